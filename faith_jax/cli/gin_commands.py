@@ -5,7 +5,7 @@ import os
 import sys
 from typing import ClassVar
 
-from faith_jax.cli.shared import first_line, resumable
+from faith_jax.cli.shared import OneOfSeveral, first_line, resumable
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.table import printable
@@ -43,25 +43,16 @@ class GinFiles:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _GinRun(GinFiles):
+class _GinRun(GinFiles, OneOfSeveral):
     """A run of one or several processes.
 
     Attributes:
       seqio_additional_cache_dirs (FOLDERS): where USE_CACHED_TASKS looks for cached tasks,
         separated by commas
-      coordinator_address (HOST:PORT): of the first of several processes
-      process_count (N): processes of this run
-      process_index (I): 0 … N-1, this one's
-      multiprocess: join the processes of the cluster that has started this one: Cloud TPU, Slurm
-        or Open MPI; JAX finds them without the three options above
     """
 
     opens_checkpoints: ClassVar = True
     seqio_additional_cache_dirs: Names = ()
-    coordinator_address: str | None = None
-    process_count: int | None = None
-    process_index: int | None = None
-    multiprocess: bool = False
 
     def prepare(self, needs_tensorflow: bool = True) -> None:
         """Reads the gin files, and joins the other processes of the run, where there are any."""
@@ -77,8 +68,7 @@ class _GinRun(GinFiles):
             import seqio
 
             seqio.add_global_cache_dirs(self.seqio_additional_cache_dirs)
-        address = (self.coordinator_address, self.process_count, self.process_index)
-        processes.join(processes.Address(*address), self.multiprocess)
+        self.join_processes()
         processes.configure_alike(
             lambda: gin_config.parse(
                 self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow
@@ -152,6 +142,7 @@ class Infer(_WithDryRun):
 
     Attributes:
       restart: discard what a stopped run with other settings has made
+      join: respond to nothing; make the output of what other processes have made
 
     Examples:
       %(prog)s --gin_file=runs/infer.gin --gin.CHECKPOINT_PATH=runs/quickstart/prompt \
@@ -162,6 +153,7 @@ class Infer(_WithDryRun):
     """
 
     restart: bool = False
+    join: bool = False
 
     def run(self) -> int:
         return resumable(
@@ -176,8 +168,10 @@ class Infer(_WithDryRun):
         self.prepare(needs_tensorflow=not reads_file)
         from faith_jax.runs import gin_config, infer
 
-        output = gin_config.run(infer.infer, restart=self.restart, dry_run=self.dry_run)
-        if not self.dry_run:
+        output = gin_config.run(
+            infer.infer, restart=self.restart, dry_run=self.dry_run, joins_only=self.join
+        )
+        if not self.dry_run and output.exists():
             for line in infer.first_responses(output):
                 print(printable(line))
             print(output)

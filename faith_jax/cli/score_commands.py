@@ -4,10 +4,10 @@ import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from faith_jax.cli.shared import resumable
+from faith_jax.cli.shared import OneOfSeveral, resumable
 from faith_jax.core.errors import counted
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
-from faith_jax.core.settings import Positive
+from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs.options import listed_names, scorer_options
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Score(ScoreInput):
+class Score(ScoreInput, OneOfSeveral):
     r"""Scores responses by any number of scorers.
 
     Scores every row of a file, a SeqIO task or a TFDS data set in one pass. A run that was stopped
@@ -32,6 +32,9 @@ class Score(ScoreInput):
       batch_size (N): rows scored and written at once
       costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
         first 64 rows
+      shards (N): into which the rows are split; any number of processes share them, by the same
+        command on machines with a common disk (default: one for every 5,000 rows)
+      join: score nothing; make the output of what other processes have scored
       skip_bad_rows: skip bad rows, count and list them
       restart: discard what a stopped run with this output kept
       dry_run: say what the scorers would see and how much of it they would cut, and stop
@@ -61,6 +64,8 @@ class Score(ScoreInput):
     format: Literal["jsonl", "parquet", "tfds"] | None = None
     batch_size: Positive = 256
     costs: str = ""
+    shards: NotNegative = 0
+    join: bool = False
     skip_bad_rows: bool = False
     restart: bool = False
     dry_run: bool = False
@@ -68,6 +73,7 @@ class Score(ScoreInput):
     def run(self) -> int:
         if self.task or self.tfds or self.format == "tfds" or "." not in self.output:
             quiet_tensorflow()
+        self.join_processes()
         from faith_jax.core.files import kept_rows
 
         def kept() -> str:
@@ -91,9 +97,13 @@ class Score(ScoreInput):
             _print_skipped(bad_rows)
             return 0
         summary = score.score(
-            self, told, *output, self.batch_size, bad_rows, self.restart, costs=self.costs
-        )
+            self, told, *output, self.batch_size, bad_rows, self.restart, self.costs,
+            self.shards, self.join,
+        )  # fmt: skip
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
+        if not summary.is_whole:
+            print(f"{summary.output}: other processes score what is missing")
+            return 0
         print(f"{summary.output}: {rows}, {scorers}")
         for name, reasons in summary.undefined.items():
             if count := reasons.total():

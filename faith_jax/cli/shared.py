@@ -2,6 +2,7 @@
 
 import _thread
 import contextlib
+import dataclasses
 import hashlib
 import os
 import platform
@@ -10,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from faith_jax.core.errors import storage_failure
 from faith_jax.core.table import printable
@@ -67,6 +68,33 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
     finally:
         if listens:
             signal.signal(signal.SIGTERM, before)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OneOfSeveral:
+    """A process that may be one of several of a run.
+
+    Attributes:
+      coordinator_address (HOST:PORT): of the first of several processes
+      process_count (N): processes of this run
+      process_index (I): 0 … N-1, this one's
+      multiprocess: join the processes of the cluster that has started this one: Cloud TPU, Slurm
+        or Open MPI; JAX finds them without the three options above
+    """
+
+    group: ClassVar = "processes"
+    coordinator_address: str | None = None
+    process_count: int | None = None
+    process_index: int | None = None
+    multiprocess: bool = False
+
+    def join_processes(self) -> None:
+        """Joins the other processes of the run, where there are any."""
+        address = (self.coordinator_address, self.process_count, self.process_index)
+        if self.multiprocess or any(given is not None for given in address):
+            from faith_jax.runs import processes
+
+            processes.join(processes.Address(*address), self.multiprocess)
 
 
 @contextlib.contextmanager

@@ -30,12 +30,16 @@ logger = logging.getLogger("faith_jax")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ROWS = "rows.jsonl"
+ROWS, PLAN = "rows.jsonl", "plan.json"
 _NOTE, _OURS = "run.json", {"made_by": "faith_jax"}
-_LOCK = ".lock"
+_LOCK, _PARTIAL = ".lock", ".partial"
 _REPLACED = "replaced"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
 LEASE_SECONDS = 30.0  # after these, a lock whose process does not refresh it is gone
+
+
+class TakenError(ConfigError):
+    """Another process holds the right to write an output."""
 
 
 def reserves(
@@ -281,29 +285,18 @@ def emptied(folder: pathlib.Path) -> Iterator[None]:
         raise
 
 
-class ContentDigest:
-    """A hash of values in their order, by their representations."""
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def of(self, values: Iterable[T]) -> Iterator[T]:
-        """Yields values, which are then part of the hash."""
-        for value in values:
-            self._digest.update(repr(value).encode("utf-8", "surrogatepass") + b"\0")
-            yield value
-
-    def hexdigest(self) -> str:
-        """Returns the hash of the values so far."""
-        return self._digest.hexdigest()
-
-
 def content_digest(values: Iterable[Any]) -> str:
     """Returns a hash of values in their order, by their representations."""
-    digest = ContentDigest()
-    for _ in digest.of(values):
-        pass
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(repr(value).encode("utf-8", "surrogatepass") + b"\0")
     return digest.hexdigest()
+
+
+def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
+    """Returns what tells whether files have changed: the size and the time of each."""
+    found = ((str(path), pathlib.Path(path).stat()) for path in paths)
+    return [[path, status.st_size, status.st_mtime_ns] for path, status in found]
 
 
 def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -> None:
@@ -389,7 +382,7 @@ def keep_rows(path: pathlib.Path, number: int) -> int:
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
     """Returns the folder that keeps what is made of an output until it is whole."""
-    return target.with_name(f"{target.name}.partial")
+    return target.with_name(f"{target.name}{_PARTIAL}")
 
 
 def kept_note(target: pathlib.Path) -> dict[str, Any]:
@@ -398,10 +391,12 @@ def kept_note(target: pathlib.Path) -> dict[str, Any]:
 
 
 def kept_rows(target: pathlib.Path) -> int:
-    """Returns how many rows a stopped run has kept; changes nothing."""
-    with contextlib.suppress(OSError), open(partial_folder(target) / ROWS, "rb") as file:
-        return sum(line.endswith(b"\n") for line in file)
-    return 0
+    """Returns how many rows a stopped run has kept, in all of its shards; changes nothing."""
+    count = 0
+    for path in partial_folder(target).glob("rows*.jsonl"):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            count += sum(line.endswith(b"\n") for line in file)
+    return count
 
 
 @contextlib.contextmanager
@@ -427,19 +422,35 @@ def partial_output(
       ConfigError: the output exists or cannot be written, another run is writing it, what a
         different run has made is kept, or a folder of this name is no run's.
     """
-    folder = partial_folder(target)
     done = False
     with locked(target, option=option, wait=wait):
         try:
-            with writing(f"{option}: {target}"):
-                _resume(folder, target, run, restart, option)
-            if target.exists() and not replaces:
-                raise ConfigError(f"{target} exists already; remove it or name another output.")
-            yield folder
+            yield begun(target, run, restart, replaces, option)
             done = True
         finally:
-            if _is_ours(folder) and (done or not _has_made(folder)):
-                shutil.rmtree(folder, ignore_errors=True)
+            let_go(target, done)
+
+
+def begun(
+    target: pathlib.Path, run: Mapping[str, Any], restart: bool, replaces: bool, option: str
+) -> pathlib.Path:
+    """Returns the folder of a run that begins or resumes; see `partial_output`.
+
+    The caller holds the lock of the target, and calls `let_go` at the end.
+    """
+    folder = partial_folder(target)
+    with writing(f"{option}: {target}"):
+        _resume(folder, target, run, restart, option)
+    if target.exists() and not replaces:
+        raise ConfigError(f"{target} exists already; remove it or name another output.")
+    return folder
+
+
+def let_go(target: pathlib.Path, done: bool = False) -> None:
+    """Removes the folder of a run that is done, or that has made nothing."""
+    folder = partial_folder(target)
+    if _is_ours(folder) and (done or not has_made(folder)):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
@@ -462,7 +473,7 @@ def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--o
 
 
 def _other_run(folder: pathlib.Path, found: str, option: str) -> ConfigError:
-    count = count_whole_rows(folder / ROWS)
+    count = kept_rows(folder.with_name(folder.name.removesuffix(_PARTIAL)))
     kept = counted(count, "row") if count else "what is made"
     return ConfigError(
         f"{option}: {folder} keeps {kept} of another run ({found}); finish it with its own "
@@ -534,10 +545,12 @@ def _resume(
             "output."
         )
     _put_back(folder, target)
-    if _has_made(folder) and not restart:
-        if found := difference(kept_json(folder / _NOTE), run):
+    if not restart:
+        found = difference(kept_json(folder / _NOTE), run)
+        if found and has_made(folder):
             raise _other_run(folder, found, option)
-        return
+        if not found:
+            return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     write_json(folder / _NOTE, {**_OURS, **run})
@@ -558,9 +571,9 @@ def _is_ours(folder: pathlib.Path) -> bool:
     return note.items() >= _OURS.items() or not any(others)
 
 
-def _has_made(folder: pathlib.Path) -> bool:
+def has_made(folder: pathlib.Path) -> bool:
     """Whether there is more in a folder than a note, or a part of one."""
-    notes = (_NOTE, f".{_NOTE}.partial")
+    notes = {name for note in (_NOTE, PLAN) for name in (note, f".{note}.partial")}
     files = (path for path in folder.rglob("*") if path.is_file())
     return any(path.name not in notes and path.stat().st_size for path in files)
 
@@ -584,7 +597,8 @@ def locked(
       wait: for another process that holds it.
 
     Raises:
-      ConfigError: another process holds it, or the lock cannot be written.
+      TakenError: another process holds it.
+      ConfigError: the lock cannot be written.
     """
     path = lock or output.resolve().with_name(f".{output.name}{_LOCK}")
     with contextlib.ExitStack() as held:
@@ -597,7 +611,7 @@ def locked(
                     raise
                 file, taken = None, not held.enter_context(_leased(path, output, wait))
         if taken:
-            raise ConfigError(
+            raise TakenError(
                 f"{option}: another run is writing {output}; wait for it, or name another output."
             )
         if file is not None:

@@ -26,7 +26,7 @@ class Progress:
     def __init__(
         self, what: str, total: int = 0, done: int = 0, every_seconds: float = 10.0, work: int = 0
     ):
-        self._what, self._total, self._every, self._work = what, total, every_seconds, work
+        self._what, self.total, self._every, self._work = what, total, every_seconds, work
         self._done, self._worked = done, 0
         self._start = _Mark(time.monotonic(), done, 0 if work else done)
         self._lines = collections.deque[_Mark]()
@@ -37,10 +37,20 @@ class Progress:
         self._worked += work
         self.update(self._done)
 
+    def others(self, count: int) -> None:
+        """Counts what another process, or an earlier run, has done."""
+        self._done += count
+        worked = 0 if self._work else count
+
+        def later(mark: _Mark) -> _Mark:
+            return mark._replace(done=mark.done + count, work=mark.work + worked)
+
+        self._start, self._lines = later(self._start), collections.deque(map(later, self._lines))
+
     def update(self, done: int, text: str = "", force: bool = False) -> None:
         """Logs a line where it is time for one, or where the last is forced."""
         now = _Mark(time.monotonic(), done, self._worked if self._work else done)
-        lines, is_last = self._lines, force or done == self._total
+        lines, is_last = self._lines, force or done == self.total
         if not force and now.time - (lines[-1] if lines else self._start).time < self._every:
             return
         while len(lines) > 1 and lines[1].time <= (self._start.time + now.time) / 2:
@@ -48,11 +58,11 @@ class Progress:
         since = lines[0] if lines and not is_last else self._start
         seconds = max(now.time - since.time, 1e-9)
         line = f"{self._what} {done}"
-        if self._total:
-            line += f"/{self._total}  {text}"
+        if self.total:
+            line += f"/{self.total}  {text}"
         line += f"  {(done - since.done) / seconds:.2f}/s"
-        if self._total and lines and not is_last and now.work > since.work:
-            left = (self._work or self._total) - now.work
+        if self.total and lines and not is_last and now.work > since.work:
+            left = (self._work or self.total) - now.work
             line += f"  {clock(left / (now.work - since.work) * seconds)} left"
         logger.info("%s", line)
         lines.append(now)

@@ -14,8 +14,11 @@
 
 import contextlib
 import errno
+import hashlib
+import itertools
 import json
 import pathlib
+import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
@@ -50,21 +53,35 @@ class BadRows:
         self.skip = skip
         self.count = 0
         self.messages: list[str] = []
-        self._seen: set[str] = set()
+        self._seen: Seen | None = None
 
     def add(self, error: InputError) -> None:
         """Counts a bad row; raises the error unless bad rows are skipped."""
         if not self.skip:
             raise error
         message = str(error)  # names the row
-        if message not in self._seen:
-            self._seen.add(message)
+        self._seen = self._seen or Seen()
+        if self._seen.add(message):
             self.take(1, [message])
 
     def take(self, count: int, messages: Iterable[str]) -> None:
         """Counts rows that were skipped elsewhere, such as when data was prepared."""
         self.count += count
         self.messages = [*self.messages, *messages][:_LISTED]
+
+
+class Seen:
+    """Tells what came before, of any number of values, on disk where they do not fit in memory."""
+
+    def __init__(self) -> None:
+        self._values = sqlite3.connect("", check_same_thread=False).cursor()  # a temporary file
+        self._values.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+
+    def add(self, value: Any) -> bool:
+        """Returns whether a value, told by its `repr`, is new."""
+        digest = hashlib.sha256(repr(value).encode("utf-8", "surrogatepass")).digest()[:16]
+        self._values.execute("INSERT OR IGNORE INTO seen VALUES (?)", (digest,))
+        return self._values.rowcount == 1
 
 
 def parsed(
@@ -125,7 +142,9 @@ def decoded(line: bytes, place: str) -> str:
         ) from None
 
 
-def read_jsonl(path: str | pathlib.Path, bad_rows: BadRows | None = None) -> Iterator[Row]:
+def read_jsonl(
+    path: str | pathlib.Path, bad_rows: BadRows | None = None, first: int = 0
+) -> Iterator[Row]:
     """Yields the rows of a file of JSON lines: UTF-8, one JSON object a line.
 
     A byte order mark at the start, blank lines and Windows line ends are accepted.
@@ -133,15 +152,15 @@ def read_jsonl(path: str | pathlib.Path, bad_rows: BadRows | None = None) -> Ite
     Args:
       path: of the file.
       bad_rows: what to do with a bad line; by default, reading stops.
+      first: the row to begin with, from 0; lines before it, bad ones too, are not looked at.
 
     Raises:
       InputError: the file cannot be read, or a line is not UTF-8, not JSON, or no JSON object.
     """
     bad_rows = bad_rows or BadRows()
-    for number, line in enumerate(read_lines(path), start=1):
+    lines = enumerate(read_lines(path), start=1)
+    for number, line in itertools.islice((it for it in lines if it[1].strip()), first, None):
         place = f"{path}:{number}"
-        if not line.strip():
-            continue
         try:
             fields = _json_object(decoded(line, place), place)
         except InputError as error:

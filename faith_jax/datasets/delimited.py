@@ -28,6 +28,7 @@ def read_csv(
     columns: Sequence[str],
     bad_rows: BadRows | None = None,
     delimiter: str = ",",
+    first: int = 0,
 ) -> Iterator[Row]:
     """Yields the rows of a comma-separated file with cells quoted as in RFC 4180.
 
@@ -37,6 +38,7 @@ def read_csv(
       bad_rows: what to do with a row that has too few or too many cells, wrong quotes, or bytes
         that are not UTF-8; by default reading stops.
       delimiter: "," or, as spreadsheet programs of many languages write it, ";" or a tab.
+      first: the row to begin with, from 0; those before it, bad ones too, are not looked at.
 
     Raises:
       InputError: the file is missing, empty or without one of the columns, has a quote that is
@@ -45,16 +47,19 @@ def read_csv(
     name = _DELIMITERS.get(delimiter, delimiter)
     remedy = f"quote cells that hold a {name} or a line break, a quote mark in them twice"
     records = _quoted_records(path, delimiter, remedy)
-    return _named(path, records, columns, bad_rows, remedy, delimiter)
+    return _named(path, records, columns, bad_rows, remedy, delimiter, first)
 
 
 def read_tsv(
-    path: str | pathlib.Path, columns: Sequence[str], bad_rows: BadRows | None = None
+    path: str | pathlib.Path,
+    columns: Sequence[str],
+    bad_rows: BadRows | None = None,
+    first: int = 0,
 ) -> Iterator[Row]:
     """Yields the rows of a tab-separated file in which a quote mark is text; see `read_csv`."""
     lines = enumerate(_decoded_lines(path), start=1)
     records = ((n, line.rstrip("\r\n").split("\t")) for n, line in lines if line.strip("\r\n"))
-    return _named(path, records, columns, bad_rows, _TSV_REMEDY, "\t")
+    return _named(path, records, columns, bad_rows, _TSV_REMEDY, "\t", first)
 
 
 def _decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
@@ -92,9 +97,12 @@ def _named(
     bad_rows: BadRows | None,
     remedy: str,
     delimiter: str,
+    first: int,
 ) -> Iterator[Row]:
     header: list[str] = []
-    for line, record in records:
+    for number, (line, record) in enumerate(records):
+        if header and number <= first:
+            continue
         place = f"{path}:{line}"
         try:
             cells = _checked(record, place)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean, field_error
-from faith_jax.core.rows import BadRows, Row, parsed, read_jsonl
+from faith_jax.core.rows import BadRows, Row, Seen, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv, read_tsv
 
@@ -99,21 +99,26 @@ class ExampleRow(NamedTuple):
       fields: the row's other values as JSON (dates as texts), without nulls; the label too if its
         column is not named "label".
       left_out: columns whose values JSON cannot hold, with their types.
+      place: which part of the input it is of (a file, a task), and which row of it, from 0.
     """
 
     example: GroundedExample
     corpus: str
     fields: Mapping[str, Any]
     left_out: Mapping[str, str] = types.MappingProxyType({})
+    place: tuple[int, int] = (0, 0)
 
 
-def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = None) -> Iterator[Row]:
+def read_rows(
+    path: pathlib.Path, form: str = "", bad_rows: BadRows | None = None, first: int = 0
+) -> Iterator[Row]:
     """Yields the rows of a file.
 
     Args:
       path: the file.
       form: "jsonl", "csv", "tsv" or "parquet"; "" = by the file's ending.
       bad_rows: what to do with bad rows; by default reading stops.
+      first: the row to begin with, from 0.
 
     Raises:
       InputError: an unknown ending, and what the format's reader raises.
@@ -122,11 +127,11 @@ def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = Non
     if form != "parquet" and _is_parquet(path):
         raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
     if form == "jsonl":
-        return read_jsonl(path, bad_rows)
+        return read_jsonl(path, bad_rows, first)
     if form in ("csv", "tsv"):
-        return (read_csv if form == "csv" else read_tsv)(path, (), bad_rows)
+        return (read_csv if form == "csv" else read_tsv)(path, (), bad_rows, first=first)
     if form == "parquet":
-        return _read_parquet(path)
+        return _read_parquet(path, first)
     known = ", ".join(FORMATS)
     raise InputError(f"{path}: the ending says no format ({known}); say it with --input-format.")
 
@@ -139,17 +144,21 @@ def _is_parquet(path: pathlib.Path) -> bool:
         return False  # the format's reader says why
 
 
-def _read_parquet(path: pathlib.Path) -> Iterator[Row]:
+def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
     import pyarrow
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path) as file:
-            rows = (
-                row for batch in file.iter_batches(batch_size=1024) for row in batch.to_pylist()
-            )
-            for number, fields in enumerate(rows, start=1):
-                yield Row(f"{path}:{number}", fields)
+            number, groups = 0, list(range(file.metadata.num_row_groups))
+            while groups and number + file.metadata.row_group(groups[0]).num_rows <= first:
+                number += file.metadata.row_group(groups.pop(0)).num_rows
+            for batch in file.iter_batches(batch_size=1024, row_groups=groups):
+                wanted = batch.slice(max(0, first - number))
+                number += batch.num_rows - wanted.num_rows
+                for fields in wanted.to_pylist():
+                    number += 1
+                    yield Row(f"{path}:{number}", fields)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file.") from None
     except (OSError, pyarrow.ArrowException) as error:
@@ -158,11 +167,20 @@ def _read_parquet(path: pathlib.Path) -> Iterator[Row]:
 
 
 def file_examples(
-    path: pathlib.Path, form: str, columns: Columns, corpus: str, bad_rows: BadRows
+    path: pathlib.Path,
+    form: str,
+    columns: Columns,
+    corpus: str,
+    bad_rows: BadRows,
+    first: int = 0,
 ) -> Iterator[ExampleRow]:
-    """Yields the examples of a file; bad rows count in the numbers that rows without ids get."""
+    """Yields the examples of a file from row `first` on, counted from 0.
+
+    Bad rows count in the numbers that rows without ids get.
+    """
     unread = _Unread(bad_rows)
-    return example_rows(read_rows(path, form, unread), columns, corpus, bad_rows, unread)
+    rows = read_rows(path, form, unread, first)
+    return example_rows(rows, columns, corpus, bad_rows, unread, first)
 
 
 class _Unread(BadRows):
@@ -183,6 +201,7 @@ def example_rows(
     corpus: str,
     bad_rows: BadRows | None = None,
     unread: BadRows | None = None,
+    first: int = 0,
 ) -> Iterator[ExampleRow]:
     """Yields the examples of rows.
 
@@ -192,13 +211,14 @@ def example_rows(
       corpus: of rows that name none.
       bad_rows: what to do with a bad row; by default reading stops.
       unread: counts the rows that could not be read.
+      first: the number of the first row, from 0.
 
     Raises:
       InputError: a row lacks a column, a grounding or a response, or has an unknown label or the id
         of an earlier response of its system.
     """
-    seen: set[tuple[Any, ...]] = set()
-    read = 0
+    seen = Seen()
+    read = first
 
     def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
         nonlocal read
@@ -206,13 +226,12 @@ def example_rows(
         number = read + (unread.count if unread else 0)
         row = _example_row(fields, place, number, columns, corpus)
         key = (row.corpus, row.example.id, *(row.fields.get(name) for name in SYSTEM_FIELDS))
-        if key in seen:
+        if not seen.add(key):
             raise InputError(
                 f"{place}: field '{columns.id_column or 'id'}': {row.example.id!r} occurs twice; "
                 "choose another --id-column, or --id-column= for the rows' numbers."
             )
-        seen.add(key)
-        return row
+        return row._replace(place=(0, number - 1))
 
     return parsed(rows, parse, bad_rows or BadRows())
 

@@ -1,14 +1,17 @@
-"""Rows to a TFDS data set that `tfds.builder_from_directory` opens."""
+"""Rows to a TFDS data set that `tfds.builder_from_directory` opens.
 
-import contextlib
-import io
+Each shard may be written by another process; who has the numbers of their rows writes what
+describes the data set. No rows move.
+"""
+
+import dataclasses
 import math
 import pathlib
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import InputError
+from faith_jax.core.files import written_whole
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.rows import Row
 from faith_jax.export.scored_rows import PARTS, field_texts
@@ -17,13 +20,75 @@ _VERSION = "1.0.0"
 _BATCH = 256  # rows that are read at once
 
 
-def write_tfds(
-    folder: pathlib.Path, name: str, split: str, rows: Sequence[Mapping[str, Any]], description: str
-) -> pathlib.Path:
-    """Writes rows as one split of a data set, and returns its folder, in which nothing else is.
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """A data set of one split.
 
-    Rows have the same fields: str, bool, int and float, or lists of texts or of objects of these.
-    The name is in lower case with underscores; the description is stored with the rows.
+    Attributes:
+      name: in lower case with underscores.
+      split: its name.
+      features: a `tfds.features.FeaturesDict`.
+      description: stored with the rows.
+      example: makes what the features encode of a row.
+    """
+
+    name: str
+    split: str
+    features: Any
+    description: str
+    example: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+
+    def shard(self, folder: pathlib.Path, number: int, of: int) -> pathlib.Path:
+        """Returns the file of a shard."""
+        return folder / f"{self.name}-{self.split}.tfrecord-{number:05d}-of-{of:05d}"
+
+    def write_shard(
+        self, folder: pathlib.Path, number: int, of: int, rows: Iterable[Mapping[str, Any]]
+    ) -> pathlib.Path:
+        """Writes the rows of a shard one at a time, and returns its file."""
+        import tensorflow_datasets as tfds
+
+        from faith_jax.datasets.builders.ordered_records import OrderedWriter
+
+        serializer = tfds.core.example_serializer.ExampleSerializer(
+            self.features.get_serialized_info()
+        )
+        encoded = (self.features.encode_example(self.example(row)) for row in rows)
+        records = ((n, serializer.serialize_example(row)) for n, row in enumerate(encoded))
+        path = self.shard(folder, number, of)
+        with written_whole(path) as beside:
+            OrderedWriter(tfds.core.FileFormat.TFRECORD).write(beside, records)
+        return path
+
+    def write_metadata(self, folder: pathlib.Path, counts: Sequence[int]) -> None:
+        """Writes what describes the data set, whose shards have so many rows."""
+        import tensorflow_datasets as tfds
+
+        paths = [self.shard(folder, n, len(counts)) for n in range(len(counts))]
+        template = tfds.core.ShardedFileTemplate(
+            data_dir=folder, dataset_name=self.name, split=self.split, filetype_suffix="tfrecord"
+        )
+        split = tfds.core.SplitInfo(
+            name=self.split,
+            shard_lengths=list(counts),
+            num_bytes=sum(path.stat().st_size for path in paths),
+            filename_template=template,
+        )
+        tfds.folder_dataset.write_metadata(
+            data_dir=folder,
+            features=self.features,
+            split_infos=[split],
+            version=_VERSION,
+            check_data=False,
+            description=self.description,
+            disable_shuffling=True,
+        )
+
+
+def responses(split: str, row: Mapping[str, Any], description: str) -> DataSet:
+    """Returns the data set of rows with the fields of this one.
+
+    They are str, bool, int and float, or lists of texts or of objects of these.
     """
     quiet_tensorflow(with_seqio=False)
     import tensorflow as tf
@@ -43,19 +108,12 @@ def write_tfds(
             return tfds.features.Sequence(tfds.features.Text())
         return tfds.features.Sequence({name: feature(part) for name, part in value[0].items()})
 
-    features = tfds.features.FeaturesDict({k: feature(v) for k, v in rows[0].items()})
-    examples = ((str(number), row) for number, row in enumerate(rows))
-    return _stored(folder, name, split, examples, features, description)
+    features = tfds.features.FeaturesDict({k: feature(v) for k, v in row.items()})
+    return DataSet("predictions", split, features, description)
 
 
-def write_scored_tfds(
-    folder: pathlib.Path,
-    name: str,
-    split: str,
-    rows: Iterable[Mapping[str, Any]],
-    scorers: Sequence[str],
-) -> pathlib.Path:
-    """Writes rows with the scores of all `scorers` one at a time; see `write_tfds`.
+def scores(split: str, scorers: Sequence[str]) -> DataSet:
+    """Returns the data set of rows with the scores of all `scorers`; docs/scores.md describes it.
 
     An unknown label is -1, an undefined score NaN, and a word of the response has the text -1.
     Scores are rounded to float32, the precision of TFDS's records.
@@ -83,8 +141,7 @@ def write_scored_tfds(
         }
     )
     description = f"Examples with the scores of {', '.join(scorers)}."
-    examples = ((row["id"], _tfds_example(row, scorers)) for row in rows)
-    return _stored(folder, name, split, examples, features, description)
+    return DataSet("scores", split, features, description, lambda row: _tfds_example(row, scorers))
 
 
 def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
@@ -107,7 +164,7 @@ def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, A
 
 
 def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
-    """Yields the rows of a data set that `write_scored_tfds` wrote, of all its splits.
+    """Yields the rows of a data set of scored rows, of all its splits.
 
     Args:
       folder: the data set's own, or one in which it lies as NAME/VERSION.
@@ -183,35 +240,3 @@ def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
 def _word_lists(words: Mapping[str, Any]) -> list[list[Any]]:
     rows = zip(*(words[name] for name in ("start", "end", "score", "text")), strict=True)
     return [[start, end, score, None if text < 0 else text] for start, end, score, text in rows]
-
-
-def _stored(
-    folder: pathlib.Path, name: str, split: str, dataset: Any, features: Any, description: str
-) -> pathlib.Path:
-    import tensorflow_datasets as tfds
-
-    from faith_jax.datasets.builders.ordered_records import RowsBuilder
-
-    builder = RowsBuilder(
-        name=name,
-        version=_VERSION,
-        features=features,
-        split_datasets={split: dataset},
-        data_dir=str(folder),
-        description=description,
-        release_notes={_VERSION: description},
-        disable_shuffling=True,
-    )
-    tfds.disable_progress_bar()
-    try:
-        # stdout belongs to the command's own result.
-        with contextlib.redirect_stdout(io.StringIO()):
-            builder.download_and_prepare()
-    finally:
-        tfds.enable_progress_bar()
-    shutil.rmtree(folder / "downloads", ignore_errors=True)  # made by TFDS, and empty
-    # The folder that was asked for is the data set's own: `tfds.builder_from_directory` opens it.
-    for path in (folder / name / _VERSION).iterdir():
-        path.rename(folder / path.name)
-    shutil.rmtree(folder / name)
-    return folder

@@ -64,6 +64,7 @@ class InputRow:
       fields: the row's other texts and lists of texts, such as the knowledge; they are written
         beside the response, so that it can be scored.
       postprocess: what is written of a decoded text; the default leaves it as it is.
+      place: which part of the input it is of, such as a task, and which row of it, from 0.
     """
 
     id: str
@@ -73,6 +74,7 @@ class InputRow:
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # Not in `repr`, by which a stopped run is known: a function's address changes.
     postprocess: Callable[[str], str] = dataclasses.field(default=str, repr=False)
+    place: tuple[int, int] = dataclasses.field(default=(0, 0), repr=False)
 
 
 def input_row(

@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.rows import read_jsonl
+from faith_jax.core.rows import Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.inference.input_rows import InputRow, input_row
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
@@ -23,18 +23,19 @@ _NOT_CARRIED = {
 }  # fmt: skip
 
 
-def task_rows(dataset: DatasetConfig) -> list[InputRow]:
-    """Returns the rows of a task's split, in its order.
+def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterator[InputRow]:
+    """Yields the rows of a task's split, in its order, from a place of theirs on.
 
     Of a mixture, all rows of each of its tasks that has the split, whatever its rate; their ids are
     "<task>/<id>".
     """
     given = dataset.task()
-    rows = []
-    for task in getattr(given, "tasks", [given]):
-        if dataset.split not in task.splits:
+    for part, task in enumerate(getattr(given, "tasks", [given])):
+        if dataset.split not in task.splits or part < place[0]:
             continue
-        for number, example in enumerate(numpy_examples(examples(dataset, task))):
+        first = place[1] if part == place[0] else 0
+        found = numpy_examples(examples(dataset, task).skip(first))
+        for number, example in enumerate(found, first):
             with utf8_in(f"{task.name}, split {dataset.split!r}, example {number}"):
                 identifier = str(plain(example.get("id", number)))
                 inputs = plain(example["inputs_pretokenized"])
@@ -45,8 +46,8 @@ def task_rows(dataset: DatasetConfig) -> list[InputRow]:
                 identifier = f"{task.name}/{identifier}"
             postprocess = functools.partial(_postprocessed, task, example)
             target = postprocess(target, is_target=True)
-            rows.append(InputRow(identifier, inputs, target, None, fields, postprocess))
-    return with_common_fields(rows)
+            where = (part, number)
+            yield InputRow(identifier, inputs, target, None, fields, postprocess, where)
 
 
 def _postprocessed(
@@ -62,18 +63,31 @@ def _postprocessed(
     return found if isinstance(found, str) else text
 
 
-def with_common_fields(rows: Sequence[InputRow]) -> list[InputRow]:
-    """Keeps the fields that all rows have as a text, or that all have as a list of texts."""
-    kinds = [{name: _kind(value) for name, value in row.fields.items()} for row in rows]
-    first = kinds[0] if kinds else {}
-    kept = [
-        name
-        for name, kind in first.items()
-        if kind and name not in _NOT_CARRIED and all(found.get(name) == kind for found in kinds)
-    ]
-    return [
-        dataclasses.replace(row, fields={name: row.fields[name] for name in kept}) for row in rows
-    ]
+class CommonFields:
+    """The fields that all rows have as a text, or that all have as a list of texts.
+
+    Attributes:
+      names: in the order of the first row.
+    """
+
+    def __init__(self, names: Iterable[str] = ()):
+        self.names = list(names)
+        self._kinds: dict[str, str] | None = None
+
+    def of(self, rows: Iterable[InputRow]) -> Iterator[InputRow]:
+        """Yields rows as they are; the fields are then those that they have in common."""
+        for row in rows:
+            kinds = {name: _kind(value) for name, value in row.fields.items()}
+            if self._kinds is None:
+                kept = {n: k for n, k in kinds.items() if k and n not in _NOT_CARRIED}
+            else:
+                kept = {n: k for n, k in self._kinds.items() if kinds.get(n) == k}
+            self._kinds, self.names = kept, list(kept)
+            yield row
+
+    def kept(self, row: InputRow) -> InputRow:
+        """Returns a row with these fields only."""
+        return dataclasses.replace(row, fields={name: row.fields[name] for name in self.names})
 
 
 def _kind(value: Any) -> str:
@@ -85,11 +99,16 @@ def _kind(value: Any) -> str:
 
 
 def read_input_file(
-    path: str, knowledge: str, arguments_per_side: int, seed: int
-) -> list[InputRow]:
-    """Reads rows of a JSONL file (`docs/data_formats.md`), see `inference.input_rows.input_row`.
+    path: str,
+    knowledge: str,
+    arguments_per_side: int,
+    seed: int,
+    place: tuple[int, int] = (0, 0),
+) -> Iterator[InputRow]:
+    """Yields rows of a JSONL file (`docs/data_formats.md`), see `inference.input_rows.input_row`.
 
-    For a `query` alone, `arguments_per_side` are drawn from `knowledge`.
+    For a `query` alone, `arguments_per_side` are drawn from `knowledge`. Rows come from a place of
+    theirs on.
 
     Raises:
       InputError: names file, line and field.
@@ -101,11 +120,10 @@ def read_input_file(
         pro, con = npov.choose_arguments(topic, arguments_per_side, seed)
         return [argument.text for argument in pro], [argument.text for argument in con]
 
-    rows, seen = [], set()
-    for where, row in read_jsonl(path):
+    seen = Seen()
+    for number, (where, row) in enumerate(read_jsonl(path, first=place[1]), place[1]):
         identifier = str(row.get("id", where.rpartition(":")[2]))
-        if identifier in seen:
+        if not seen.add(identifier):
             raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
-        seen.add(identifier)
-        rows.append(input_row(row, where, identifier, look_up))
-    return with_common_fields(rows)
+        made = input_row(row, where, identifier, look_up)
+        yield dataclasses.replace(made, place=(0, number))

@@ -2,12 +2,12 @@
 
 import dataclasses
 import functools
-import itertools
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files import stamp
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
 from faith_jax.datasets.raw_dataset import sample_config
@@ -62,27 +62,34 @@ class ScoreInput(Columns):
             name, _, split = given.partition("@")
             yield name, split or self.split
 
-    def rows(self, bad_rows: BadRows) -> Iterator[ExampleRow]:
-        """Yields the examples with what else their rows say.
+    def rows(self, bad_rows: BadRows, place: tuple[int, int] = (0, 0)) -> Iterator[ExampleRow]:
+        """Yields the examples with what else their rows say, from a place of theirs on.
 
         Raises:
           FaithJaxError: a missing or bad file, an unknown task, data set or split.
         """
-        for row in itertools.chain.from_iterable(self._parts(bad_rows)):
-            yield row._replace(fields={**row.fields, "system": self.system}) if self.system else row
+        begin, first = place
+        for part in range(begin, len(self._names)):
+            for row in self._part(part, bad_rows, first if part == begin else 0):
+                row = row._replace(place=(part, row.place[1]))
+                if self.system:
+                    row = row._replace(fields={**row.fields, "system": self.system})
+                yield row
 
-    def _parts(self, bad_rows: BadRows) -> Iterator[Iterator[ExampleRow]]:
+    def _part(self, part: int, bad_rows: BadRows, first: int) -> Iterator[ExampleRow]:
         if self.input:
-            for path in map(pathlib.Path, self._names):
-                corpus = self.corpus or path.stem
-                read = functools.partial(
-                    file_examples, path, self.input_format or "", self, corpus, bad_rows
-                )
-                yield _telling_raw_files(read, path)
-            return
-        for name, split in self._data_sets():
-            rows = dataset_rows(*((name, "") if self.task else ("", name)), split)
-            yield example_rows(rows, self, self.corpus or name, bad_rows)
+            path = pathlib.Path(self.input[part])
+            corpus = self.corpus or path.stem
+            form = self.input_format or ""
+            read = functools.partial(file_examples, path, form, self, corpus, bad_rows, first)
+            return _telling_raw_files(read, path)
+        name, split = list(self._data_sets())[part]
+        rows = dataset_rows(*((name, "") if self.task else ("", name)), split, first)
+        return example_rows(rows, self, self.corpus or name, bad_rows, first=first)
+
+    def stamp(self) -> list[Any]:
+        """Returns what tells whether the files have changed."""
+        return stamp(self.input)
 
     def options(self) -> dict[str, Any]:
         """Returns what is read, and how.
@@ -122,10 +129,11 @@ def _telling_raw_files(
         yield from rows
 
 
-def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
+def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Iterator[Row]:
     """Yields the examples of a SeqIO task or, if it is "", of a TFDS data set, NAME[/CONFIG].
 
-    A data set's split may be a slice, such as "test[:10]".
+    They are yielded from example `first` on, counted from 0. A data set's split may be a slice,
+    such as "test[:10]".
 
     Raises:
       FaithJaxError: an unknown name or split, data that cannot be prepared, or texts that are not
@@ -140,7 +148,7 @@ def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
 
         found = lookup.get_task(task)
         lookup.check_split(found, split)
-        examples = numpy_examples(found.get_dataset(None, split, shuffle=False))
+        examples = numpy_examples(found.get_dataset(None, split, shuffle=False).skip(first))
     else:
         builder = _tfds_builder(tfds_name)
         try:
@@ -151,8 +159,9 @@ def dataset_rows(task: str, tfds_name: str, split: str) -> Iterator[Row]:
                 f"--split: {tfds_name} has the splits {known}, or a slice of one such as "
                 f"'{next(iter(builder.info.splits))}[:10]'."
             ) from None
-        examples = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
-    for number, example in enumerate(examples, start=1):
+        dataset = builder.as_dataset(split=split, shuffle_files=False)
+        examples = tfds.as_numpy(dataset.skip(first))
+    for number, example in enumerate(examples, start=first + 1):
         place = f"{task or tfds_name}, {split}: row {number}"
         with utf8_in(place):
             fields = plain(example)

@@ -7,6 +7,7 @@ TPU pods.
 
 import concurrent.futures
 import contextlib
+import contextvars
 import dataclasses
 import math
 import os
@@ -344,6 +345,27 @@ class Compiled:
         return self._function._cache_size()
 
 
+_OWN_DEVICES = contextvars.ContextVar("own_devices", default=False)
+
+
+@contextlib.contextmanager
+def own_devices() -> Iterator[None]:
+    """Within, each process of a run has a mesh of its own devices, if the model fits on them.
+
+    Processes then compute independently of each other.
+    """
+    token = _OWN_DEVICES.set(True)
+    try:
+        yield
+    finally:
+        _OWN_DEVICES.reset(token)
+
+
+def fits_own_devices(num_partitions: int) -> bool:
+    """Whether a model that is split over so many devices can lie on those of one process."""
+    return num_partitions > 0 and jax.local_device_count() % num_partitions == 0
+
+
 def make_mesh(num_partitions: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
     """Returns the mesh of devices: (devices / num_partitions) x num_partitions.
 
@@ -357,7 +379,9 @@ def make_mesh(num_partitions: int = 1, devices: Sequence[Any] | None = None) -> 
     Raises:
       ConfigError: if it does not divide the number of devices.
     """
-    devices = jax.devices() if devices is None else list(devices)
+    if devices is None:
+        own = _OWN_DEVICES.get() and fits_own_devices(num_partitions)
+        devices = jax.local_devices() if own else jax.devices()
     count = len(devices)
     if num_partitions < 1 or count % num_partitions:
         divisors = ", ".join(str(n) for n in range(1, count + 1) if count % n == 0)
@@ -372,9 +396,7 @@ def make_mesh(num_partitions: int = 1, devices: Sequence[Any] | None = None) -> 
         return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types, devices=devices)
     except NotImplementedError:
         # An axis of ours is only a part of one of the network's, such as 2 devices of 4 x 4 x 4.
-        placed = mesh_utils.create_device_mesh(
-            shape, devices=devices, allow_split_physical_axes=True
-        )
+        placed = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
         return Mesh(placed, MESH_AXES, axis_types=axis_types)
 
 

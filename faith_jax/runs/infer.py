@@ -1,63 +1,70 @@
 """The run `infer`: generates a response for every row of a task or a JSONL file.
 
 The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a
-killed run resumes. Of several processes, process 0 alone reads and writes these files. Several
-checkpoints may respond to the same rows, each in a folder of its own; one file joins all rows.
+killed run resumes, and which several processes share (`faith_jax.export.shards`). Each of them
+responds to shards of its own, with the whole model on its own devices. A model that is split over
+the devices of several processes is theirs together: they respond to the same shard, and process 0
+writes. Several checkpoints may respond to the same rows, each in a folder of its own; one file
+joins all rows.
 """
 
-import contextlib
 import dataclasses
+import functools
 import itertools
 import logging
 import pathlib
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-from jax.experimental import multihost_utils
 
 from faith_jax.checkpoints.identity import checkpoint_digest, pinned
 from faith_jax.core.cutting import Kind, by_name, check_policy
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import (
-    ROWS,
     append_rows,
-    content_digest,
-    count_whole_rows,
     difference,
-    keep_rows,
     kept_json,
     kept_note,
-    partial_folder,
-    partial_output,
     put,
+    stamp,
     write_json,
     written_whole,
 )
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive
+from faith_jax.core.types import PyTree
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.export.shards import Job, Place, Shard, digest_of, split
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
 from faith_jax.inference.input_rows import InputRow, RowTokens
-from faith_jax.input.infer_rows import read_input_file, task_rows
+from faith_jax.input.infer_rows import CommonFields, read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import Partitioner, make_partitioner, number_of_first_process
+from faith_jax.models.partitioning import (
+    Partitioner,
+    make_partitioner,
+    number_of_first_process,
+    own_devices,
+)
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import preflight, setup
+from faith_jax.runs import preflight, processes, setup
 from faith_jax.runs.model_dir import make_folder
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import fingerprint_of, tokenizer_of, with_own_vocabulary
 
+if TYPE_CHECKING:
+    from faith_jax.export.tfds import DataSet
+
 logger = logging.getLogger("faith_jax")
 
-PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
-_FINISHED = _NO_STEP = -1
+PREDICTIONS, SUMMARY, _TFDS = "predictions.jsonl", "summary.json", "tfds"
+_NONE = -1
 _PARTS = tuple(kind.name.lower() for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE))
 
 
@@ -82,8 +89,10 @@ def infer(
     system: str = "",
     limit: NotNegative = 0,
     control_tokens: Sequence[str] = (),
+    shards: NotNegative = 0,
     restart: bool = False,
     dry_run: bool = False,
+    joins_only: bool = False,
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
@@ -121,11 +130,13 @@ def infer(
       system: of a single checkpoint, the rows' field `system`; "" = none.
       limit: only the first rows; 0 = all.
       control_tokens: in front of all inputs, one of each kind (`datasets.control_tokens`).
+      shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
       restart: discard what a stopped run with other settings has made.
       dry_run: only report what the model would read, also to `output_dir`.preflight.json.
+      joins_only: only join what other processes have made.
 
     Returns:
-      The output folder.
+      The output folder; while other processes compute some of it, it is not there yet.
     """
     if not formats or set(formats) - {"jsonl", "tfds"}:
         raise ConfigError(f"FORMATS: expected 'jsonl', 'tfds' or both, got {list(formats)!r}.")
@@ -141,83 +152,68 @@ def infer(
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     decoding = decoding or DecodingConfig()
     output, several = pathlib.Path(output_dir).expanduser(), not isinstance(checkpoint_path, str)
-    rows: list[InputRow] = []
-    finished = []
+    finished, is_made = [], True
+    plan = functools.cache(functools.partial(_plan, source, limit, shards))
     for one in _systems(checkpoint_path, output, system):
         # Its rows, and whether they have responses already.
         one = one.pinned({} if restart else kept_note(one.output))
         chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
         make_folder(str(output.parent if dry_run else one.output.parent))
         tokenizer = source.tokenizer(chosen)
-        rows = rows or source.read()
-        if not rows:
-            raise InputError(f"{source.name}: no rows to respond to.")
-        prefix = _control_prefix(control_tokens, tokenizer)
-        own = [one.row(prefix, row) for row in rows[: limit or None]]
+        one = one._replace(prefix=_control_prefix(control_tokens, tokenizer))
+        load = functools.partial(
+            _responder,
+            source=source,
+            chosen=chosen,
+            tokenizer=tokenizer,
+            decoding=decoding,
+            batch_size=batch_size,
+            seed=seed,
+            loaded=functools.partial(
+                setup.load_for_inference, one.checkpoint, partitioner_for, model, params_dtype
+            ),
+        )
+        if dry_run:
+            one = one._replace(carried=tuple(plan()["fields"]))
+            rows = map(one.row, itertools.islice(source.read((0, 0)), limit or None))
+            report = preflight.inference_report(source.name, rows, load(one).read)
+            if jax.process_index() == 0:
+                preflight.tell(report, preflight.beside(output), dry_run=True)
+            return output
         run = {
             "checkpoint": checkpoint_digest(one.checkpoint),
             "tokenizer": fingerprint_of(tokenizer),
-            "rows": content_digest(own),
             "decoding": dataclasses.asdict(decoding),
             source.setting: source.max_length,
             "CUT_POLICY": source.cut_policy,
             "RANDOM_SEED": seed,
             "BATCH_SIZE": batch_size,
+            "INPUT_CONTROL_TOKENS": one.prefix,
+            "fields": one.fields,
+            "SHARDS": shards,
+            "FORMATS": list(formats),
             "model": model and model.config.to_dict(),
         }
-        partial = partial_folder(one.output)
-        resumed: contextlib.AbstractContextManager[int | None] = contextlib.nullcontext(0)
-        if not dry_run:
-            resumed = _resumed(one.output, run, restart, len(own), batch_size)
-        with resumed as done:
-            if done is None:
+        with _job(one.output, run, source, plan, restart, joins_only) as job:
+            if job.finished:
                 logger.info("%s is kept", one.output)
-                finished.append(one.output)
-                continue
-
-            # Its model, and what it will see.
-            module, params, partitioner = setup.load_for_inference(
-                one.checkpoint, partitioner_for, model, params_dtype
-            )
-            setup.check_generates(module.config)
-            chosen.check(module.config, tokenizer)
-            log_ignored(one.checkpoint, decoding, module.config)
-            sampling = seed + int(one.fields.get("replicate", 0))
-            decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling)
-            read = source.row_tokens(module.config, tokenizer, decoding)
-            report = preflight.inference_report(source.name, own, read)  # before hours of decoding
-            if jax.process_index() == 0:
-                preflight.tell(report, preflight.beside(output) if dry_run else None, dry_run)
-            if dry_run:
-                return output
-
-            # Its responses, row by row, and the output of them.
-            if done:
-                logger.info("Resuming from row %d of %s", done, partial)
-            progress = Progress("row", len(own), done)
-            for start in range(done, len(own), batch_size):
-                batch = own[start : start + batch_size]
-                inputs = [read(row) for row in batch]
-                second = [found.second for found in inputs]
-                decoded = decoder(params, [found.ids for found in inputs], start, second)
-                if jax.process_index() == 0:
-                    written = [
-                        _output_row(row, given.cut, found, tokenizer, decoding.num_return)
-                        for row, given, found in zip(batch, inputs, decoded, strict=True)
-                    ]
-                    append_rows(partial / ROWS, written)
-                progress.update(start + len(batch), force=start + len(batch) == len(own))
-            logger.info("%s compiled", counted(decoder.num_compilations, "shape"))
-            if jax.process_index() == 0:
+            else:
+                if joins_only:
+                    job.check_done()
+                elif job.undone():
+                    one = one._replace(carried=tuple(job.known["fields"]))
+                    load(one).respond(job, formats)
                 kept = ("jsonl", *formats) if several else formats
-                _finish(partial, one.output, kept, source, run)
-            finished.append(one.output)
-    if several and jax.process_index() == 0:
+                with job.joined() as found:
+                    if found is not None:
+                        _finish(job, found, kept, source, run)
+                    is_made &= found is not None or one.output.exists()
+        finished.append(one.output)
+    if several and is_made and jax.process_index() == 0:
         with written_whole(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for folder in finished:
                 joined.write((folder / PREDICTIONS).read_bytes())
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices("infer: output is written")
+    processes.wait_for_all()
     return output
 
 
@@ -237,8 +233,9 @@ class _Source(NamedTuple):
     setting: str  # the macro of `max_length`
     max_length: int  # tokens of an input, the end token included
     cut_policy: str
-    read: Callable[[], list[InputRow]]
+    read: Callable[[Place], Iterator[InputRow]]
     tokenizer: Callable[[RunVocabulary], Any]
+    files: tuple[str, ...] = ()
 
     def row_tokens(
         self, config: TransformerConfig, tokenizer: Any, decoding: DecodingConfig
@@ -258,7 +255,7 @@ def _task_source(dataset: DatasetConfig) -> _Source:
         "TASK_FEATURE_LENGTHS['inputs']",
         dataset.task_feature_lengths["inputs"],
         dataset.cut_policy,
-        lambda: task_rows(dataset),
+        functools.partial(task_rows, dataset),
         lambda _: tokenizer_of(dataset.task().output_features["targets"].vocabulary),
     )
 
@@ -281,9 +278,20 @@ def _file_source(
         "MAX_INPUT_LENGTH",
         max_length,
         cut_policy,
-        lambda: read_input_file(path, *drawn),
+        functools.partial(read_input_file, path, *drawn),
         tokenizer,
+        (path,),
     )
+
+
+def _plan(source: _Source, limit: int, shards: int) -> dict[str, Any]:
+    """Reads all rows once: bad ones are found before anything is decoded."""
+    common = CommonFields()
+    rows = itertools.islice(source.read((0, 0)), limit or None)
+    found = split(common.of(rows), shards)
+    if not found:
+        raise InputError(f"{source.name}: no rows to respond to.")
+    return {"shards": found, "fields": common.names}
 
 
 def _control_prefix(control_tokens: Sequence[str], vocabulary: Any) -> str:
@@ -301,6 +309,8 @@ class _System(NamedTuple):
     checkpoint: str
     output: pathlib.Path
     fields: Mapping[str, str]
+    prefix: str = ""  # of inputs
+    carried: tuple[str, ...] = ()  # fields of the input that rows keep
 
     def pinned(self, note: Mapping[str, Any]) -> "_System":
         """Returns this with the step of its checkpoint that a stopped run noted, or that is there.
@@ -310,17 +320,17 @@ class _System(NamedTuple):
 
         def step() -> int:
             found = note.get("checkpoint") or checkpoint_digest(self.checkpoint)
-            return _NO_STEP if found["step"] is None else int(found["step"])
+            return _NONE if found["step"] is None else int(found["step"])
 
         found = number_of_first_process(step, f"the step of {self.checkpoint}")
-        if found == _NO_STEP:
+        if found == _NONE:
             return self
         return self._replace(checkpoint=str(pinned(self.checkpoint, found)))
 
-    def row(self, prefix: str, row: InputRow) -> InputRow:
-        """Returns a row with these fields, and with a prefix of its inputs."""
-        fields = {**row.fields, **self.fields}
-        return dataclasses.replace(row, inputs=prefix + row.inputs, fields=fields)
+    def row(self, row: InputRow) -> InputRow:
+        """Returns a row with these fields, and with the prefix of its inputs."""
+        fields = {**{name: row.fields[name] for name in self.carried}, **self.fields}
+        return dataclasses.replace(row, inputs=self.prefix + row.inputs, fields=fields)
 
 
 def _systems(
@@ -343,39 +353,107 @@ def _systems(
                 yield _System(path, output / name / str(number), fields)
 
 
-@contextlib.contextmanager
-def _resumed(
-    output: pathlib.Path, run: Mapping[str, Any], restart: bool, total: int, batch_size: int
-) -> Iterator[int | None]:
-    """Holds the only right to write an output.
+def _job(
+    output: pathlib.Path,
+    run: Mapping[str, Any],
+    source: _Source,
+    plan: Callable[[], dict[str, Any]],
+    restart: bool,
+    joins_only: bool,
+) -> Job:
+    """Begins or resumes a run; of several processes, the first one plans it."""
+    seen = stamp(source.files)
 
-    Yields how many rows a stopped run has done, in whole batches; None where the output has them.
-    """
-    with contextlib.ExitStack() as held:
-
-        def begin() -> int:
-            folder = partial_output(output, run, restart, True, "INFER_OUTPUT_DIR")
-            rows = held.enter_context(folder) / ROWS
-            if _is_finished(output, run):
-                return _FINISHED
-            done = count_whole_rows(rows)
-            return keep_rows(rows, done - done % batch_size) if done < total else done
-
-        done = number_of_first_process(begin, f"the folder of {output}")
-        yield None if done == _FINISHED else done
-
-
-def _is_finished(output: pathlib.Path, run: Mapping[str, Any]) -> bool:
-    """Whether a folder has responses of this run; anything else in it is an error."""
-    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
-        return False
-    found = difference((kept_json(output / SUMMARY) or {}).get("run"), run)
-    if not found:
+    def is_finished() -> bool:
+        if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+            return False
+        summary = kept_json(output / SUMMARY) or {}
+        now = dict(run)
+        if summary.get("stamp") != seen:
+            now["rows"] = digest_of(plan()["shards"])
+        if found := difference(summary.get("run"), now):
+            raise ConfigError(
+                f"{output} is not empty: it holds responses with {found}; remove it, or choose "
+                "another INFER_OUTPUT_DIR."
+            )
         return True
-    raise ConfigError(
-        f"{output} is not empty: it holds responses with {found}; remove it, or choose another "
-        "INFER_OUTPUT_DIR."
-    )
+
+    def begin(restart: bool) -> Job:
+        return Job(
+            output, run, plan, seen, restart, is_finished, "INFER_OUTPUT_DIR", joins_only
+        )  # fmt: skip
+
+    return processes.begun(begin, restart)
+
+
+class _Responder(NamedTuple):
+    """What responds to rows."""
+
+    system: _System
+    source: _Source
+    read: RowTokens
+    decoder: BatchDecoder
+    params: PyTree
+    batch_size: int
+    num_return: int
+    together: bool  # with the other processes of the run
+
+    def respond(self, job: Job, formats: Sequence[str]) -> None:
+        """Responds to the shards that no other process has."""
+        for taken in processes.taken(job, self.together, self.batch_size):
+            shard, writes, _ = taken
+            if shard.number == 0 and writes:
+                rows = map(self.system.row, shard.read(self.source.read, self.source.name))
+                report = preflight.inference_report(self.source.name, rows, self.read, len(job))
+                preflight.tell(report, None)  # before hours of decoding
+            self._respond_to(taken, job.progress)
+            if writes:
+                shard.finish(*_counted(shard, formats, self.source))
+        logger.info("%s compiled", counted(self.decoder.num_compilations, "shape"))
+
+    def _respond_to(self, taken: processes.Taken, progress: Progress) -> None:
+        shard, writes, done = taken
+        if done:
+            logger.info("Resuming from row %d of %s", done, shard.rows)
+            progress.others(done)
+        every = map(self.system.row, shard.read(self.source.read, self.source.name))
+        rows = itertools.islice(every, done, None)
+        while batch := list(itertools.islice(rows, self.batch_size)):
+            inputs = [self.read(row) for row in batch]
+            ids, second = [found.ids for found in inputs], [found.second for found in inputs]
+            decoded = self.decoder(self.params, ids, shard.first + done, second)
+            if writes:
+                vocabulary, count = self.read.tokenizer, self.num_return
+                written = [
+                    _output_row(row, given.cut, found, vocabulary, count)
+                    for row, given, found in zip(batch, inputs, decoded, strict=True)
+                ]
+                append_rows(shard.rows, written)
+            done += len(batch)
+            progress.add(len(batch))
+
+
+def _responder(
+    system: _System,
+    source: _Source,
+    chosen: RunVocabulary,
+    tokenizer: Any,
+    decoding: DecodingConfig,
+    batch_size: int,
+    seed: int,
+    loaded: Callable[[], tuple[Transformer, PyTree, Partitioner]],
+) -> _Responder:
+    with own_devices():
+        module, params, partitioner = loaded()
+    setup.check_generates(module.config)
+    chosen.check(module.config, tokenizer)
+    log_ignored(system.checkpoint, decoding, module.config)
+    read = source.row_tokens(module.config, tokenizer, decoding)
+    sampling = seed + int(system.fields.get("replicate", 0))
+    decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling)
+    together = partitioner.mesh.is_multi_process
+    count = decoding.num_return
+    return _Responder(system, source, read, decoder, params, batch_size, count, together)
 
 
 def _output_row(
@@ -405,43 +483,66 @@ def _output_row(
     return written
 
 
+def _counted(
+    shard: Shard, formats: Sequence[str], source: _Source
+) -> tuple[dict[str, int], *tuple[pathlib.Path, ...]]:
+    """Counts what the summary says of a shard's rows, and writes its records of TFDS."""
+    found = {"inputs_cut": 0, "unfinished": 0}
+
+    def rows() -> Iterator[Mapping[str, Any]]:
+        for _, row in read_jsonl(shard.rows):
+            found["inputs_cut"] += row["inputs_cut_tokens"] > 0
+            found["unfinished"] += not row["finished"]
+            yield row
+
+    if "tfds" not in formats:
+        for _ in rows():
+            pass
+        return (found,)
+    folder = shard.folder / _TFDS
+    folder.mkdir(exist_ok=True)
+    return found, _data_set(shard, source).write_shard(folder, shard.number, shard.of, rows())
+
+
+def _data_set(shard: Shard, source: _Source) -> "DataSet":
+    """Returns the TFDS data set of all shards, which have the same fields."""
+    from faith_jax.export import tfds
+
+    row = next(read_jsonl(shard.rows)).fields
+    description = f"Generated responses to {source.name}, split {source.split}."
+    return tfds.responses(source.split, row, description)
+
+
 def _finish(
-    partial: pathlib.Path,
-    output: pathlib.Path,
+    job: Job,
+    found: Sequence[Mapping[str, int]],
     formats: Sequence[str],
     source: _Source,
     run: Mapping[str, Any],
 ) -> None:
     """Turns the rows into the output, which appears whole."""
-    made = partial / "made"
+    made = job.folder / "made"
     shutil.rmtree(made, ignore_errors=True)  # of a run killed here
     made.mkdir()
-    rows = [row.fields for row in read_jsonl(partial / ROWS)]
     if "jsonl" in formats:
-        shutil.copy(partial / ROWS, made / PREDICTIONS)
+        job.write_jsonl(made / PREDICTIONS)
     if "tfds" in formats:
-        from faith_jax.export.tfds import write_tfds
-
-        write_tfds(
-            made / "tfds",
-            "predictions",
-            source.split,
-            rows,
-            f"Generated responses to {source.name}, split {source.split}.",
-        )
-    # Rows of a run that an earlier version began do not say it.
-    unfinished = sum(not row.get("finished", True) for row in rows)
+        counts = [shard.count for shard in job.shards]
+        _data_set(job.shards[0], source).write_metadata(job.folder / _TFDS, counts)
+        (job.folder / _TFDS).rename(made / _TFDS)
+    unfinished = sum(told["unfinished"] for told in found)
     summary = {
         "source": source.name,
         "split": source.split,
-        "rows": len(rows),
-        "inputs_cut": sum(row["inputs_cut_tokens"] > 0 for row in rows),
+        "rows": len(job),
+        "inputs_cut": sum(told["inputs_cut"] for told in found),
         "unfinished": unfinished,
-        "run": run,
+        "run": {**run, "rows": job.digest},
+        "stamp": job.stamp,
     }
     write_json(made / SUMMARY, summary)
-    if output.exists():
-        output.rmdir()
-    put(made, output)
+    if job.target.exists():
+        job.target.rmdir()
+    put(made, job.target)
     reason = f", {unfinished:,} of them not finished at DECODE_LENGTH" if unfinished else ""
-    logger.info("%s in %s%s", counted(len(rows), "response"), output, reason)
+    logger.info("%s in %s%s", counted(len(job), "response"), job.target, reason)

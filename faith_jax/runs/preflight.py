@@ -91,40 +91,53 @@ def training_report(
     return report
 
 
-def inference_report(source: str, rows: "Sequence[InputRow]", read: "RowTokens") -> Report:
-    """Returns what `infer` will read: its rows, what is cut of them by part, the first ones."""
-    tokens = [read(row) for row in rows]
-    report: Report = {
-        "source": source,
-        "rows": len(rows),
-        "lengths": {"inputs": percentiles(np.array([len(found.ids) for found in tokens]))},
-        "cut": cut_of_inputs([found.cut for found in tokens]),
-        "examples": [
-            {"id": row.id, "inputs": decoded(read.tokenizer, found.ids)}
-            | ({"second": decoded(read.tokenizer, found.second)} if found.second else {})
-            for row, found in zip(rows[:EXAMPLES], tokens[:EXAMPLES], strict=True)
-        ],
+def inference_report(
+    source: str, rows: "Iterable[InputRow]", read: "RowTokens", total: int | None = None
+) -> Report:
+    """Returns what `infer` will read: its rows, what is cut of them by part, the first ones.
+
+    `total` is how many rows there are, where these are only the first; then `looked_at` says how
+    many these are.
+    """
+    lengths, cuts, examples = list[int](), list[CutTokens](), list[Report]()
+    for row in rows:
+        found = read(row)
+        lengths.append(len(found.ids))
+        cuts.append(found.cut)
+        if len(examples) < EXAMPLES:
+            examples.append({"id": row.id, "inputs": decoded(read.tokenizer, found.ids)})
+            if found.second:
+                examples[-1]["second"] = decoded(read.tokenizer, found.second)
+    report: Report = {"source": source, **_counted(len(lengths), total)}
+    report |= {
+        "lengths": {"inputs": percentiles(np.array(lengths))},
+        "cut": cut_of_inputs(cuts),
+        "examples": examples,
     }
     report["warnings"] = list(cut_warnings(report["cut"]))
     return report
 
 
-def scoring_report(
-    source: str, rows: Iterable[ExampleRow], scorers: Mapping[str, BaseScorer]
-) -> tuple[Report, dict[str, str]]:
-    """Returns what each scorer's model will read of all rows.
+def _counted(count: int, total: int | None) -> Report:
+    return {"rows": count} if total in (None, count) else {"rows": total, "looked_at": count}
 
-    Returns:
-      For each scorer whose model reads tokens its `inputs`, how many are cut (`inputs_cut`), how
-      much by part (`cut`), and the first `examples`; and the columns whose values JSON cannot
-      hold, with their types.
+
+def scoring_report(
+    source: str,
+    rows: Iterable[ExampleRow],
+    scorers: Mapping[str, BaseScorer],
+    total: int | None = None,
+) -> Report:
+    """Returns what each scorer's model will read of rows, see `inference_report`.
+
+    For each scorer whose model reads tokens these are its `inputs`, how many are cut
+    (`inputs_cut`), how much by part (`cut`), and the first `examples`.
     """
-    count, left_out = 0, dict[str, str]()
+    count = 0
     seen: dict[str, list[CutTokens]] = {scorer: [] for scorer in scorers}
     first: dict[str, list[Report]] = {scorer: [] for scorer in scorers}
     for row in rows:
         count += 1
-        left_out.update(row.left_out)
         for name, scorer in scorers.items():
             try:
                 found = scorer.seen(row.example)
@@ -151,7 +164,8 @@ def scoring_report(
         for name, found in reports.items()
         for sentence in cut_warnings(found["cut"])
     ]
-    return {"source": source, "rows": count, "scorers": reports, "warnings": warnings}, left_out
+    rows_told = {"source": source, **_counted(count, total)}
+    return rows_told | {"scorers": reports, "warnings": warnings}
 
 
 def beside(output: pathlib.Path) -> pathlib.Path:
@@ -360,7 +374,7 @@ def _warnings(report: Report) -> Iterator[str]:
 
 def _lines(report: Report) -> Iterator[str]:
     if "scorers" in report:
-        yield f"{report['source']}: {counted(report['rows'], 'row')} to score"
+        yield f"{report['source']}: {counted(report['rows'], 'row')} to score{_looked_at(report)}"
         for scorer, found in report["scorers"].items():
             yield f"{scorer}: {counted(found['inputs'], 'input')}, {found['inputs_cut']:,} cut"
             yield from cut_lines(found["cut"])
@@ -383,7 +397,7 @@ def _lines(report: Report) -> Iterator[str]:
             shown = ", ".join(f"{v} {100 * f['share']:.1f}%" for v, f in values.items())
             yield f"  read by {field}: {shown}"
     else:
-        yield f"{report['source']}: {counted(report['rows'], 'row')}"
+        yield f"{report['source']}: {counted(report['rows'], 'row')}{_looked_at(report)}"
     for name, found in report["lengths"].items():
         yield f"  tokens of {name}: {shown_percentiles(found)}"
     yield from cut_lines(report["cut"])
@@ -400,6 +414,10 @@ def _lines(report: Report) -> Iterator[str]:
             "on each device"
         )
     yield from _example_lines(report["examples"], str)
+
+
+def _looked_at(report: Report) -> str:
+    return f"; of the first {report['looked_at']:,}:" if "looked_at" in report else ""
 
 
 def _example_lines(examples: Sequence[Report], shown: Callable[[Any], str]) -> Iterator[str]:

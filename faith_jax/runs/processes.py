@@ -1,17 +1,20 @@
-"""The processes of one run: how they meet, and that they are to do the same."""
+"""The processes of one run: how they meet, that they are to do the same, and what each computes."""
 
 import hashlib
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import gin
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.export.shards import Job, Shard
+from faith_jax.models.partitioning import number_of_first_process, on_first_process
 from faith_jax.version import __version__
+
+_NONE = -1
 
 
 class Address(NamedTuple):
@@ -62,6 +65,8 @@ def configure_alike(configure: Callable[[], None]) -> None:
     Raises:
       ConfigError: where they differ; and where only another one could not read its own.
     """
+    import gin  # `score` does without
+
     failed = None
     try:
         configure()
@@ -97,3 +102,63 @@ def _compare(digests: np.ndarray) -> None:
                 f"process {names} of this run has other {what} than process 0; start all processes "
                 "with the same command, but for --process_index."
             )
+
+
+class Taken(NamedTuple):
+    """A shard that this process computes.
+
+    Attributes:
+      shard: its rows.
+      writes: whether this process writes them; else process 0 does.
+      done: rows that are written already.
+    """
+
+    shard: Shard
+    writes: bool
+    done: int
+
+
+def begun(begin: Callable[[bool], Job], restart: bool) -> Job:
+    """Begins a job: the first process plans it, and the others take part.
+
+    Args:
+      begin: is told whether what a stopped run has made is discarded.
+      restart: whether it is.
+    """
+    first = on_first_process(lambda: begin(restart), "the plan of the rows")
+    return first or begin(False)
+
+
+def taken(job: Job, together: bool, batch_size: int) -> Iterator[Taken]:
+    """Yields the shards that this process computes.
+
+    Args:
+      job: of which they are.
+      together: whether all processes compute the same shard, as they do where one cannot hold a
+        model; else each has its own, and waits for those of the others until all are done.
+      batch_size: rows are done in whole batches.
+    """
+    first = jax.process_index() == 0
+    mine = job.taken(waits=jax.process_count() > 1) if first or not together else iter(())
+    if not together:
+        for shard in mine:
+            yield Taken(shard, True, shard.done_rows(batch_size))
+        return
+
+    def number() -> int:
+        shard = next(mine, None)
+        return _NONE if shard is None else shard.number
+
+    while (found := number_of_first_process(number, "a shard")) != _NONE:
+        shard = job.shards[found]
+
+        def done(shard: Shard = shard) -> int:
+            return shard.done_rows(batch_size)
+
+        yield Taken(shard, first, number_of_first_process(done, str(shard.rows)))
+
+
+def wait_for_all() -> None:
+    """Returns when all processes are as far."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices("the output is written")

@@ -1,31 +1,27 @@
 """The run `score`: scores of every row by any number of scorers, in one pass.
 
 Before anything is scored it says what the scorers will see (`faith_jax.runs.preflight`).
-Rows gather in `<output>.partial`, from which a stopped run resumes; the output appears whole when
-the last row is scored.
+Rows gather in `<output>.partial`, from which a stopped run resumes, and which several processes
+share (`faith_jax.export.shards`); the output appears whole when the last row is scored.
 """
 
 import collections
+import contextlib
 import dataclasses
+import functools
 import itertools
 import logging
 import pathlib
-import shutil
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faith_jax.core.errors import CheckpointError, ConfigError, InputError, counted
+from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.files import (
-    ROWS,
-    ContentDigest,
     append_rows,
     check_outputs,
-    count_whole_rows,
-    keep_rows,
     kept_note,
-    note_later,
-    partial_output,
     put,
     write_json,
 )
@@ -34,15 +30,20 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export.scored_rows import ScoredRow, scored_row, write_parquet
+from faith_jax.export.shards import Job, Shard, split
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
 from faith_jax.runs.options import MODEL_OPTIONS
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
 
+if TYPE_CHECKING:
+    from faith_jax.export.tfds import DataSet
+
 logger = logging.getLogger("faith_jax")
 
 OUTPUT_FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
+_TFDS = "tfds"
 _TIMED_ROWS = 64  # of `costs`
 # Scored between two passes, so that the second one is not remembered.
 _OTHER = GroundedExample("other", Grounding(("Nothing is said.",)), (), "It is not said.")
@@ -63,6 +64,7 @@ class ScoreSummary:
       output: the file or folder.
       rows: how many it has.
       left_out: the columns whose values JSON cannot hold, with their types.
+      is_whole: whether the output is there; else other processes compute what is missing.
       undefined: for each scorer, how many rows it left without a score, by reason; "" = not told.
       cut: for each scorer, how many inputs it cut because they were too long.
       cut_parts: for each scorer what was cut of each part.
@@ -71,6 +73,7 @@ class ScoreSummary:
     output: pathlib.Path
     rows: int
     left_out: Mapping[str, str]
+    is_whole: bool = False
     undefined: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)
     cut: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     cut_parts: dict[str, dict[str, Cut]] = dataclasses.field(default_factory=dict)
@@ -79,14 +82,32 @@ class ScoreSummary:
         """Counts what rows lack, and what was cut of them."""
         for row in rows:
             for name, value in row["scores"].items():
+                counts = self.undefined.setdefault(name, collections.Counter())
                 if value is None:
-                    self.undefined[name][row.get("undefined", {}).get(name, "")] += 1
-            self.cut.update(name for name, tokens in row["cut_tokens"].items() if tokens)
+                    counts[row.get("undefined", {}).get(name, "")] += 1
+            for name, tokens in row["cut_tokens"].items():
+                self.cut[name] += bool(tokens)
             for name, cut in row.get("cut", {}).items():
-                parts = self.cut_parts.setdefault(name, {})
                 for part, tokens in cut.items():
-                    before = parts.get(part, Cut())
-                    parts[part] = Cut(before.rows + 1, before.tokens + tokens)
+                    self._cut_of(name, part, 1, tokens)
+
+    def counts(self) -> dict[str, Any]:
+        """Returns the counts as JSON."""
+        return {"undefined": self.undefined, "cut": self.cut, "cut_parts": self.cut_parts}
+
+    def take(self, counts: Mapping[str, Any]) -> None:
+        """Adds what `counts` returned of other rows."""
+        for name, reasons in counts["undefined"].items():
+            self.undefined.setdefault(name, collections.Counter()).update(reasons)
+        self.cut.update(counts["cut"])
+        for name, cut in counts["cut_parts"].items():
+            for part, (rows, tokens) in cut.items():
+                self._cut_of(name, part, rows, tokens)
+
+    def _cut_of(self, scorer: str, part: str, rows: int, tokens: int) -> None:
+        parts = self.cut_parts.setdefault(scorer, {})
+        before = parts.get(part, Cut())
+        parts[part] = Cut(before.rows + rows, before.tokens + tokens)
 
 
 def score(
@@ -98,6 +119,8 @@ def score(
     bad_rows: BadRows | None = None,
     restart: bool = False,
     costs: str = "",
+    shards: int = 0,
+    joins_only: bool = False,
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
@@ -111,6 +134,8 @@ def score(
       bad_rows: what to do with bad rows; by default scoring stops.
       restart: discard the rows of a run that was stopped.
       costs: a file for what each scorer costs; "" = none.
+      shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
+      joins_only: only join what other processes have scored.
     """
     target = pathlib.Path(output)
     form = _output_format(target, output_format)
@@ -119,42 +144,131 @@ def score(
     except CheckpointError:
         _loaded(scorers, target)  # says all that is wrong with the models of a scorer
         raise
-    loaded = _loaded(chosen, target)
+    several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
+    if several and costs:
+        raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
+    with _own_devices(several):
+        loaded = {} if joins_only else _loaded(chosen, target)
     check_outputs([output], {"--costs": costs})
     bad_rows = bad_rows or BadRows()
     run: dict[str, Any] = {"scorers": scorers, "input": given.options(), "models": digests}
     if digests:
         run["--batch-size"] = batch_size
-    with partial_output(target, run, restart) as folder:
-        # Bad input is found before anything is scored.
-        digest = ContentDigest()
-        rows = digest.of(given.rows(bad_rows))
-        report, left_out = preflights.scoring_report(given.source, rows, loaded)
-        note_later(folder, {"rows": digest.hexdigest()})
-        preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
-        count = report["rows"]
-        lines = folder / ROWS
-        summary = ScoreSummary(target, count, left_out)
-        if digests and (done := count_whole_rows(lines)) < count:
-            keep_rows(lines, done - done % batch_size)
-        for name in loaded:  # in their order
-            summary.undefined[name], summary.cut[name] = collections.Counter(), 0
-        _score_rows(given.rows(bad_rows), loaded, lines, batch_size, summary)
-        if (written := count_whole_rows(lines)) != count:
-            raise InputError(
-                f"{lines} has {counted(written, 'row')}, the input {count:,}: it changed while it "
-                "was scored; score again with --restart."
-            )
-        if costs:
-            _write_costs(costs, loaded, scorers, given)
-        _finish(lines, target, form, list(loaded), given.split or "rows")
+    run |= {"--shards": shards, "--format": form}
+    plan = functools.partial(_plan, given, bad_rows, shards)
+
+    def begin(restart: bool) -> Job:
+        return Job(target, run, plan, given.stamp(), restart, joins_only=joins_only)
+
+    with _begun(begin, restart, several) as job, _own_devices(several):
+        if not bad_rows.count:  # where another process has read them
+            bad_rows.take(*job.known["bad_rows"])
+        count = len(job)
+        summary = ScoreSummary(target, count, job.known["left_out"])
+        names = list(dict.fromkeys(told.partition("=")[0] for told in scorers))
+        data_set = _data_set(names, given) if form == "tfds" else None
+        warnings: list[str] = []
+        if joins_only:
+            job.check_done()
+        read = functools.partial(given.rows, BadRows(skip=bad_rows.skip))
+        whole_batch = batch_size if digests else 1
+        for shard, writes, done in _taken(job, chosen, whole_batch, several, joins_only):
+            if shard.number == 0 and writes:  # errors come before anything is scored
+                first = shard.read(read, given.source)
+                report = preflights.scoring_report(given.source, first, loaded, count)
+                warnings = report["warnings"]
+                preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
+            rows = shard.read(read, given.source)
+            lines = shard.rows if writes else None
+            counts = _score_rows(rows, loaded, lines, batch_size, done, job.progress)
+            if not writes:
+                continue
+            files = []
+            if data_set is not None:
+                folder = shard.folder / _TFDS
+                folder.mkdir(exist_ok=True)
+                scored = _scored(shard.rows)
+                files = [data_set.write_shard(folder, shard.number, shard.of, scored)]
+            shard.finish(counts, *files)
+        with job.joined() as found:
+            if found is None:
+                summary.is_whole = target.exists()
+                return summary
+            for told in found:
+                summary.take(told)
+            if costs:
+                _write_costs(costs, loaded, scorers, given)
+            _finish(job, target, form, names, data_set)
+            summary.is_whole = True
     for name, cut in summary.cut_parts.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
-        if not any(warning.startswith(f"{name}: ") for warning in report["warnings"]):
+        if not any(warning.startswith(f"{name}: ") for warning in warnings):
             shares = {part: {"share": found.rows / count} for part, found in cut.items()}
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
     return summary
+
+
+def _own_devices(several: bool) -> contextlib.AbstractContextManager[None]:
+    if not several:
+        return contextlib.nullcontext()
+    from faith_jax.models.partitioning import own_devices
+
+    return own_devices()
+
+
+def _begun(begin: Callable[[bool], Job], restart: bool, several: bool) -> Job:
+    if not several:
+        return begin(restart)
+    from faith_jax.runs import processes
+
+    return processes.begun(begin, restart)
+
+
+def _taken(
+    job: Job,
+    scorers: Mapping[str, Mapping[str, Any]],
+    batch_size: int,
+    several: bool,
+    joins_only: bool,
+) -> Iterator[tuple[Shard, bool, int]]:
+    """Yields shards to score, whether this process writes them, and how many rows are done."""
+    if joins_only:
+        return
+    if not several:
+        yield from ((shard, True, shard.done_rows(batch_size)) for shard in job.taken())
+        return
+    from faith_jax.models.partitioning import fits_own_devices
+    from faith_jax.runs import processes
+
+    partitions = (told.get("num_partitions") or 1 for told in scorers.values())
+    together = not all(map(fits_own_devices, partitions))
+    yield from processes.taken(job, together, batch_size)
+    processes.wait_for_all()
+
+
+def _plan(given: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
+    """Reads all rows once: bad ones are found before anything is scored."""
+    left_out: dict[str, str] = {}
+
+    def rows() -> Iterator[ExampleRow]:
+        progress, count = Progress("reading row"), 0
+        for count, row in enumerate(given.rows(bad_rows), 1):
+            left_out.update(row.left_out)
+            yield row
+            progress.update(count)
+
+    found = split(rows(), shards)
+    if not found:
+        raise InputError(f"{given.source}: no rows to score.")
+    told = bad_rows.count, bad_rows.messages
+    return {"shards": found, "left_out": left_out, "bad_rows": told}
+
+
+def _data_set(scorers: Sequence[str], given: ScoreInput) -> "DataSet":
+    from faith_jax.export import tfds
+
+    return tfds.scores((given.split or "rows").partition("[")[0], scorers)
 
 
 def _pinned(
@@ -189,7 +303,7 @@ def preflight(
     _output_format(target, output_format)
     loaded = _loaded(scorers, target)
     rows = given.rows(bad_rows or BadRows())
-    report, _ = preflights.scoring_report(given.source, rows, loaded)
+    report = preflights.scoring_report(given.source, rows, loaded)
     preflights.tell(report, preflights.beside(target), dry_run=True)
 
 
@@ -226,17 +340,22 @@ def _output_format(target: pathlib.Path, form: str) -> str:
 def _score_rows(
     rows: Iterator[ExampleRow],
     scorers: Mapping[str, BaseScorer],
-    lines: pathlib.Path,
+    lines: pathlib.Path | None,
     batch_size: int,
-    summary: ScoreSummary,
-) -> None:
-    """Appends the rows that are not scored yet."""
-    done = count_whole_rows(lines)
+    done: int,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Appends the rows that are not scored yet to those that are; returns the counts of all.
+
+    `lines` is None where another process writes them.
+    """
+    summary = ScoreSummary(pathlib.Path(), 0, {})
     if done:
-        logger.info("%d of %d rows are scored already", done, summary.rows)
+        logger.info("%d of %d rows are scored already", done, progress.total)
+        progress.others(done)
+    if done and lines is not None:
         summary.add(_scored(lines))
     rows = itertools.islice(rows, done, None)
-    progress = Progress("row", summary.rows, done)
     while batch := list(itertools.islice(rows, batch_size)):
         examples = [row.example for row in batch]
         columns = {name: scorer.score(examples) for name, scorer in scorers.items()}
@@ -244,9 +363,11 @@ def _score_rows(
             scored_row(row, {name: scores[place] for name, scores in columns.items()})
             for place, row in enumerate(batch)
         ]
-        append_rows(lines, scored)
+        if lines is not None:
+            append_rows(lines, scored)
         summary.add(scored)
         progress.add(len(batch))
+    return summary.counts()
 
 
 def _scored(lines: pathlib.Path) -> Iterator[ScoredRow]:
@@ -254,21 +375,18 @@ def _scored(lines: pathlib.Path) -> Iterator[ScoredRow]:
 
 
 def _finish(
-    lines: pathlib.Path, target: pathlib.Path, form: str, scorers: Sequence[str], split: str
+    job: Job, target: pathlib.Path, form: str, scorers: Sequence[str], data_set: "DataSet | None"
 ) -> None:
     """Turns the rows into the output, which appears whole."""
-    if form == "jsonl":
-        put(lines, target)
-        return
-    rows = _scored(lines)
-    made = lines.with_name("made")
-    if form == "parquet":
-        write_parquet(rows, made, scorers)
+    made = job.folder / "made"
+    if data_set is not None:
+        made = job.folder / _TFDS
+        data_set.write_metadata(made, [shard.count for shard in job.shards])
+    elif form == "jsonl":
+        job.write_jsonl(made)
     else:
-        from faith_jax.export.tfds import write_scored_tfds
-
-        shutil.rmtree(made, ignore_errors=True)
-        write_scored_tfds(made, "scores", split, rows, scorers)
+        scored = itertools.chain.from_iterable(_scored(shard.rows) for shard in job.shards)
+        write_parquet(scored, made, scorers)
     put(made, target)
 
 

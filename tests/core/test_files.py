@@ -20,6 +20,7 @@ from faith_jax.core.files import (
     count_whole_rows,
     keep_rows,
     kept_rows,
+    locked,
     made_folder,
     partial_folder,
     partial_output,
@@ -55,10 +56,21 @@ def hold(target, taken, release):
         release.wait(60)
 
 
+def hold_rows(target, taken, release):
+    """As a run of `score` that has begun to write its only shard."""
+    folder = partial_folder(pathlib.Path(target))
+    folder.mkdir()
+    with locked(folder / ROWS):
+        (folder / ROWS).write_text("{}\n")
+        (folder / "run.json").write_text('{"made_by": "faith_jax"}')
+        taken.set()
+        release.wait(60)
+
+
 def test_a_second_run_with_the_same_output_is_refused(capsys, tmp_path):
     target, context = tmp_path / "s.jsonl", multiprocessing.get_context("spawn")
     taken, release = context.Event(), context.Event()
-    other = context.Process(target=hold, args=(str(target), taken, release))
+    other = context.Process(target=hold_rows, args=(str(target), taken, release))
     other.start()
     try:
         assert taken.wait(60)

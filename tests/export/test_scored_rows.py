@@ -13,7 +13,7 @@ from faith_jax.core.types import GroundedExample, Grounding, Score, WordScore
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.export import scored_rows
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.export.tfds import write_scored_tfds, write_tfds
+from tests.export.data_sets import write_responses, write_scores
 
 EXAMPLE = GroundedExample(
     "a", Grounding(("P.", "C."), ("pro", "con")), ("q",), "Räsponse\u2028.", 1
@@ -66,7 +66,7 @@ def test_jsonl_and_parquet_give_back_what_was_written(tmp_path, monkeypatch):
 
 
 def test_tfds_gives_back_what_was_written(tmp_path):
-    folder = write_scored_tfds(tmp_path, "scores", "test", iter(ROWS), ["one", "two"])
+    folder = write_scores(tmp_path, "test", iter(ROWS), ["one", "two"])
     builder = tfds.builder_from_directory(folder)
     first, second = tfds.as_numpy(builder.as_dataset(split="test"))
     assert first["generated_text"].decode() == "Räsponse\u2028."
@@ -91,7 +91,7 @@ def test_tfds_is_read_as_it_was_scored(tmp_path):
             scorer: None if value is None else float(np.float32(value))
             for scorer, value in row["scores"].items()
         }
-    folder = write_scored_tfds(tmp_path / "s", "scores", "test", iter(ROWS), ["one", "two"])
+    folder = write_scores(tmp_path / "s", "test", iter(ROWS), ["one", "two"])
     assert folder == tmp_path / "s"
     assert list(read_scored_rows(folder)) == rounded
     shutil.copytree(folder, tmp_path / "above" / "scores" / "1.0.0")
@@ -99,7 +99,7 @@ def test_tfds_is_read_as_it_was_scored(tmp_path):
     shutil.copytree(folder, tmp_path / "above" / "others" / "1.0.0")
     with pytest.raises(InputError, match="several TFDS data sets; name one of them"):
         list(read_scored_rows(tmp_path / "above"))
-    write_tfds(tmp_path / "p", "predictions", "test", [{"id": "a"}], "No scores.")
+    write_responses(tmp_path / "p", "test", [{"id": "a"}], "No scores.")
     with pytest.raises(InputError, match="a TFDS data set without fields, scores"):
         list(read_scored_rows(tmp_path / "p"))
 
@@ -110,7 +110,7 @@ def test_fields_keep_their_types_where_the_format_has_them(tmp_path):
     assert row["fields"] == fields
     texts = {"turn": "3", "spans": "[[0, 2]]", "source": "wow", "flag": "true"}
     scored_rows.write_parquet(iter([row]), tmp_path / "s.parquet", ["one"])
-    write_scored_tfds(tmp_path / "s", "scores", "test", iter([row]), ["one"])
+    write_scores(tmp_path / "s", "test", iter([row]), ["one"])
     (tmp_path / "s.jsonl").write_text(json.dumps(row) + "\n")
     for name in ("s.parquet", "s", "s.jsonl"):
         (found,) = read_scored_rows(tmp_path / name)

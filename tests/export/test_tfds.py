@@ -6,7 +6,8 @@ import tensorflow_datasets as tfds
 
 from faith_jax.cli import main
 from faith_jax.core.errors import InputError
-from faith_jax.export.tfds import read_scored_tfds, write_tfds
+from faith_jax.export.tfds import read_scored_tfds
+from tests.export.data_sets import write_responses
 
 ROWS = [
     {"id": "b", "prediction": "Zwei \u00e4pfel", "log_prob": -1.5, "num_tokens": 3},
@@ -15,8 +16,7 @@ ROWS = [
 
 
 def test_rows_come_back_in_order_with_their_types(tmp_path, capfd):
-    folder = write_tfds(tmp_path / "out", "predictions", "test", ROWS, "Two rows.")
-    assert folder == tmp_path / "out"
+    folder = write_responses(tmp_path / "out", "test", ROWS, "Two rows.")
     assert capfd.readouterr().out == ""
     # Only the data set's files: TFDS's own folders are gone.
     assert sorted(p.name for p in folder.iterdir()) == [

@@ -21,7 +21,13 @@ from tests.models import tiny
 def read(tmp_path, *rows):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return infer_rows.read_input_file(str(path), "procon_npov", 1, 0)
+    return with_common_fields(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
+
+
+def with_common_fields(rows):
+    common = infer_rows.CommonFields()
+    rows = list(common.of(rows))
+    return list(map(common.kept, rows))
 
 
 def test_texts_that_all_rows_have_are_carried():
@@ -30,12 +36,12 @@ def test_texts_that_all_rows_have_are_carried():
         {"query": "How?", "knowledge": [], "turn": 4, "note": ["x"], "response": "gold"},
     ]
     rows = [InputRow(str(n), "text", fields=fields) for n, fields in enumerate(given)]
-    found = infer_rows.with_common_fields(rows)
+    found = with_common_fields(rows)
     assert [dict(row.fields) for row in found] == [
         {"query": "Why?", "knowledge": ["a", "b"]},
         {"query": "How?", "knowledge": []},
     ]
-    assert infer_rows.with_common_fields([]) == []
+    assert infer_rows.CommonFields().names == []
 
 
 def test_rows_with_arguments_and_rows_whose_arguments_are_found(tmp_path):
@@ -123,7 +129,8 @@ def test_only_the_form_that_we_wrote_is_taken_off(tmp_path, row, written):
 
 
 def task_rows(name, split="test"):
-    return infer_rows.task_rows(DatasetConfig(name, {"inputs": 64, "targets": 64}, split=split))
+    dataset = DatasetConfig(name, {"inputs": 64, "targets": 64}, split=split)
+    return with_common_fields(infer_rows.task_rows(dataset))
 
 
 @pytest.mark.parametrize(
@@ -278,3 +285,20 @@ def test_the_policy_end_leaves_no_empty_branch_of_pmi():
     assert lost == "The last turn, which the response answers, is cut in 1 input."
     alone = InputRow("8", templates.dialogue_inputs("Tea is a leaf.", []))
     assert row_tokens(limit, "end")(alone).second == [1]
+
+
+def test_reading_can_begin_at_any_row(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    lines = [json.dumps({"inputs": f"What is {word}?"}) for word in ("tea", "mate", "milk")]
+    path.write_text("\n\n".join(lines) + "\n")
+    rows = list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
+    assert [(row.id, row.place) for row in rows] == [("1", (0, 0)), ("3", (0, 1)), ("5", (0, 2))]
+    for row in rows:
+        first = next(infer_rows.read_input_file(str(path), "procon_npov", 1, 0, row.place))
+        assert (first, first.place) == (row, row.place)
+    dataset = DatasetConfig("own_mixture", {"inputs": 64, "targets": 64}, split="test")
+    found = list(infer_rows.task_rows(dataset))
+    assert {row.place[0] for row in found} == {0, 1}
+    for row in found:
+        first = next(infer_rows.task_rows(dataset, row.place))
+        assert (first.id, first.inputs, first.place) == (row.id, row.inputs, row.place)

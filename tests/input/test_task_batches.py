@@ -168,12 +168,28 @@ def test_any_step_is_made_without_those_before_it(pack, monkeypatch):
     assert len(read) <= 5 * sum(len(group) for group in rows.places(40))
 
 
-def test_processes_read_their_own_rows_of_the_same_batches():
-    rows = SplitRows(user_config(seqio_task("user_rows", numbered)), mini())
-    (whole,) = itertools.islice(rows.training_batches(3), 1)
-    pieces = [next(rows.training_batches(3, slice(start, start + 2))) for start in range(0, 8, 2)]
-    for name, array in whole.items():
-        np.testing.assert_array_equal(np.concatenate([p[name] for p in pieces]), array)
+@pytest.mark.parametrize("pack", [False, True])
+def test_processes_read_their_own_rows_of_the_same_batches(monkeypatch, pack):
+    """One, two and four processes make the same global batches; none reads rows of another."""
+    rows = SplitRows(user_config(seqio_task("user_rows", numbered), pack=pack), mini())
+    get, read = RowCache.__getitem__, []
+    monkeypatch.setattr(RowCache, "__getitem__", lambda self, n: read.append(n) or get(self, n))
+    for step in (3, 90):
+        batches, places = [], []
+        for count in (1, 2, 4):
+            share, pieces = 8 // count, []
+            for process in range(count):
+                own = slice(process * share, (process + 1) * share)
+                read.clear()
+                pieces.append(rows._training_batch(step, own))
+                asked = [place for group in rows.places(step)[own] for place in group]
+                assert read == rows.order.rows(np.array(asked))[1].tolist()
+                places += asked
+            batches.append({n: np.concatenate([p[n] for p in pieces]) for n in pieces[0]})
+        assert places[: len(places) // 3] * 3 == places
+        for batch in batches[1:]:
+            for name, array in batches[0].items():
+                np.testing.assert_array_equal(batch[name], array)
 
 
 def test_packed_rows_hold_each_example_whole_and_once():
@@ -259,6 +275,6 @@ def test_a_text_that_is_not_utf_8_names_the_example(field):
     with pytest.raises(InputError, match=message):
         SplitRows(dataset, mini())
     with pytest.raises(InputError, match=message):
-        task_rows(dataset)
+        list(task_rows(dataset))
     with pytest.raises(InputError, match=rf"{field}, train: row 2: expected UTF-8, .* byte 0xe9"):
         list(dataset_rows(dataset.mixture_or_task_name, "", "train"))

@@ -133,7 +133,8 @@ def test_an_output_has_one_writer_and_rows_of_another_run_are_kept(
     command, tiny_run, tmp_path, unbroken, monkeypatch
 ):
     out, partial = tmp_path / "out", tmp_path / "out.partial"
-    with locked(out):
+    partial.mkdir()
+    with locked(partial / "rows.jsonl"):
         status, _, err = command(*arguments(tiny_run, out))
     assert status == 2
     assert err.endswith(

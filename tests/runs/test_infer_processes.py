@@ -1,17 +1,18 @@
-"""Inference on two processes goes on where a kill of either left it."""
+"""Inference on two processes, with one model or each with its own, survives a kill of either."""
 
 import json
 
 import pytest
 
 from tests.scoring import tiny_models
-from tests.training.processes import end, finish, start_pair
+from tests.training.processes import end, start_pair
 
 pytestmark = [pytest.mark.slow, pytest.mark.devices]
 KILLED = {1: 4, 0: 5}  # the process, and how many whole rows are written: process 0 writes one more
+TOGETHER, SHARED = "--gin.NUM_PARTITIONS=2", "--gin.SHARDS=4"
 
 
-def command(folder, name):
+def arguments(folder, name, option):
     return [
         "infer",
         "--gin_file=runs/infer_file.gin",
@@ -22,7 +23,8 @@ def command(folder, name):
         "--gin.DECODE_LENGTH=6",
         "--gin.TEMPERATURE=1.0",
         "--gin.BATCH_SIZE=4",
-        "--gin.FORMATS=('jsonl',)",
+        "--gin.FORMATS=('jsonl', 'tfds')",
+        option,
     ]
 
 
@@ -30,7 +32,8 @@ def command(folder, name):
 def folder(tmp_path_factory):
     """Holds `unbroken` and `killed1`, `killed0`: runs in which that process was killed in batch 2.
 
-    Their partial files, as the kills left them, are `left1` and `left0`.
+    Their partial files, as the kills left them, are `left1` and `left0`. In `shared`, each process
+    has its own model, and the second was killed.
     """
     folder = tmp_path_factory.mktemp("processes")
     tiny_models.write_model(folder / "gpt2", "gpt2")
@@ -38,26 +41,48 @@ def folder(tmp_path_factory):
         {"inputs": f"Is {word} tea number {i} {{good}}?"} for i, word in enumerate("abcdefghij")
     ]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    unbroken, first, second = (
+        arguments(folder, name, TOGETHER) for name in ("unbroken", "killed1", "killed0")
+    )
+    shared = arguments(folder, "shared", SHARED)
     runs = [
-        [command(folder, "unbroken"), ["kill", 1, 2, *command(folder, "killed1")]],
-        [command(folder, "killed1"), ["kill", 0, 2, *command(folder, "killed0")]],
-        [command(folder, "killed0")],
+        [unbroken, ["kill", 1, 2, *first]],
+        [first, ["kill", 0, 2, *second]],
+        [second, arguments(folder, "both", SHARED), ["kill", 1, 1, *shared]],
     ]
     for number, lists in enumerate(runs):
         pair = start_pair(folder, f"run{number}_", lists)
-        if len(lists) == 1:
-            finished = finish(folder, pair)
-        else:
-            killed = lists[1][1]
-            finished = end(folder, pair, f"run{number}_{killed}")
+        killed = lists[-1][1]
+        finished = end(folder, pair, f"run{number}_{killed}")
+        if number < 2:
             left = folder / f"killed{killed}.partial" / "rows.jsonl"
             (folder / f"left{killed}").write_bytes(left.read_bytes())
-        assert [statuses[:1] for statuses in finished.values()] == [[0], [0]]
+        whole = [0] * (len(lists) - 1)
+        assert [statuses[: len(whole)] for statuses in finished.values()] == [whole] * 2
     return folder
 
 
 def lines(path):
     return path.read_bytes().splitlines(keepends=True)
+
+
+def test_processes_with_a_model_each_write_shards_of_their_own(folder, command):
+    """The rows are those of one process alone, which also goes on where one was killed."""
+    alone, both, killed = folder / "alone", folder / "both", folder / "shared"
+    assert killed.with_name("shared.partial").exists()
+    for name in ("alone", "shared"):
+        status, _, err = command(*arguments(folder, name, SHARED))
+        assert status == 0, err
+    expected = lines(alone / "predictions.jsonl")
+    assert [json.loads(line)["id"] for line in expected] == [str(i + 1) for i in range(10)]
+    for output in (both, killed):
+        assert lines(output / "predictions.jsonl") == expected
+        for path in (alone / "tfds").iterdir():
+            assert (output / "tfds" / path.name).read_bytes() == path.read_bytes()
+    shards = [path.name for path in (both / "tfds").glob("*.tfrecord*")]
+    assert sorted(shards) == [
+        f"predictions-rows.tfrecord-{number:05d}-of-00004" for number in range(4)
+    ]
 
 
 @pytest.mark.parametrize("killed", KILLED)

@@ -92,8 +92,8 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch, kept, again
 
     whole = scored("whole.jsonl")
 
-    def torn(lines, *_):
-        lines.write_bytes(b"".join(whole.splitlines(True)[:kept]) + b'{"id": "1')
+    def torn(job, *_):
+        job.shards[0].rows.write_bytes(b"".join(whole.splitlines(True)[:kept]) + b'{"id": "1')
         raise KeyboardInterrupt
 
     monkeypatch.setattr(score_run, "_finish", torn)

@@ -21,13 +21,3 @@ class OrderedWriter(tfds.core.ExampleWriter):
 
 def _ordered(record: bytes) -> bytes:
     return tf.train.Example.FromString(record).SerializeToString(deterministic=True)
-
-
-class RowsBuilder(
-    tfds.dataset_builders.AdhocBuilder,
-    skip_registration=True,  # type: ignore[call-arg]  # TFDS's bases are lazily imported
-):
-    """Builds a data set of rows that are given with their features."""
-
-    def _example_writer(self) -> tfds.core.ExampleWriter:
-        return OrderedWriter(self.info.file_format)

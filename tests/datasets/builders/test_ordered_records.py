@@ -4,7 +4,7 @@ import sys
 
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
-from faith_jax.export.tfds import write_scored_tfds, write_tfds
+from tests.export.data_sets import write_responses, write_scores
 from tests.paths import REPOSITORY
 
 RESPONSES = [
@@ -23,8 +23,8 @@ SCORED = [
 
 def make(folder):
     """Writes data sets as `infer`, `score` and `prepare` do."""
-    write_tfds(folder / "infer", "predictions", "test", RESPONSES, "Three.")
-    write_scored_tfds(folder / "score", "scores", "test", SCORED, ["one", "two"])
+    write_responses(folder / "infer", "test", RESPONSES, "Three.")
+    write_scores(folder / "score", "test", SCORED, ["one", "two"])
     prepared(BUILDERS["begin"], "tc_sample", folder / "prepare")
 
 

@@ -1,0 +1,418 @@
+"""The rows of a run in shards, which any number of processes compute and one of them joins.
+
+The processes of a run are told the same and share OUTPUT.partial. The first one reads the input and
+writes there how it is split (`plan.json`). Each process takes a shard that nobody has, appends its
+rows to `rows-00003-of-00064.jsonl` (`rows.jsonl` where there is only one shard), writes beside it
+that it is done, and takes the next one. A lock keeps a shard, so those of a process that is killed
+are free again. The process that finds all shards done makes the output of them.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import itertools
+import logging
+import math
+import pathlib
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.files import (
+    PLAN,
+    ROWS,
+    TakenError,
+    begun,
+    count_whole_rows,
+    difference,
+    has_made,
+    keep_rows,
+    kept_json,
+    kept_note,
+    let_go,
+    locked,
+    note_later,
+    partial_folder,
+    sync,
+    sync_entry,
+    write_json,
+)
+from faith_jax.core.progress import Progress
+
+logger = logging.getLogger("faith_jax")
+
+MOST_SHARDS = 4096
+_USUAL_ROWS = 5000  # of a shard, where their number is not given
+_MODULUS = 1 << 128
+_SECONDS = 1.0  # between two looks at what other processes do
+_LISTED = 5
+
+# Where the reading of an input can begin: a part of it (a file, a task), and a row in this part.
+Place = tuple[int, int]
+
+
+class PlacedRow(Protocol):
+    """A row of an input; its `repr` says all that counts of it."""
+
+    @property
+    def place(self) -> Place:
+        """Where it is read."""
+
+
+Row = TypeVar("Row", bound=PlacedRow)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """Consecutive rows of an input.
+
+    Attributes:
+      folder: of the run.
+      number: of the shard, from 0.
+      of: how many there are.
+      first: number of its first row, from 0.
+      count: rows.
+      place: of the first row.
+      digest: of the rows.
+    """
+
+    folder: pathlib.Path
+    number: int
+    of: int
+    first: int
+    count: int
+    place: Place
+    digest: str
+
+    @property
+    def rows(self) -> pathlib.Path:
+        """The file of its finished rows."""
+        name = ROWS if self.of == 1 else f"rows-{self.number:05d}-of-{self.of:05d}.jsonl"
+        return self.folder / name
+
+    @property
+    def _note(self) -> pathlib.Path:
+        return self.rows.with_suffix(".json")
+
+    def read(self, rows: Callable[[Place], Iterator[Row]], source: str) -> Iterator[Row]:
+        """Yields the rows of this shard, of a reading that can begin at any place.
+
+        Raises:
+          InputError: at the end, if they are not those of the plan.
+        """
+        digest, count = 0, 0
+        for number, row in enumerate(itertools.islice(rows(self.place), self.count), self.first):
+            digest, count = digest + _digest(number, row), count + 1
+            yield row
+        if (count, _shown(digest)) != (self.count, self.digest):
+            raise InputError(
+                f"{source} has changed since this run began: its rows {self.first + 1:,} to "
+                f"{self.first + self.count:,} differ; begin again with --restart."
+            )
+
+    def done_rows(self, batch_size: int = 1) -> int:
+        """Returns how many rows a stopped process has finished, in whole batches.
+
+        What follows them is dropped.
+        """
+        done = count_whole_rows(self.rows)
+        return done if done == self.count else keep_rows(self.rows, done - done % batch_size)
+
+    def finish(self, found: Mapping[str, Any], *others: pathlib.Path) -> None:
+        """Marks this shard as done.
+
+        Args:
+          found: what `found` returns of it.
+          *others: further files of it.
+        """
+        if (written := count_whole_rows(self.rows)) != self.count:
+            raise InputError(
+                f"{self.rows} has {counted(written, 'row')}, the input {self.count:,}: it changed "
+                "while it was read; begin again with --restart."
+            )
+        files = (self.rows, *others)
+        for path in files:
+            sync(path)
+            sync_entry(path.parent)
+        sizes = {str(path.relative_to(self.folder)): path.stat().st_size for path in files}
+        write_json(self._note, {"found": found, "files": sizes})
+
+    def found(self) -> dict[str, Any] | None:
+        """Returns what was found of a shard that is done; None = it is not, or a file is gone."""
+        note = kept_json(self._note)
+        try:
+            sizes = {name: (self.folder / name).stat().st_size for name in (note or {})["files"]}
+        except (KeyError, OSError):
+            return None
+        return note["found"] if note and sizes == note["files"] else None
+
+
+def _digest(number: int, row: Any) -> int:
+    """Returns a hash of a row and its number; the sum of those of several rows is theirs."""
+    text = f"{number} {row!r}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(text).digest()[:16], "little")
+
+
+def digest_of(shards: Iterable[Mapping[str, Any]]) -> str:
+    """Returns the digest of all rows, however they are split."""
+    return _shown(sum(int(shard["digest"], 16) for shard in shards))
+
+
+def _shown(digest: int) -> str:
+    return f"{digest % _MODULUS:032x}"
+
+
+class _Block:
+    """Consecutive rows; see `Shard`."""
+
+    def __init__(self, first: int, place: Place):
+        self.first, self.place, self.digest = first, place, 0
+
+
+def split(rows: Iterable[PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
+    """Returns how rows are split into shards of nearly the same size, as JSON.
+
+    It keeps at most two blocks of rows for each possible shard, however many rows there are.
+
+    Args:
+      rows: of the input; they are read once.
+      shards: how many; 0 = one for every 5,000 rows. There are no more than rows.
+
+    Returns:
+      `first`, `count`, `place` and `digest` of each shard.
+    """
+    blocks: list[_Block] = []
+    size, total = 1, 0
+    for number, row in enumerate(rows):
+        if number % size == 0:
+            if len(blocks) == 2 * MOST_SHARDS:
+                for one, other in zip(blocks[::2], blocks[1::2], strict=True):
+                    one.digest += other.digest
+                blocks, size = blocks[::2], 2 * size
+            blocks.append(_Block(number, row.place))
+        blocks[-1].digest += _digest(number, row)
+        total = number + 1
+    count = min(shards or math.ceil(total / _USUAL_ROWS), total, MOST_SHARDS)
+    bounds = [*(n * total // (count * size) for n in range(count)), len(blocks)]
+    ends = [block.first for block in blocks] + [total]
+    return [
+        {
+            "first": blocks[start].first,
+            "count": ends[end] - blocks[start].first,
+            "place": blocks[start].place,
+            "digest": _shown(sum(block.digest for block in blocks[start:end])),
+        }
+        for start, end in itertools.pairwise(bounds)
+    ]
+
+
+class Job:
+    """A run whose shards this process computes together with others.
+
+    Attributes:
+      target: the output.
+      folder: keeps what is made until the output is whole.
+      shards: all of them.
+      known: what the plan says.
+      digest: of all rows.
+      stamp: of the input.
+      progress: of the rows of all processes.
+      finished: whether the output was there already.
+    """
+
+    def __init__(
+        self,
+        target: pathlib.Path,
+        run: Mapping[str, Any],
+        plan: Callable[[], dict[str, Any]],
+        stamp: Sequence[Any] = (),
+        restart: bool = False,
+        is_finished: Callable[[], bool] | None = None,
+        option: str = "--output",
+        joins_only: bool = False,
+    ):
+        """Begins a run, or takes part in one that another process has begun.
+
+        Args:
+          target: the output.
+          run: settings that all of its processes must have.
+          plan: reads the input and returns the `shards` of `split`, and what else all processes
+            must know, as JSON.
+          stamp: of the input, see `core.files.stamp`; the plan is made anew if it has changed, and
+            must be the same.
+          restart: discard what a stopped run has made.
+          is_finished: whether the target is the output of this run; None = no target may exist.
+          option: that names the output.
+          joins_only: nothing is planned.
+
+        Raises:
+          ConfigError: see `core.files.partial_output`, or where there is nothing to join.
+        """
+        self.target, self.folder = target, partial_folder(target)
+        self._run, self._option, self._is_finished = run, option, is_finished
+        self._own = contextlib.ExitStack()
+        self.finished = False
+        with self._alone():
+            if joins_only and not (self.folder / PLAN).exists() and not self._has_output():
+                raise ConfigError(f"{target}: there are no shards of it to join.")
+            try:
+                self._plan = self._planned(plan, list(stamp), restart)
+            except BaseException:
+                let_go(target)
+                raise
+        shards = self._plan["shards"]
+        self.known, self.digest, self.stamp = self._plan, digest_of(shards), self._plan["stamp"]
+        self.shards = [
+            Shard(self.folder, n, len(shards), **{**told, "place": tuple(told["place"])})
+            for n, told in enumerate(shards)
+        ]
+        self.progress = Progress("row", len(self))
+
+    def __len__(self) -> int:
+        """Returns the number of rows of all shards."""
+        return sum(shard.count for shard in self.shards)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _alone(self) -> contextlib.AbstractContextManager[Any]:
+        """Holds what only one process at a time may do with the folder of the run."""
+        return locked(self.target, option=self._option, wait=True)
+
+    def _is_used(self) -> bool:
+        """Whether another process has a shard."""
+        for path in self.folder.glob(".rows*.jsonl.*"):
+            try:
+                with locked(self.folder / path.stem.removeprefix("."), option=self._option):
+                    pass
+            except TakenError:
+                return True
+        return False
+
+    def _taken_error(self) -> TakenError:
+        return TakenError(
+            f"{self._option}: another run is writing {self.target}; wait for it, or name another "
+            "output."
+        )
+
+    def _has_output(self) -> bool:
+        return self._is_finished() if self._is_finished else self.target.exists()
+
+    def _planned(
+        self, make: Callable[[], dict[str, Any]], stamp: list[Any], restart: bool
+    ) -> dict[str, Any]:
+        kept, replaces = kept_json(self.folder / PLAN), self._is_finished is not None
+        if self._is_used():
+            if restart or difference(kept_note(self.target), self._run):
+                raise self._taken_error()
+        elif kept and kept["stamp"] != stamp and not has_made(self.folder):
+            restart = True  # there is nothing to keep of another input
+        begun(self.target, self._run, restart, replaces, self._option)
+        if replaces and self._has_output():
+            let_go(self.target, done=True)
+            self.finished = True
+            return {"stamp": stamp, "shards": []}
+        kept = kept_json(self.folder / PLAN)  # unless it was discarded
+        if kept and kept["stamp"] == stamp:
+            return kept
+        plan = {"stamp": stamp, **make()}
+        note_later(self.folder, {"rows": digest_of(plan["shards"])}, self._option)
+        write_json(self.folder / PLAN, plan)
+        return plan
+
+    def undone(self) -> list[Shard]:
+        """Returns the shards that are not done yet."""
+        return [shard for shard in self.shards if shard.found() is None]
+
+    def taken(self, waits: bool = False) -> Iterator[Shard]:
+        """Yields shards one after the other; nobody else has the one that was yielded last.
+
+        Args:
+          waits: for the shards of other processes, until all are done; these may be killed.
+
+        Raises:
+          TakenError: another process has the only shard.
+        """
+        left, known = self.shards, 0
+        while True:
+            with self._alone():
+                self._own.close()
+                left = self._left(left)
+                taken = next(filter(self._take, left), None)
+            if taken is not None:
+                done = len(self) - sum(shard.count for shard in left)
+                self.progress.others(done - known)
+                yield taken
+                known = done + taken.count
+            elif left and waits:
+                time.sleep(_SECONDS)
+            else:
+                if len(self.shards) == 1 and left:
+                    raise self._taken_error()
+                return
+
+    def _left(self, shards: Sequence[Shard]) -> list[Shard]:
+        if not self.folder.is_dir():
+            if self._has_output():  # another process has joined all shards
+                return []
+            # Another process has made nothing, and has removed it.
+            begun(self.target, self._run, False, True, self._option)
+            write_json(self.folder / PLAN, self._plan)
+        return [shard for shard in shards if shard.found() is None]
+
+    def _take(self, shard: Shard) -> bool:
+        try:
+            self._own.enter_context(locked(shard.rows, option=self._option))
+        except TakenError:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def joined(self) -> Iterator[list[dict[str, Any]] | None]:
+        """Holds the only right to join the shards.
+
+        Yields what was found of each; None where another process will join them, or has.
+        """
+        with self._alone():
+            self._own.close()
+            if not self.folder.is_dir():
+                yield None
+                return
+            found = [shard.found() for shard in self.shards]
+            if missing := found.count(None):
+                shards = counted(missing, "shard")
+                logger.info("%s of %s are left to other processes", shards, self.target)
+                yield None
+                return
+            yield [told for told in found if told is not None]
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def check_done(self) -> None:
+        """Raises ConfigError, which names them, if shards are missing."""
+        if undone := self.undone():
+            names = ", ".join(str(shard.rows) for shard in undone[:_LISTED])
+            more = f" and {len(undone) - _LISTED:,} more" if len(undone) > _LISTED else ""
+            raise ConfigError(
+                f"{self.target}: {len(undone):,} of {counted(len(self.shards), 'shard')} are not "
+                f"done: {names}{more}; run the same command without --join to compute them."
+            )
+
+    def write_jsonl(self, path: pathlib.Path) -> None:
+        """Makes one file of the rows of all shards."""
+        with open(path, "wb") as joined:
+            for shard in self.shards:
+                with open(shard.rows, "rb") as rows:
+                    shutil.copyfileobj(rows, joined, 1 << 20)
+
+    def __enter__(self) -> "Job":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Lets go of the shard of this process, and of a run that has made nothing."""
+        self._own.close()
+        if error[0] is not None:
+            with contextlib.suppress(TakenError), locked(self.target, option=self._option):
+                if not any(self.folder.glob(".rows*.jsonl.*")):  # locks of other processes
+                    let_go(self.target)

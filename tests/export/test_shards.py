@@ -1,0 +1,217 @@
+"""Rows in shards: how they are split, taken, finished and joined, by several processes."""
+
+import dataclasses
+import json
+
+import pytest
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files import append_rows, locked
+from faith_jax.export import shards
+from faith_jax.export.shards import Job, split
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    text: str
+    place: tuple[int, int] = dataclasses.field(default=(0, 0), repr=False)
+
+
+def lines(count, place=(0, 0), text="row"):
+    """Rows of two parts, of which the first has 10."""
+    for number in range(place[1] + 10 * place[0], count):
+        yield Line(f"{text} {number}", (0, number) if number < 10 else (1, number - 10))
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("count", [1, 7, 30])
+@pytest.mark.parametrize("most", [4096, 4])
+def test_rows_are_split_evenly_and_read_from_any_place(tmp_path, monkeypatch, wanted, count, most):
+    """With few blocks too, which are then joined in pairs."""
+    monkeypatch.setattr(shards, "MOST_SHARDS", most)
+    found = split(lines(count), wanted)
+    assert len(found) == min(wanted, count, most)
+    sizes = [shard["count"] for shard in found]
+    assert sum(sizes) == count
+    block = 1 if count < 2 * most else 2 ** (count // most).bit_length()
+    assert max(sizes) - min(sizes) <= block
+    texts = []
+    for number, told in enumerate(found):
+        shard = shards.Shard(tmp_path, number, len(found), **told)
+        assert shard.first == len(texts)
+        texts += [row.text for row in shard.read(lambda place: lines(count, place), "rows")]
+    assert texts == [f"row {number}" for number in range(count)]
+    assert shards.digest_of(found) == shards.digest_of(split(lines(count), 1))
+
+
+def test_few_blocks_are_kept_of_many_rows(monkeypatch):
+    """Whatever is kept of an input, it is not its rows: only two of them are alive at once."""
+    alive = set()
+
+    class Counted:
+        place = (0, 0)
+
+        def __init__(self):
+            alive.add(id(self))
+            most.append(len(alive))
+
+        def __del__(self):
+            alive.discard(id(self))
+
+        def __repr__(self):
+            return "row"
+
+    most = []
+    monkeypatch.setattr(shards, "MOST_SHARDS", 8)
+    assert sum(shard["count"] for shard in split((Counted() for _ in range(1000)), 8)) == 1000
+    assert (max(most), len(alive)) == (2, 0)
+
+
+def test_the_usual_number_of_shards(monkeypatch):
+    monkeypatch.setattr(shards, "_USUAL_ROWS", 4)
+    assert [shard["count"] for shard in split(lines(9))] == [3, 3, 3]
+    assert len(split(lines(4))) == 1
+    assert split(lines(0)) == []
+
+
+def begin(target, count=6, wanted=3, text="row", stamp=(), **options):
+    return Job(
+        target,
+        {"seed": 0},
+        lambda: {"shards": split(lines(count, text=text), wanted), "more": "x"},
+        stamp,
+        **options,
+    )
+
+
+def compute(shard):
+    append_rows(shard.rows, [{"n": shard.first + n} for n in range(shard.count)])
+    shard.finish({"rows": shard.count})
+
+
+def join(job):
+    with job.joined() as found:
+        if found is not None:
+            job.write_jsonl(job.folder / "made")
+            (job.folder / "made").rename(job.target)
+    return found
+
+
+def numbers(target):
+    return [json.loads(line)["n"] for line in target.open()]
+
+
+def test_two_processes_share_the_shards(tmp_path):
+    target = tmp_path / "out.jsonl"
+    with begin(target) as one, begin(target) as other:
+        first, second = one.taken(), other.taken()
+        mine, theirs = next(first), next(second)
+        assert (mine.number, theirs.number) == (0, 1)
+        assert mine.rows.name == "rows-00000-of-00003.jsonl"
+        compute(mine)
+        last = next(first)
+        assert last.number == 2
+        compute(last)
+        assert next(first, None) is None  # the other one still computes
+        assert join(one) is None
+        assert not target.exists()
+        compute(theirs)
+        assert next(second, None) is None
+        assert [told["rows"] for told in join(other)] == [2, 2, 2]
+        assert join(one) is None
+    assert numbers(target) == list(range(6))
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+def test_a_shard_of_a_killed_process_is_free_again(tmp_path):
+    target = tmp_path / "out.jsonl"
+    killed = begin(target).taken()
+    shard = next(killed)
+    append_rows(shard.rows, [{"n": 0}])
+    with shard.rows.open("a") as file:
+        file.write('{"n": ')
+    killed.close()  # and its lock is the operating system's
+    del killed
+    with begin(target) as job:
+        for shard in job.taken():
+            done = shard.done_rows()
+            assert done == (1 if shard.number == 0 else 0)
+            append_rows(shard.rows, [{"n": shard.first + n} for n in range(done, shard.count)])
+            shard.finish({})
+        join(job)
+    assert numbers(target) == list(range(6))
+
+
+def test_the_only_shard_has_one_writer(tmp_path):
+    target = tmp_path / "out.jsonl"
+    with begin(target, wanted=1) as one:
+        assert next(one.taken()).rows.name == "rows.jsonl"
+        with (
+            pytest.raises(ConfigError, match=r"^--output: another run is writing .*out\.jsonl; w"),
+            begin(target, wanted=1) as other,
+        ):
+            next(other.taken(), None)
+        assert one.folder.is_dir()
+        with pytest.raises(ConfigError, match="another run is writing"):
+            begin(target, wanted=1, restart=True)
+
+
+def test_whoever_waits_takes_what_another_has_lost(tmp_path, monkeypatch):
+    target = tmp_path / "out.jsonl"
+    with begin(target) as job:
+        held = locked(job.shards[2].rows)
+        held.__enter__()
+        monkeypatch.setattr(shards.time, "sleep", lambda _: held.__exit__(None, None, None))
+        taken = []
+        for shard in job.taken(waits=True):
+            taken.append(shard.number)
+            compute(shard)
+        assert taken == [0, 1, 2]
+
+
+def test_a_shard_that_is_missing_is_named(tmp_path):
+    target = tmp_path / "out.jsonl"
+    with pytest.raises(ConfigError, match=r"out\.jsonl: there are no shards of it to join"):
+        begin(target, joins_only=True)
+    assert list(tmp_path.iterdir()) == []
+    with begin(target) as job:
+        for shard in job.taken():
+            compute(shard)
+        job.shards[1].rows.unlink()
+        told = r"1 of 3 shards are not done: .*rows-00001-of-00003\.jsonl; run the same command "
+        with pytest.raises(ConfigError, match=told), begin(target, joins_only=True) as late:
+            late.check_done()
+        assert join(job) is None
+        again = next(job.taken())
+        assert again.number == 1
+        append_rows(again.rows, [{"n": 2}])
+        with pytest.raises(InputError, match=r"has 1 row, the input 2: it changed while"):
+            again.finish({})
+
+
+def test_an_input_that_changed_is_found(tmp_path):
+    target = tmp_path / "out.jsonl"
+    with begin(target) as job:
+        compute(next(job.taken()))
+    with pytest.raises(ConfigError, match=r"keeps 2 rows of another run \(another value of rows"):
+        begin(target, text="other", stamp=[1])
+    with begin(target, text="other") as job:  # of which nothing says that it changed
+        shard = next(job.taken())
+        told = "rows has changed since this run began: its rows 3 to 4 differ"
+        with pytest.raises(InputError, match=told):
+            list(shard.read(lambda place: lines(6, place, "other"), "rows"))
+    with begin(target, wanted=3, stamp=[2]) as job:  # with another time, but the same rows
+        assert len(job.undone()) == 2
+
+
+def test_a_folder_that_another_process_removed_is_made_again(tmp_path):
+    """A process that fails before anything is made removes the folder; others may be loading."""
+    target = tmp_path / "out.jsonl"
+    with begin(target) as job:
+        with pytest.raises(ZeroDivisionError), begin(target):
+            _ = 1 / 0
+        assert not job.folder.exists()
+        for shard in job.taken():
+            compute(shard)
+        assert join(job) is not None
+    assert numbers(target) == list(range(6))
