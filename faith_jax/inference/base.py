@@ -255,7 +255,8 @@ def _advice(name: str, known: list[str]) -> str:
     if name.startswith("input_lengths"):
         return " An encoder-decoder's inputs end where their padding begins."
     known = ["seed", *known]
-    return f"{did_you_mean(name, known)} The options: {', '.join(known)}."
+    hint = did_you_mean(name, ["pro", "con", "knowledge", "history", "query", *known])
+    return f"{hint} The options: {', '.join(known)}."
 
 
 def decoder_states(

@@ -310,7 +310,10 @@ def systems_table(
     """
     known = {system for _, system in rows}
     for name in {*baselines, *baselines.values()} - known:
-        raise ConfigError(f"There is no system {name!r}.{did_you_mean(name, known)}")
+        raise ConfigError(
+            f"There is no system {name!r}.{did_you_mean(name, known)} The systems are: "
+            f"{', '.join(sorted(known))}."
+        )
     scorers = sorted({name for corpora in rows.values() for name in corpora[0].scores})
     columns = layout.columns or {name: Column(name) for name in scorers}
     columns = {name: it for name, it in columns.items() if not it.scorer or it.scorer in scorers}
