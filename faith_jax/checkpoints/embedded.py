@@ -13,6 +13,11 @@ def embedded_models() -> list[str]:
     return sorted(config.parent.name for config in _FOLDER.glob("*/config.json"))
 
 
+def reads_two_sides(path_or_name: str | pathlib.Path) -> bool:
+    """Whether a path or name is of an embedded model, which knows arguments of two sides only."""
+    return checkpoint_path(path_or_name).resolve().parent == _FOLDER
+
+
 def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
     """Returns the path of a checkpoint that is given as a path or an embedded model's name.
 

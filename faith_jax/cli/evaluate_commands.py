@@ -68,9 +68,10 @@ class Explain(ExplainOptions):
     Shows which words of the grounding the words of a response come from, by the gradients of a
     language model (Chang 2024, section 3.2): in the terminal, as a heat map, as a page.
 
-    Words of the response that no word of the grounding accounts for are marked as unsupported,
-    words of the grounding that went into no word of the response as not covered. A star follows
-    words of the response that stand neither in the grounding nor in the query.
+    Words of the response with a low attribution are marked: no word of the grounding accounts for
+    them. So are words of the grounding with a low contribution, which went into no word of the
+    response, and with a star words of the response that stand neither in the grounding nor in the
+    query.
 
     Examples:
       %(prog)s --model=runs/npov --knowledge=sample --query="Should voting be compulsory?"

@@ -5,7 +5,6 @@ import datetime
 import decimal
 import functools
 import json
-import logging
 import pathlib
 import re
 import types
@@ -17,17 +16,16 @@ from faith_jax.core.rows import BadRows, Row, Seen, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv, read_tsv
 
-logger = logging.getLogger("faith_jax")
-
 FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 
 # If no column is named, the first of these that a row has; TRUE's names come first.
 _USUAL = {
     "grounding": (
         "grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments", "premise",
+        "contexts", "passages", "passage", "retrieved_text",
     ),
-    "response": ("generated_text", "prediction", "response", "hypothesis"),
-    "history": ("history", "context", "message", "query"),
+    "response": ("generated_text", "prediction", "response", "hypothesis", "answer"),
+    "history": ("history", "context", "message", "query", "question"),
     "label": ("label",),
     "id": ("id",),
     "corpus": ("corpus",),
@@ -240,14 +238,14 @@ def _example_row(
     fields: Mapping[str, Any], place: str, number: int, columns: Columns, corpus: str
 ) -> ExampleRow:
     names = _names(columns, tuple(fields))
-    for what in ("grounding", "response"):
-        if not names[what]:
-            raise InputError(
-                f"{place}: none of the columns {', '.join(fields)} is known to hold the {what}; "
-                f"name it with --{what}-column{_likely(what, fields)}."
-            )
-    if number == 1 and "question" in fields and not names["history"]:
-        logger.info("%s: 'question' is not read; is it --history-column=question?", place)
+    if missing := [what for what in ("grounding", "response") if not names[what]]:
+        options = [f"--{what}-column={_likely(what, fields)}" for what in missing]
+        raise InputError(
+            f"{place}: none of the columns {', '.join(fields)} is known to hold the "
+            f"{' or the '.join(missing)}; name it with {' '.join(options)}. Known names: "
+            + "; ".join(f"of the {what} {', '.join(_USUAL[what])}" for what in missing)
+            + "."
+        )
     values = {
         what: _value(fields, place, names[what]) if names[what] else None
         for what in ("response", "label", "id", "corpus")
@@ -269,12 +267,12 @@ def _example_row(
 
 
 def _likely(what: str, fields: Iterable[str]) -> str:
-    """Returns the value of an option where two fields look like the sides of a grounding."""
+    """Returns the value of an option: the sides of a grounding, where two fields look like them."""
     if what != "grounding":
-        return ""
+        return "NAME"
     sides = {s: [n for n in fields if re.match(rf"{s}s?([_ -]|$)", n)] for s in ("pro", "con")}
     named = [f"{side}={found[0]}" for side, found in sides.items() if len(found) == 1]
-    return f"={','.join(named)}" if len(named) == 2 else ""
+    return ",".join(named) if len(named) == 2 else "NAME"
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:

@@ -64,7 +64,8 @@ def official_files(
         if path is None:
             remedy = _remedy(dataset, name, places)
             if not (file.url and fetch):
-                raise InputError(f"{folders[0] / name}: no such file. {remedy}")
+                looked = next((it for it in folders if it.is_dir()), folders[0])
+                raise InputError(f"{looked / name}: no such file. {remedy}")
             path = _fetched(file, download_folder, remedy)
         found[name] = path
     return found
@@ -73,6 +74,7 @@ def official_files(
 def _remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> str:
     """Returns how to get a file that is in none of the places, and the others that are not."""
     home = f"{dataset.name}'s home page is {dataset.homepage}."
+    folder = next((place for place in places if place.is_dir()), places[0])
     lacking = [
         file
         for file in dataset.files.values()
@@ -83,11 +85,11 @@ def _remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> s
     ]
     if len(lacking) == 1:
         by_hand = dataset.by_hand or "Download the file there."
-        return f"{home} {by_hand} Put {listed[0]} into {places[0]}."
+        return f"{home} {by_hand} Put {listed[0]} into {folder}."
     urls = [f" ({file.url})" if file.url else "" for file in lacking]
     by_hand = dataset.by_hand or ("" if all(urls) else "Download the files there.")
     named = ", ".join(map("".join, zip(listed, urls, strict=True)))
-    return " ".join(filter(None, (home, by_hand, f"Put these files into {places[0]}: {named}.")))
+    return " ".join(filter(None, (home, by_hand, f"Put these files into {folder}: {named}.")))
 
 
 def ignored_files(

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
+from faith_jax.checkpoints.embedded import reads_two_sides
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.core.settings import checked
 from faith_jax.core.types import Array, PyTree
@@ -187,6 +188,12 @@ class GenerativeModel(BaseModel):
         from faith_jax.inference.input_rows import RowTokens, input_row
         from faith_jax.inference.opening import input_limit, open_tokenizer
 
+        if knowledge is not None and reads_two_sides(self.path):
+            logger.warning(
+                "%s was trained on arguments of two sides; its responses to other texts are of no "
+                "use. Give pro and con, or load another model.",
+                self.path,
+            )
         options = {"max_length": LONGEST_RESPONSE} | options
         decoding = self._decoding(options, pmi=options.get("pmi") is not None)
         given = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
@@ -255,7 +262,8 @@ def _advice(name: str, known: list[str]) -> str:
     if name.startswith("input_lengths"):
         return " An encoder-decoder's inputs end where their padding begins."
     known = ["seed", *known]
-    return f"{did_you_mean(name, known)} The options: {', '.join(known)}."
+    hint = did_you_mean(name, ["pro", "con", "knowledge", "history", "query", *known])
+    return f"{hint} The options: {', '.join(known)}."
 
 
 def decoder_states(

@@ -1,13 +1,13 @@
 """Salience maps of examples, as text for a terminal and as a page; `figures` draws them as PNG.
 
 Contributions of the grounding's words stand at the side and attributions of the response's words on
-top, as in Chang 2024, figure 2. Words of the response with a small attribution are marked as
-unsupported, words of the grounding with a small contribution as not covered.
+top, as in Chang 2024, figure 2. Words of the response with a low attribution are marked, and words
+of the grounding with a low contribution, which may not be covered.
 
 Gradients may also flow to an invented word, from letters of others. A word of the response that
-stands neither in the grounding nor in the query has therefore a mark of its own, a star, whatever
-its attribution; not so the framing words of a response ("Supporters say"). The values and scores do
-not depend on it.
+stands neither in the grounding nor in the query is therefore marked too, whatever its attribution,
+and has a star; not so the framing words of a response ("Supporters say"), which no grounding has.
+The values and scores do not depend on it.
 """
 
 import dataclasses
@@ -27,10 +27,12 @@ from faith_jax.statistics.told_arguments import FRAMING_WORDS
 # Below this share of its gradients from one given word, a word is marked.
 THRESHOLD = 0.1
 STAR = "*"  # behind a word that is not in the grounding
+# What a reader has to know of the scores.
+COMPARE = "Compare scores with those of other responses to this model only; framing words lower them."
 
 
 class Piece(NamedTuple):
-    """A stretch of a text, with the value of a content word, and whether that is small.
+    """A stretch of a text, with the value of a content word, and whether it is marked.
 
     `is_foreign`: it is a word that stands neither in the grounding nor in the query.
     """
@@ -107,8 +109,9 @@ class SaliencePicture:
 
     @property
     def unsupported_words(self) -> tuple[str, ...]:
-        """The response's words with a small attribution, in order."""
-        return self._small(self.salience.response_words, self.attributions)
+        """The response's words with a low attribution, in order, but for framing words."""
+        found = self._small(self.salience.response_words, self.attributions)
+        return tuple(word for word in found if word.lower() not in FRAMING_WORDS)
 
     @property
     def uncovered_words(self) -> tuple[str, ...]:
@@ -173,7 +176,7 @@ def _pieces(
         if word.start > place:
             yield Piece(text[place : word.start], None, False)
         shown = text[word.start : word.end]
-        yield Piece(shown, float(value), bool(value < threshold), is_foreign)
+        yield Piece(shown, float(value), bool(value < threshold or is_foreign), is_foreign)
         place = word.end
     if place < len(text):
         yield Piece(text[place:], None, False)
@@ -189,8 +192,8 @@ _STEPS = ((195, 16), (153, 16), (111, 16), (69, 231), (27, 231), (19, 231))
 def salience_text(picture: SaliencePicture, colour: bool) -> str:
     """Returns the texts with their words' values shown, and the scores.
 
-    Without ANSI colours, words below the threshold stand in [brackets]. A star follows words of the
-    response that are not in the grounding.
+    Without ANSI colours, marked words stand in [brackets]. A star follows words of the response
+    that are not in the grounding.
     """
     return "\n".join(_lines(picture, colour)) + "\n"
 
@@ -203,17 +206,19 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
         yield f"{printable(shown.title)}: {text}"
     yield ""
     mark = _painted(Piece("red", 0.0, True), True) if colour else "[brackets]"
-    star = f"; {STAR} = not in the grounding or the query" if any(picture.foreign) else ""
+    star = f", or not in the grounding or the query ({STAR})" if any(picture.foreign) else ""
     yield f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}{star}"
+    if any(picture.foreign):
+        listed = ", ".join(map(printable, picture.foreign_words))
+        yield f"not in the grounding or the query: {listed}"
     small = {
-        "unsupported words": picture.unsupported_words,
-        "words not covered": picture.uncovered_words,
+        "low attribution": picture.unsupported_words,
+        "low contribution": picture.uncovered_words,
     }
     for (name, score), (what, words) in zip(picture.scores.items(), small.items(), strict=True):
         listed = ", ".join(map(printable, words)) or "none"
         yield f"{name} {_figure(score)} (0 to 1, higher = more faithful); {what}: {listed}"
-    if any(picture.foreign):
-        yield f"words not in the grounding: {', '.join(map(printable, picture.foreign_words))}"
+    yield COMPARE
     if picture.salience.cut_tokens:
         parts = ", ".join(f"{count} of {part}" for part, count in picture.salience.cut.items())
         yield (
@@ -251,7 +256,7 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
     """Returns what the template `salience_section.html` shows of a picture."""
 
     def shown(word: PlacedWord, value: float, star: bool = False) -> dict[str, Any]:
-        marked = value < picture.threshold
+        marked = value < picture.threshold or star
         return {"text": word.text + STAR * star, "share": _figure(value), "marked": marked}
 
     salience = picture.salience
@@ -266,6 +271,7 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
         "uncovered": ", ".join(picture.uncovered_words),
         "foreign": ", ".join(picture.foreign_words),
         "star": STAR,
+        "compare": COMPARE,
         "threshold": f"{picture.threshold:g}",
         "cut_tokens": salience.cut_tokens,
         "columns": [shown(*column) for column in columns],

@@ -338,7 +338,7 @@ class Table(CorporaTable):
             rounds = counted(self.options.resamples, "round")
             yield (
                 f"Significant improvement: {', '.join(marks)}; two-sided p \u2264 0.05 on the same "
-                f"rows by approximate randomisation of {rounds}, not corrected for the number of "
+                f"rows by approximate randomization of {rounds}, not corrected for the number of "
                 "comparisons (.csv and .json have Holm's correction as p_holm). As in the paper, "
                 "methods of Base and All are compared, and e_our with e_orig."
             )

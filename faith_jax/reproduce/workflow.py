@@ -175,6 +175,7 @@ def make_table(options: Workflow) -> str:
         not installed or the folder is in use or cannot be written.
       ProcessError: where a step fails.
     """
+    check_snakemake(options.name)
     page: Any = importlib.import_module(f"faith_jax.reproduce.{options.name}")
     page.check(options)
     folder = pathlib.Path(options.output)
@@ -195,17 +196,27 @@ def make_table(options: Workflow) -> str:
     return (folder / f"{table.file_name}.md").read_text(encoding="utf-8")
 
 
+def check_snakemake(table: str) -> None:
+    """Checks that Snakemake is there.
+
+    Raises:
+      ConfigError: it is not installed.
+    """
+    if importlib.util.find_spec("snakemake") is None:
+        python = ".".join(map(str, sys.version_info[:2]))
+        raise ConfigError(
+            f"reproduce {table} needs Snakemake: pip install 'faith_jax[reproduce]', or in a clone "
+            f"pip install -c tools/constraints-{python}.txt -e '.[reproduce]'."
+        )
+
+
 def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workflow) -> None:
     """Runs the rules in the output folder.
 
     Raises:
-      ConfigError: where Snakemake is not installed, or the folder is in use or cannot be written.
+      ConfigError: where the folder is in use or cannot be written.
       ProcessError: where a step fails.
     """
-    if importlib.util.find_spec("snakemake") is None:
-        raise ConfigError(
-            f"reproduce {options.name} needs Snakemake: pip install 'faith_jax[reproduce]'."
-        )
     shown = ["--dry-run", "--printshellcmds"] if options.dry_run else ["--quiet", "progress"]
     with working_folder(options.output) as (folder, lock):
         write_json(folder / OPTIONS, config)

@@ -337,9 +337,12 @@ def compare_systems(
     baseline = options.baseline or ("" if baselines or layout else known[0])
     if baseline:
         baselines = {name: baseline for name in known if name != baseline}
+    columns = {} if layout else _columns(grouped, options)
+    if any(name.endswith(_DEFAULT_BELOW) for name in columns):
+        notes.append(_NO_THRESHOLD)
     table = systems_table(
         grouped,
-        layout or Layout(columns=_columns(grouped, options)),
+        layout or Layout(columns=columns),
         baselines,
         options.resamples,
         options.confidence,
@@ -353,6 +356,13 @@ def compare_systems(
         if not are_systems:
             table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
     return ComparedSystems(table, found.worst())
+
+
+_DEFAULT_BELOW = " < 0.5, %"
+_NO_THRESHOLD = (
+    "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. Read from "
+    "the lowest upwards, then say yours: --below=SCORER:VALUE."
+)
 
 
 def _without_corpora(table: Table) -> Table:

@@ -1,11 +1,13 @@
 """The run `explain`: where the words of a response come from, as text, heat map or page."""
 
 import dataclasses
+import logging
 import math
 import pathlib
 from collections.abc import Sequence
 from typing import Any, cast
 
+from faith_jax.checkpoints.embedded import reads_two_sides
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.files import reserves, write_jsonl, write_text
 from faith_jax.core.rows import BadRows
@@ -17,6 +19,8 @@ from faith_jax.report.salience import SaliencePicture, salience_page
 from faith_jax.runs.data.npov_sets import two_sided
 from faith_jax.runs.options import ExplainOptions, SalienceMap
 from faith_jax.scoring.salience.scorers import SalienceOptions, open_salience
+
+logger = logging.getLogger("faith_jax")
 
 MOST_EXAMPLES = 20
 
@@ -30,6 +34,12 @@ def explain(given: ExplainOptions) -> list[SaliencePicture]:
     """Computes the maps, writes what was asked for, and returns the pictures in order."""
     examples = _examples(given)
     settings = {field.name: getattr(given, field.name) for field in dataclasses.fields(SalienceMap)}
+    if reads_two_sides(given.model) and not all(it.grounding.perspectives for it in examples):
+        logger.warning(
+            "%s was trained on arguments of two sides: its gradients say little about other texts. "
+            "Look at the words with a star, or score with npov_rouge1_hallucination.",
+            given.model,
+        )
     salience = open_salience(given.model, **cast(SalienceOptions, settings))
     writes = not given.input and given.response is None
     found = pictures(salience, examples, given.threshold, writes)

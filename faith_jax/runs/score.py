@@ -319,7 +319,10 @@ def _loaded(
             raise ConfigError(f"--scorers: {name!r} is given twice; rename one as NAME=SCORER.")
         loaded[name] = load_scorer(scorer or name, **options)
     if target.exists():
-        raise ConfigError(f"{target} exists already; remove it or name another output.")
+        raise ConfigError(
+            f"{target} exists already; remove it or name another output (--restart discards what an "
+            "unfinished run has kept, not a finished output)."
+        )
     return loaded
 
 

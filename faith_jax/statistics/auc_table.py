@@ -95,8 +95,8 @@ class AucTable:
       averaged: the corpora of the average, which have both classes.
       average: by scorer; empty with fewer than two such corpora.
       tested: by baseline the scorers that are compared with it.
-      test: of `TESTS`, for each corpus; averages are compared by approximate randomisation.
-      resamples: of the bootstrap, and rounds of the randomisation.
+      test: of `TESTS`, for each corpus; averages are compared by approximate randomization.
+      resamples: of the bootstrap, and rounds of the randomization.
       confidence: of the intervals.
       seed: of both.
       cluster_field: what is resampled and exchanged together; "" = each row on its own.
@@ -315,7 +315,7 @@ def _notes(table: AucTable) -> tuple[str, ...]:
     count = len(table.tested.get(table.baseline, ()))
     if not count:
         return tuple(notes)
-    rounds = f"approximate randomisation of {counted(table.resamples, 'round')}"
+    rounds = f"approximate randomization of {counted(table.resamples, 'round')}"
     test = {"delong": "DeLong's test", "hanley_mcneil": "Hanley and McNeil's test"}.get(table.test)
     columns = "corpus, and of the average," if table.average else "corpus"
     notes.append(

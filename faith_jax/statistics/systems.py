@@ -310,7 +310,10 @@ def systems_table(
     """
     known = {system for _, system in rows}
     for name in {*baselines, *baselines.values()} - known:
-        raise ConfigError(f"There is no system {name!r}.{did_you_mean(name, known)}")
+        raise ConfigError(
+            f"There is no system {name!r}.{did_you_mean(name, known)} The systems are: "
+            f"{', '.join(sorted(known))}."
+        )
     scorers = sorted({name for corpora in rows.values() for name in corpora[0].scores})
     columns = layout.columns or {name: Column(name) for name in scorers}
     columns = {name: it for name, it in columns.items() if not it.scorer or it.scorer in scorers}
@@ -319,9 +322,11 @@ def systems_table(
     shown: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     notes: list[str] = []
+    used: dict[str, str] = {}
     for corpus in dict.fromkeys(corpus for corpus, _ in rows):
         given = {system: found for (of, system), found in rows.items() if of == corpus}
         tested = {name: it for name, it in baselines.items() if {name, it} <= set(given)}
+        used |= tested
         measures = _measures(corpus, given, columns)
         together = (clusters or {}).get(corpus)
         cells = compared(measures, tested, resamples, confidence, seed, together)
@@ -348,7 +353,7 @@ def systems_table(
     names = ("corpus", "system", "column", "rows", "value", "low", "high", "spread", "p_value")
     further = ("significant", "published", "difference", "difference_low", "difference_high")
     plain = Table("", (*names, *further), tuple(tidy))
-    told = (*_notes(layout, columns, baselines, resamples, confidence), *notes)
+    told = (*_notes(layout, columns, used, resamples, confidence), *notes)
     return Table(layout.title, ("corpus", "system", *columns), tuple(shown), told, plain)
 
 

@@ -191,27 +191,26 @@ def test_bad_rows(change, columns, message):
 
 
 def test_columns_that_nobody_knows():
-    message = "none of the columns source, target is known to hold the grounding; name it with --g"
+    message = (
+        "none of the columns source, target is known to hold the grounding or the response; name "
+        "it with --grounding-column=NAME --response-column=NAME. Known names: of the grounding "
+    )
     with pytest.raises(InputError, match=message):
         examples({"source": "a", "target": "b"})
 
 
 def test_columns_that_look_like_the_sides_are_named():
-    named = r"the grounding; name it with --grounding-column=pro=pro_args,con=con\.$"
+    named = r"the grounding; name it with --grounding-column=pro=pro_args,con=con\. Known"
     with pytest.raises(InputError, match=named):
         examples({"context": "c", "pro_args": "a", "con": "b", "response": "r"})
-    with pytest.raises(InputError, match=r"name it with --grounding-column\.$"):
+    with pytest.raises(InputError, match=r"name it with --grounding-column=NAME\. Known"):
         examples({"context": "c", "pro_args": "a", "response": "r"})
 
 
-def test_a_question_that_is_not_read_is_told(caplog):
-    caplog.set_level("INFO", logger="faith_jax")
-    asked = TRUE_ROW | {"question": "q"}
-    examples(asked, asked)
-    (message,) = caplog.messages
-    assert message.endswith(":1: 'question' is not read; is it --history-column=question?")
-    examples(asked, history="question")
-    assert len(caplog.messages) == 1
+def test_columns_of_retrieval_augmented_answers():
+    asked = {"question": "q", "contexts": ["a", "b"], "answer": "c"}
+    (row,) = examples(asked)
+    assert row.example == GroundedExample("1", Grounding(("a", "b")), ("q",), "c")
 
 
 def test_ids_do_not_move_when_a_bad_row_is_skipped():

@@ -117,7 +117,7 @@ def test_all_files_that_are_not_at_hand_are_named(tmp_path):
     with pytest.raises(InputError) as caught:
         obtain(tmp_path, *files, names=["a.tsv"])
     assert str(caught.value).endswith(
-        f"https://example.org/demo. Put these files into {tmp_path}/manual/demo: "
+        f"https://example.org/demo. Put these files into {tmp_path}/manual: "
         "a.tsv (http://127.0.0.1:9/a.tsv), c.tsv (http://127.0.0.1:9/c.tsv)."
     )
     with pytest.raises(InputError) as caught:

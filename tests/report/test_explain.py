@@ -28,7 +28,7 @@ def test_a_picture_shows_itself():
         "query: Is tea better?",
         "pro 1: Tea calms.",
         "con 1: It keeps people [awake].",
-        "response: Tea calms, and [saves*] money*.",
+        "response: Tea calms, and [saves*] [money*].",
     ]
     assert repr(picture) == str(picture)
     frame = picture._repr_html_()

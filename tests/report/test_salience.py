@@ -39,13 +39,13 @@ def test_words_that_no_text_has_are_starred_and_change_no_value():
     assert picture.unsupported_words == ()
     assert picture.scores["salience_hallucination"] == pytest.approx(0.5)
     text = salience_text(picture, False)
-    assert "response: PJ* teas calmed 3* better." in text
-    assert "[brackets] = below 0.1; * = not in the grounding or the query" in text
-    assert "words not in the grounding: PJ, 3" in text
+    assert "response: [PJ*] teas calmed [3*] better." in text
+    assert "[brackets] = below 0.1, or not in the grounding or the query (*)" in text
+    assert "not in the grounding or the query: PJ, 3\n" in text
     page = salience_page("Title", [picture])
     assert 'title="0.500, not in the grounding">PJ</span>*' in page
-    assert "Not in the grounding (*): PJ, 3." in page
-    assert '<th scope="col" class="word"><span>PJ*</span></th>' in page
+    assert "Not in the grounding or the query (*): PJ, 3." in page
+    assert '<th scope="col" class="word"><span class="marked">PJ*</span></th>' in page
     known = dataclasses.replace(EXAMPLE, response="Tea calms.")
     plain = salience_picture(known, word_salience(known, np.full((5, 2), 0.5)))
     assert "*" not in str(plain)
@@ -94,13 +94,14 @@ def test_without_colours_marked_words_stand_in_brackets():
     text = salience_text(
         salience_picture(EXAMPLE, word_salience(cut={"knowledge": 2, "history": 1})), False
     )
-    assert "response: Tea calms, and [saves*] money*." in text
+    assert "response: Tea calms, and [saves*] [money*]." in text
+    assert "not in the grounding or the query: saves, money\n" in text
     assert "con 1: It keeps people [awake]." in text
     assert "\x1b" not in text
     scores = [line for line in text.splitlines() if "higher = more faithful" in line]
     assert scores == [
-        "salience_hallucination 0.317 (0 to 1, higher = more faithful); unsupported words: saves",
-        "salience_coverage 0.134 (0 to 1, higher = more faithful); words not covered: awake",
+        "salience_hallucination 0.317 (0 to 1, higher = more faithful); low attribution: saves",
+        "salience_coverage 0.134 (0 to 1, higher = more faithful); low contribution: awake",
     ]
     assert "3 tokens (2 of knowledge, 1 of history) did not fit" in text
 
@@ -131,7 +132,7 @@ def test_cells_are_the_map():
     top = re.findall(r"--share: ([0-9.]+)", page.partition("attribution</th>")[2])[1:5]
     np.testing.assert_allclose(np.array(top, float), VALUES.max(0), atol=5e-4)
     assert '<span class="marked">awake</span>' in body
-    assert "Unsupported words: saves." in page
+    assert "Low attribution: saves." in page
 
 
 def test_texts_cannot_leave_their_place_in_the_page():
@@ -224,12 +225,17 @@ def test_without_scores_the_first_rows_and_none_that_lack_texts(model, tmp_path)
 def test_options_of_the_maps(model, tmp_path):
     path = write(tmp_path / "s.jsonl", {}, {})
     options = [f"--salience-model={model}", "--salience-method=gradient_l2"]
-    for threshold, marked in (("0", False), ("1", True)):
+    counts = []
+    for threshold in ("0", "1"):
         status, page = report(path, *options, f"--salience-threshold={threshold}")
         text = page.read_text(encoding="utf-8")
         assert status == 0
         assert "(gradient_l2)" in text
-        assert ('class="marked"' in text) is marked
+        counts.append((text.count('class="marked"'), text.count("not in the grounding\">")))
+    (few, foreign), (many, same) = counts
+    # With 0 only words that no text has are marked, in the response and above the map.
+    assert (few, foreign) == (2 * foreign, same)
+    assert many > few
 
 
 def test_markup_is_text_and_the_policy_stays(model, tmp_path):

@@ -18,6 +18,7 @@ from faith_jax.reproduce.workflow import (
     GinRun,
     Scores,
     Table,
+    make_table,
     opened_by,
     row_counter,
     run_workflow,
@@ -102,10 +103,10 @@ def test_a_folder_that_cannot_be_made(run, tmp_path):
         run([1])
 
 
-def test_without_snakemake(run, monkeypatch):
+def test_without_snakemake(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"pip install 'faith_jax\[reproduce\]'"):
-        run([1])
+        make_table(PmiDecode(output="none"))
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_notes_state_the_test_and_the_family_of_its_correction():
         "Intervals: percentile bootstrap of 1,000 resamples.",
         "Left out: rows without a label, or without a defined score of every scorer.",
         "* significantly better than b on the same rows: two-sided p \u2264 0.05 by approximate "
-        "randomisation of 1,000 rounds, with Holm's correction for the 1 comparison of each "
+        "randomization of 1,000 rounds, with Holm's correction for the 1 comparison of each "
         "corpus, and of the average, on its own.",
     )
     whole = dataclasses.replace(AUCS, average={}, left_out=dict.fromkeys(AUCS.rows, 0))
@@ -303,7 +303,7 @@ def test_notes_state_the_test_and_the_family_of_its_correction():
 def test_too_few_rounds_for_a_mark_are_told():
     few = dataclasses.replace(AUCS, resamples=18, test="delong")
     assert auc_rows(few).notes[-2:] == (
-        "Averages are compared by approximate randomisation of 18 rounds.",
+        "Averages are compared by approximate randomization of 18 rounds.",
         "So few rounds allow no mark, whatever the scores; at least 19 are needed.",
     )
     assert "rounds allow" not in auc_rows(dataclasses.replace(few, resamples=19)).notes[-1]

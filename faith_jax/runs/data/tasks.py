@@ -113,7 +113,7 @@ def prepare(
     try:
         made = prepared(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
     except InputError as error:
-        raise InputError(f"{error}{' ' if ignored else ''}{ignored}") from None
+        raise InputError(f"{ignored}{' ' if ignored else ''}{error}") from None
     for split, info in made.info.splits.items():
         yield f"{made.info.full_name}  {split}: {info.num_examples:,} examples"
     if bad_rows.count:
