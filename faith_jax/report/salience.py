@@ -28,7 +28,9 @@ from faith_jax.statistics.told_arguments import FRAMING_WORDS
 THRESHOLD = 0.1
 STAR = "*"  # behind a word that is not in the grounding
 # What a reader has to know of the scores.
-COMPARE = "Compare scores with those of other responses to this model only; framing words lower them."
+COMPARE = (
+    "Compare scores with those of other responses to this model only; framing words lower them."
+)
 
 
 class Piece(NamedTuple):

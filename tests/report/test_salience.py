@@ -231,7 +231,7 @@ def test_options_of_the_maps(model, tmp_path):
         text = page.read_text(encoding="utf-8")
         assert status == 0
         assert "(gradient_l2)" in text
-        counts.append((text.count('class="marked"'), text.count("not in the grounding\">")))
+        counts.append((text.count('class="marked"'), text.count('not in the grounding">')))
     (few, foreign), (many, same) = counts
     # With 0 only words that no text has are marked, in the response and above the map.
     assert (few, foreign) == (2 * foreign, same)
