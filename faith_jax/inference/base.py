@@ -188,7 +188,7 @@ class GenerativeModel(BaseModel):
         from faith_jax.inference.input_rows import RowTokens, input_row
         from faith_jax.inference.opening import input_limit, open_tokenizer
 
-        if knowledge is not None and reads_two_sides(self.path):
+        if knowledge is not None and reads_two_sides(self.path or ""):
             logger.warning(
                 "%s was trained on arguments of two sides; its responses to other texts are of no "
                 "use. Give pro and con, or load another model.",

@@ -337,12 +337,12 @@ def compare_systems(
     baseline = options.baseline or ("" if baselines or layout else known[0])
     if baseline:
         baselines = {name: baseline for name in known if name != baseline}
-    columns = {} if layout else _columns(grouped, options)
-    if any(name.endswith(_DEFAULT_BELOW) for name in columns):
+    own = {} if layout else _columns(grouped, options)
+    if any(name.endswith(_DEFAULT_BELOW) for name in own):
         notes.append(_NO_THRESHOLD)
     table = systems_table(
         grouped,
-        layout or Layout(columns=columns),
+        layout or Layout(columns=own),
         baselines,
         options.resamples,
         options.confidence,
@@ -360,8 +360,8 @@ def compare_systems(
 
 _DEFAULT_BELOW = " < 0.5, %"
 _NO_THRESHOLD = (
-    "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. Read from "
-    "the lowest upwards, then say yours: --below=SCORER:VALUE."
+    "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. Read "
+    "from the lowest upwards, then say yours: --below=SCORER:VALUE."
 )
 
 

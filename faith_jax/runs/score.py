@@ -320,8 +320,8 @@ def _loaded(
         loaded[name] = load_scorer(scorer or name, **options)
     if target.exists():
         raise ConfigError(
-            f"{target} exists already; remove it or name another output (--restart discards what an "
-            "unfinished run has kept, not a finished output)."
+            f"{target} exists already; remove it or name another output (--restart discards what "
+            "an unfinished run has kept, not a finished output)."
         )
     return loaded
 

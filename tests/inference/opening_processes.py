@@ -5,6 +5,7 @@ process with eight devices, or two with four. It prints a line for each folder: 
 are split and how many are not, or the error.
 """
 
+import functools
 import sys
 
 import jax
@@ -27,7 +28,8 @@ def check(folder: str) -> str:
         _, params, _ = load_for_inference(
             folder, lambda config: make_partitioner(config, 8), Transformer(config), dtype
         )
-        jax.tree.map(same, params, jax.tree.map(lambda x: np.asarray(x).astype(dtype), expected))
+        cast = functools.partial(np.asarray, dtype=dtype)
+        jax.tree.map(same, params, jax.tree.map(cast, expected))
         split = [not leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves(params)]
         counts.append(f"{sum(split)} of {len(split)}")
     return ", ".join(counts)
