@@ -3,6 +3,10 @@
 Whoever writes an output holds a lock on it. What is not whole yet lies beside it in a folder
 `<output>.partial` with a note of the run, from which a stopped run resumes. Before an output takes
 its place, its data is synced to disk, so that a power cut leaves the former output or the new one.
+
+All paths may be of object stores (`path_of`). There an output is made locally and uploaded: a file
+appears whole, a folder says itself whether it is (`staging`). The lock is a lease (`leases`), and
+what a run resumes from is kept on the store (`kept`).
 """
 
 import contextlib
@@ -17,6 +21,7 @@ import pathlib
 import secrets
 import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
@@ -24,6 +29,15 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from faith_jax.core.errors import ConfigError, StorageError, counted, shown, storage_failure
+from faith_jax.core.files.kept import Kept
+from faith_jax.core.files.leases import leased
+from faith_jax.core.files.staging import (
+    cache_folder,
+    stands,
+    upload_file,
+    upload_folder,
+)
+from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors
 
 logger = logging.getLogger("faith_jax")
 
@@ -58,7 +72,7 @@ def reserves(
             with contextlib.ExitStack() as held:
                 for option, output in written.items():
                     if output:
-                        held.enter_context(locked(pathlib.Path(output), option=option))
+                        held.enter_context(locked(path_of(output), option=option))
                 return run(*args, **kwargs)
 
         return reserved
@@ -76,15 +90,15 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
     Raises:
       ConfigError: names the option and the path.
     """
-    read = [(path, pathlib.Path(path).resolve()) for path in inputs if path]
+    read = [(path, path_of(path).resolve()) for path in inputs if path]
     taken: dict[pathlib.Path, str] = {}
     for option, output in outputs.items():
-        path = pathlib.Path(output)
+        path = path_of(output)
         place = path.resolve()
         if not output:
             continue
         problem = ""
-        if not path.absolute().parent.is_dir():
+        if not has_parent(path):
             problem = ": cannot be written (no such folder)"
         elif path.is_dir():
             problem = ": cannot be written (a folder)"
@@ -98,13 +112,20 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
         taken[place] = option
 
 
+def has_parent(path: pathlib.Path) -> bool:
+    """Whether a file or folder can be made at a path: a store has no folders to be there first."""
+    return is_remote(path) or path.absolute().parent.is_dir()
+
+
 def _same_file(one: pathlib.Path, other: pathlib.Path) -> bool:
+    if is_remote(one) or is_remote(other):
+        return False  # it has one name
     return one.exists() and other.exists() and one.samefile(other)
 
 
 @contextlib.contextmanager
 def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pathlib.Path]:
-    """Yields a path beside that of a file, whose place it takes at the end.
+    """Yields a local path, beside that of a file on a disk, whose place it takes at the end.
 
     On an error nothing is left, and what stood at `path` stays. If nothing is written, nothing
     changes. What a kill leaves is written over the next time.
@@ -113,7 +134,14 @@ def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pa
       path: of the file.
       shared: several processes may write it at once; the last one wins.
     """
-    target = pathlib.Path(path)
+    target = path_of(path)
+    if is_remote(target):
+        with tempfile.TemporaryDirectory(prefix="faith_jax_") as folder:
+            beside = pathlib.Path(folder) / target.name
+            yield beside
+            if beside.exists():
+                upload_file(beside, target)
+        return
     mark = f"{secrets.token_hex(4)}." if shared else ""
     beside = target.with_name(f".{target.name}.{mark}partial")
     try:
@@ -128,8 +156,11 @@ def put(made: pathlib.Path, target: pathlib.Path) -> None:
     """Moves a file or folder to its place, where it stays after a power cut.
 
     Its data is on disk before it has its name. A folder takes the place of a file or an empty
-    folder only.
+    folder only. To a store it is copied: see `staging`.
     """
+    if is_remote(target):
+        (upload_folder if made.is_dir() else upload_file)(made, target)
+        return
     sync(made)
     os.replace(made, target)
     sync_entry(target.parent)
@@ -184,10 +215,9 @@ def writing(place: Any) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or error
+    except storage_errors() as error:
         kind = StorageError if storage_failure(error) else ConfigError
-        raise kind(f"{place}: cannot be written ({reason}).") from None
+        raise kind(f"{place}: cannot be written ({reason(error)}).") from None
 
 
 def check_space(place: pathlib.Path, size: int) -> None:
@@ -200,6 +230,8 @@ def check_space(place: pathlib.Path, size: int) -> None:
     Raises:
       StorageError: it has not; says how much is needed, and how much is free.
     """
+    if is_remote(place):
+        return
     folder = next(path for path in place.absolute().parents if path.is_dir())
     free = shutil.disk_usage(folder).free
     if free < size:
@@ -244,9 +276,10 @@ def made_folder(output: str | pathlib.Path, option: str = "--output") -> pathlib
     Raises:
       ConfigError: it cannot be made.
     """
-    folder = pathlib.Path(output)
+    folder = path_of(output)
     with writing(f"{option}: {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
+        if not is_remote(folder):
+            folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -261,7 +294,7 @@ def working_folder(
     Raises:
       ConfigError: it cannot be made, or another run is writing into it.
     """
-    folder = pathlib.Path(output)
+    folder = path_of(output)
     with emptied(folder):
         made_folder(folder, option)
         with locked(folder, folder / _LOCK, option) as lock:
@@ -271,6 +304,9 @@ def working_folder(
 @contextlib.contextmanager
 def emptied(folder: pathlib.Path) -> Iterator[None]:
     """Removes on an error a folder and those above it which are made within, if they are empty."""
+    if is_remote(folder):
+        yield  # it is gone with what was in it
+        return
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
@@ -361,8 +397,15 @@ def count_whole_rows(path: pathlib.Path) -> int:
             if not _is_whole(line):
                 break
             count, end = count + 1, end + len(line)
-    os.truncate(path, end)
+    _cut(path, end)
     return count
+
+
+def _cut(path: pathlib.Path, end: int) -> None:
+    """Drops what follows the first bytes of a file."""
+    os.truncate(path, end)
+    if kept := _KEPT.get(path.parent):
+        kept.keep_rows()
 
 
 def _is_whole(line: bytes) -> bool:
@@ -377,29 +420,47 @@ def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     with path.open("a", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    if kept := _KEPT.get(path.parent):
+        kept.keep_rows()
 
 
 def keep_rows(path: pathlib.Path, number: int) -> int:
     """Drops all rows behind the first `number` from a file of whole rows; returns `number`."""
     if path.exists():
         with path.open("rb") as file:
-            os.truncate(path, sum(len(file.readline()) for _ in range(number)))
+            _cut(path, sum(len(file.readline()) for _ in range(number)))
     return number
 
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
-    """Returns the folder that keeps what is made of an output until it is whole."""
+    """Returns the local folder in which an output is made until it is whole."""
+    if not is_remote(target):
+        return _kept_folder(target)
+    mark = hashlib.sha256(str(target).encode()).hexdigest()[:32]
+    return cache_folder() / "working" / mark / f"{target.name}.partial"
+
+
+def _kept_folder(target: pathlib.Path) -> pathlib.Path:
+    """Returns the folder, of the output's storage, that keeps what is made of it."""
     return target.with_name(f"{target.name}.partial")
 
 
 def kept_note(target: pathlib.Path) -> dict[str, Any]:
     """Returns what a stopped run has noted of itself; empty if there is none."""
-    return kept_json(partial_folder(target) / _NOTE) or {}
+    return kept_json(_kept_folder(target) / _NOTE) or {}
 
 
 def kept_rows(target: pathlib.Path) -> int:
     """Returns how many rows a stopped run has kept; changes nothing."""
-    with contextlib.suppress(OSError), open(partial_folder(target) / ROWS, "rb") as file:
+    if is_remote(target):
+        with tempfile.TemporaryDirectory(prefix="faith_jax_") as folder:
+            Kept(pathlib.Path(folder), _kept_folder(target), _NOTE, ROWS).fetch()
+            return _whole_lines(pathlib.Path(folder) / ROWS)
+    return _whole_lines(partial_folder(target) / ROWS)
+
+
+def _whole_lines(path: pathlib.Path) -> int:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
         return sum(line.endswith(b"\n") for line in file)
     return 0
 
@@ -429,17 +490,62 @@ def partial_output(
     """
     folder = partial_folder(target)
     done = False
-    with locked(target, option=option, wait=wait):
+    with locked(target, option=option, wait=wait), _kept(target, folder, option) as kept:
         try:
             with writing(f"{option}: {target}"):
                 _resume(folder, target, run, restart, option)
-            if target.exists() and not replaces:
+            if stands(target) and not replaces:
                 raise ConfigError(f"{target} exists already; remove it or name another output.")
             yield folder
             done = True
         finally:
             if _is_ours(folder) and (done or not _has_made(folder)):
                 shutil.rmtree(folder, ignore_errors=True)
+                if kept:
+                    kept.remove()
+
+
+# The folders of outputs on stores that are being made.
+_KEPT: dict[pathlib.Path, Kept] = {}
+
+
+@contextlib.contextmanager
+def _kept(target: pathlib.Path, folder: pathlib.Path, option: str) -> Iterator[Kept | None]:
+    """Makes the local folder of an output on a store, which has what a stopped run has kept."""
+    if not is_remote(target):
+        yield None
+        return
+    kept = Kept(folder, _kept_folder(target), _NOTE, ROWS)
+    shutil.rmtree(folder.parent, ignore_errors=True)  # of a run that was killed on this machine
+    folder.parent.mkdir(parents=True)
+    with writing(f"{option}: {target}"):
+        others = kept.fetch()
+    if others and not (folder / _NOTE).exists():
+        raise _no_run_made(kept.kept, option)
+    _KEPT[folder] = kept
+    try:
+        yield kept
+        if folder.exists():
+            kept.keep_rows(now=True)
+    except BaseException:
+        if folder.exists():
+            with contextlib.suppress(OSError):
+                kept.keep_rows(now=True)
+        raise
+    finally:
+        del _KEPT[folder]
+        shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def _write_note(folder: pathlib.Path, note: Mapping[str, Any]) -> None:
+    write_json(folder / _NOTE, note)
+    if kept := _KEPT.get(folder):
+        kept.keep_note()
+
+
+def _named(folder: pathlib.Path) -> pathlib.Path:
+    """Returns the path of a run's folder for messages."""
+    return _KEPT[folder].kept if folder in _KEPT else folder
 
 
 def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
@@ -458,14 +564,14 @@ def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--o
     if found := difference(kept, known):
         raise _other_run(folder, found, option)
     if known != more:
-        write_json(folder / _NOTE, {**kept, **more})
+        _write_note(folder, {**kept, **more})
 
 
 def _other_run(folder: pathlib.Path, found: str, option: str) -> ConfigError:
     count = count_whole_rows(folder / ROWS)
     kept = counted(count, "row") if count else "what is made"
     return ConfigError(
-        f"{option}: {folder} keeps {kept} of another run ({found}); finish it with its own "
+        f"{option}: {_named(folder)} keeps {kept} of another run ({found}); finish it with its own "
         "command, or discard it with --restart or by removing that folder."
     )
 
@@ -496,10 +602,11 @@ def written_folder(
     with contextlib.ExitStack() as held:
         held.enter_context(emptied(target.parent))
         with writing(f"{option}: {target}"):
-            missing = [path for path in target.parents if not path.exists()]
-            target.parent.mkdir(parents=True, exist_ok=True)
-            for path in missing:
-                sync_entry(path.parent)
+            if not is_remote(target):
+                missing = [path for path in target.parents if not path.exists()]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                for path in missing:
+                    sync_entry(path.parent)
         run = {"makes": what}
         folder = held.enter_context(
             partial_output(target, run, replaces=replaces, option=option, wait=wait)
@@ -509,7 +616,7 @@ def written_folder(
         try:
             yield made
             with writing(f"{option}: {target}"):
-                if made.exists() and target.exists():
+                if made.exists() and target.exists() and not is_remote(target):
                     sync(made)
                     os.replace(target, folder / _REPLACED)
                 if made.exists():
@@ -529,10 +636,7 @@ def _resume(
 ) -> None:
     """Makes the folder ready; discards nothing that another made unless `restart` says so."""
     if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):
-        raise ConfigError(
-            f"{option}: {folder} is there, and no run has made it; move it away, or name another "
-            "output."
-        )
+        raise _no_run_made(folder, option)
     _put_back(folder, target)
     if _has_made(folder) and not restart:
         if found := difference(kept_json(folder / _NOTE), run):
@@ -540,7 +644,14 @@ def _resume(
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    write_json(folder / _NOTE, {**_OURS, **run})
+    _write_note(folder, {**_OURS, **run})
+
+
+def _no_run_made(folder: pathlib.Path, option: str) -> ConfigError:
+    return ConfigError(
+        f"{option}: {folder} is there, and no run has made it; move it away, or name another "
+        "output."
+    )
 
 
 def _put_back(folder: pathlib.Path, target: pathlib.Path) -> None:
@@ -574,8 +685,8 @@ def locked(
 ) -> Iterator[int | None]:
     """Holds the only right to write an output, until the process ends, however that ends.
 
-    Yields the descriptor that holds it. On a file system without locks there is none: the right is
-    a lease then, which expires when its process no longer refreshes it.
+    Yields the descriptor that holds it. On a file system without locks, and on an object store,
+    there is none: the right is a lease then, which expires when its process no longer refreshes it.
 
     Args:
       output: a file or a folder.
@@ -589,13 +700,19 @@ def locked(
     path = lock or output.resolve().with_name(f".{output.name}{_LOCK}")
     with contextlib.ExitStack() as held:
         with writing(f"{option}: {output}"):
-            try:
-                file = _locked_file(path, wait)
-                taken = file is None
-            except OSError as error:
-                if error.errno not in _NO_LOCKS:
-                    raise
-                file, taken = None, not held.enter_context(_leased(path, output, wait))
+            file = None
+            if is_remote(path):
+                stop = functools.partial(_stop, output)
+                lease = leased(path, output, LEASE_SECONDS, wait, stop)
+                taken = not held.enter_context(lease)
+            else:
+                try:
+                    file = _locked_file(path, wait)
+                    taken = file is None
+                except OSError as error:
+                    if error.errno not in _NO_LOCKS:
+                        raise
+                    taken = not held.enter_context(_leased(path, output, wait))
         if taken:
             raise ConfigError(
                 f"{option}: another run is writing {output}; wait for it, or name another output."
@@ -630,12 +747,10 @@ def _leased(path: pathlib.Path, output: pathlib.Path, wait: bool) -> Iterator[bo
     """Holds a file whose process says that it lives; False = another process does."""
     import filelock  # takes a moment to import, and is rarely needed
 
-    def stop(lost: filelock.LeaseCompromise) -> None:
-        logger.error("%s: another run has taken it over (%s); this one stops", output, lost.reason)
-        signal.raise_signal(signal.SIGINT)
-
     lease = filelock.SoftFileLease(
-        path.with_suffix(".lease"), lease_duration=LEASE_SECONDS, on_compromise=stop
+        path.with_suffix(".lease"),
+        lease_duration=LEASE_SECONDS,
+        on_compromise=lambda lost: _stop(output, f"another run has taken it over ({lost.reason})"),
     )
     if path.with_suffix(".lease").exists():
         logger.info("%s: waiting to see whether another run is writing it", output)
@@ -649,3 +764,8 @@ def _leased(path: pathlib.Path, output: pathlib.Path, wait: bool) -> Iterator[bo
         yield True
     finally:
         lease.release()
+
+
+def _stop(output: pathlib.Path, why: str) -> None:
+    logger.error("%s: %s; this one stops", output, why)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes it
