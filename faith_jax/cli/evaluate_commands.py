@@ -3,6 +3,7 @@
 import os
 import sys
 
+from faith_jax.core.files.stores import is_folder
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.runs.options import (
     AgreementOptions,
@@ -33,7 +34,7 @@ class Evaluate(EvaluateFiles):
     """
 
     def run(self) -> str:
-        if self.protocol == "dialfact" or any(map(os.path.isdir, [*self.files, self.development])):
+        if self.protocol == "dialfact" or any(map(is_folder, [*self.files, self.development])):
             quiet_tensorflow()
         from faith_jax.runs.evaluate_scores import evaluate
 
@@ -55,7 +56,7 @@ class Report(ReportOptions):
     opens_checkpoints = True
 
     def run(self) -> str:
-        if any(map(os.path.isdir, self.files)):
+        if any(map(is_folder, self.files)):
             quiet_tensorflow()
         from faith_jax.runs.report import report
 

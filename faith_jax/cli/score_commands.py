@@ -1,7 +1,6 @@
 """The commands that score: score and scorers."""
 
 import dataclasses
-import pathlib
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from faith_jax.cli.shared import resumable
@@ -69,9 +68,10 @@ class Score(ScoreInput):
         if self.task or self.tfds or self.format == "tfds" or "." not in self.output:
             quiet_tensorflow()
         from faith_jax.core.files import kept_rows
+        from faith_jax.core.files.stores import path_of
 
         def kept() -> str:
-            count = kept_rows(pathlib.Path(self.output))
+            count = kept_rows(path_of(self.output))
             if not count:
                 return "nothing was scored yet."
             return f"{counted(count, 'scored row')} are kept; the same command resumes there."

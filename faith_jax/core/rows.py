@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, shown
+from faith_jax.core.files.kept import current
 from faith_jax.core.files.stores import opened_binary, reason, storage_errors
 
 Parsed = TypeVar("Parsed")
@@ -89,7 +90,7 @@ def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
       InputError: the file is missing, cannot be read, or is UTF-16.
     """
     try:
-        with opened_binary(path) as file:
+        with opened_binary(current(path)) as file:
             begin = file.read(len(BYTE_ORDER_MARK))
             if begin.startswith(UTF_16_MARKS):
                 raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean, field_error
+from faith_jax.core.files.stores import is_remote, opened_binary, storage_errors
 from faith_jax.core.rows import BadRows, Row, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv, read_tsv
@@ -133,9 +134,9 @@ def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = Non
 
 def _is_parquet(path: pathlib.Path) -> bool:
     try:
-        with open(path, "rb") as file:
+        with opened_binary(path) as file:
             return file.read(4) == b"PAR1"
-    except OSError:
+    except storage_errors():
         return False  # the format's reader says why
 
 
@@ -144,7 +145,8 @@ def _read_parquet(path: pathlib.Path) -> Iterator[Row]:
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path) as file:
+        source = opened_binary(path) if is_remote(path) else path
+        with parquet.ParquetFile(source) as file:
             rows = (
                 row for batch in file.iter_batches(batch_size=1024) for row in batch.to_pylist()
             )

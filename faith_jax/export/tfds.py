@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import InputError
+from faith_jax.core.files.staging import local_copy
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.rows import Row
 from faith_jax.export.scored_rows import PARTS, field_texts
@@ -117,8 +118,9 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
     """
     import tensorflow_datasets as tfds
 
-    own = folder / "dataset_info.json"
-    found = [own] if own.exists() else sorted(folder.glob("*/*/dataset_info.json"))
+    place = local_copy(folder)
+    own = place / "dataset_info.json"
+    found = [own] if own.exists() else sorted(place.glob("*/*/dataset_info.json"))
     if len(found) != 1:
         what = "no TFDS data set" if not found else "several TFDS data sets; name one of them"
         raise InputError(f"{folder}: {what}.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files.stores import path_of, reason, storage_errors
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
 from faith_jax.datasets.raw_dataset import sample_config
@@ -73,7 +74,7 @@ class ScoreInput(Columns):
 
     def _parts(self, bad_rows: BadRows) -> Iterator[Iterator[ExampleRow]]:
         if self.input:
-            for path in map(pathlib.Path, self._names):
+            for path in map(path_of, self._names):
                 corpus = self.corpus or path.stem
                 read = functools.partial(
                     file_examples, path, self.input_format or "", self, corpus, bad_rows
@@ -92,9 +93,9 @@ class ScoreInput(Columns):
         """
         for file in self.input:
             try:
-                pathlib.Path(file).stat()
-            except OSError as error:
-                raise ConfigError(f"{file}: cannot be read ({error.strerror}).") from None
+                path_of(file).stat()
+            except storage_errors() as error:
+                raise ConfigError(f"{file}: cannot be read ({reason(error)}).") from None
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(ScoreInput)}
 
 

@@ -22,6 +22,7 @@ from faith_jax.core.files import (
     append_rows,
     check_outputs,
     count_whole_rows,
+    has_parent,
     keep_rows,
     kept_note,
     note_later,
@@ -29,6 +30,8 @@ from faith_jax.core.files import (
     put,
     write_json,
 )
+from faith_jax.core.files.staging import stands
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
@@ -112,7 +115,7 @@ def score(
       restart: discard the rows of a run that was stopped.
       costs: a file for what each scorer costs; "" = none.
     """
-    target = pathlib.Path(output)
+    target = path_of(output)
     form = _output_format(target, output_format)
     try:
         chosen, digests = _pinned(scorers, {} if restart else kept_note(target))
@@ -185,7 +188,7 @@ def preflight(
     bad_rows: BadRows | None = None,
 ) -> None:
     """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored."""
-    target = pathlib.Path(output)
+    target = path_of(output)
     _output_format(target, output_format)
     loaded = _loaded(scorers, target)
     rows = given.rows(bad_rows or BadRows())
@@ -204,7 +207,7 @@ def _loaded(
         if name in loaded:
             raise ConfigError(f"--scorers: {name!r} is given twice; rename one as NAME=SCORER.")
         loaded[name] = load_scorer(scorer or name, **options)
-    if target.exists():
+    if stands(target):
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return loaded
 
@@ -216,7 +219,7 @@ def _output_format(target: pathlib.Path, form: str) -> str:
         problem = f"the ending says {said}, --format says {form}; let them agree"
     elif not (form or said):
         problem = "name a .jsonl or .parquet file, or a folder"
-    elif not target.parent.is_dir():
+    elif not has_parent(target):
         problem = "no such folder"
     if problem:
         raise ConfigError(f"--output: {target}: {problem}.")

@@ -4,9 +4,9 @@ Whoever writes an output holds a lock on it. What is not whole yet lies beside i
 `<output>.partial` with a note of the run, from which a stopped run resumes. Before an output takes
 its place, its data is synced to disk, so that a power cut leaves the former output or the new one.
 
-All paths may be of object stores (`path_of`). There an output is made locally and uploaded: a file
+All paths may be of object stores (`stores`). There an output is made locally and uploaded: a file
 appears whole, a folder says itself whether it is (`staging`). The lock is a lease (`leases`), and
-what a run resumes from is kept on the store (`kept`).
+rows are added as further objects (`kept`).
 """
 
 import contextlib
@@ -29,15 +29,16 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from faith_jax.core.errors import ConfigError, StorageError, counted, shown, storage_failure
-from faith_jax.core.files.kept import Kept
+from faith_jax.core.files import kept as kept_files
 from faith_jax.core.files.leases import leased
 from faith_jax.core.files.staging import (
-    cache_folder,
+    copy_within,
+    remove_tree,
     stands,
     upload_file,
     upload_folder,
 )
-from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors
+from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors, versions
 
 logger = logging.getLogger("faith_jax")
 
@@ -159,7 +160,11 @@ def put(made: pathlib.Path, target: pathlib.Path) -> None:
     folder only. To a store it is copied: see `staging`.
     """
     if is_remote(target):
-        (upload_folder if made.is_dir() else upload_file)(made, target)
+        made = kept_files.current(made)
+        if is_remote(made):
+            copy_within(made, target)
+        else:
+            (upload_folder if made.is_dir() else upload_file)(made, target)
         return
     sync(made)
     os.replace(made, target)
@@ -167,7 +172,14 @@ def put(made: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def sync(path: pathlib.Path) -> None:
-    """Returns when a file, or a folder with all that is in it, is on disk."""
+    """Returns when a file, or a folder with all that is in it, is on disk.
+
+    A file of rows on a store is one object then.
+    """
+    if is_remote(path):
+        if kept_files.current(path) is not path:
+            kept_files.growing(path).finish()
+        return
     if path.is_dir():
         for inner in path.iterdir():
             if not inner.is_symlink():
@@ -177,6 +189,8 @@ def sync(path: pathlib.Path) -> None:
 
 def sync_entry(path: pathlib.Path) -> None:
     """Returns when a file, or which names a folder has, is on disk."""
+    if is_remote(path):
+        return
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -389,10 +403,11 @@ def count_whole_rows(path: pathlib.Path) -> int:
 
     What follows is a line that a kill cut, or what a power cut left of lines that were not on disk.
     """
-    if not path.exists():
+    local = kept_files.growing(path).local if is_remote(path) else path
+    if not local.exists():
         return 0
     count, end = 0, 0
-    with open(path, "rb") as file:
+    with open(local, "rb") as file:
         for line in file:
             if not _is_whole(line):
                 break
@@ -403,9 +418,11 @@ def count_whole_rows(path: pathlib.Path) -> int:
 
 def _cut(path: pathlib.Path, end: int) -> None:
     """Drops what follows the first bytes of a file."""
-    os.truncate(path, end)
-    if kept := _KEPT.get(path.parent):
-        kept.keep_rows()
+    if is_remote(path):
+        os.truncate(kept_files.growing(path).local, end)
+        kept_files.growing(path).keep()
+    else:
+        os.truncate(path, end)
 
 
 def _is_whole(line: bytes) -> bool:
@@ -417,46 +434,43 @@ def _is_whole(line: bytes) -> bool:
 
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends rows as JSON, one a line, and flushes them."""
-    with path.open("a", encoding="utf-8") as file:
+    local = kept_files.growing(path).local if is_remote(path) else path
+    with local.open("a", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    if kept := _KEPT.get(path.parent):
-        kept.keep_rows()
+    if is_remote(path):
+        kept_files.growing(path).keep()
 
 
 def keep_rows(path: pathlib.Path, number: int) -> int:
     """Drops all rows behind the first `number` from a file of whole rows; returns `number`."""
-    if path.exists():
-        with path.open("rb") as file:
+    local = kept_files.growing(path).local if is_remote(path) else path
+    if local.exists():
+        with local.open("rb") as file:
             _cut(path, sum(len(file.readline()) for _ in range(number)))
     return number
 
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
-    """Returns the local folder in which an output is made until it is whole."""
-    if not is_remote(target):
-        return _kept_folder(target)
-    mark = hashlib.sha256(str(target).encode()).hexdigest()[:32]
-    return cache_folder() / "working" / mark / f"{target.name}.partial"
-
-
-def _kept_folder(target: pathlib.Path) -> pathlib.Path:
-    """Returns the folder, of the output's storage, that keeps what is made of it."""
+    """Returns the folder that keeps what is made of an output until it is whole."""
     return target.with_name(f"{target.name}.partial")
 
 
 def kept_note(target: pathlib.Path) -> dict[str, Any]:
     """Returns what a stopped run has noted of itself; empty if there is none."""
-    return kept_json(_kept_folder(target) / _NOTE) or {}
+    return kept_json(partial_folder(target) / _NOTE) or {}
 
 
 def kept_rows(target: pathlib.Path) -> int:
     """Returns how many rows a stopped run has kept; changes nothing."""
-    if is_remote(target):
-        with tempfile.TemporaryDirectory(prefix="faith_jax_") as folder:
-            Kept(pathlib.Path(folder), _kept_folder(target), _NOTE, ROWS).fetch()
-            return _whole_lines(pathlib.Path(folder) / ROWS)
-    return _whole_lines(partial_folder(target) / ROWS)
+    path = partial_folder(target) / ROWS
+    if is_remote(path):
+        found = kept_files.GrowingFile(path)
+        try:
+            return _whole_lines(found.local)
+        finally:
+            found.forget()
+    return _whole_lines(path)
 
 
 def _whole_lines(path: pathlib.Path) -> int:
@@ -490,7 +504,7 @@ def partial_output(
     """
     folder = partial_folder(target)
     done = False
-    with locked(target, option=option, wait=wait), _kept(target, folder, option) as kept:
+    with locked(target, option=option, wait=wait):
         try:
             with writing(f"{option}: {target}"):
                 _resume(folder, target, run, restart, option)
@@ -499,53 +513,21 @@ def partial_output(
             yield folder
             done = True
         finally:
+            kept_files.close(folder)
             if _is_ours(folder) and (done or not _has_made(folder)):
-                shutil.rmtree(folder, ignore_errors=True)
-                if kept:
-                    kept.remove()
-
-
-# The folders of outputs on stores that are being made.
-_KEPT: dict[pathlib.Path, Kept] = {}
+                remove_tree(folder)
 
 
 @contextlib.contextmanager
-def _kept(target: pathlib.Path, folder: pathlib.Path, option: str) -> Iterator[Kept | None]:
-    """Makes the local folder of an output on a store, which has what a stopped run has kept."""
-    if not is_remote(target):
-        yield None
+def made_in(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a local path for an output, or a part of one, that is made of what a folder keeps."""
+    if is_remote(folder):
+        with tempfile.TemporaryDirectory(prefix="faith_jax_") as place:
+            yield pathlib.Path(place) / "made"
         return
-    kept = Kept(folder, _kept_folder(target), _NOTE, ROWS)
-    shutil.rmtree(folder.parent, ignore_errors=True)  # of a run that was killed on this machine
-    folder.parent.mkdir(parents=True)
-    with writing(f"{option}: {target}"):
-        others = kept.fetch()
-    if others and not (folder / _NOTE).exists():
-        raise _no_run_made(kept.kept, option)
-    _KEPT[folder] = kept
-    try:
-        yield kept
-        if folder.exists():
-            kept.keep_rows(now=True)
-    except BaseException:
-        if folder.exists():
-            with contextlib.suppress(OSError):
-                kept.keep_rows(now=True)
-        raise
-    finally:
-        del _KEPT[folder]
-        shutil.rmtree(folder.parent, ignore_errors=True)
-
-
-def _write_note(folder: pathlib.Path, note: Mapping[str, Any]) -> None:
-    write_json(folder / _NOTE, note)
-    if kept := _KEPT.get(folder):
-        kept.keep_note()
-
-
-def _named(folder: pathlib.Path) -> pathlib.Path:
-    """Returns the path of a run's folder for messages."""
-    return _KEPT[folder].kept if folder in _KEPT else folder
+    made = folder / "made"
+    shutil.rmtree(made, ignore_errors=True)  # of a run killed here
+    yield made
 
 
 def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
@@ -564,14 +546,14 @@ def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--o
     if found := difference(kept, known):
         raise _other_run(folder, found, option)
     if known != more:
-        _write_note(folder, {**kept, **more})
+        write_json(folder / _NOTE, {**kept, **more})
 
 
 def _other_run(folder: pathlib.Path, found: str, option: str) -> ConfigError:
     count = count_whole_rows(folder / ROWS)
     kept = counted(count, "row") if count else "what is made"
     return ConfigError(
-        f"{option}: {_named(folder)} keeps {kept} of another run ({found}); finish it with its own "
+        f"{option}: {folder} keeps {kept} of another run ({found}); finish it with its own "
         "command, or discard it with --restart or by removing that folder."
     )
 
@@ -611,8 +593,7 @@ def written_folder(
         folder = held.enter_context(
             partial_output(target, run, replaces=replaces, option=option, wait=wait)
         )
-        made = folder / "made"
-        shutil.rmtree(made, ignore_errors=True)
+        made = held.enter_context(made_in(folder))
         try:
             yield made
             with writing(f"{option}: {target}"):
@@ -636,22 +617,20 @@ def _resume(
 ) -> None:
     """Makes the folder ready; discards nothing that another made unless `restart` says so."""
     if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):
-        raise _no_run_made(folder, option)
+        raise ConfigError(
+            f"{option}: {folder} is there, and no run has made it; move it away, or name another "
+            "output."
+        )
     _put_back(folder, target)
     if _has_made(folder) and not restart:
         if found := difference(kept_json(folder / _NOTE), run):
             raise _other_run(folder, found, option)
         return
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    _write_note(folder, {**_OURS, **run})
-
-
-def _no_run_made(folder: pathlib.Path, option: str) -> ConfigError:
-    return ConfigError(
-        f"{option}: {folder} is there, and no run has made it; move it away, or name another "
-        "output."
-    )
+    kept_files.forget(folder)
+    remove_tree(folder)
+    if not is_remote(folder):
+        folder.mkdir()
+    write_json(folder / _NOTE, {**_OURS, **run})
 
 
 def _put_back(folder: pathlib.Path, target: pathlib.Path) -> None:
@@ -672,6 +651,8 @@ def _is_ours(folder: pathlib.Path) -> bool:
 def _has_made(folder: pathlib.Path) -> bool:
     """Whether there is more in a folder than a note, or a part of one."""
     notes = (_NOTE, f".{_NOTE}.partial")
+    if is_remote(folder):
+        return any(name not in notes and size for name, (_, size) in versions(folder).items())
     files = (path for path in folder.rglob("*") if path.is_file())
     return any(path.name not in notes and path.stat().st_size for path in files)
 
@@ -720,6 +701,7 @@ def locked(
         if file is not None:
             held.callback(os.close, file)
             held.callback(path.unlink, missing_ok=True)
+        held.callback(kept_files.close, output)
         yield file
 
 

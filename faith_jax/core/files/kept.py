@@ -1,95 +1,146 @@
-"""What a run keeps on an object store until its output is whole, so that it resumes anywhere.
+"""Files of rows on object stores that grow while a run lasts, so that it resumes anywhere.
 
-A run works in a local folder. Its note and its rows are kept on the store in `<output>.partial`:
-since nothing can be appended to an object, rows that are added become further objects
-`rows.jsonl.<their first byte>`, every few seconds and when the run ends.
+Nothing can be appended to an object. So one process at a time, which holds a lock, has a local copy
+of such a file; what it adds becomes further objects `NAME.<their first byte>` every few seconds and
+when the lock is released. A file that is finished becomes one object NAME.
 """
 
 import pathlib
+import tempfile
 import time
 from typing import Any
 
 from faith_jax.core.files.staging import answering
-from faith_jax.core.files.stores import content, versions
+from faith_jax.core.files.stores import content, is_remote, version
 
-SECONDS, BYTES = 10.0, 8_000_000  # added rows are kept at least as often
+SECONDS, BYTES = 10.0, 8_000_000  # rows that are added become an object at least as often
 _DIGITS = 16
 
 
-class Kept:
-    """A local folder whose note and rows are kept on a store.
+class GrowingFile:
+    """The local copy of a file of rows on a store.
 
-    Args:
-      folder: the local folder.
-      kept: the folder on the store.
-      note: the name of the note.
-      rows: the name of the file of rows.
+    Attributes:
+      path: on the store.
+      local: the copy.
     """
 
-    def __init__(self, folder: pathlib.Path, kept: Any, note: str, rows: str):
-        self.folder, self.kept = folder, kept
-        self._note, self._rows = note, rows
+    def __init__(self, path: Any):
+        self.path = path
+        self._folder = tempfile.TemporaryDirectory(prefix="faith_jax_")
+        self.local = pathlib.Path(self._folder.name) / path.name
         self._parts: list[int] = []  # the first bytes of the objects of rows
         self._sent, self._when = 0, time.monotonic()
+        self._finished = False
+        with answering(path):
+            self._fetch()
 
-    def fetch(self) -> set[str]:
-        """Copies what is kept into the folder; returns the names of objects that are not ours."""
-        with answering(self.kept):
-            found = set(versions(self.kept))
-            starts = sorted(name for name in found if self._is_part(name))
-            self._parts = [int(name.removeprefix(f"{self._rows}.")) for name in starts]
-            if found:
-                self.folder.mkdir(parents=True, exist_ok=True)
-            if self._note in found:
-                (self.folder / self._note).write_bytes(content(self.kept / self._note))
-            if starts:
-                with (self.folder / self._rows).open("wb") as file:
-                    for first, name in zip(self._parts, starts, strict=True):
-                        file.truncate(first)  # a part that was cut: the next one begins there
-                        file.seek(first)
-                        file.write(content(self.kept / name))
-                    self._sent = file.tell()
-        return {name for name in found if name != self._note and not self._is_part(name)}
+    def _fetch(self) -> None:
+        if version(self.path) is not None:
+            self.path.fs.get_file(self.path.path, str(self.local))
+            self._finished, self._sent = True, self.local.stat().st_size
+            return
+        self._parts = part_starts(self.path)
+        if not self._parts:
+            return
+        with self.local.open("wb") as file:
+            for first in self._parts:
+                file.truncate(first)  # of a part that was cut: the next one begins there
+                file.seek(first)
+                file.write(content(self._part(first)))
+            self._sent = file.tell()
 
-    def _is_part(self, name: str) -> bool:
-        first = name.removeprefix(f"{self._rows}.")
-        return first != name and len(first) == _DIGITS and first.isdecimal()
+    def _part(self, first: int) -> Any:
+        return self.path.with_name(f"{self.path.name}.{first:0{_DIGITS}}")
 
-    def keep_note(self) -> None:
-        """Keeps the note; rows that are gone from the folder go from the store first."""
-        self.keep_rows(now=True)
-        with answering(self.kept):
-            note = (self.folder / self._note).read_bytes()
-            self.kept.fs.pipe_file((self.kept / self._note).path, note)
+    def keep(self, now: bool = False) -> None:
+        """Makes an object of the rows that were added, if they are enough or `now`.
 
-    def keep_rows(self, now: bool = False) -> None:
-        """Keeps the rows that were added since the last time, if there are enough, or `now`.
-
-        Rows that were dropped since then are dropped at once.
+        Rows that were dropped from the copy are dropped at once.
         """
-        path = self.folder / self._rows
-        size = path.stat().st_size if path.exists() else 0
-        with answering(self.kept):
-            if size < self._sent:
-                gone = [first for first in self._parts if first >= size]
-                if gone:
-                    self.kept.fs.rm([self._part(first) for first in gone])
-                self._parts = [first for first in self._parts if first < size]
-                self._sent = size
+        size = self.local.stat().st_size if self.local.exists() else 0
+        if size == self._sent:
+            return
+        with answering(self.path):
+            if size < self._sent and not self._finished:
+                self._drop(size)
             is_due = time.monotonic() - self._when > SECONDS or size - self._sent > BYTES
-            if size > self._sent and (now or is_due):
-                with path.open("rb") as file:
-                    file.seek(self._sent)
-                    self.kept.fs.pipe_file(self._part(self._sent), file.read())
-                self._parts.append(self._sent)
-                self._sent, self._when = size, time.monotonic()
+            if self._finished:  # it grows again
+                self._send(0, size)
+                self.path.unlink()
+                self._finished = False
+            elif size > self._sent and (now or is_due):
+                self._send(self._sent, size)
 
-    def _part(self, first: int) -> str:
-        return str((self.kept / f"{self._rows}.{first:0{_DIGITS}}").path)
+    def _drop(self, size: int) -> None:
+        if gone := [first for first in self._parts if first >= size]:
+            self.path.fs.rm([self._part(first).path for first in gone])
+        self._parts = [first for first in self._parts if first < size]
+        self._sent = size
 
-    def remove(self) -> None:
-        """Removes from the store what was kept there."""
-        with answering(self.kept):
-            names = [n for n in versions(self.kept) if n == self._note or self._is_part(n)]
-            if names:
-                self.kept.fs.rm([(self.kept / name).path for name in names])
+    def _send(self, first: int, size: int) -> None:
+        with self.local.open("rb") as file:
+            file.seek(first)
+            self.path.fs.pipe_file(self._part(first).path, file.read())
+        self._parts.append(first)
+        self._sent, self._when = size, time.monotonic()
+
+    def finish(self) -> None:
+        """Makes one object of the file."""
+        if not self._finished and self.local.exists():
+            with answering(self.path):
+                self.path.fs.put_file(str(self.local), self.path.path)
+                if parts := part_starts(self.path):
+                    self.path.fs.rm([self._part(first).path for first in parts])
+            self._parts, self._finished = [], True
+            self._sent = self.local.stat().st_size
+
+    def close(self) -> None:
+        """Keeps what was added, and removes the copy."""
+        try:
+            self.keep(now=True)
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Removes the copy."""
+        self._folder.cleanup()
+
+
+def part_starts(path: Any) -> list[int]:
+    """Returns the first bytes of the objects of a growing file, in order."""
+    start = f"{path.path}."
+    try:
+        found = path.fs.find(path.parent.path, prefix=f"{path.name}.")
+    except FileNotFoundError:
+        return []
+    ends = (name.removeprefix(start) for name in found if name.startswith(start))
+    return sorted(int(end) for end in ends if len(end) == _DIGITS and end.isdecimal())
+
+
+_OPEN: dict[str, GrowingFile] = {}  # of this process, by their paths
+
+
+def growing(path: Any) -> GrowingFile:
+    """Returns a file that this process holds the right to append to."""
+    if str(path) not in _OPEN:
+        _OPEN[str(path)] = GrowingFile(path)
+    return _OPEN[str(path)]
+
+
+def current(path: Any) -> Any:
+    """Returns the local copy of a growing file of this process, or else the path that is given."""
+    found = _OPEN.get(str(path)) if is_remote(path) else None
+    return found.local if found else path
+
+
+def close(output: Any) -> None:
+    """Closes the growing files of an output: itself, and those of the folder that it is made in."""
+    for name in [name for name in _OPEN if name.startswith(str(output))]:
+        _OPEN.pop(name).close()
+
+
+def forget(output: Any) -> None:
+    """Removes the copies of growing files of an output that is discarded."""
+    for name in [name for name in _OPEN if name.startswith(str(output))]:
+        _OPEN.pop(name).forget()

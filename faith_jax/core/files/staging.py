@@ -16,7 +16,7 @@ import os
 import pathlib
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError, StorageError
@@ -62,15 +62,43 @@ def upload_folder(source: pathlib.Path, target: Any) -> None:
         if path.is_file()
     }
     with answering(target):
-        before = versions(target)
-        if before and UPLOAD not in before:
-            raise ConfigError(f"{target} is there, and no run has made it; name another output.")
-        _mark(target, False, {})
-        if left := [(target / name).path for name in before if name != UPLOAD]:
-            target.fs.rm(left)
-        for name in files:
-            target.fs.put_file(str(source / name), (target / name).path)
-        _mark(target, True, files)
+        _replace(
+            target,
+            files,
+            lambda name: target.fs.put_file(str(source / name), (target / name).path),
+        )
+
+
+def copy_within(source: Any, target: Any) -> None:
+    """Copies a file or folder within a store, as an upload does; nothing moves through here."""
+    copy = source.fs.cp_file
+    with answering(target):
+        if not source.is_dir():
+            copy(source.path, target.path)
+            return
+        files = {name: size for name, (_, size) in versions(source).items()}
+        _replace(target, files, lambda name: copy((source / name).path, (target / name).path))
+
+
+def remove_tree(folder: Any) -> None:
+    """Removes a folder of any storage with all that is in it, if it is there."""
+    if not is_remote(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    elif found := versions(folder):
+        folder.fs.rm([(folder / name).path for name in found])
+
+
+def _replace(target: Any, files: dict[str, int], put: Callable[[str], None]) -> None:
+    """Makes a folder of files that `put` puts there by name; it is marked until it is whole."""
+    before = versions(target)
+    if before and UPLOAD not in before:
+        raise ConfigError(f"{target} is there, and no run has made it; name another output.")
+    _mark(target, False, {})
+    if left := [(target / name).path for name in before if name != UPLOAD]:
+        target.fs.rm(left)
+    for name in files:
+        put(name)
+    _mark(target, True, files)
 
 
 def _mark(target: Any, complete: bool, files: dict[str, int]) -> None:

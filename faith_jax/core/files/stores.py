@@ -58,9 +58,9 @@ def is_remote(path: Any) -> bool:
     return getattr(path, "protocol", "") in CLIENTS
 
 
-def names_store(given: Any) -> bool:
-    """Whether a text names an object, or a folder, of a store."""
-    return isinstance(given, str) and _SCHEME.match(given) is not None
+def is_folder(given: str) -> bool:
+    """Whether a path of any storage names a folder that is there."""
+    return path_of(given).is_dir() if given else False
 
 
 def _store_path(scheme: str, given: str) -> Any:

@@ -14,12 +14,14 @@ from faith_jax.core.files import (
     kept,
     kept_note,
     kept_rows,
+    locked,
     note_later,
-    partial_folder,
     partial_output,
     path_of,
     put,
+    sync,
 )
+from faith_jax.core.files.staging import local_copy, stands
 from faith_jax.core.files.stores import versions
 from faith_jax.core.rows import read_jsonl
 
@@ -48,7 +50,7 @@ def stop(target, numbers, keep=None, run=RUN, **options):
 def ids(target, run=RUN):
     found = []
     with contextlib.suppress(Stopped), partial_output(target, run) as folder:
-        if (folder / ROWS).exists():
+        if count_whole_rows(folder / ROWS):
             found = [row.fields["id"] for row in read_jsonl(folder / ROWS)]
         raise Stopped
     return found
@@ -59,7 +61,6 @@ def test_a_stopped_run_resumes_on_another_machine(store, monkeypatch, tmp_path, 
     monkeypatch.setattr(kept, "SECONDS", seconds)
     target = path_of(f"{store}/s.jsonl")
     stop(target, range(4))
-    assert not partial_folder(target).exists()
     monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "elsewhere"))
     assert kept_note(target)["scorers"] == {"bleu": {}}
     assert kept_rows(target) == 4
@@ -86,7 +87,7 @@ def test_a_killed_run_has_kept_its_rows(gs, monkeypatch):
     append_rows(folder / ROWS, [{"id": 1}])
     append_rows(folder / ROWS, [{"id": 2}])
     assert kept_rows(target) == 2  # and nothing more of this process matters
-    with pytest.raises(GeneratorExit):
+    with contextlib.suppress(GeneratorExit):
         held.gen.throw(GeneratorExit)
     assert ids(target) == [1, 2]
 
@@ -138,3 +139,43 @@ def test_an_output_that_is_there_is_kept(gs):
     with pytest.raises(ConfigError, match="exists already"), partial_output(target, RUN):
         pass
     assert list(versions(path_of(gs))) == ["s.jsonl"]
+
+
+def test_a_finished_file_is_one_object_and_may_grow_again(store, monkeypatch):
+    monkeypatch.setattr(kept, "SECONDS", 0.0)
+    path = path_of(f"{store}/s.jsonl.partial/rows-00000-of-00002.jsonl")
+    for number in range(3):
+        with locked(path):
+            append_rows(path, [{"id": number}])
+            append_rows(path, [{"id": -number}])
+    assert len(versions(path.parent)) == 6
+    with locked(path):
+        assert count_whole_rows(path) == 6
+        sync(path)
+        assert list(versions(path.parent)) == [path.name, f".{path.name}.lock"][::-1]
+        assert count_whole_rows(path) == 6
+    text = path.read_bytes()
+    with locked(path):
+        assert count_whole_rows(path) == 6
+    assert path.read_bytes() == text
+    assert list(versions(path.parent)) == [path.name]
+    with locked(path):
+        keep_rows(path, 2)
+        append_rows(path, [{"id": 9}])
+    assert not path.exists()
+    with locked(path):
+        assert count_whole_rows(path) == 3
+        assert [row.fields["id"] for row in read_jsonl(path)] == [0, 0, 9]
+
+
+def test_a_file_or_folder_is_moved_within_its_store(store):
+    folder = path_of(f"{store}/s.jsonl.partial")
+    (folder / "made").write_text("one")
+    put(folder / "made", path_of(f"{store}/s.jsonl"))
+    assert path_of(f"{store}/s.jsonl").read_text() == "one"
+    for name in ("a", "b/c"):
+        (folder / "set" / name).write_text(name)
+    put(folder / "set", path_of(f"{store}/set"))
+    copy = local_copy(f"{store}/set")
+    assert [(copy / name).read_text() for name in ("a", "b/c")] == ["a", "b/c"]
+    assert stands(path_of(f"{store}/set"))
