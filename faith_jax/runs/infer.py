@@ -30,12 +30,16 @@ from faith_jax.core.files import (
     keep_rows,
     kept_json,
     kept_note,
+    made_in,
     partial_folder,
     partial_output,
     put,
     write_json,
     written_whole,
 )
+from faith_jax.core.files.kept import current
+from faith_jax.core.files.staging import stands
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive
@@ -140,7 +144,7 @@ def infer(
     else:
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     decoding = decoding or DecodingConfig()
-    output, several = pathlib.Path(output_dir).expanduser(), not isinstance(checkpoint_path, str)
+    output, several = path_of(output_dir).expanduser(), not isinstance(checkpoint_path, str)
     rows: list[InputRow] = []
     finished = []
     for one in _systems(checkpoint_path, output, system):
@@ -210,7 +214,8 @@ def infer(
             logger.info("%s compiled", counted(decoder.num_compilations, "shape"))
             if jax.process_index() == 0:
                 kept = ("jsonl", *formats) if several else formats
-                _finish(partial, one.output, kept, source, run)
+                with made_in(partial) as made:
+                    _finish(partial, made, one.output, kept, source, run)
             finished.append(one.output)
     if several and jax.process_index() == 0:
         with written_whole(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
@@ -367,7 +372,7 @@ def _resumed(
 
 def _is_finished(output: pathlib.Path, run: Mapping[str, Any]) -> bool:
     """Whether a folder has responses of this run; anything else in it is an error."""
-    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+    if not stands(output) or (output.is_dir() and not any(output.iterdir())):
         return False
     found = difference((kept_json(output / SUMMARY) or {}).get("run"), run)
     if not found:
@@ -407,18 +412,17 @@ def _output_row(
 
 def _finish(
     partial: pathlib.Path,
+    made: pathlib.Path,
     output: pathlib.Path,
     formats: Sequence[str],
     source: _Source,
     run: Mapping[str, Any],
 ) -> None:
-    """Turns the rows into the output, which appears whole."""
-    made = partial / "made"
-    shutil.rmtree(made, ignore_errors=True)  # of a run killed here
+    """Turns the rows into the output, which is `made` and appears whole."""
     made.mkdir()
     rows = [row.fields for row in read_jsonl(partial / ROWS)]
     if "jsonl" in formats:
-        shutil.copy(partial / ROWS, made / PREDICTIONS)
+        shutil.copy(current(partial / ROWS), made / PREDICTIONS)
     if "tfds" in formats:
         from faith_jax.export.tfds import write_tfds
 
@@ -440,7 +444,7 @@ def _finish(
         "run": run,
     }
     write_json(made / SUMMARY, summary)
-    if output.exists():
+    if output.exists() and not is_remote(output):
         output.rmdir()
     put(made, output)
     reason = f", {unfinished:,} of them not finished at DECODE_LENGTH" if unfinished else ""

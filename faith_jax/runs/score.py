@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 import logging
 import pathlib
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from faith_jax.core.files import (
     has_parent,
     keep_rows,
     kept_note,
+    made_in,
     note_later,
     partial_output,
     put,
@@ -264,15 +264,14 @@ def _finish(
         put(lines, target)
         return
     rows = _scored(lines)
-    made = lines.with_name("made")
-    if form == "parquet":
-        write_parquet(rows, made, scorers)
-    else:
-        from faith_jax.export.tfds import write_scored_tfds
+    with made_in(lines.parent) as made:
+        if form == "parquet":
+            write_parquet(rows, made, scorers)
+        else:
+            from faith_jax.export.tfds import write_scored_tfds
 
-        shutil.rmtree(made, ignore_errors=True)
-        write_scored_tfds(made, "scores", split, rows, scorers)
-    put(made, target)
+            write_scored_tfds(made, "scores", split, rows, scorers)
+        put(made, target)
 
 
 def _write_costs(
