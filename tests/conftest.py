@@ -163,7 +163,7 @@ def own_seqio_tasks():
 
 
 @pytest.fixture(scope="session")
-def _gcs_bucket():
+def gcs_bucket():
     """A server of Google Cloud Storage on this machine, and its bucket."""
     with tests.stores.gcs() as settings, pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
@@ -172,7 +172,7 @@ def _gcs_bucket():
 
 
 @pytest.fixture(scope="session")
-def _s3_bucket():
+def s3_bucket():
     """A server of S3 on this machine, and its bucket."""
     with tests.stores.s3() as settings, pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
@@ -181,15 +181,15 @@ def _s3_bucket():
 
 
 @pytest.fixture
-def gs(_gcs_bucket, tmp_path, monkeypatch):
+def gs(gcs_bucket, tmp_path, monkeypatch):
     """A folder of Google Cloud Storage for this test."""
     monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "staging"))
-    return f"{_gcs_bucket}/{tmp_path.parent.name}/{tmp_path.name}"
+    return f"{gcs_bucket}/{tmp_path.parent.name}/{tmp_path.name}"
 
 
 @pytest.fixture(params=["gs", "s3"])
 def store(request, tmp_path, monkeypatch):
     """A folder of each object store for this test."""
     monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "staging"))
-    bucket = request.getfixturevalue({"gs": "_gcs_bucket", "s3": "_s3_bucket"}[request.param])
+    bucket = request.getfixturevalue({"gs": "gcs_bucket", "s3": "s3_bucket"}[request.param])
     return f"{bucket}/{tmp_path.parent.name}/{tmp_path.name}"

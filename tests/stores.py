@@ -22,21 +22,27 @@ def gcs():
     lock = threading.Lock()
 
     class Handler(RequestHandler):
+        generation = "0"
+
         def guarded(self, handle):
             url = urllib.parse.urlparse(self.path)
             query = urllib.parse.parse_qs(url.query)
             if f"/b/{SECRET}" in url.path:
                 return self.refuse(403, "no permission")
             with lock:
-                if (wanted := query.get("ifGenerationMatch")) is not None:
-                    _, _, place = url.path.partition("/b/")
-                    bucket, _, name = place.partition("/o")
-                    name = urllib.parse.unquote(name[1:]) or query["name"][0]
-                    found = storage.objects.get(bucket, {}).get(name, {}).get("generation", "0")
-                    if found != wanted[0]:
-                        return self.refuse(412, "conditionNotMet")
+                _, _, place = url.path.partition("/b/")
+                bucket, _, name = place.partition("/o")
+                name = urllib.parse.unquote(name[1:]) or query.get("name", [""])[0]
+                found = storage.objects.get(bucket, {}).get(name, {})
+                self.generation = found.get("generation", "0")
+                if query.get("ifGenerationMatch", [self.generation]) != [self.generation]:
+                    return self.refuse(412, "conditionNotMet")
                 with contextlib.suppress(BrokenPipeError):
                     handle()
+
+        def end_headers(self):
+            self.send_header("X-Goog-Generation", self.generation)  # TensorStore reads it
+            super().end_headers()
 
         def refuse(self, status, message):
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -56,7 +62,8 @@ def gcs():
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield {"STORAGE_EMULATOR_HOST": url, "TENSORSTORE_GCS_HTTP_URL": url}
+        own = {"TENSORSTORE_GCS_HTTP_URL": url, "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none"}
+        yield {"STORAGE_EMULATOR_HOST": url} | own
     finally:
         server.shutdown()
         server.server_close()

@@ -27,6 +27,7 @@ from faith_jax.checkpoints.checkpoint import (
 )
 from faith_jax.checkpoints.native import unreadable
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.files.stores import kvstore, path_of
 from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
@@ -37,7 +38,7 @@ _DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
 
 def is_t5x(path: str | pathlib.Path) -> bool:
     """Whether a folder is a T5X checkpoint, or contains some."""
-    return newest_t5x(pathlib.Path(path)) is not None
+    return newest_t5x(path_of(path)) is not None
 
 
 def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) -> Checkpoint:
@@ -52,7 +53,7 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
       CheckpointError: a file is truncated, a parameter (which the error names) is missing or
         mis-shaped, or the folder has a manifest from which it differs.
     """
-    folder = newest_t5x(pathlib.Path(path))
+    folder = newest_t5x(path_of(path))
     if folder is None:
         raise CheckpointError(f"{path}: there is no T5X checkpoint here.")
     found = {
@@ -182,8 +183,7 @@ def _place(folder: pathlib.Path, name: str) -> pathlib.Path:
 def _opened(folder: pathlib.Path, name: str, value: Any) -> np.ndarray | tensorstore.TensorStore:
     """Returns a parameter of the msgpack file, or the open array that is beside it."""
     if isinstance(value, dict):
-        store = {"driver": "file", "path": f"{_place(folder, name)}/"}
-        spec = {"driver": "zarr", "kvstore": store}
+        spec = {"driver": "zarr", "kvstore": kvstore(_place(folder, name))}
         try:
             value = tensorstore.open(spec, read=True, open=True).result()
         except (OSError, ValueError) as error:

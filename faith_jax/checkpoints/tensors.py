@@ -18,6 +18,7 @@ import numpy as np
 import safetensors.numpy
 
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files.stores import is_remote
 from faith_jax.core.schema import read_json_as
 
 WHOLE = "model.safetensors"
@@ -59,6 +60,11 @@ class StoredTensor:
 
     def read(self) -> np.ndarray:
         count = math.prod(self.shape)
+        if is_remote(self.path):
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                read = bytearray(file.read(self.end - self.offset))
+            return np.frombuffer(read, self.dtype).reshape(self.shape)
         return np.fromfile(self.path, self.dtype, count, offset=self.offset).reshape(self.shape)
 
     def read_floats(self) -> np.ndarray:

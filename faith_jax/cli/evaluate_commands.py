@@ -3,7 +3,6 @@
 import os
 import sys
 
-from faith_jax.core.files.stores import is_folder
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.runs.options import (
     AgreementOptions,
@@ -34,6 +33,8 @@ class Evaluate(EvaluateFiles):
     """
 
     def run(self) -> str:
+        from faith_jax.core.files.stores import is_folder
+
         if self.protocol == "dialfact" or any(map(is_folder, [*self.files, self.development])):
             quiet_tensorflow()
         from faith_jax.runs.evaluate_scores import evaluate
@@ -56,6 +57,8 @@ class Report(ReportOptions):
     opens_checkpoints = True
 
     def run(self) -> str:
+        from faith_jax.core.files.stores import is_folder
+
         if any(map(is_folder, self.files)):
             quiet_tensorflow()
         from faith_jax.runs.report import report

@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, shown
-from faith_jax.core.files.kept import current
-from faith_jax.core.files.stores import opened_binary, reason, storage_errors
 
 Parsed = TypeVar("Parsed")
 
@@ -89,6 +87,10 @@ def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
     Raises:
       InputError: the file is missing, cannot be read, or is UTF-16.
     """
+    # Not at once: `--help` needs no files.
+    from faith_jax.core.files.kept import current
+    from faith_jax.core.files.stores import opened_binary, reason, storage_errors
+
     try:
         with opened_binary(current(path)) as file:
             begin = file.read(len(BYTE_ORDER_MARK))

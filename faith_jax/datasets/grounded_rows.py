@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean, field_error
-from faith_jax.core.files.stores import is_remote, opened_binary, storage_errors
 from faith_jax.core.rows import BadRows, Row, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv, read_tsv
@@ -133,6 +132,8 @@ def read_rows(path: pathlib.Path, form: str = "", bad_rows: BadRows | None = Non
 
 
 def _is_parquet(path: pathlib.Path) -> bool:
+    from faith_jax.core.files.stores import opened_binary, storage_errors
+
     try:
         with opened_binary(path) as file:
             return file.read(4) == b"PAR1"
@@ -143,6 +144,8 @@ def _is_parquet(path: pathlib.Path) -> bool:
 def _read_parquet(path: pathlib.Path) -> Iterator[Row]:
     import pyarrow
     from pyarrow import parquet
+
+    from faith_jax.core.files.stores import is_remote, opened_binary
 
     try:
         source = opened_binary(path) if is_remote(path) else path

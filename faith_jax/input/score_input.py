@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files.stores import path_of, reason, storage_errors
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
 from faith_jax.datasets.raw_dataset import sample_config
@@ -73,6 +72,8 @@ class ScoreInput(Columns):
             yield row._replace(fields={**row.fields, "system": self.system}) if self.system else row
 
     def _parts(self, bad_rows: BadRows) -> Iterator[Iterator[ExampleRow]]:
+        from faith_jax.core.files.stores import path_of
+
         if self.input:
             for path in map(path_of, self._names):
                 corpus = self.corpus or path.stem
@@ -91,6 +92,8 @@ class ScoreInput(Columns):
         Raises:
           ConfigError: a file is missing.
         """
+        from faith_jax.core.files.stores import path_of, reason, storage_errors
+
         for file in self.input:
             try:
                 path_of(file).stat()

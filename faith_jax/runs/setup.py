@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -21,6 +20,7 @@ from faith_jax.checkpoints.checkpoint import (
 from faith_jax.checkpoints.doha import check_becomes_doha, doha_from_bart
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.settings import checked
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
@@ -149,7 +149,7 @@ def _has_head_of(config: TransformerConfig, names: Sequence[str]) -> bool:
 def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
     """Returns how a checkpoint, opened by its path or name, is named by those that build on it."""
     # An embedded model's name stays a name; a path is found again from any folder.
-    path = pathlib.Path(path_or_name).expanduser()
+    path = path_of(path_or_name).expanduser()
     where = str(path.absolute()) if path.exists() else str(path_or_name)
     return BaseModel(where, content_hash(checkpoint.params), checkpoint.family)
 

@@ -144,6 +144,31 @@ def test_a_bucket_that_cannot_be_used_is_one_clear_error(command, rows, gs, opti
     assert objects(gs) == ["rows.jsonl"]
 
 
+@pytest.mark.parametrize(
+    ("code", "status", "told"),
+    [(403, 2, "Forbidden: https://storage/o no permission"), (400, 1, "bad, 400")],
+)
+def test_a_store_that_fails_meanwhile_is_told(command, gs, rows, monkeypatch, code, status, told):
+    from gcsfs.retry import HttpError
+
+    from faith_jax.runs import score
+
+    errors = {
+        403: OSError("Forbidden: https://storage/o\nno permission"),
+        400: HttpError({"code": 400, "message": "bad"}),
+    }
+
+    def fails(*_):
+        raise errors[code]
+
+    monkeypatch.setattr(score, "append_rows", fails)
+    found, _, err = command(
+        "score", "--scorers=token_f1", f"--input={rows}", f"--output={gs}/s.jsonl"
+    )
+    assert found == status
+    assert err.splitlines()[-1] == f"faith-jax: {told}; run this again when it is mended."
+
+
 def test_a_missing_object_is_told_as_a_missing_file(command, gs):
     status, _, err = command("evaluate", f"{gs}/none.jsonl")
     assert (status, err) == (2, f"faith-jax: {gs}/none.jsonl: no such file.\n")

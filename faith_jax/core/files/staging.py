@@ -16,6 +16,8 @@ import os
 import pathlib
 import secrets
 import shutil
+import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -30,6 +32,7 @@ from faith_jax.core.files.stores import (
 )
 
 UPLOAD = "_upload.json"
+MIRROR_SECONDS = 30.0
 _OURS = {"made_by": "faith_jax"}
 
 
@@ -99,6 +102,37 @@ def _replace(target: Any, files: dict[str, int], put: Callable[[str], None]) -> 
     for name in files:
         put(name)
     _mark(target, True, files)
+
+
+class Mirror:
+    """A local folder whose files are copied to a store as they grow, such as logs.
+
+    Attributes:
+      folder: the local folder.
+    """
+
+    def __init__(self, target: Any):
+        self._temporary = tempfile.TemporaryDirectory(prefix="faith_jax_")
+        self.folder, self._target = pathlib.Path(self._temporary.name), target
+        self._sizes: dict[pathlib.Path, int] = {}
+        self._when = time.monotonic()
+
+    def copy(self, now: bool = False) -> None:
+        """Copies what has grown, if it was not done for a while or `now`."""
+        if not now and time.monotonic() - self._when < MIRROR_SECONDS:
+            return
+        self._when = time.monotonic()
+        for path in sorted(self.folder.rglob("*")):
+            if path.is_file() and (size := path.stat().st_size) != self._sizes.get(path):
+                upload_file(path, self._target / path.relative_to(self.folder).as_posix())
+                self._sizes[path] = size
+
+    def close(self) -> None:
+        """Copies what has grown, and removes the folder."""
+        try:
+            self.copy(now=True)
+        finally:
+            self._temporary.cleanup()
 
 
 def _mark(target: Any, complete: bool, files: dict[str, int]) -> None:

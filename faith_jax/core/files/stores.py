@@ -78,6 +78,8 @@ def _path_class(scheme: str) -> type:
     # Orbax and TFDS open stores through etils.epath, which takes the same clients then: else it
     # takes TensorFlow's where it finds it.
     os.environ.setdefault("EPATH_USE_TF", "false")
+    if epath := sys.modules.get("etils.epath.gpath"):
+        epath._is_tf_installed.cache_clear()  # it has looked at a local path before
     # Else gcsfs asks for the kind of each bucket at every call, with credentials of another kind.
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     client, extra = CLIENTS[scheme]
@@ -143,6 +145,28 @@ def opened_binary(path: str | os.PathLike[str]) -> IO[bytes]:
     """Opens a file of any storage to read it."""
     found = path_of(path)
     return found.open("rb") if is_remote(found) else open(path, "rb")
+
+
+def store_failure(error: BaseException) -> str:
+    """Returns what a store says if it is why something failed: no answer, no permission; or ""."""
+    if isinstance(error, OSError):
+        return " ".join(str(error).split()) if str(error).startswith("Forbidden: ") else ""
+    return reason(error) if isinstance(error, storage_errors()) else ""
+
+
+def kvstore(folder: Any) -> dict[str, Any]:
+    """Returns TensorStore's description of a folder of any storage, which it opens itself."""
+    if not is_remote(folder):
+        return {"driver": "file", "path": f"{folder}/"}
+    bucket, _, name = folder.path.partition("/")
+    if folder.protocol == "gs":
+        return {"driver": "gcs", "bucket": bucket, "path": f"{name}/"}
+    described = {"driver": "s3", "bucket": bucket, "path": f"{name}/"}
+    region, endpoint = (
+        os.environ.get(f"AWS_{name}") for name in ("DEFAULT_REGION", "ENDPOINT_URL")
+    )
+    described |= {"aws_region": region} if region else {}
+    return described | ({"endpoint": endpoint} if endpoint else {})
 
 
 def content(path: Any) -> bytes:
