@@ -63,7 +63,7 @@ def gcs():
     url = f"http://127.0.0.1:{server.server_port}"
     try:
         own = {"TENSORSTORE_GCS_HTTP_URL": url, "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none"}
-        yield {"STORAGE_EMULATOR_HOST": url} | own
+        yield {"STORAGE_EMULATOR_HOST": url, "NO_PROXY": "127.0.0.1"} | own
     finally:
         server.shutdown()
         server.server_close()
@@ -80,6 +80,7 @@ def s3():
     url = "http://{}:{}".format(*server.get_host_and_port())
     account = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     try:
+        account["NO_PROXY"] = "127.0.0.1"
         settings = account | {"AWS_ENDPOINT_URL": url, "AWS_DEFAULT_REGION": "us-east-1"}
         boto3.client(
             "s3",
