@@ -80,3 +80,19 @@ def test_orbax_does_not_write_to_s3(command, s3_bucket):
     status, _, err = command(*TINY, "--gin.TRAIN_STEPS=1", f"--gin.MODEL_DIR={s3_bucket}/run")
     assert status == 2
     assert f"{s3_bucket}/run: Orbax cannot write to s3://; let MODEL_DIR be local or on" in err
+
+
+def test_checkpoints_are_imported_and_exported_on_a_store(command, gs):
+    native, exported = f"{gs}/native", f"{gs}/exported"
+    upload(checkpoint_path("mini"), f"{gs}/mini")
+    for _ in range(2):
+        status, _, err = command("import-checkpoint", f"{gs}/mini", native, "--overwrite")
+        assert status == 0, err
+        assert_equal_params(open_checkpoint(native).params, open_checkpoint("mini").params)
+    status, _, err = command("export-checkpoint", native, exported)
+    assert status == 0, err
+    assert_equal_params(open_checkpoint(exported).params, open_checkpoint("mini").params)
+    status, _, err = command("import-checkpoint", "mini", f"{gs}/mini", "--overwrite")
+    assert status == 2
+    assert f"{gs}/mini is there, and no run has made it; name another output." in err
+    assert_equal_params(open_checkpoint(f"{gs}/mini").params, open_checkpoint("mini").params)
