@@ -4,6 +4,7 @@ import contextlib
 import functools
 import http.server
 import json
+import sys
 import threading
 import urllib.parse
 
@@ -58,7 +59,13 @@ def gcs():
             lambda self, handle: self.guarded(functools.partial(handle, self)), handle
         )
         setattr(Handler, f"do_{method}", guarded)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, storage))
+
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *given):
+            if not isinstance(sys.exc_info()[1], ConnectionError):  # a client may break off
+                super().handle_error(*given)
+
+    server = Server(("127.0.0.1", 0), functools.partial(Handler, storage))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_port}"
     try:

@@ -82,6 +82,7 @@ def test_orbax_does_not_write_to_s3(command, s3_bucket):
     assert f"{s3_bucket}/run: Orbax cannot write to s3://; let MODEL_DIR be local or on" in err
 
 
+@pytest.mark.slow
 def test_checkpoints_are_imported_and_exported_on_a_store(command, gs):
     native, exported = f"{gs}/native", f"{gs}/exported"
     upload(checkpoint_path("mini"), f"{gs}/mini")
