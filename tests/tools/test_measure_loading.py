@@ -1,8 +1,15 @@
+import importlib.util
 import re
 
 import pytest
 
-from tools import measure_loading
+from tests.paths import REPOSITORY
+
+_SPEC = importlib.util.spec_from_file_location(
+    "measure_loading", REPOSITORY / "tools" / "measure_loading.py"
+)
+measure_loading = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(measure_loading)
 
 
 @pytest.mark.devices
