@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tests.scoring import tiny_models
@@ -9,10 +10,11 @@ from tests.training.processes import end, start_pair
 
 pytestmark = [pytest.mark.slow, pytest.mark.devices]
 KILLED = {1: 4, 0: 5}  # the process, and how many whole rows are written: process 0 writes one more
-TOGETHER, SHARED = "--gin.NUM_PARTITIONS=2", "--gin.SHARDS=4"
+TOGETHER = "--gin.NUM_PARTITIONS=2", "--gin.FORMATS=('jsonl',)"
+SHARED = "--gin.SHARDS=4", "--gin.FORMATS=('jsonl', 'tfds')"
 
 
-def arguments(folder, name, option):
+def arguments(folder, name, options):
     return [
         "infer",
         "--gin_file=runs/infer_file.gin",
@@ -23,8 +25,16 @@ def arguments(folder, name, option):
         "--gin.DECODE_LENGTH=6",
         "--gin.TEMPERATURE=1.0",
         "--gin.BATCH_SIZE=4",
-        "--gin.FORMATS=('jsonl', 'tfds')",
-        option,
+        *options,
+    ]
+
+
+def score(folder, name, partitions):
+    option = "--scorer-option=pmi_faith_mean"
+    return [
+        *("score", "--scorers=pmi_faith_mean,token_f1", "--shards=3", "--batch-size=4"),
+        *(f"{option}.model={folder / 'gpt2'}", f"{option}.num_partitions={partitions}"),
+        *(f"--input={folder / 'rows.jsonl'}", f"--output={folder / name}.jsonl"),
     ]
 
 
@@ -38,7 +48,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("processes")
     tiny_models.write_model(folder / "gpt2", "gpt2")
     rows = [
-        {"inputs": f"Is {word} tea number {i} {{good}}?"} for i, word in enumerate("abcdefghij")
+        {"inputs": f"Is {word} tea number {i} {{good}}?"}
+        | {"grounding": f"Tea {word} is good.", "response": f"Tea {word} is good, number {i}."}
+        for i, word in enumerate("abcdefghij")
     ]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     unbroken, first, second = (
@@ -48,7 +60,11 @@ def folder(tmp_path_factory):
     runs = [
         [unbroken, ["kill", 1, 2, *first]],
         [first, ["kill", 0, 2, *second]],
-        [second, arguments(folder, "both", SHARED), ["kill", 1, 1, *shared]],
+        [
+            *(second, arguments(folder, "both", SHARED)),
+            *(score(folder, name, count) for name, count in (("own", 1), ("split", 2))),
+            ["kill", 1, 1, *shared],
+        ],
     ]
     for number, lists in enumerate(runs):
         pair = start_pair(folder, f"run{number}_", lists)
@@ -83,6 +99,24 @@ def test_processes_with_a_model_each_write_shards_of_their_own(folder, command):
     assert sorted(shards) == [
         f"predictions-rows.tfrecord-{number:05d}-of-00004" for number in range(4)
     ]
+
+
+def test_scores_of_two_processes_are_those_of_one(folder, command):
+    """With a model each, to the bit; with one that is split over both, to rounding."""
+    status, _, err = command(*score(folder, "one", 1))
+    assert status == 0, err
+    assert lines(folder / "own.jsonl") == lines(folder / "one.jsonl")
+    one, split = (list(map(json.loads, lines(folder / f"{n}.jsonl"))) for n in ("one", "split"))
+    scores = [[row.pop("scores") for row in rows] for rows in (one, split)]
+    words = [[row.pop("words")["pmi_faith_mean"] for row in rows] for rows in (one, split)]
+    assert split == one
+    assert len({found["pmi_faith_mean"] for found in scores[0]}) == 10
+    for name in scores[0][0]:
+        values = [[found[name] for found in of] for of in scores]
+        np.testing.assert_allclose(values[1], values[0], rtol=1e-5, atol=1e-6)
+    for ours, theirs in zip(*words, strict=True):
+        found = [np.array(of)[:, :3].astype(float) for of in (ours, theirs)]
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("killed", KILLED)
