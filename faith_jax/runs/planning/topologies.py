@@ -129,9 +129,11 @@ class Topology(NamedTuple):
             return jax.devices("cpu")
         from jax.experimental import topologies
 
-        name = "" if self.chip.name == "v4" else self.name
+        name, more = "" if self.chip.name == "v4" else self.name, {}
+        if self.size == 1:  # libtpu takes hosts to have 2x2 chips
+            more = {"chips_per_host_bounds": (1, 1, 1)}
         try:
-            found = topologies.get_topology_desc(name, "tpu").devices
+            found = topologies.get_topology_desc(name, "tpu", **more).devices
         except jax.errors.JaxRuntimeError as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(

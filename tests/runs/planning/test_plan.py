@@ -175,13 +175,12 @@ needs_libtpu = pytest.mark.skipif(
 def test_libtpu_compiles_for_chips_and_their_memory(tiny, topology, devices, gib):
     with CompilingProcess(tiny("NUM_PARTITIONS=2"), parse_topology(topology)) as ask:
         found = ask({})
-        huge = ask({"num_partitions": 1, "num_microbatches": 1})
     assert found["devices"] == devices
     assert found["mesh"] == {"data": 2, "model": 2}
     assert "model" in axes(found)
     assert found["memory"]["available"] == gib * 2**30
     assert found["memory"]["arguments"]["padding"] > 0  # 16 channels in tiles of 128
-    assert huge["fits"]
+    assert found["fits"]
 
 
 @needs_libtpu
