@@ -106,7 +106,6 @@ def attend(
             softcap,
             dropout_rate,
             broadcast_dropout,
-            key.shape[-2],
         )
         dropout_key = dropout_key if dropout_rate else None
         return _attend_by_blocks(form, query, key, value, mask, bias, dropout_key, block_length)
@@ -144,7 +143,6 @@ class _Form(NamedTuple):
     softcap: float
     dropout_rate: float
     broadcast_dropout: bool
-    num_keys: int  # without those that fill the last block
 
 
 class _Trained(NamedTuple):
@@ -173,7 +171,11 @@ def block_sizes(length: int, block_length: int) -> tuple[int, int]:
 
 
 def _split(x: Array, block_length: int, axis: int) -> Array:
-    """Splits an axis into blocks, the last one filled up with zeros: [blocks, ..., length, ...]."""
+    """Splits an axis into blocks, the last one filled up with zeros, which are not valid.
+
+    Returns:
+      [blocks, ..., length, ...].
+    """
     axis %= x.ndim
     count, size = block_sizes(x.shape[axis], block_length)
     padding = [(0, 0)] * x.ndim
@@ -201,12 +203,13 @@ def _attend_by_blocks(
     split = functools.partial(_split, block_length=block_length, axis=-2)
     split_tokens = functools.partial(_split, block_length=block_length, axis=-1)
     trained = _Trained(split(query), split(key), split(value), bias)
-    queries, keys = jax.tree.map(split_tokens, (mask.queries, mask.keys))
-    given = _Given(mask.replace(queries=queries, keys=keys), dropout_key)
+    of_queries, of_keys = jax.tree.map(split_tokens, (mask.queries, mask.keys))
+    given = _Given(mask.replace(queries=of_queries, keys=of_keys), dropout_key)
     blocks, log_sums = _by_blocks(form, trained, given)
     # A query that may see nothing, such as padding, sees all keys alike, as in plain attention.
     rows, heads, length = query.shape[:3]
-    alike = jnp.full((rows, heads, 1, form.num_keys), 1.0 / form.num_keys, value.dtype)
+    keys = key.shape[-2]
+    alike = jnp.full((rows, heads, 1, keys), 1.0 / keys, value.dtype)
     is_blind = _joined(log_sums == MASKED_LOGIT, length)
     return jnp.where(is_blind, _weighted_sum(alike, value), _joined(blocks, length))
 
@@ -354,10 +357,7 @@ def _block_logits(
     if bias is not None:
         bias = bias.block(queries.query, keys.key, queries.tokens, keys.tokens, distance)
         logits += bias.astype(jnp.float32)
-    exists = keys.first + jnp.arange(keys.key.shape[-2]) < form.num_keys
-    return logits, exists[None, None, None] & given.mask.block(
-        queries.tokens, keys.tokens, distance
-    )
+    return logits, given.mask.block(queries.tokens, keys.tokens, distance)
 
 
 def _where_needed(

@@ -209,6 +209,30 @@ def test_attention_by_blocks_computes_the_same(name):
         np.testing.assert_allclose(one, other, atol=1e-5 * (2.0 + np.abs(other).max()))
 
 
+@pytest.mark.parametrize("name", ["bloom", "gemma2"])
+def test_prefill_by_blocks_gives_the_next_tokens_logits(name):
+    config = LONG[name].replace(attention_block_length=4)
+    module, params = tiny.model_and_params(config)
+    tokens = tiny.rows(*LENGTHS, seed=1)
+
+    def step(module, params):
+        variables = {"params": params}
+        collections = ["cache", "prefix_cache"]
+        arguments = (tokens, jnp.array(LENGTHS) - 1, 2)
+        _, caches = module.apply(variables, *arguments, method="prefill", mutable=collections)
+        last = tokens[np.arange(3), np.array(LENGTHS) - 1]
+        found, _ = module.apply(
+            variables | caches, None, last, method="decode_step", mutable=["cache"]
+        )
+        return found
+
+    found = jax.jit(step, static_argnums=0)(module, params)
+    plain = type(module)(config.replace(attention_block_length=0))
+    expected = computed(plain, params, None, tokens)
+    expected = np.asarray(expected)[np.arange(3), np.array(LENGTHS) - 1]
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
 @pytest.mark.parametrize("name", ["t5", "bloom", "gemma2", "deberta"])
 def test_memory_of_attention_by_blocks_grows_with_the_length(name):
     config = LONG[name].replace(scan_layers=True, max_positions=0, attention_block_length=256)

@@ -31,6 +31,7 @@ CONFIGS = {
     "prompts": SMALL.replace(encoder_prompt_length=3, decoder_prompt_length=2, **ONE_LAYER),
     "scanned": SMALL.replace(scan_layers=True, logits_via_embedding=True, logits_softcap=2.0),
     "doha": SMALL.replace(knowledge_attention=True, **ONE_LAYER),
+    "by blocks": SMALL.replace(attention_block_length=3, **ONE_LAYER),
     "gpt": GPT,
     "gpt with a prompt": GPT.replace(decoder_prompt_length=3, **ONE_LAYER),
 }
