@@ -308,6 +308,7 @@ OBJECTIVES = _of(
 )
 
 _ATTENTION = "tests/models/test_attention.py"
+_PRODUCTS = "tests/models/test_dot_product_attention.py"
 _LAYERS = "tests/models/test_layers.py"
 _POSITIONS = "tests/models/test_positions.py"
 
@@ -317,8 +318,8 @@ MODELS = _of(
     (
         "masks-segments",
         "masks.py",
-        "mask &= query_segments[:, :, None] == key_segments[:, None, :]",
-        "mask &= query_segments[:, :, None] >= key_segments[:, None, :]",
+        "mask &= queries.segments[:, :, None] == segments[:, None, :]",
+        "mask &= queries.segments[:, :, None] >= segments[:, None, :]",
         "tests/models/test_transformer.py::test_attention_mask_by_hand",
     ),
     (
@@ -330,24 +331,24 @@ MODELS = _of(
     ),
     (
         "attention-mask",
-        "attention.py",
-        "logits = jnp.where(mask, logits, MASKED_LOGIT)",
-        "logits = jnp.where(mask, logits, 0.0)",
-        f"{_ATTENTION}::test_bias_adds_and_mask_removes",
+        "dot_product_attention.py",
+        "    if mask is not None:\n        logits = jnp.where(mask, logits, MASKED_LOGIT)",
+        "    if mask is not None:\n        logits = jnp.where(mask, logits, 0.0)",
+        f"{_PRODUCTS}::test_bias_adds_and_mask_removes",
     ),
     (
         "attention-softcap",
-        "attention.py",
-        "logits = softcap * jnp.tanh(logits / softcap)",
-        "logits = jnp.tanh(logits / softcap)",
-        f"{_ATTENTION}::test_scale_and_softcap_come_before_bias_and_mask",
+        "dot_product_attention.py",
+        "return softcap * jnp.tanh(logits / softcap)",
+        "return jnp.tanh(logits / softcap)",
+        f"{_PRODUCTS}::test_scale_and_softcap_come_before_bias_and_mask",
     ),
     (
         "attention-dropout-scale",
-        "attention.py",
+        "dot_product_attention.py",
         "weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))",
         "weights * keep.astype(weights.dtype)",
-        f"{_ATTENTION}::test_dropout_drops_keys_for_all_queries_and_scales_the_rest",
+        f"{_PRODUCTS}::test_dropout_drops_keys_for_all_queries_and_scales_the_rest",
     ),
     (
         "attention-cached-value",
@@ -415,16 +416,16 @@ MODELS = _of(
     (
         "disentangled-distance-sign",
         "disentangled_attention.py",
-        "by_distance = position_query[:, :, rows[::-1]]",
-        "by_distance = position_query[:, :, rows]",
+        "distance, axis=1)[:, ::-1]",
+        "distance, axis=1)",
         "tests/models/test_disentangled_attention.py::test_attention_equals_a_double_loop",
     ),
     (
         "disentangled-skew",
-        "disentangled_attention.py",
-        "flat = flat[..., length - 1 : length - 1 + length * (2 * length - 1)]",
-        "flat = flat[..., length : length + length * (2 * length - 1)]",
-        "tests/models/test_disentangled_attention.py::test_skew_is_a_gather_by_distance",
+        "positions.py",
+        "flat = flat[..., queries - 1 : queries - 1 + queries * width]",
+        "flat = flat[..., queries : queries + queries * width]",
+        "tests/models/test_positions.py::test_skew_is_a_gather_by_distance",
     ),
     (
         "likelihood-mean-logit",
