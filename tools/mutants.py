@@ -307,7 +307,6 @@ OBJECTIVES = _of(
     ),
 )
 
-_ATTENTION = "tests/models/test_attention.py"
 _PRODUCTS = "tests/models/test_dot_product_attention.py"
 _LAYERS = "tests/models/test_layers.py"
 _POSITIONS = "tests/models/test_positions.py"
