@@ -404,7 +404,7 @@ class Job:
         with open(path, "wb") as joined:
             for shard in self.shards:
                 with open(shard.rows, "rb") as rows:
-                    shutil.copyfileobj(rows, joined, 1 << 20)
+                    shutil.copyfileobj(rows, joined)
 
     def __enter__(self) -> "Job":
         return self

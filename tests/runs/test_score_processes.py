@@ -137,7 +137,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
 
     def score():
         given = ScoreInput(input=(str(source),))
-        run.score(given, {"token_f1": {}}, str(output), batch_size=20, shards=4)
+        run.score(given, {"token_f1": {}}, str(output), batch_size=20, shards=1)
         output.unlink()
 
     def plan():
@@ -150,5 +150,5 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
         for count in (2000, 200, 2000):  # the first fills caches of words
             write(count)
             peaks.append(peak_of(job))
-        # Texts alone have 600 kB more; what remains is what the garbage collector has not met.
+        # Kept rows would be 2 MB more; what remains is what the garbage collector has not met.
         assert peaks[2] < peaks[1] + 400_000, (job, peaks)
