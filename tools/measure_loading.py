@@ -8,7 +8,7 @@ parameters split over all CPU devices: by one process with one device, by one wi
 with four each. With --save, they also save it as a training run does. Each process prints a line:
 what its devices hold of the parameters, the largest parameter, how far its memory rose while it
 read (and while it saved), and the time. Exit status: 1 where a process took more to read than what
-it holds, the largest parameter, and 96 MiB that the allocator may keep.
+it holds, the largest parameter (twice in our own form, where TensorStore decodes it), and 32 MiB.
 """
 
 import argparse
@@ -26,7 +26,9 @@ from typing import Any
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 # Processes, and the devices of each.
 LAYOUTS = ((1, 1), (1, 8), (2, 4))
-ALLOCATOR = 96 * 2**20
+OTHER = 32 * 2**20
+# glibc keeps much of what is freed; so it gives it back, and what is measured is what was needed.
+MALLOC = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "262144"}
 _MB = 2**20
 
 
@@ -52,7 +54,8 @@ def main(arguments: list[str] | None = None) -> int:
             told = {"path": written["path"], "dtype": options.params_dtype, "processes": processes}
             told["saved"] = f"{made}/{processes}x{devices}" if options.save else None
             for found in run([told | {"number": n} for n in range(processes)], devices):
-                allowed = found["held"] + found["largest"] + ALLOCATOR
+                pieces = 2 if options.form == "native" else 1  # one that TensorStore decodes
+                allowed = found["held"] + pieces * found["largest"] + OTHER
                 is_within &= found["rise"] <= allowed
                 sizes = {n: f"{found[n] / _MB:,.0f} MiB" for n in found if n != "seconds"}
                 print(
@@ -70,7 +73,7 @@ def run(tasks: list[dict[str, Any]], devices: int) -> list[dict[str, float]]:
         listener.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     flags = f"--xla_force_host_platform_device_count={devices}"
-    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    environment = os.environ | MALLOC | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
     environment["PYTHONPATH"] = os.pathsep.join(
         [str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]
     )

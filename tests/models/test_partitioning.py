@@ -1,3 +1,4 @@
+import itertools
 import os
 import pathlib
 import subprocess
@@ -7,6 +8,8 @@ import jax
 import numpy as np
 import pytest
 from flax.linen.partitioning import logical_to_mesh_axes
+from hypothesis import given
+from hypothesis import strategies as st
 from jax.sharding import AbstractMesh, PartitionSpec
 
 from faith_jax.core.errors import ConfigError
@@ -274,3 +277,13 @@ def test_put_makes_arrays_of_the_same_values():
     placed = made.put({"x": array}, {"x": made.rows})["x"]
     np.testing.assert_array_equal(placed, array)
     assert placed.sharding == made.rows
+
+
+@given(st.lists(st.integers(0, 9), max_size=8))
+def test_arrays_that_are_read_together_take_no_more_than_the_largest(sizes):
+    groups = [sizes[group] for group in partitioning._groups(sizes)]
+    assert [size for group in groups for size in group] == sizes
+    assert all(sum(group) <= max(sizes) for group in groups if group)
+    # No two of them would have had room together.
+    full = [group for group in groups if group]
+    assert all(sum(one) + two[0] > max(sizes) for one, two in itertools.pairwise(full))
