@@ -123,9 +123,8 @@ def test_all_files_that_are_not_at_hand_are_named(tmp_path):
     with pytest.raises(InputError) as caught:
         obtain(tmp_path, RawFile("d.tsv"), RawFile("e.tsv"))
     assert str(caught.value) == (
-        f"{tmp_path}/manual/demo/d.tsv: no such file. demo's home page is "
-        f"https://example.org/demo. Download the files there. "
-        f"Put these files into {tmp_path}/manual/demo: d.tsv, e.tsv."
+        f"{tmp_path}/manual/d.tsv: no such file. demo's home page is https://example.org/demo. "
+        f"Download the files there. Put these files into {tmp_path}/manual: d.tsv, e.tsv."
     )
 
 

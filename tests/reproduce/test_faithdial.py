@@ -285,7 +285,7 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
 def test_a_trained_doha_responds_from_its_knowledge(models, tmp_path, capfd):
     checkpoint = doha_from_bart(open_checkpoint(models["bart"]))
     write_native(checkpoint, tmp_path / "sees")
-    params = flatten(checkpoint.params)
+    params = flatten(checkpoint.read().params)
     for name in params:
         if "knowledge_attention/out/kernel" in name:
             params[name] = np.zeros_like(params[name])
@@ -323,14 +323,14 @@ def chain(tmp_path_factory, offline_data_dir):
         target_length=96,
     )
     made = Table(options, lambda *_: 9)
-    params = {"base": flatten(open_checkpoint(base).params)}
+    params = {"base": flatten(open_checkpoint(base).read().params)}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, training in made.trainings.items():
             given = shlex.split(training.arguments)
             assert main(["train", *given, f"--gin.MODEL_DIR=models/{name}"]) == 0
             checkpoint = open_checkpoint(f"models/{name}/checkpoints/best")
-            params[name.rpartition("/")[2]] = flatten(checkpoint.params)
+            params[name.rpartition("/")[2]] = flatten(checkpoint.read().params)
     return params
 
 
