@@ -168,8 +168,10 @@ def _name_words(grid: Any, picture: SaliencePicture, points: float) -> None:
     middle.set_yticks([])
     middle.set_xticks(np.arange(len(columns)), columns, rotation=90, fontsize=points)
     labels = [*side.get_yticklabels(), *middle.get_xticklabels()]
-    for label, value in zip(labels, [*picture.contributions, *picture.attributions], strict=True):
-        if value < picture.threshold:
+    values = [*picture.contributions, *picture.attributions]
+    foreign = [*(False for _ in rows), *picture.foreign]
+    for label, value, is_foreign in zip(labels, values, foreign, strict=True):
+        if value < picture.threshold or is_foreign:
             label.set_color(_MARKED)
 
 

@@ -338,7 +338,8 @@ def compare_systems(
     if baseline:
         baselines = {name: baseline for name in known if name != baseline}
     own = {} if layout else _columns(grouped, options)
-    if any(name.endswith(_DEFAULT_BELOW) for name in own):
+    asked = {text.rpartition(":")[0] for text in options.below}
+    if any(it.below is not None and it.scorer not in asked for it in own.values()):
         notes.append(_NO_THRESHOLD)
     table = systems_table(
         grouped,
@@ -358,7 +359,6 @@ def compare_systems(
     return ComparedSystems(table, found.worst())
 
 
-_DEFAULT_BELOW = " < 0.5, %"
 _NO_THRESHOLD = (
     "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. Read "
     "from the lowest upwards, then say yours: --below=SCORER:VALUE."

@@ -212,7 +212,8 @@ def infer(
     if several and is_made and jax.process_index() == 0:
         with written_whole(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for folder in finished:
-                joined.write((folder / PREDICTIONS).read_bytes())
+                with open(folder / PREDICTIONS, "rb") as part:
+                    shutil.copyfileobj(part, joined)
     processes.wait_for_all()
     return output
 

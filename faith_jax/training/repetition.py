@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Collection
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +11,6 @@ from jaxtyping import Bool, Float, Integer
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import NotNegativeNumber, Positive, PositiveNumber, TokenId
 from faith_jax.core.types import Array, PyTree
-from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training.objectives import (
     Batch,
@@ -42,7 +41,7 @@ class RepeatedTokens(Objective):
     """Cross-entropy of the targets, and of whether each input token stands in a repeated n-gram.
 
     The second is `repetition` of tokens that are part of an n-gram which stands elsewhere in the
-    same inputs, or in the targets. A token's score is the logit of the label "yes" less that of
+    same inputs. A token's score is the logit of the label "yes" less that of
     "no": its encoder state, projected to both by the output layer. The loss is the cross-entropy's
     mean over target tokens plus `weight` times the mean of `repetition` over input tokens. Where
     targets are answers of one label among long texts, `label_weight` makes the labels count.
@@ -51,15 +50,13 @@ class RepeatedTokens(Objective):
     inputs is an answer; by one answer of the decoder for each input it did not in an hour. The
     labels need no one to write them. Inputs should repeat about half of their tokens, for
     otherwise the words themselves tell: lists that share some of their words with n = 1, a text
-    and a telling of it with n = 4. Targets that quote a part of the inputs, such as the sentence
-    that is wrong in them, teach the encoder where that part is.
+    and a telling of it with n = 4.
 
     Attributes:
       labels: token ids of "yes" and "no".
       cross_entropy: of the target tokens.
       weight: of repetition, not negative.
       ngram: n, positive.
-      source: where an n-gram stands again, "inputs" or "targets".
       label_weight: of target tokens that are a label, in the cross-entropy; others count 1.
 
     Raises:
@@ -71,7 +68,6 @@ class RepeatedTokens(Objective):
     cross_entropy: CrossEntropy = dataclasses.field(default_factory=CrossEntropy)
     weight: NotNegativeNumber = 1.0
     ngram: Positive = 1
-    source: Literal["inputs", "targets"] = "inputs"
     label_weight: PositiveNumber = 1.0
 
     def __post_init__(self):
@@ -120,24 +116,12 @@ class RepeatedTokens(Objective):
         )
         scores = logits[..., 0] - logits[..., 1]
         valid = _is_text(tokens, config.pad_id, config.eos_ids)
-        found = self._found(batch, valid, config)
+        found = repeated(tokens, valid, self.ngram, batch.get("encoder_segment_ids"))
         weights = valid * batch["input_weights"][:, None]
         metrics["repetition"] = repetition(scores, found, weights=weights)
         metrics["repetition_accuracy"] = reduced((scores > 0) == found, weights=weights)
         metrics["loss"] += self.weight * metrics["repetition"]
         return metrics["loss"], metrics, {}
-
-    def _found(self, batch: Batch, valid: Array, config: TransformerConfig) -> Array:
-        tokens, segments = batch["encoder_input_tokens"], batch.get("encoder_segment_ids")
-        if self.source == "inputs":
-            return repeated(tokens, valid, self.ngram, segments)
-        targets = batch["decoder_target_tokens"]
-        quoted = Quoted(
-            targets,
-            _is_text(targets, config.pad_id, config.eos_ids),
-            batch.get("decoder_segment_ids"),
-        )
-        return repeated(tokens, valid, self.ngram, segments, quoted)
 
 
 def _is_text(tokens: Array, pad: int, ends: tuple[int, ...]) -> Array:
@@ -145,26 +129,11 @@ def _is_text(tokens: Array, pad: int, ends: tuple[int, ...]) -> Array:
     return ~jnp.isin(tokens, jnp.asarray([pad, *ends]))
 
 
-class Quoted(NamedTuple):
-    """Other texts of the same rows.
-
-    Attributes:
-      tokens: int [batch, other length].
-      valid: boolean, likewise.
-      segments: int, likewise; None = one text a row.
-    """
-
-    tokens: Integer[Array, "batch other"]
-    valid: Bool[Array, "batch other"]
-    segments: Integer[Array, "batch other"] | None = None
-
-
 def repeated(
     tokens: Integer[Array, "batch length"],
     valid: Bool[Array, "batch length"],
     ngram: int,
     segments: Integer[Array, "batch length"] | None = None,
-    quoted: Quoted | None = None,
 ) -> Bool[Array, "batch length"]:
     """Returns which tokens are part of an n-gram that stands elsewhere in their text.
 
@@ -173,18 +142,15 @@ def repeated(
       valid: boolean, likewise: n-grams are of these only.
       ngram: n.
       segments: int, likewise: which text of a packed row a token is of; None = one text a row.
-      quoted: texts that an n-gram has to stand in; None = elsewhere in its own.
 
     Returns:
       Boolean [batch, length]. Two copies may overlap ("a a a" repeats "a a").
     """
-    other = quoted or Quoted(tokens, valid, segments)
-    same = tokens[:, :, None] == other.tokens[:, None, :]
-    same &= valid[:, :, None] & other.valid[:, None, :]
-    if segments is not None and other.segments is not None:
-        same &= segments[:, :, None] == other.segments[:, None, :]
-    if quoted is None:
-        same &= ~jnp.eye(tokens.shape[1], dtype=bool)[None]
+    same = tokens[:, :, None] == tokens[:, None, :]
+    same &= valid[:, :, None] & valid[:, None, :]
+    if segments is not None:
+        same &= segments[:, :, None] == segments[:, None, :]
+    same &= ~jnp.eye(tokens.shape[1], dtype=bool)[None]
     # begins[i, j]: the n-grams that begin at i and j are the same.
     begins = same
     for step in range(1, ngram):

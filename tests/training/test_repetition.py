@@ -10,7 +10,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer
 from faith_jax.training.objectives import CrossEntropy
-from faith_jax.training.repetition import Quoted, RepeatedTokens, repeated
+from faith_jax.training.repetition import RepeatedTokens, repeated
 from faith_jax.training.trainer import Trainer
 from tests.models import tiny
 
@@ -52,36 +52,6 @@ def test_texts_of_a_packed_row_do_not_repeat_each_other(tokens, middle, n):
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    st.lists(st.integers(0, 3), min_size=8, max_size=8),
-    st.lists(st.integers(0, 3), min_size=5, max_size=5),
-    st.integers(1, 3),
-)
-def test_quoted_n_grams_are_those_that_stand_in_the_other_text(tokens, other, n):
-    valid, other_valid = np.asarray(tokens) > 0, np.asarray(other) > 0
-    grams = {
-        tuple(other[i : i + n]) for i in range(len(other) - n + 1) if all(other_valid[i : i + n])
-    }
-    expected = np.zeros(len(tokens), bool)
-    for i in range(len(tokens) - n + 1):
-        if tuple(tokens[i : i + n]) in grams:
-            expected[i : i + n] = True
-    quoted = Quoted(jnp.asarray([other]), jnp.asarray(other_valid[None]))
-    found = repeated(jnp.asarray([tokens]), jnp.asarray(valid[None]), n, quoted=quoted)
-    np.testing.assert_array_equal(found[0], expected)
-
-
-def test_the_targets_of_another_text_of_a_packed_row_quote_nothing():
-    inputs, targets = jnp.asarray([[5, 6, 1, 7, 8]]), jnp.asarray([[7, 8, 1, 5, 6]])
-    segments = jnp.asarray([[1, 1, 1, 2, 2]])
-    crossed = Quoted(targets, targets > 1, segments)
-    own = Quoted(targets, targets > 1, 3 - segments - (targets == 1))
-    found = repeated(inputs, inputs > 1, 2, segments, crossed)
-    np.testing.assert_array_equal(found, [[False] * 5])
-    found = repeated(inputs, inputs > 1, 2, segments, own)
-    np.testing.assert_array_equal(found, [[True, True, False, True, True]])
-
-
 def batch(seed=0):
     """Four rows, each with an end token; the last has no target."""
     targets = tiny.rows(5, 3, 4, 0, width=5, seed=seed)
@@ -120,28 +90,6 @@ def test_adds_a_mean_over_input_tokens_to_the_mean_over_targets(n):
     np.testing.assert_allclose(metrics["repetition"] / 12, expected, rtol=1e-5)
     np.testing.assert_allclose(metrics["repetition_accuracy"] / 12, accuracy, rtol=1e-5)
     np.testing.assert_allclose(loss, plain + 0.5 * 12 * expected, rtol=1e-5)
-
-
-def test_labels_may_be_what_the_targets_quote():
-    module, params = tiny.model_and_params(CONFIG)
-    given = batch()
-    given["decoder_target_tokens"][0, :2] = given["encoder_input_tokens"][0, :2]
-    given["decoder_target_tokens"][1:] = 0
-    objective = RepeatedTokens((YES, NO), ngram=2, source="targets")
-    _, metrics, _ = jax.jit(lambda p: objective(module, p, given, None))(params)
-    states = tiny.apply(module, params, given["encoder_input_tokens"], enable_dropout=False,
-                        method="encode")  # fmt: skip
-    logits = np.asarray(tiny.apply(module, params, states, method="logits"), np.float64)
-    score = logits[..., YES] - logits[..., NO]
-    tokens, targets = given["encoder_input_tokens"], given["decoder_target_tokens"]
-    found = np.zeros(tokens.shape, bool)
-    grams = {tuple(targets[0, i : i + 2]) for i in range(4) if targets[0, i : i + 2].min() > 1}
-    for i in range(tokens.shape[1] - 1):
-        found[0, i : i + 2] |= tuple(tokens[0, i : i + 2]) in grams
-    assert found[0, :2].all()
-    expected = np.log1p(np.exp(np.where(found, -score, score)))[tokens > 1].mean()
-    count = np.sum(targets > 0)
-    np.testing.assert_allclose(metrics["repetition"] / count, expected, rtol=1e-5)
 
 
 def test_pieces_of_a_batch_add_up():
