@@ -24,9 +24,9 @@ HOLDERS = (
     ("Those for it", "Those against it"), ("Those who agree", "Those who disagree"),
     ("Some people", "Other people"), ("Some", "Others"),
 )  # fmt: skip
-_CONTRASTS = ("{who}", "{who}", "{who}", "{who}, however,", "On the other hand, {who}")
-_VERBS = ("say", "say", "argue", "argue", "note", "believe", "point out", "think")
-_MORE = (
+CONTRASTS = ("{who}", "{who}", "{who}", "{who}, however,", "On the other hand, {who}")
+VERBS = ("say", "say", "argue", "argue", "note", "believe", "point out", "think")
+MORE = (
     "They also {verb}", "They also {verb}", "They add", "They add", "In addition, they {verb}",
     "They further {verb}", "Finally, they {verb}",
 )  # fmt: skip
@@ -121,15 +121,28 @@ def told(groups: Sequence[Sequence[str]], text: Text, rng: random.Random) -> str
     for number, (group, holder) in enumerate(zip(groups, rng.choice(HOLDERS), strict=True)):
         if not group:
             continue
-        form = rng.choice(_CONTRASTS) if number else "{who}"
+        form = rng.choice(CONTRASTS) if number else "{who}"
         who = form.format(who=holder if form.startswith("{") else holder[:1].lower() + holder[1:])
         linked = rng.choice((0.2, 0.6, 1.0))
         for place, argument in enumerate(group):
-            verb = rng.choice(_VERBS)
-            link = f"{who} {verb}" if place == 0 else rng.choice(_MORE).format(verb=verb)
+            verb = rng.choice(VERBS)
+            link = f"{who} {verb}" if place == 0 else rng.choice(MORE).format(verb=verb)
             whole = argument if argument[-1] in ".!?" else argument + "."
             if place and rng.random() >= linked:
                 parts.append(whole)
             else:
                 parts.append(mini_texts.linked(link, whole, text))
     return " ".join(parts)
+
+
+def link(rng: random.Random) -> str:
+    """Returns a phrase that tells of one sentence who says it, as `told` has them."""
+    verb = rng.choice(VERBS)
+    if rng.random() < 0.5:
+        return rng.choice(MORE).format(verb=verb)
+    first, second = rng.choice(HOLDERS)
+    if rng.random() < 0.5:
+        return f"{first} {verb}"
+    form = rng.choice(CONTRASTS)
+    who = second if form.startswith("{") else second[:1].lower() + second[1:]
+    return f"{form.format(who=who)} {verb}"

@@ -59,6 +59,22 @@ SUMMAC_ZS = _card(
     "Mean over the response's sentences of the largest entailment by a sentence of the grounding.",
     source="Laban 2022, section 3.2",
 )
+NPOV_NLI = _by_name(
+    _card(
+        "npov_nli_hallucination",
+        "Smallest entailment of a sentence of the response by the argument it is matched with, "
+        "each with one; 0 for a sentence that no argument is left for.",
+        source="after Laban 2022, section 3, and Chang 2024, section 3.1",
+        word_level=True,
+    ),
+    _card(
+        "npov_nli_coverage",
+        "Smallest entailment of an argument by the sentence of the response it is matched with, "
+        "each with one; 0 for an argument that no sentence is left for.",
+        source="after Laban 2022, section 3, and Chang 2024, section 3.1",
+        word_level=True,
+    ),
+)
 Q2 = _by_name(
     _card(
         "q2_f1",
@@ -119,6 +135,7 @@ MODEL_SCORERS: dict[str, dict[str, ScorerCard]] = {
     "nli.faith_critic_scorer": FAITH_CRITIC,
     "salience.scorers.SalienceScorer": SALIENCE,
     "npov_labels.NpovLabelScorer": NPOV_LABELS,
+    "matched_sentences.MatchedSentenceScorer": NPOV_NLI,
     "q2.q2_scorer": Q2,
     "summac.SummaCScorer": _by_name(SUMMAC_ZS),
     "bertscore.BERTScorer": _by_name(BERTSCORE),

@@ -1,0 +1,121 @@
+"""Words of similar meaning, for the pairs of `mini_nli`: near by word vectors, linked in WordNet.
+
+Vectors know which words stand in the same contexts, opposites too; WordNet knows which of these mean
+the same, or a kind of it. The vectors' neighbours come as they are inflected.
+"""
+
+import collections
+import pathlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from faith_jax.core.errors import InputError
+
+PARTS = ("noun", "verb", "adj", "adv")
+NEIGHBOURS = 40  # of which those are kept that WordNet links
+LEAST_COSINE = 0.45
+MOST_SYNONYMS = 8
+# Kind of, kinds, similar, of the same stem, participle of, pertains to.
+_LINKS = frozenset(("@", "~", "&", "+", "<", "\\"))
+_ENDINGS = (
+    ("ies", "y"), ("es", ""), ("es", "e"), ("s", ""), ("ing", ""), ("ing", "e"), ("ed", ""),
+    ("ed", "e"), ("ied", "y"), ("er", ""), ("er", "e"), ("est", ""), ("est", "e"),
+)  # fmt: skip
+# WordNet's own lists of irregular forms are not in every copy of it.
+_IRREGULAR = {
+    "children": "child", "men": "man", "women": "woman", "people": "person", "feet": "foot",
+    "teeth": "tooth", "mice": "mouse", "lives": "life", "wives": "wife", "knives": "knife",
+    "paid": "pay", "sold": "sell", "bought": "buy", "kept": "keep", "lost": "lose", "held": "hold",
+    "made": "make", "gave": "give", "given": "give", "took": "take", "taken": "take", "grew": "grow",
+    "grown": "grow", "knew": "know", "known": "know", "thought": "think", "taught": "teach",
+    "spent": "spend", "built": "build", "felt": "feel", "left": "leave", "met": "meet", "began": "begin",
+    "begun": "begin", "broke": "break", "broken": "break", "chose": "choose", "chosen": "choose",
+    "drove": "drive", "driven": "drive", "ate": "eat", "eaten": "eat", "fell": "fall", "fallen": "fall",
+    "fought": "fight", "found": "find", "went": "go", "gone": "go", "hid": "hide", "hidden": "hide",
+    "said": "say", "saw": "see", "seen": "see", "sent": "send", "spoke": "speak", "spoken": "speak",
+    "stood": "stand", "stole": "steal", "stolen": "steal", "told": "tell", "won": "win", "wore": "wear",
+    "worn": "wear", "wrote": "write", "written": "write", "worse": "bad", "worst": "bad",
+    "better": "good", "best": "good", "fewer": "few", "less": "little",
+}  # fmt: skip
+_DOUBLED = re.compile(r"(.*(.))\2(?:ed|ing|er|est)")
+
+
+def similar_words(
+    words: Sequence[str], vectors: np.ndarray, wordnet: pathlib.Path
+) -> dict[str, list[str]]:
+    """Returns words of similar meaning for each word that has some.
+
+    Args:
+      words: in lower case.
+      vectors: [words, size], of GloVe or the like.
+      wordnet: the folder of index.noun, data.noun and so on.
+    """
+    senses, linked = _read(wordnet)
+    known = [i for i, word in enumerate(words) if word.isalpha() and len(word) > 2]
+    of = {i: _senses(words[i], senses) for i in known}
+    known = [i for i in known if of[i]]
+    units = vectors[known] - vectors[known].mean(0)
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    found: dict[str, list[str]] = {}
+    for start in range(0, len(known), 1000):
+        cosines = units[start : start + 1000] @ units.T
+        near = np.argpartition(-cosines, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+        for row, columns in enumerate(near):
+            own = known[start + row]
+            best = sorted(columns.tolist(), key=lambda c, r=row: -cosines[r, c])
+            kept = [
+                words[known[c]]
+                for c in best
+                if known[c] != own
+                and cosines[row, c] >= LEAST_COSINE
+                and _are_linked(of[own], of[known[c]], linked)
+            ]
+            if kept:
+                found[words[own]] = kept[:MOST_SYNONYMS]
+    return found
+
+
+def _are_linked(
+    some: frozenset[str], others: frozenset[str], linked: Mapping[str, frozenset[str]]
+) -> bool:
+    return not some.isdisjoint(others) or any(not linked[s].isdisjoint(others) for s in some)
+
+
+def _senses(word: str, senses: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Returns the senses of a word, or of what it is a form of."""
+    forms = {word, _IRREGULAR.get(word, word)}
+    forms |= {word.removesuffix(e) + put for e, put in _ENDINGS if word.endswith(e)}
+    doubled = _DOUBLED.fullmatch(word)
+    if doubled:
+        forms.add(doubled.group(1))
+    return frozenset(s for form in forms for s in senses.get(form, ()))
+
+
+def _read(folder: pathlib.Path) -> tuple[dict[str, frozenset[str]], dict[str, frozenset[str]]]:
+    """Returns the senses of each word, and the senses that each is linked to."""
+    senses: dict[str, set[str]] = collections.defaultdict(set)
+    linked: dict[str, frozenset[str]] = {}
+    for part in PARTS:
+        for line in _lines(folder / f"data.{part}"):
+            fields = line.split(" | ")[0].split()
+            kind = "a" if fields[2] == "s" else fields[2]
+            own, count = kind + fields[0], int(fields[3], 16)
+            for word in fields[4 : 4 + 2 * count : 2]:
+                senses[word.partition("(")[0].lower()].add(own)
+            links = fields[5 + 2 * count :]
+            linked[own] = frozenset(
+                ("a" if links[i + 2] == "s" else links[i + 2]) + links[i + 1]
+                for i in range(0, 4 * int(fields[4 + 2 * count]), 4)
+                if links[i] in _LINKS
+            )
+    return {word: frozenset(found) for word, found in senses.items()}, linked
+
+
+def _lines(path: pathlib.Path) -> Iterator[str]:
+    try:
+        with path.open(encoding="latin-1") as file:
+            yield from (line for line in file if not line.startswith(" "))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}; expected WordNet's files.") from None
