@@ -52,18 +52,14 @@ KINDS = {
     "foreign": (NliLabel.NEUTRAL, 8),
     "opposite": (NliLabel.CONTRADICTION, 11),
 }
-# Single tokens of `english_4096`.
-LABEL_WORDS = {
-    NliLabel.ENTAILMENT: "yes",
-    NliLabel.NEUTRAL: "no",
-    NliLabel.CONTRADICTION: "false",
-}
 # How often a kind's hypothesis gets words of similar meaning.
 SYNONYM_SHARES = {"same": 0.75, "part": 0.5, "reworded": 0.3, "other": 0.3}
 _NUMBER = re.compile(r"\d+")
 _PARTS = re.compile(r"(\W*)(.*?)(\W*)")
 _WORD = re.compile(r"[A-Za-z]{4,}")
-_NOT = re.compile(r"\b(can|will|should|must|is|are|was|were|has|have|does|do|would|could)\b(?! not)")
+_NOT = re.compile(
+    r"\b(can|will|should|must|is|are|was|were|has|have|does|do|would|could)\b(?! not)"
+)
 _TAKEN_AWAY = re.compile(r"\b(?:not|never) |\bno longer ")
 
 
@@ -91,7 +87,7 @@ def pairs(sentences: Sentences, count: int, seed: str) -> Iterator[Example]:
         pair = _pair(kind, sentences, rng)
         if pair is not None:
             made += 1
-            yield Example(nli_inputs(*pair), LABEL_WORDS[KINDS[kind][0]])
+            yield Example(nli_inputs(*pair), KINDS[kind][0].value)
 
 
 def _pair(kind: str, sentences: Sentences, rng: random.Random) -> tuple[str, str] | None:
@@ -143,7 +139,6 @@ def _pair(kind: str, sentences: Sentences, rng: random.Random) -> tuple[str, str
         else:
             return linked, premise
     return premise, hypothesis
-
 
 
 def _beginning(sentence: str, rng: random.Random) -> str | None:
@@ -201,7 +196,9 @@ def _with_antonym(sentence: str, rng: random.Random) -> str | None:
     if not places:
         return None
     match = rng.choice(places)
-    return sentence[: match.start()] + rng.choice(_antonyms(match.group())) + sentence[match.end() :]
+    return (
+        sentence[: match.start()] + rng.choice(_antonyms(match.group())) + sentence[match.end() :]
+    )
 
 
 def _with_other_number(sentence: str, rng: random.Random) -> str | None:
@@ -215,7 +212,10 @@ def _with_other_number(sentence: str, rng: random.Random) -> str | None:
 
 
 # Words whose most frequent meaning as a noun is seldom meant.
-_COMMON = frozenset("will done does have being less more most well must like just even only very work make made take need want come give".split())
+_COMMON = frozenset(
+    """will done does have being less more most well must like just even only very work make made
+    take need want come give""".split()  # noqa: SIM905
+)
 
 
 def with_synonyms(sentence: str, synonyms: Synonyms, rng: random.Random) -> str:

@@ -1,7 +1,7 @@
 """Words of similar meaning, for the pairs of `mini_nli`: near by word vectors, linked in WordNet.
 
-Vectors know which words stand in the same contexts, opposites too; WordNet knows which of these mean
-the same, or a kind of it. The vectors' neighbours come as they are inflected.
+Vectors know which words stand in the same contexts, opposites too; WordNet knows which of these
+mean the same, or a kind of it. The vectors' neighbours come as they are inflected.
 """
 
 import collections
@@ -24,21 +24,79 @@ _ENDINGS = (
     ("ed", "e"), ("ied", "y"), ("er", ""), ("er", "e"), ("est", ""), ("est", "e"),
 )  # fmt: skip
 # WordNet's own lists of irregular forms are not in every copy of it.
-_IRREGULAR = {
-    "children": "child", "men": "man", "women": "woman", "people": "person", "feet": "foot",
-    "teeth": "tooth", "mice": "mouse", "lives": "life", "wives": "wife", "knives": "knife",
-    "paid": "pay", "sold": "sell", "bought": "buy", "kept": "keep", "lost": "lose", "held": "hold",
-    "made": "make", "gave": "give", "given": "give", "took": "take", "taken": "take", "grew": "grow",
-    "grown": "grow", "knew": "know", "known": "know", "thought": "think", "taught": "teach",
-    "spent": "spend", "built": "build", "felt": "feel", "left": "leave", "met": "meet", "began": "begin",
-    "begun": "begin", "broke": "break", "broken": "break", "chose": "choose", "chosen": "choose",
-    "drove": "drive", "driven": "drive", "ate": "eat", "eaten": "eat", "fell": "fall", "fallen": "fall",
-    "fought": "fight", "found": "find", "went": "go", "gone": "go", "hid": "hide", "hidden": "hide",
-    "said": "say", "saw": "see", "seen": "see", "sent": "send", "spoke": "speak", "spoken": "speak",
-    "stood": "stand", "stole": "steal", "stolen": "steal", "told": "tell", "won": "win", "wore": "wear",
-    "worn": "wear", "wrote": "write", "written": "write", "worse": "bad", "worst": "bad",
-    "better": "good", "best": "good", "fewer": "few", "less": "little",
-}  # fmt: skip
+_IRREGULAR = dict(
+    pair.split("=")
+    for pair in [
+        "children=child",
+        "men=man",
+        "women=woman",
+        "people=person",
+        "feet=foot",
+        "teeth=tooth",
+        "lives=life",
+        "paid=pay",
+        "sold=sell",
+        "bought=buy",
+        "kept=keep",
+        "lost=lose",
+        "held=hold",
+        "made=make",
+        "gave=give",
+        "given=give",
+        "took=take",
+        "taken=take",
+        "grew=grow",
+        "grown=grow",
+        "knew=know",
+        "known=know",
+        "thought=think",
+        "taught=teach",
+        "spent=spend",
+        "built=build",
+        "felt=feel",
+        "left=leave",
+        "met=meet",
+        "began=begin",
+        "begun=begin",
+        "broke=break",
+        "broken=break",
+        "chose=choose",
+        "chosen=choose",
+        "drove=drive",
+        "driven=drive",
+        "ate=eat",
+        "eaten=eat",
+        "fell=fall",
+        "fallen=fall",
+        "fought=fight",
+        "found=find",
+        "went=go",
+        "gone=go",
+        "hid=hide",
+        "hidden=hide",
+        "said=say",
+        "saw=see",
+        "seen=see",
+        "sent=send",
+        "spoke=speak",
+        "spoken=speak",
+        "stood=stand",
+        "stole=steal",
+        "stolen=steal",
+        "told=tell",
+        "won=win",
+        "wore=wear",
+        "worn=wear",
+        "wrote=write",
+        "written=write",
+        "worse=bad",
+        "worst=bad",
+        "better=good",
+        "best=good",
+        "fewer=few",
+        "less=little",
+    ]
+)
 _DOUBLED = re.compile(r"(.*(.))\2(?:ed|ing|er|est)")
 
 

@@ -245,16 +245,17 @@ def _auc(files: Sequence[str], options: EvaluateOptions) -> Made:
     return table._replace(notes=table.notes + row_notes(corpora)), told, corpora
 
 
-def _begin(files: Sequence[str], options: EvaluateOptions) -> Made:
+def _by_threshold(files: Sequence[str], options: EvaluateOptions) -> Made:
     if not options.development:
         raise ConfigError(
-            "--protocol=begin needs the scored development part: give --development=FILE, or "
-            f"--development={SPLIT} to choose thresholds on a random half of the rows."
+            f"--protocol={options.protocol} needs the scored development part: give "
+            f"--development=FILE, or --development={SPLIT} to choose thresholds on a random half "
+            "of the rows."
         )
     parts = {"the test files": list(files)}
     if options.development != SPLIT:
         parts[options.development] = [options.development]
-    kept = only_fields(options.group_field)
+    kept = only_fields(options.group_field if options.protocol == "begin" else "")
     found = {what: _corpora(paths, options, kept) for what, paths in parts.items()}
     for what, corpora in found.items():
         if len(corpora) > 1:
@@ -267,7 +268,10 @@ def _begin(files: Sequence[str], options: EvaluateOptions) -> Made:
         others, tested = [tested.part(np.sort(order[:half]))], tested.part(np.sort(order[half:]))
         sizes = f"{counted(half, 'row')}, tested on the other {len(order) - half:,}"
         notes = (f"Thresholds chosen on {sizes}: a random split with the seed {options.seed}.",)
-    table = protocols.threshold_table(others[0], tested, options.group_field)
+    if options.protocol == "verifiable":
+        table = protocols.verifiable_table(others[0], tested)
+    else:
+        table = protocols.threshold_table(others[0], tested, options.group_field)
     table = table._replace(notes=table.notes + notes)
     return table, {"rows": table.records()}, {tested.name: tested}
 
@@ -640,9 +644,10 @@ def _predictions(files: Sequence[str]) -> dict[str, dict[str, str]]:
 _PROTOCOLS = {
     "accuracy": _accuracy,
     "auc": _auc,
-    "begin": _begin,
+    "begin": _by_threshold,
     "dialfact": _dialfact,
     "npov": _npov,
     "npov_words": _npov,
     "pronouns": _pronouns,
+    "verifiable": _by_threshold,
 }

@@ -346,11 +346,14 @@ AUTO: Literal["auto"] = "auto"
 # What it stands for, of rows with labels and without.
 CHOSEN_BY_LABELS: tuple[Literal["auc"], Literal["systems"]] = ("auc", "systems")
 # The protocols of `evaluate` to which an option says something; with others it is an error.
+_DRAWN = ("accuracy", "auc", "npov", "npov_words", "systems")
+_DEVELOPED = ("begin", "verifiable")
+_PLOTTED = ("auc", *_DEVELOPED, "npov", "npov_words", "pronouns")
 GOES_WITH = {
     "slice_field": ("npov", "npov_words"),
     "dataset": ("dialfact",),
     "split": ("dialfact",),
-    "development": ("begin",),
+    "development": _DEVELOPED,
     "group_field": ("begin",),
     "baseline": ("auc", "systems"),
     "compare": ("systems",),
@@ -359,13 +362,13 @@ GOES_WITH = {
     "table": ("accuracy", "systems"),
     "test": ("auc",),
     "cluster_field": ("auc", "systems"),
-    "resamples": ("accuracy", "auc", "npov", "npov_words", "systems"),
-    "confidence": ("accuracy", "auc", "npov", "npov_words", "systems"),
-    "seed": ("accuracy", "auc", "begin", "npov", "npov_words", "systems"),
-    "scorers": ("accuracy", "auc", "begin", "npov", "npov_words", "pronouns", "systems"),
-    "ensemble": ("auc", "begin", "pronouns"),
-    "histograms": ("auc", "begin", "npov", "npov_words", "pronouns"),
-    "roc_curves": ("auc", "begin", "npov", "npov_words", "pronouns"),
+    "resamples": _DRAWN,
+    "confidence": _DRAWN,
+    "seed": (*_DRAWN, *_DEVELOPED),
+    "scorers": ("accuracy", *_PLOTTED, "systems"),
+    "ensemble": ("auc", *_DEVELOPED, "pronouns"),
+    "histograms": _PLOTTED,
+    "roc_curves": _PLOTTED,
 }
 
 
@@ -377,7 +380,7 @@ class EvaluateOptions(Comparison):
       protocol: auc where rows have labels, systems where none has; ROC AUC by corpus; how often
         scores of at least 0.5 are right; Nandwani 2023, table 1; Gupta 2022, section 5.3, of
         predictions of t5x infer; Chang 2024, table 1 and table 3; Steen 2023, table 3; mean scores
-        of systems on the same rows
+        of systems on the same rows; Gupta 2022, table 3
       compare (SYSTEM:BASELINE): for systems: a pair to compare, in place of --baseline (repeatable)
       below (SCORER:VALUE): for systems: show the share of rows below this score (default: 0.5 for
         scorers from 0 to 1; repeatable)
@@ -386,8 +389,8 @@ class EvaluateOptions(Comparison):
       slice_field (NAME): for npov: names a row's slice (default: each corpus is one)
       dataset (NAME): for dialfact: NAME[/CONFIG] with the claims
       split: for dialfact
-      development (FILE): for begin: the scored development part; `split` takes a random half of the
-        rows
+      development (FILE): for begin and verifiable: the scored development part; `split` takes a
+        random half of the rows
       group_field (NAME): for begin: F1 by this field too
       ensemble (NAME=SCORER,SCORER): the mean of several scorers' scores, each mapped from its range
         to 0 to 1; a scorer of your own as SCORER:LOW:HIGH (repeatable)
@@ -403,6 +406,7 @@ class EvaluateOptions(Comparison):
         "npov_words",
         "pronouns",
         "systems",
+        "verifiable",
     ] = "auto"
     compare: tuple[str, ...] = ()
     below: tuple[str, ...] = ()

@@ -28,7 +28,6 @@ from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 from faith_jax.statistics.text_metrics import content_words
 from faith_jax.statistics.told_arguments import FRAMING_WORDS, tell_arguments
 
-
 # "Critics argue that …", "They also note: …".
 _LINK = re.compile(r"[^:]{1,80}?(?: that|:) ")
 

@@ -41,6 +41,12 @@ NLI = _by_name(
         low=-1.0,
         source="Steen 2023, section 5.2",
     ),
+    _card(
+        "nli_neutral",
+        "Probability that the grounding neither entails nor contradicts the response; it is high "
+        "where they are unrelated.",
+        source="Gupta 2022, section 5.1",
+    ),
 )
 FAITH_CRITIC = _by_name(
     _card(

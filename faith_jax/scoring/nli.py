@@ -121,10 +121,10 @@ def nli_scorer(
     labels: str | Sequence[str] | None = None,
     **options: Unpack[ClassifierOptions],
 ) -> PairScorer:
-    """Returns "nli_entailment" or "nli_e_minus_c".
+    """Returns "nli_entailment", "nli_e_minus_c" or "nli_neutral".
 
     Args:
-      name: of the two.
+      name: of the three.
       model: a folder of a classifier with three classes, whose order is read from its config, or
         of an encoder-decoder that writes the class (`label_words`). "nli_entailment" may also be
         of two words, for entailment and all else.
@@ -140,7 +140,7 @@ def nli_scorer(
             return np.array([1.0, 0.0])
         numbers = nli_label_numbers(names, labels)
         made = np.zeros(len(numbers))
-        made[numbers[NliLabel.ENTAILMENT]] = 1.0
+        made[numbers[NliLabel.NEUTRAL if name == "nli_neutral" else NliLabel.ENTAILMENT]] = 1.0
         if name == "nli_e_minus_c":
             made[numbers[NliLabel.CONTRADICTION]] = -1.0
         return made

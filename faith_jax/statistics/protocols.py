@@ -33,11 +33,7 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
       ValueError: for scorers that one part lacks.
       InputError: where a test row lacks the group field.
     """
-    if set(development.scores) != set(test.scores):
-        raise ValueError(
-            f"The development part has scores of {', '.join(development.scores)}, the test part of "
-            f"{', '.join(test.scores)}."
-        )
+    _check_same_scorers(development, test)
     groups = np.array(test.field(group_field) if group_field else [])
     names = sorted(set(groups.tolist()))
     labelled = ~np.isnan(test.labels)
@@ -55,19 +51,65 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
     return Table(title, columns, tuple(rows))
 
 
-def best_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
-    """Returns the score at or above which class 1 has the best F1; of several the highest.
+def verifiable_table(development: Corpus, test: Corpus) -> Table:
+    """Returns Gupta 2022's table 3, in per cent: which claims can be verified (class 1).
 
-    Scores [rows] are finite; NaN where a class is missing.
+    Each scorer's threshold is the one with the best macro F1 on development; the paper does not say
+    by which figure it chooses. The row "random" calls half of the claims verifiable: the accuracy,
+    and the F1 of the expected counts.
+
+    Raises:
+      ValueError: for scorers that one part lacks.
     """
-    from sklearn.metrics import precision_recall_curve  # takes a second to import
+    _check_same_scorers(development, test)
+    labelled = ~np.isnan(test.labels)
+    labels = test.labels[labelled]
+    rows: list[tuple[Any, ...]] = []
+    for scorer, scores in test.scores.items():
+        known = ~np.isnan(development.scores[scorer] + development.labels)
+        parts = development.scores[scorer][known], development.labels[known]
+        threshold = best_threshold(*parts, macro=True)
+        calls = scores[labelled] >= threshold
+        *_, f1, accuracy = _class_figures(labels, calls, threshold)
+        other_f1 = _class_figures(1 - labels, ~calls, threshold)[2]
+        rows.append((scorer, threshold, accuracy, f1, other_f1))
+    share = float(labels.mean()) if labels.size else math.nan
+    by_class = [100 * part / (part + 0.5) for part in (share, 1 - share)]
+    rows.append(("random", math.nan, 50.0, *by_class))
+    columns = ("scorer", "threshold", "Acc", "F1 verifiable", "F1 non-verifiable")
+    title = "Verifiable claims: threshold of the best macro F1 on development (Gupta 2022, table 3)"
+    return Table(title, columns, tuple(rows))
 
-    if len(np.unique(labels)) < 2:
+
+def _check_same_scorers(development: Corpus, test: Corpus) -> None:
+    if set(development.scores) != set(test.scores):
+        raise ValueError(
+            f"The development part has scores of {', '.join(development.scores)}, the test part of "
+            f"{', '.join(test.scores)}."
+        )
+
+
+def best_threshold(scores: ArrayLike, labels: ArrayLike, macro: bool = False) -> float:
+    """Returns the score at or above which F1 is best; of several the highest.
+
+    Args:
+      scores: [rows], finite.
+      labels: [rows], 1 or 0; NaN is returned where a class is missing.
+      macro: the mean F1 of both classes instead of class 1's.
+    """
+    given, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    if len(np.unique(truth)) < 2:
         return math.nan
-    precision, recall, thresholds = precision_recall_curve(labels, scores)
-    with np.errstate(invalid="ignore"):
-        f1 = np.nan_to_num(2 * precision * recall / (precision + recall))[:-1]
-    return float(thresholds[f1 >= f1.max() - 1e-12][-1])  # equal but for rounding
+    order = np.argsort(-given, kind="stable")
+    falling = given[order]
+    ends = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
+    calls, hits = ends + 1, np.cumsum(truth[order])[ends]
+    ones, zeros = truth.sum(), truth.size - truth.sum()
+    f1 = 2 * hits / (calls + ones)
+    if macro:
+        others = truth.size - calls
+        f1 = (f1 + 2 * (others - (ones - hits)) / (others + zeros)) / 2
+    return float(falling[ends][f1 >= f1.max() - 1e-12][0])  # equal but for rounding
 
 
 def _class_figures(labels: np.ndarray, calls: np.ndarray, threshold: float) -> list[float]:

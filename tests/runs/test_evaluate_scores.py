@@ -84,6 +84,17 @@ def test_the_protocol_of_begin(capsys, tmp_path):
     assert "--development=split" in message
 
 
+def test_which_claims_can_be_verified(capsys, tmp_path):
+    development = write(tmp_path / "dev.jsonl", [0.9, 0.8, 0.3, 0.4, 0.5], [1, 1, 1, 0, 0])
+    test = write(tmp_path / "test.jsonl", [0.8, 0.7, 0.9, None], [1, 0, 0, 1])
+    arguments = ("--protocol=verifiable", f"--development={development}")
+    status, lines, _ = evaluate(capsys, test, *arguments)
+    assert (status, lines[0].endswith("(Gupta 2022, table 3)")) == (0, True)
+    assert " ".join(lines[3].split()) == "s 0.80 50.00 50.00 50.00"
+    assert " ".join(lines[4].split()) == "random \u2013 50.00 50.00 50.00"
+    assert "goes with --protocol=begin" in evaluate(capsys, test, *arguments, "--group-field=x")[2]
+
+
 def test_thresholds_on_a_random_half(capsys, tmp_path):
     generator = random.Random(1)
     labels = [number % 2 for number in range(200)]

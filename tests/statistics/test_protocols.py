@@ -16,6 +16,7 @@ from faith_jax.statistics.protocols import (
     best_threshold,
     pronoun_table,
     threshold_table,
+    verifiable_table,
     verification_table,
 )
 from faith_jax.statistics.scored_corpora import Corpus
@@ -48,6 +49,41 @@ def test_the_threshold_is_chosen_on_development_and_applied_to_test():
 def test_one_class_of_development_has_no_threshold():
     table = threshold_table(corpus([0.1], [1]), corpus([0.1, 0.2], [0, 1]), group_field="")
     assert all(map(math.isnan, table.rows[0][1:]))
+
+
+def test_verifiable_claims_by_the_best_macro_f1_of_development():
+    # At 0.3 all five would be class 1: F1 of class 1 is best there, 6/8, but class 0 has none.
+    development = corpus([0.9, 0.8, 0.3, 0.4, 0.5], [1, 1, 1, 0, 0])
+    test = corpus([0.8, 0.7, 0.9, math.nan, 0.9], [1, 0, 0, 1, math.nan])
+    table = verifiable_table(development, test)
+    assert table.columns[2:] == ("Acc", "F1 verifiable", "F1 non-verifiable")
+    found, random = table.rows
+    # Called 1: the first and third of the four with labels. One hit of two ones, one of two zeros.
+    assert found == ("s", 0.8, *[pytest.approx(50)] * 3)
+    # Half of each class is called right: precision 1/2, recall 1/2.
+    assert random[2:] == pytest.approx((50, 50, 50))
+    share = verifiable_table(development, corpus([1.0] * 4, [1, 1, 1, 0])).rows[1]
+    # Of 2 calls 1.5 are right, of 3 ones half are found; of the other class 0.5 of 2, and half.
+    assert share[3:] == pytest.approx((100 * 2 * 0.75 * 0.5 / 1.25, 100 * 2 * 0.25 * 0.5 / 0.75))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), min_size=2, max_size=12).filter(
+        lambda rows: len({label for _, label in rows}) == 2
+    ),
+    st.booleans(),
+)
+def test_no_threshold_is_better(rows, macro):
+    scores, labels = (np.array(column, float) for column in zip(*rows, strict=True))
+
+    def f1(threshold):
+        average = "macro" if macro else "binary"
+        return metrics.f1_score(labels, scores >= threshold, average=average, zero_division=0)
+
+    best = best_threshold(scores, labels, macro)
+    values = {score: f1(score) for score in scores.tolist()}
+    assert values[best] == pytest.approx(max(values.values()))
+    assert best == max(score for score, value in values.items() if value > values[best] - 1e-9)
 
 
 def test_parts_with_other_scorers_or_without_groups():

@@ -1,0 +1,90 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from faith_jax.core.labels import NliLabel
+from faith_jax.scoring.matched_sentences import matched
+from faith_jax.scoring.nli import nli_label_numbers
+from faith_jax.scoring.pair_classifier import pair_classifier
+from faith_jax.scoring.registry import load_scorer
+from tests.scoring import reference
+
+ARGUMENTS = {
+    "pro": ["Tea calms people.", "It is cheap. Poor people can afford it."],
+    "con": ["Tea stains teeth."],
+}
+GIVEN = ["Tea calms people.", "It is cheap.", "Poor people can afford it.", "Tea stains teeth."]
+RESPONSE = "Views differ. Supporters say that tea is calming. Opponents, however, note: It stains."
+TOLD = ["Tea is calming.", "It stains."]
+QUERY = "Should we drink tea?"
+MATRICES = st.tuples(st.integers(0, 4), st.integers(0, 4)).flatmap(
+    lambda shape: arrays.arrays(np.float64, shape, elements=st.floats(0, 1, width=16))
+)
+
+
+@pytest.fixture(scope="module")
+def nli(tmp_path_factory):
+    return reference.write_models(tmp_path_factory.mktemp("models"))["nli"]
+
+
+@settings(deadline=None)
+@given(MATRICES)
+def test_the_matching_has_the_largest_sum(entailment):
+    judged, others = entailment.shape
+    found = matched(entailment)
+    columns = [*range(others), *[None] * judged]
+    sums = [
+        sum(entailment[row, column] for row, column in enumerate(chosen) if column is not None)
+        for chosen in set(itertools.permutations(columns, judged))
+    ]
+    assert found.shape == (judged,)
+    assert found.sum() == pytest.approx(max(sums))
+
+
+@pytest.mark.parametrize("name", ["npov_nli_hallucination", "npov_nli_coverage"])
+def test_the_score_is_the_smallest_of_matched_sentences(nli, name):
+    judged, others = (GIVEN, TOLD) if name == "npov_nli_coverage" else (TOLD, GIVEN)
+    classify = pair_classifier(nli)
+    column = nli_label_numbers(classify.label_names)[NliLabel.ENTAILMENT]
+    probabilities, _ = classify([(other, own) for own in judged for other in others])
+    expected = matched(probabilities[:, column].reshape(len(judged), len(others)))
+    score = load_scorer(name, model=nli).score([ARGUMENTS], [RESPONSE], [[QUERY]])[0]
+    assert score.value == pytest.approx(expected.min(), abs=1e-6)
+    words = np.repeat(expected, [len(sentence.split()) for sentence in judged])
+    np.testing.assert_allclose([word.score for word in score.words], words, atol=1e-6)
+
+
+def test_words_stand_in_the_response_behind_the_link_phrase(nli):
+    score = load_scorer("npov_nli_hallucination", model=nli).score([ARGUMENTS], [RESPONSE])[0]
+    assert [RESPONSE[word.start : word.end] for word in score.words] == [
+        *("tea", "is", "calming."),
+        *("It", "stains."),
+    ]
+    assert {word.text for word in score.words} == {None}
+
+
+def test_words_of_left_out_arguments_stand_in_their_texts(nli):
+    texts = [text for side in ARGUMENTS.values() for text in side]
+    score = load_scorer("npov_nli_coverage", model=nli).score([ARGUMENTS], [RESPONSE])[0]
+    assert [texts[word.text][word.start : word.end] for word in score.words] == [
+        word for text in texts for word in text.split()
+    ]
+
+
+def test_a_response_of_framing_words_tells_nothing(nli):
+    hallucination, coverage = (
+        load_scorer(name, model=nli).score([ARGUMENTS], ["Views differ."])[0]
+        for name in ("npov_nli_hallucination", "npov_nli_coverage")
+    )
+    assert math.isnan(hallucination.value)
+    assert coverage.value == 0
+
+
+def test_more_sentences_than_arguments_score_0(nli):
+    scorer = load_scorer("npov_nli_hallucination", model=nli)
+    assert scorer.score([["Tea is hot."]], ["Tea is hot. Tea is cold."])[0].value == 0
