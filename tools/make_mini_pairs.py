@@ -17,6 +17,7 @@ and seed give the same bytes.
 """
 
 import argparse
+import functools
 import itertools
 import pathlib
 import random
@@ -27,12 +28,14 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import make_mini_corpus
+import mini_claims
 import mini_noise
 import mini_responses
 import mini_synonyms
 import mini_texts
 import numpy as np
 from make_mini_corpus import TOPICS_EVERY, VALIDATION_EVERY, VERSES
+from mini_claims import Claims
 from mini_texts import Example, Text
 
 from faith_jax.core.errors import InputError
@@ -52,6 +55,7 @@ KINDS = {
     "foreign": (NliLabel.NEUTRAL, 8),
     "opposite": (NliLabel.CONTRADICTION, 11),
 }
+CLAIM_SHARE = 0.3  # of the pairs, where there are claims
 # How often a kind's hypothesis gets words of similar meaning.
 SYNONYM_SHARES = {"same": 0.75, "part": 0.5, "reworded": 0.3, "other": 0.3}
 _NUMBER = re.compile(r"\d+")
@@ -70,11 +74,13 @@ class Sentences(NamedTuple):
       groups: sentences that are about one subject, each in one wording or more.
       text: for link phrases and noise.
       synonyms: of words in lower case.
+      claims: on sentences of an encyclopedia; may be none.
     """
 
     groups: Sequence[Sequence[Sequence[str]]]
     text: Text
     synonyms: Synonyms
+    claims: Sequence[Claims]
 
 
 def pairs(sentences: Sentences, count: int, seed: str) -> Iterator[Example]:
@@ -83,6 +89,13 @@ def pairs(sentences: Sentences, count: int, seed: str) -> Iterator[Example]:
     names, shares = list(KINDS), [share for _, share in KINDS.values()]
     made = 0
     while made < count:
+        if sentences.claims and rng.random() < CLAIM_SHARE:
+            *told, label = mini_claims.pair(
+                sentences.claims, functools.partial(opposite, rng=rng), rng
+            )
+            made += 1
+            yield Example(nli_inputs(*told), label.value)
+            continue
         kind = rng.choices(names, shares)[0]
         pair = _pair(kind, sentences, rng)
         if pair is not None:
@@ -254,8 +267,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--vectors", type=pathlib.Path, metavar="FILE",
         help="word vectors in GloVe's text form, the most frequent word first, with --wordnet",
     )  # fmt: skip
+    parser.add_argument(
+        "--claims", type=pathlib.Path, metavar="FILE", help="such as docs/mini/claims.jsonl"
+    )
     args = parser.parse_args(argv)
     try:
+        claims = mini_claims.read_claims(args.claims) if args.claims else []
+        titles = list(dict.fromkeys(it.title for it in claims))
         topics = make_mini_corpus.read_topics(args.topics)
         verses = make_mini_corpus.read_versions(args.versions)
         synonyms: Synonyms = {}
@@ -281,7 +299,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             times = max(1, round(0.7 / 0.3 * len(near) / (2 * len(sides)))) if near else 1
             groups = [*(arguments + sides + sides) * times, *near, *near]
             path = args.output / f"{split}.jsonl"
-            rows = pairs(Sentences(groups, text, synonyms), count, f"{args.seed} {split}")
+            of_part = {t for i, t in enumerate(titles) if (i % TOPICS_EVERY == 0) == kept}
+            told = [it for it in claims if it.title in of_part]
+            rows = pairs(Sentences(groups, text, synonyms, told), count, f"{args.seed} {split}")
             make_mini_corpus.write(path, rows, split)
             print(f"{path}: {count} pairs of {len(subjects)} topics and {len(near)} stretches")
     except InputError as error:

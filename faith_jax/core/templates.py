@@ -188,8 +188,13 @@ def dialfact_inputs(
     '{context: Hi. [EOT] Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
     """
     pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most_evidence]
-    evidence = [f"title: {clean_value(t)} content: {clean_value(s)}" for t, s in pairs]
+    evidence = [evidence_text(clean_value(t), clean_value(s)) for t, s in pairs]
     return curly_braces([*_claim_pairs(context, claim, last), ("evidence", " ".join(evidence))])
+
+
+def evidence_text(title: str, sentence: str) -> str:
+    """Returns a sentence of an article as DialFact's models read it."""
+    return f"title: {title} content: {sentence}"
 
 
 def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> str:

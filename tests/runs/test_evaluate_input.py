@@ -135,7 +135,10 @@ def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeyp
     ("arguments", "message"),
     [
         (["--slice-field=x"], "--slice-field: goes with --protocol=npov or npov_words, not with"),
-        (["--development=none.jsonl"], "--development: goes with --protocol=begin or verifiable, not with auto"),
+        (
+            ["--development=none.jsonl"],
+            "--development: goes with --protocol=begin or verifiable, not with auto",
+        ),
         (["--group-field=x"], "--group-field: goes with --protocol=begin"),
         (["--dataset=x"], "--dataset: goes with --protocol=dialfact"),
         (["--split=dev"], "--split: goes with --protocol=dialfact"),

@@ -1,0 +1,72 @@
+"""Pairs of a sentence of an encyclopedia and a claim of a dialogue, for `mini_nli`."""
+
+import json
+import pathlib
+import random
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from faith_jax.core.labels import NliLabel
+from faith_jax.core.templates import evidence_text
+from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, with_phrase
+
+_OPENINGS = (
+    "Yes,", "Oh yes,", "I heard that", "I read that", "Did you know that", "You know,", "Well,",
+    "As far as I know,", "That is interesting.", "Apparently,",
+)  # fmt: skip
+_TITLED = 0.6  # of the premises say which article they are of
+_OPENED = 0.4  # of the claims begin as people talk
+
+
+class Claims(NamedTuple):
+    """A sentence and what is claimed about its subject; see docs/mini/claims.jsonl."""
+
+    title: str
+    sentence: str
+    supported: Sequence[str]
+    refuted: Sequence[str]
+    unrelated_but_close: Sequence[str]
+
+
+def read_claims(path: pathlib.Path) -> list[Claims]:
+    """Reads sentences with their claims."""
+    with path.open(encoding="utf-8") as file:
+        return [Claims(**json.loads(line)) for line in file]
+
+
+def pair(
+    claims: Sequence[Claims], opposite: Callable[[str], str | None], rng: random.Random
+) -> tuple[str, str, NliLabel]:
+    """Returns premise, hypothesis and label.
+
+    Args:
+      claims: of one part.
+      opposite: makes the contrary of a sentence; None = it cannot.
+      rng: draws.
+    """
+    own = rng.choice(claims)
+    draw = rng.random()
+    if draw < 0.35:
+        claim, label = (
+            rng.choice([own.sentence, *own.supported, *own.supported]),
+            NliLabel.ENTAILMENT,
+        )
+    elif draw < 0.6:
+        claim, label = rng.choice(own.refuted), NliLabel.CONTRADICTION
+    elif draw < 0.7:
+        contrary = opposite(rng.choice([own.sentence, *own.supported]))
+        claim, label = contrary or rng.choice(own.refuted), NliLabel.CONTRADICTION
+    elif draw < 0.8:
+        claim, label = rng.choice(own.unrelated_but_close), NliLabel.NEUTRAL
+    else:
+        near = [c for c in claims if c.title == own.title and c is not own]
+        other = rng.choice(near if near and rng.random() < 0.7 else claims)
+        if other is own:
+            other = rng.choice(claims)
+        claim, label = rng.choice([*other.supported, *other.refuted]), NliLabel.NEUTRAL
+    premise = own.sentence
+    if rng.random() < _TITLED:
+        premise = evidence_text(own.title, premise)
+    if rng.random() < _OPENED:
+        claim = with_phrase(claim, rng.choice((*_OPENINGS, *PHRASES)))
+    return premise, claim, label
