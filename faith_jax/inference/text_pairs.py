@@ -63,11 +63,7 @@ class PairEncoder:
         """
         where = f"{name}: max_length = {self.max_length}"
         if self.form is not None:
-            limit = self.max_length - len(self.tokenizer.add_special_tokens([]))
-            text = self.form(premise, hypothesis)
-            fitted = fit(self.tokenizer, text, limit, self.cut_policy, where)
-            row = self.tokenizer.add_special_tokens(fitted.ids)
-            return PairRow(check_ids(row, self.vocab_size), fitted.cut)
+            return self.one(self.form(premise, hypothesis), name)
         first, second = self.tokenizer.encode(premise), self.tokenizer.encode(hypothesis)
         room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
         kinds = ((first, Kind.KNOWLEDGE), (second, Kind.RESPONSE))
@@ -78,6 +74,14 @@ class PairEncoder:
             ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
         )
         return PairRow(check_ids(row, self.vocab_size), tokens)
+
+    def one(self, text: str, name: str = "a text") -> PairRow:
+        """Returns the row of what a template made of both texts; for errors see `__call__`."""
+        where = f"{name}: max_length = {self.max_length}"
+        limit = self.max_length - len(self.tokenizer.add_special_tokens([]))
+        fitted = fit(self.tokenizer, text, limit, self.cut_policy, where)
+        row = self.tokenizer.add_special_tokens(fitted.ids)
+        return PairRow(check_ids(row, self.vocab_size), fitted.cut)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,6 +65,16 @@ SUMMAC_ZS = _card(
     "Mean over the response's sentences of the largest entailment by a sentence of the grounding.",
     source="Laban 2022, section 3.2",
 )
+_CLAIM = "Gupta 2022, section 5.3"
+CLAIMS = _by_name(
+    _card("claim_supports", "Probability that the evidence supports the claim.", source=_CLAIM),
+    _card("claim_refutes", "Probability that the evidence refutes the claim.", source=_CLAIM),
+    _card(
+        "claim_not_enough_info",
+        "Probability that the evidence neither supports nor refutes the claim.",
+        source=_CLAIM,
+    ),
+)
 NPOV_NLI = _by_name(
     _card(
         "npov_nli_hallucination",
@@ -141,6 +151,7 @@ MODEL_SCORERS: dict[str, dict[str, ScorerCard]] = {
     "nli.faith_critic_scorer": FAITH_CRITIC,
     "salience.scorers.SalienceScorer": SALIENCE,
     "npov_labels.NpovLabelScorer": NPOV_LABELS,
+    "claims.ClaimScorer": CLAIMS,
     "matched_sentences.MatchedSentenceScorer": NPOV_NLI,
     "q2.q2_scorer": Q2,
     "summac.SummaCScorer": _by_name(SUMMAC_ZS),

@@ -1,0 +1,177 @@
+"""Verification of claims by evidence: supported, refuted, or not enough information.
+
+The grounding's texts are sentences of evidence, its perspectives the titles of their articles where
+they are known.
+
+Reference: Gupta 2022, section 5.3.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from faith_jax.core import templates
+from faith_jax.core.cutting import CutTokens, summed
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import DialFactLabel, NliLabel
+from faith_jax.core.types import GroundedExample
+from faith_jax.inference.text_pairs import NLI_FORM, LabelForm, PairRow
+from faith_jax.scoring.base import Judgement, ModelScorer
+from faith_jax.scoring.model_cards import CLAIMS
+from faith_jax.scoring.nli import nli_label_numbers
+from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
+
+LABELS = tuple(DialFactLabel)
+# NLI's names for them.
+_OF_NLI = (NliLabel.ENTAILMENT, NliLabel.CONTRADICTION, NliLabel.NEUTRAL)
+NLI, DIALFACT = "nli", "dialfact"
+_DIALFACT_FORM = LabelForm(tuple(label.value for label in LABELS), NLI_FORM.inputs)
+
+
+class ClaimRows(NamedTuple):
+    """What a model reads of a claim: a row for each sentence of evidence, or one for all."""
+
+    rows: tuple[PairRow, ...]
+    cut: CutTokens
+
+
+class Verdict(NamedTuple):
+    """What evidence says of a claim.
+
+    Attributes:
+      probabilities: of SUPPORTS, REFUTES and NOT ENOUGH INFO.
+      decisive: the number of the row that they are of; None = there is no evidence.
+    """
+
+    probabilities: tuple[float, float, float]
+    decisive: int | None
+
+    @property
+    def label(self) -> DialFactLabel:
+        """The most probable one."""
+        return LABELS[int(np.argmax(self.probabilities))]
+
+
+def verdict(probabilities: np.ndarray) -> Verdict:
+    """Returns what several sentences say of a claim: that of the most decisive one.
+
+    Args:
+      probabilities: [sentences, 3], of SUPPORTS, REFUTES and NOT ENOUGH INFO.
+
+    >>> verdict(np.array([[0.1, 0.2, 0.7], [0.8, 0.1, 0.1]])).label.value
+    'SUPPORTS'
+    """
+    if not len(probabilities):
+        return Verdict((0.0, 0.0, 1.0), None)
+    decisive = int(np.argmin(probabilities[:, 2]))
+    supports, refutes, not_enough = probabilities[decisive].tolist()
+    return Verdict((supports, refutes, not_enough), decisive)
+
+
+class ClaimVerifier:
+    """Says of claims whether their evidence supports or refutes them.
+
+    Args:
+      model: a folder of an NLI classifier, or of one that was trained on `dialfact_verify_…`.
+      form: "nli": each sentence is a premise of the claim; "dialfact": the context, the claim and
+        at most five sentences are one input, as in those tasks.
+      labels: see `nli_label_numbers`; of "nli" only.
+      **options: see `ClassifierOptions`.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        form: str = NLI,
+        labels: str | Sequence[str] | None = None,
+        **options: Unpack[ClassifierOptions],
+    ):
+        if form not in (NLI, DIALFACT):
+            raise ConfigError(f"form: expected {NLI} or {DIALFACT}, got {form!r}.")
+        if labels is not None and form != NLI:
+            raise ConfigError(f"labels: goes with form={NLI}.")
+        self._joined = form == DIALFACT
+
+        def order(names: tuple[str, ...]) -> list[int]:
+            if not self._joined:
+                found = nli_label_numbers(names, labels)
+                return [found[label] for label in _OF_NLI]
+            known = [name.upper().replace("_", " ") for name in names]
+            if sorted(known) != sorted(label.value for label in LABELS):
+                raise ConfigError(
+                    f"the model's classes are {', '.join(names)}; expected DialFact's: "
+                    f"{', '.join(LABELS)}."
+                )
+            return [known.index(label.value) for label in LABELS]
+
+        read = _DIALFACT_FORM if self._joined else NLI_FORM
+        self._classify = pair_classifier(model, read, order, **options)
+        self._order = order(self._classify.label_names)
+
+    def read(self, example: GroundedExample) -> ClaimRows:
+        """Returns the rows of a claim."""
+        encode, name, evidence = self._classify.encode, f"example {example.id!r}", example.grounding
+        titles = evidence.perspectives or ("",) * len(evidence.texts)
+        if self._joined and evidence.texts:
+            text = templates.dialfact_inputs(
+                example.history, example.response, titles, evidence.texts
+            )
+            rows = (encode.one(text, name),)
+        else:
+            rows = tuple(
+                encode(templates.evidence_text(t, s) if t else s, example.response, name)
+                for t, s in zip(titles, evidence.texts, strict=True)
+            )
+        return ClaimRows(rows, summed(row.cut for row in rows))
+
+    def texts(self, row: ClaimRows) -> dict[str, str]:
+        """Returns the first input of a claim."""
+        if not row.rows:
+            return {}
+        shown = self._classify.encode.tokenizer.shown(row.rows[0].ids)
+        return {f"input 1 of {len(row.rows)}": shown}
+
+    def verdicts(self, rows: Sequence[ClaimRows]) -> list[Verdict]:
+        """Returns what the evidence says of each claim."""
+        found = self._classify.probabilities([one for row in rows for one in row.rows])
+        ends = np.cumsum([len(row.rows) for row in rows])
+        return [verdict(part) for part in np.split(found[:, self._order], ends[:-1])]
+
+
+class ClaimScorer(ModelScorer[ClaimRows]):
+    """The probability of one of DialFact's labels.
+
+    Args:
+      name: "claim_supports", "claim_refutes" or "claim_not_enough_info".
+      **options: see `ClaimVerifier`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: str | None = None,
+        form: str = NLI,
+        labels: str | Sequence[str] | None = None,
+        **options: Unpack[ClassifierOptions],
+    ):
+        self.card, self._place = CLAIMS[name], list(CLAIMS).index(name)
+        self._verifier = ClaimVerifier(model, form, labels, **options)
+
+    def read(self, example: GroundedExample) -> ClaimRows:
+        """Returns the rows of a claim with its evidence."""
+        return self._verifier.read(example)
+
+    def texts(self, row: ClaimRows) -> dict[str, str]:
+        """Returns the first input."""
+        return self._verifier.texts(row)
+
+    def judged(
+        self, examples: Sequence[GroundedExample], rows: Sequence[ClaimRows]
+    ) -> list[Judgement]:
+        """Returns the probabilities."""
+        found = self._verifier.verdicts(rows)
+        return [(verdict.probabilities[self._place], ()) for verdict in found]
