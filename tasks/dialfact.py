@@ -5,8 +5,9 @@
   `dialfact_evidence_claim_only` without the context.
 - `dialfact_verify_oracle`: context, claim and the annotators' evidence in, `SUPPORTS`, `REFUTES`
   or `NOT ENOUGH INFO` out; `dialfact_verify_retrieved` with a retriever's evidence,
-  `dialfact_verify_claim_only` without any.
-- these three with `_2way`: `SUPPORTS` or `NOT SUPPORTED`.
+  `dialfact_verify_claim_only` without any,
+  `dialfact_verify_augmented` with claims that `faith-jax mutate-claims` made.
+- these four with `_2way`: `SUPPORTS` or `NOT SUPPORTED`.
 """
 
 import functools
@@ -98,7 +99,8 @@ for _suffix, _context in (("", True), ("_claim_only", False)):
         functools.partial(select, context=_context),
         **_CLASSIFICATION,
     )
-for _name, _evidence in (("oracle", True), ("retrieved", True), ("claim_only", False)):
+_EVIDENCE = {"oracle": True, "retrieved": True, "augmented": True, "claim_only": False}
+for _name, _evidence in _EVIDENCE.items():
     for _suffix, _ways in (("", 3), ("_2way", 2)):
         add_with_sample(
             f"dialfact_verify_{_name}{_suffix}",

@@ -18,7 +18,15 @@ from faith_jax.cli.checkpoint_commands import (
     PromptReport,
     WriteManifest,
 )
-from faith_jax.cli.data_commands import ControlTokens, Describe, Negatives, Npov, Prepare, Tasks
+from faith_jax.cli.data_commands import (
+    ControlTokens,
+    Describe,
+    MutateClaims,
+    Negatives,
+    Npov,
+    Prepare,
+    Tasks,
+)
 from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
 from faith_jax.cli.parser import CommandParser, add_commands
@@ -42,7 +50,7 @@ _GIN_RUNS = (Train, Eval, Infer)
 _COMMANDS = (
     *(ImportCheckpoint, ExportCheckpoint, WriteManifest),
     *(PromptReport, ExportPrompt, ImportPrompt),
-    *(Tasks, Prepare, Describe, ControlTokens, Negatives),
+    *(Tasks, Prepare, Describe, ControlTokens, Negatives, MutateClaims),
     *(Score, Scorers, Evaluate, Report),
 )
 

@@ -1,4 +1,4 @@
-"""The commands about data: tasks, prepare, describe, control-tokens, negatives and npov."""
+"""The commands about data: tasks, prepare, describe, negatives, mutate-claims and so on."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import ClassVar
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.settings import Positive
-from faith_jax.runs.options import NegativesOptions, NpovInputs, NpovSets
+from faith_jax.runs.options import MutateClaimsOptions, NegativesOptions, NpovInputs, NpovSets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,6 +196,32 @@ class Negatives(NegativesOptions):
         from faith_jax.runs.data.negatives import negatives
 
         return negatives(self)
+
+
+class MutateClaims(MutateClaimsOptions):
+    r"""Makes claims to train verifiers on, from Wizard of Wikipedia.
+
+    The weak supervision of DialFact (Gupta 2022, Aug-WoW): negates claims, replaces their entities
+    and adjectives, lets models respond to other sentences and fill in masked words, and gives
+    claims other evidence. A run that was stopped resumes.
+
+    Examples:
+      %(prog)s sample --tagger=rules --antonyms=list --output=runs/claims
+      %(prog)s downloads/wizard_of_wikipedia --model=runs/bart_wow --infiller=checkpoints/t5_base \
+          --language-model=checkpoints/gpt2 --verifiers=checkpoints/dnli,checkpoints/vitaminc \
+          --output=aug_wow
+
+    then:
+      FAITH_JAX_DATA_DIR=aug_wow/tfds t5x train --gin_file=dialfact_verify_finetune.gin …
+    """
+
+    opens_checkpoints = True
+
+    def run(self) -> list[str]:
+        quiet_tensorflow()
+        from faith_jax.runs.data.mutated_claims import mutate_claims
+
+        return mutate_claims(self)
 
 
 class Inputs(NpovInputs):

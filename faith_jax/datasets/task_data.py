@@ -37,6 +37,8 @@ _READ = {
     "dialfact_evidence": "dialfact_evidence/official",
     "dialfact_evidence_claim_only": "dialfact_evidence/official",
     "dialfact_verifiable": "dialfact/official",
+    "dialfact_verify_augmented": "dialfact/augmented",
+    "dialfact_verify_augmented_2way": "dialfact/augmented",
     "dialfact_verify_claim_only": "dialfact/official",
     "dialfact_verify_claim_only_2way": "dialfact/official",
     "dialfact_verify_oracle": "dialfact/official",

@@ -14,7 +14,14 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.settings import NotNegative, Positive, PositiveShare, Share, from_text
+from faith_jax.core.settings import (
+    NotNegative,
+    Positive,
+    PositiveNumber,
+    PositiveShare,
+    Share,
+    from_text,
+)
 
 MODEL_OPTIONS = ("model", "answer_model", "nli_model")  # of scorers, each a checkpoint
 
@@ -122,6 +129,58 @@ class NegativesOptions:
     batch_size: Positive = 16
     seed: NotNegative = 0
     top_p: PositiveShare = 0.6
+    restart: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class MutateClaimsOptions:
+    """What decides the claims.
+
+    Attributes:
+      folder (FOLDER): of Wizard of Wikipedia's train.json; or sample
+      output (FOLDER): a new folder, of the files and the data set
+      model (FOLDER): responds to other sentences; trained on Wizard of Wikipedia (without: no claim
+        is generated)
+      infiller (FOLDER): a T5 that fills masked words in, trained or pre-trained (without: none)
+      language_model (FOLDER): such as GPT-2: drops claims with more than 1.1 times the mean
+        perplexity of a turn's claims (without: drops none)
+      verifiers (FOLDERS): NLI classifiers: of a turn's claims the hardest ones are kept (without:
+        the first ones)
+      most (N): claims of a turn at most, beside its own
+      unbalanced: keep all, also where a label has more claims than another
+      validation_share: of the dialogues, in (0, 1]
+      vocabulary (FILE): the generators', where they carry none
+      tagger: finds entities and adjectives: spacy:PIPELINE, or rules, which needs no model and
+        misses much
+      antonyms: wordnet, or list, which is short
+      temperature: of the generators, the paper's
+      top_p: of nucleus sampling, the paper's
+      max_length (N): tokens of a response
+      max_input_length (N): tokens of an input
+      batch_size (N): rows decoded at once
+      seed (N): of substitutes and sampling
+      restart: discard what a stopped run with other settings has made
+    """
+
+    folder: str
+    _: dataclasses.KW_ONLY
+    output: str
+    model: str = ""
+    infiller: str = ""
+    language_model: str = ""
+    verifiers: Names = ()
+    most: Positive = 4
+    unbalanced: bool = False
+    validation_share: PositiveShare = 0.02
+    vocabulary: str | None = None
+    tagger: str = "spacy:en_core_web_sm"
+    antonyms: Literal["wordnet", "list"] = "wordnet"
+    temperature: PositiveNumber = 1.5
+    top_p: PositiveShare = 0.9
+    max_length: Positive = 64
+    max_input_length: Positive = 512
+    batch_size: Positive = 16
+    seed: NotNegative = 0
     restart: bool = False
 
 

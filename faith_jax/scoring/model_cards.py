@@ -65,6 +65,13 @@ SUMMAC_ZS = _card(
     "Mean over the response's sentences of the largest entailment by a sentence of the grounding.",
     source="Laban 2022, section 3.2",
 )
+FLUENCY = _card(
+    "fluency",
+    "Mean log-probability of the response's tokens by themselves; no measure of faithfulness.",
+    low=-math.inf,
+    high=0.0,
+    source="Gupta 2022, section 4.1.1",
+)
 _CLAIM = "Gupta 2022, section 5.3"
 CLAIMS = _by_name(
     _card("claim_supports", "Probability that the evidence supports the claim.", source=_CLAIM),
@@ -152,6 +159,7 @@ MODEL_SCORERS: dict[str, dict[str, ScorerCard]] = {
     "salience.scorers.SalienceScorer": SALIENCE,
     "npov_labels.NpovLabelScorer": NPOV_LABELS,
     "claims.ClaimScorer": CLAIMS,
+    "fluency.FluencyScorer": _by_name(FLUENCY),
     "matched_sentences.MatchedSentenceScorer": NPOV_NLI,
     "q2.q2_scorer": Q2,
     "summac.SummaCScorer": _by_name(SUMMAC_ZS),

@@ -72,7 +72,8 @@ def test_a_model_of_dialfacts_tasks_reads_all_evidence_at_once(t5):
     np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
     assert found[1].tolist() == [0, 0, 1]
     verifier = ClaimVerifier(t5, form="dialfact")
-    assert "title: Tea content: Tea is a leaf." in verifier.texts(verifier.read(CLAIM))["input 1 of 1"]
+    (shown,) = verifier.texts(verifier.read(CLAIM)).values()
+    assert "title: Tea content: Tea is a leaf." in shown
 
 
 @pytest.mark.parametrize(

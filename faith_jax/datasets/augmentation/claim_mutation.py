@@ -1,14 +1,13 @@
-"""Claims that evidence no longer supports, made from supported ones (Gupta 2022, section 3.1).
+"""Claims that evidence refutes, made from supported ones (Gupta 2022, section 4.1.1).
 
-The part of DialFact's weak supervision (Aug-WoW) that needs no generator: negation, substitution of
-entities, antonyms of adjectives, and evidence of something else. `selection` picks from the result.
+Negation, substitution of entities and antonyms of adjectives need no generator; masks are for one
+to fill. `selection` picks from the result.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from faith_jax.core.labels import DialFactLabel
 from faith_jax.datasets.augmentation.antonyms import EMOTIONS, Antonyms
 from faith_jax.datasets.augmentation.draws import draw, shuffled
 from faith_jax.datasets.augmentation.negation_rules import RuleClass, negations
@@ -16,29 +15,23 @@ from faith_jax.datasets.augmentation.tagging import Entity, Replacement, TaggedT
 
 
 class Mutation(NamedTuple):
-    """A claim and its evidence after a mutation of one of the two.
+    """A claim that the evidence of another one refutes.
 
     Attributes:
-      kind: "negation", "entity", "antonym" or "evidence".
+      kind: "negation", "entity" or "antonym".
       claim: the text.
-      evidence: the sentences.
-      label: what the evidence says of the claim now.
       detail: the name of the negation rule, or what was replaced, as "old → new".
     """
 
     kind: str
     claim: str
-    evidence: tuple[str, ...]
-    label: DialFactLabel
     detail: str
 
 
-def negate(
-    claim: str, evidence: Sequence[str], classes: frozenset[RuleClass] = frozenset(RuleClass)
-) -> Iterator[Mutation]:
+def negate(claim: str, classes: frozenset[RuleClass] = frozenset(RuleClass)) -> Iterator[Mutation]:
     """Yields a refuted claim for each negation rule of these classes that matches a claim."""
     for name, negated in negations(claim, classes):
-        yield Mutation("negation", negated, tuple(evidence), DialFactLabel.REFUTES, name)
+        yield Mutation("negation", negated, name)
 
 
 def substitute_entity(
@@ -54,7 +47,7 @@ def substitute_entity(
 
     Args:
       claim: the claim.
-      evidence: its sentences, which stay.
+      evidence: its sentences.
       sources: have the other entities: utterances of the context, sentences of the knowledge.
       example_id: the draw depends on it and the seed alone.
       seed: of the draw.
@@ -68,7 +61,7 @@ def substitute_entity(
         others = _others(entity, claim, sources)
         if others:
             new = others[draw(len(others), seed, example_id, "substitute", entity.text)]
-            return _refuted("entity", claim, evidence, entity, new)
+            return _refuted("entity", claim, entity, new)
     return None
 
 
@@ -84,12 +77,20 @@ def _others(entity: Entity, claim: TaggedText, sources: Sequence[TaggedText]) ->
 
 
 def substitute_adjective(
-    claim: TaggedText, evidence: Sequence[str], antonyms: Antonyms, example_id: str, seed: int = 0
+    claim: TaggedText, antonyms: Antonyms, example_id: str, seed: int = 0
 ) -> Mutation | None:
     """Replaces one adjective of a supported claim, but none of feelings, by an antonym.
 
-    A capital at the start stays. Arguments and result are those of `substitute_entity`, and
-    `antonyms` comes from `antonyms.load_antonyms`.
+    A capital at the start stays.
+
+    Args:
+      claim: the claim.
+      antonyms: from `antonyms.load_antonyms`.
+      example_id: the draw depends on it and the seed alone.
+      seed: of the draw.
+
+    Returns:
+      None if no adjective has an antonym.
     """
     adjectives = [
         token
@@ -102,43 +103,56 @@ def substitute_adjective(
         if known:
             new = known[draw(len(known), seed, example_id, "antonym", token.text.lower())]
             new = new.capitalize() if token.text[:1].isupper() else new
-            return _refuted("antonym", claim, evidence, token, new)
+            return _refuted("antonym", claim, token, new)
     return None
 
 
-def swap_evidence(
-    claim: str,
-    evidence: Sequence[str],
-    pool: Sequence[Sequence[str]],
-    example_id: str,
-    seed: int = 0,
-) -> Mutation | None:
-    """Replaces the evidence by another claim's that shares no sentence with it.
+_SENTINEL = "<extra_id_{}>"
+_SENTINELS = re.compile(r"<extra_id_(\d+)>")
+_SALIENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM"})
+_MOST_MASKS = 3
 
-    Args:
-      claim: stays.
-      evidence: its sentences.
-      pool: evidence of claims about other things.
-      example_id: the draw depends on it and the seed alone.
-      seed: of the draw.
 
-    Returns:
-      None if the pool has no other evidence.
+def masked(claim: TaggedText, evidence: Sequence[str]) -> str | None:
+    """Returns a claim without the words that its evidence has too, as a T5 fills them in.
+
+    Of entities, numbers, nouns, verbs and adjectives in the evidence the first three are masked.
+    The authors' masker is a model that tells which words make a claim supported.
+
+    >>> from faith_jax.datasets.augmentation.tagging import load_tagger
+    >>> (claim,) = load_tagger("rules").tag(["It met in Oslo in 1931."])
+    >>> masked(claim, ["The club met in Oslo in 1931."])
+    'It <extra_id_0> in <extra_id_1> in <extra_id_2>.'
     """
-    others = [other for other in pool if other and set(evidence).isdisjoint(other)]
-    if not others:
+    spans = {(e.start, e.end) for e in claim.entities if _stands_in(e.text, evidence)}
+    for token in claim.tokens:
+        inside = any(start <= token.start < end for start, end in spans)
+        if token.part in _SALIENT and not inside and _stands_in(token.text, evidence):
+            spans.add((token.start, token.end))
+    chosen = sorted(spans)[:_MOST_MASKS]
+    text = claim.text
+    for number, (start, end) in reversed(list(enumerate(chosen))):
+        text = text[:start] + _SENTINEL.format(number) + text[end:]
+    return text if chosen else None
+
+
+def filled(masked_claim: str, answer: str) -> str | None:
+    """Returns a masked claim with what a T5 puts in; None where it lacks a mask or has nothing.
+
+    >>> filled("It <extra_id_0> in <extra_id_1>.", "<extra_id_0> lives <extra_id_1> Rome")
+    'It lives in Rome.'
+    """
+    _, *parts = _SENTINELS.split(answer)
+    told = dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
+    wanted = _SENTINELS.findall(masked_claim)
+    if not all(told.get(number) for number in wanted):
         return None
-    new = tuple(others[draw(len(others), seed, example_id, "evidence")])
-    detail = f"{' '.join(evidence)} \u2192 {' '.join(new)}"
-    return Mutation("evidence", claim, new, DialFactLabel.NOT_ENOUGH_INFO, detail)
+    return _SENTINELS.sub(lambda match: told[match.group(1)], masked_claim)
 
 
-def _refuted(
-    kind: str, claim: TaggedText, evidence: Sequence[str], old: Entity | Token, new: str
-) -> Mutation:
+def _refuted(kind: str, claim: TaggedText, old: Entity | Token, new: str) -> Mutation:
     text = replaced(claim.text, [Replacement(old.start, old.end, old.text, new)])
-    detail = f"{old.text} \u2192 {new}"
-    return Mutation(kind, text, tuple(evidence), DialFactLabel.REFUTES, detail)
+    return Mutation(kind, text, f"{old.text} \u2192 {new}")
 
 
 def _stands_in(text: str, sentences: Sequence[str]) -> bool:

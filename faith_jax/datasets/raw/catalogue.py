@@ -24,6 +24,7 @@ DATASETS = (
     decode.DECODE,
     dialfact.DIALFACT,
     dialfact.DIALFACT_RETRIEVED,
+    dialfact.DIALFACT_AUGMENTED,
     dialfact.DIALFACT_EVIDENCE,
     dialogue_nli.DIALOGUE_NLI,
     faithdial.FAITH_CRITIC,

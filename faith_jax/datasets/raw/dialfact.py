@@ -67,6 +67,7 @@ def _claim(row: Claim, place: str) -> Examples:
 
 
 DIALFACT = described("dialfact", each_file(read_claims))
+DIALFACT_AUGMENTED = described("dialfact", each_file(read_claims), part="augmented")
 
 # A dialogue's number, the title of an article, one of its sentences.
 PoolEntry = tuple[int, str, str]
@@ -87,7 +88,7 @@ def evidence_pairs(turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int
     ]
     chosen: dict[str, tuple[str, str] | None] = {"used": used}
     chosen["shown"] = shown[draw(len(shown), seed, turn["id"], "shown")] if shown else None
-    chosen["random"] = _from_elsewhere(turn, pool, seed)
+    chosen["random"] = from_elsewhere(turn, pool, seed)
     for kind, pair in chosen.items():
         if pair is not None:
             yield {
@@ -101,10 +102,13 @@ def evidence_pairs(turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int
             }
 
 
-def _from_elsewhere(
+def from_elsewhere(
     turn: Mapping[str, Any], pool: Sequence[PoolEntry], seed: int
 ) -> tuple[str, str] | None:
-    """Returns a sentence of another dialogue: the first behind a drawn place, round the pool."""
+    """Returns a title and a sentence of another dialogue; None where the pool has no other.
+
+    It is the first one behind a drawn place, round the pool.
+    """
     if not pool:
         return None
     start = draw(len(pool), seed, turn["id"], "random")

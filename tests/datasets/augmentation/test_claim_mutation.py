@@ -1,15 +1,13 @@
-import collections
-
 import pytest
 
-from faith_jax.core.labels import DialFactLabel
 from faith_jax.datasets.augmentation.antonyms import load_antonyms
 from faith_jax.datasets.augmentation.claim_mutation import (
     Mutation,
+    filled,
+    masked,
     negate,
     substitute_adjective,
     substitute_entity,
-    swap_evidence,
 )
 from faith_jax.datasets.augmentation.negation_rules import RuleClass
 from faith_jax.datasets.augmentation.tagging import Entity, TaggedText, Token, load_tagger
@@ -33,12 +31,10 @@ def with_entities(text, **types):
 
 
 def test_negations_are_refuted():
-    found = list(negate("Oslo is a town.", EVIDENCE, frozenset({RuleClass.SIMPLE})))
-    assert found[0] == Mutation(
-        "negation", "Oslo is not a town.", EVIDENCE, DialFactLabel.REFUTES, "is_a_not"
-    )
+    found = list(negate("Oslo is a town.", frozenset({RuleClass.SIMPLE})))
+    assert found[0] == Mutation("negation", "Oslo is not a town.", "is_a_not")
     assert len(found) == 4
-    assert list(negate("What a town!", EVIDENCE)) == []
+    assert list(negate("What a town!")) == []
 
 
 def test_an_entity_of_the_evidence_is_replaced_within_its_type():
@@ -46,7 +42,7 @@ def test_an_entity_of_the_evidence_is_replaced_within_its_type():
     sources = [with_entities("Bob left Turku for Oslo.", Bob="PERSON", Turku="GPE", Oslo="GPE")]
     for seed in range(10):  # Ann does not stand in the evidence, so Oslo it is
         assert substitute_entity(claim, EVIDENCE, sources, "id", seed) == Mutation(
-            "entity", "It met in Turku, said Ann.", EVIDENCE, DialFactLabel.REFUTES, "Oslo → Turku"
+            "entity", "It met in Turku, said Ann.", "Oslo → Turku"
         )
 
 
@@ -83,47 +79,52 @@ def test_entities_that_the_rules_find():
 
 
 def test_adjectives_get_antonyms():
-    found = substitute_adjective(tag("The largest boat was late."), EVIDENCE, LISTED, "id", 0)
+    found = substitute_adjective(tag("The largest boat was late."), LISTED, "id", 0)
     expected = {
         "The smallest boat was late.": "largest → smallest",
         "The largest boat was early.": "late → early",
     }
     assert expected[found.claim] == found.detail
-    assert (found.kind, found.label, found.evidence) == ("antonym", DialFactLabel.REFUTES, EVIDENCE)
+    assert found.kind == "antonym"
     claims = {
-        substitute_adjective(tag("The largest boat was late."), (), LISTED, "id", seed).claim
+        substitute_adjective(tag("The largest boat was late."), LISTED, "id", seed).claim
         for seed in range(20)
     }
     assert claims == set(expected)
 
 
 def test_a_capital_stays_and_articles_agree():
-    assert substitute_adjective(tag("Old boats sink."), (), LISTED, "i").claim == "New boats sink."
-    changed = substitute_adjective(tag("It is a late boat."), (), LISTED, "i").claim
+    assert substitute_adjective(tag("Old boats sink."), LISTED, "i").claim == "New boats sink."
+    changed = substitute_adjective(tag("It is a late boat."), LISTED, "i").claim
     assert changed == "It is an early boat."
 
 
 @pytest.mark.parametrize("claim", ["The boat was blue.", "They sail.", ""])
 def test_claims_without_an_antonym(claim):
-    assert substitute_adjective(tag(claim), (), LISTED, "id") is None
+    assert substitute_adjective(tag(claim), LISTED, "id") is None
 
 
 def test_feelings_are_left_alone():
     token = Token("Happy", 0, 5, "ADJ", "JJ", "happy")
     claim = TaggedText("Happy boats", (token,), ())
-    assert substitute_adjective(claim, (), lambda word: ("sad",), "id") is None
+    assert substitute_adjective(claim, lambda word: ("sad",), "id") is None
     token = Token("Huge", 0, 4, "ADJ", "JJ", "huge")
     claim = TaggedText("Huge boats", (token,), ())
-    assert substitute_adjective(claim, (), lambda word: ("tiny",), "id").claim == "Tiny boats"
+    assert substitute_adjective(claim, lambda word: ("tiny",), "id").claim == "Tiny boats"
 
 
-def test_evidence_is_swapped_for_what_shares_nothing():
-    pool = [["a", "x"], ["b"], [], ["c", "d"]]
-    counts = collections.Counter(
-        swap_evidence("claim", ["x", "y"], pool, "id", seed).evidence for seed in range(400)
-    )
-    assert set(counts) == {("b",), ("c", "d")}
-    assert abs(counts["b",] - 200) < 40  # four standard deviations
-    mutation = swap_evidence("claim", ["x"], [["z"]], "id")
-    assert mutation == Mutation("evidence", "claim", ("z",), DialFactLabel.NOT_ENOUGH_INFO, "x → z")
-    assert swap_evidence("claim", ["x"], [["x", "b"], []], "id") is None
+def test_masks_are_filled_in_their_order():
+    claim = tag("The largest club met in Oslo in 1931.")
+    text = masked(claim, EVIDENCE)
+    assert text == "The largest club <extra_id_0> in <extra_id_1> in <extra_id_2>."
+    answer = "<extra_id_0> sang <extra_id_1> Turku <extra_id_2> 1950 <extra_id_3>"
+    assert filled(text, answer) == "The largest club sang in Turku in 1950."
+
+
+@pytest.mark.parametrize("answer", ["", "sang", "<extra_id_0> sang", "<extra_id_1> a <extra_id_0>"])
+def test_answers_that_lack_a_mask(answer):
+    assert filled("It <extra_id_0> in <extra_id_1>.", answer) is None
+
+
+def test_nothing_to_mask():
+    assert masked(tag("It was blue."), EVIDENCE) is None

@@ -1,0 +1,52 @@
+"""How probable a language model finds a response by itself: its fluency, and no faithfulness."""
+
+from collections.abc import Sequence
+from typing import Unpack
+
+from faith_jax.core.cutting import Kind, Part
+from faith_jax.core.types import GroundedExample
+from faith_jax.inference.opening import ModelOptions
+from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
+from faith_jax.inference.text_reader import ReadResponse, open_text_reader
+from faith_jax.scoring.base import Judgement, ModelScorer
+from faith_jax.scoring.model_cards import FLUENCY
+
+
+class FluencyScorer(ModelScorer[ReadResponse]):
+    """The mean log-probability of a response's tokens, without grounding and history, in nats.
+
+    Perplexity (Gupta 2022, section 4.1.1) is the exponential of its negative. A decoder-only model
+    reads the token that begins or ends its texts in front.
+
+    Args:
+      model: a checkpoint of any language model, such as GPT-2, with its tokenizer.
+      **options: see `ModelOptions`.
+
+    Raises:
+      ConfigError: without a model, and for a wrong option.
+    """
+
+    card = FLUENCY
+
+    def __init__(self, model: str | None = None, **options: Unpack[ModelOptions]):
+        opened, self._reader = open_text_reader(model, options)
+        self._engine = LikelihoodEngine(opened, options.get("tokens_per_batch"))
+
+    def read(self, example: GroundedExample) -> ReadResponse | None:
+        """Returns the tokens of a response."""
+        text, name = example.response, f"example {example.id!r}"
+        part = Part(Kind.RESPONSE, 0, 0, len(text), len(text))
+        if not self._reader.tokenizer.encode(text):
+            return None
+        return self._reader.read_response([], (text, [part]), name)
+
+    def texts(self, row: ReadResponse) -> dict[str, str]:
+        """Returns the response."""
+        return {"response": self._reader.shown(row.response)}
+
+    def judged(
+        self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]
+    ) -> list[Judgement]:
+        """Returns the means."""
+        found = self._engine.log_probs([LikelihoodRow(row.inputs, row.response) for row in rows])
+        return [(float(log_probs.mean()), ()) for log_probs in found]

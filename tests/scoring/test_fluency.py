@@ -1,0 +1,39 @@
+import math
+
+import numpy as np
+import pytest
+
+from faith_jax.inference import load_model
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.scoring import tiny_models
+
+RESPONSES = ["Tea is a leaf.", "It grows on the hill.", " "]
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    return tiny_models.write_model(tmp_path_factory.mktemp("models") / "gpt2", "gpt2")
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory):
+    return tiny_models.write_t5(tmp_path_factory.mktemp("models") / "t5")
+
+
+def test_gpt2_predicts_all_tokens_behind_the_one_that_ends_texts(gpt2):
+    model, tokenizer = load_model(gpt2), load_vocabulary(gpt2)
+    ids = [tokenizer.eos_id, *tokenizer.encode(RESPONSES[0])]
+    expected = np.mean(model.next_log_probs(np.array([ids]))[0, : len(ids) - 1])
+    found = [s.value for s in load_scorer("fluency", model=gpt2).score(["x"] * 3, RESPONSES)]
+    assert found[0] == pytest.approx(expected, abs=1e-5)
+    assert math.isnan(found[2])
+
+
+def test_neither_grounding_nor_history_counts(t5):
+    scorer = load_scorer("fluency", model=t5)
+    found = [s.value for s in scorer.score(["x", "y"], RESPONSES[:2])]
+    other = scorer.score(["Tea.", "Hills."], RESPONSES[:2], [["Hi."], ["Ho."]])
+    assert found == pytest.approx([score.value for score in other], abs=1e-6)
+    assert found[0] != pytest.approx(found[1])
+    assert max(found) < 0
