@@ -48,6 +48,7 @@ def names(tmp_path_factory):
         "faith_jax/datasets/builders/catalogue.py",
         "faith_jax/datasets/sample/procon_npov/topics.jsonl",
         "faith_jax/datasets/sample/procon_npov/responses.jsonl",
+        "faith_jax/datasets/sample/encyclopedia.jsonl",
         "faith_jax/tokenizers/vocabulary/english_4096.model",
         "faith_jax/report/templates/report.html",
         "faith_jax/reproduce/npov_detection.smk",

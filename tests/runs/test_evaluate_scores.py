@@ -5,6 +5,7 @@ import re
 import pytest
 
 from faith_jax.cli import main
+from faith_jax.datasets.samples import sample_folder
 from tests.paths import REAL, needs_shared
 
 PNG = b"\x89PNG"
@@ -217,14 +218,13 @@ def test_the_protocol_of_npov(capsys, tmp_path, offline_data_dir):
 
 def test_the_protocol_of_dialfact(capsys, tmp_path, offline_data_dir):
     path = tmp_path / "predictions.jsonl"
-    ids = ["3___1--0", "3___1--1", "3___1--2", "3___1--3"]
-    ids += ["4___2--0", "4___2--1", "5___0--0", "5___0--1"]
-    rows = [{"id": identifier, "prediction": "SUPPORTS"} for identifier in ids]
+    claims = (sample_folder("dialfact") / "test_split.jsonl").read_text().splitlines()
+    rows = [{"id": json.loads(line)["id"], "prediction": "SUPPORTS"} for line in claims]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     arguments = (path, "--protocol=dialfact", "--dataset=dialfact/sample")
     status, lines, _ = evaluate(capsys, *arguments)
     assert status == 0
-    assert lines[3].split()[1:4] == ["all", "8", "37.50"]  # three of eight are supported
+    assert lines[3].split()[1:4] == ["all", "104", "30.77"]  # 32 of 104 are supported
     assert "claims have no prediction" in evaluate(capsys, *arguments, "--split=validation")[2]
     assert (
         "--histograms: goes with --protocol=auc or"

@@ -76,7 +76,7 @@ def test_samples_are_what_their_parsers_read(data_dir, builder, config):
 
 
 def test_tfds_load_needs_nothing_but_the_import(data_dir):
-    assert len(tfds.load("dialfact/sample", split="test", data_dir=data_dir)) == 8
+    assert len(tfds.load("dialfact/sample", split="test", data_dir=data_dir)) == 104
 
 
 def test_what_is_prepared_is_not_made_again(tmp_path):
