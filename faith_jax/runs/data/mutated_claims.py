@@ -271,8 +271,9 @@ def _chosen(
 ) -> list[dict[str, Any]]:
     """Returns at most `options.most` of a turn's claims, the hardest ones first."""
     found = [group[i] for i in selection.varied([claim["response"] for claim, _ in group])]
-    if options.language_model and found:
-        perplexities = [math.exp(-(s["fluency"] or -math.inf)) for _, s in found]
+    if options.language_model:
+        found = [(claim, told) for claim, told in found if told["fluency"] is not None]
+        perplexities = [math.exp(-told["fluency"]) for _, told in found]
         found = [found[i] for i in selection.fluent(perplexities)]
     if options.verifiers and found:
         names = [[f"{name}_{n}" for name in _LABELS] for n in range(len(options.verifiers))]

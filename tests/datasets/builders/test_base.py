@@ -51,6 +51,7 @@ def data_dir(tmp_path_factory):
         (BUILDERS["cmu_dog"], "sample"),
         (DIALFACT, "sample"),
         (DIALFACT, "retrieved_sample"),
+        (DIALFACT, "augmented_sample"),
         (BUILDERS["dialfact_evidence"], "sample"),
         (FAITHDIAL, "sample"),
         (FAITHDIAL, "control_tokens_sample"),
