@@ -168,6 +168,8 @@ def _scoring(good: pathlib.Path) -> Iterator[Case]:
 
 
 def _scored(good: pathlib.Path) -> Iterator[Case]:
+    from faith_jax.datasets.samples import sample_folder
+
     rows = write_rows(good / "scored/rows.jsonl", _SAID)
     score = ("score", "--scorers=token_f1,bleu", f"--input={rows}")
     npov = (
@@ -195,9 +197,9 @@ def _scored(good: pathlib.Path) -> Iterator[Case]:
     systems = ("evaluate", f"{good}/scored/systems.jsonl", "--protocol=systems")
     laid_out = (*systems, "--table={IN}", "--latex={OUT}")
     yield Case("evaluate table", laid_out, good / "table.json")
-    claims = [{"id": f"3___1--{i}", "prediction": "SUPPORTS"} for i in range(4)]
-    claims += [{"id": "4___2--0", "prediction": "REFUTES"}, {"id": "4___2--1", "prediction": "x"}]
-    claims += [{"id": f"5___0--{i}", "prediction": "SUPPORTS"} for i in range(2)]
+    sample = (sample_folder("dialfact") / "test_split.jsonl").read_text().splitlines()
+    claims = [{"id": json.loads(line)["id"], "prediction": "SUPPORTS"} for line in sample]
+    claims[0]["prediction"], claims[1]["prediction"] = "REFUTES", "x"
     dialfact = ("evaluate", "{IN}", "--protocol=dialfact", "--dataset=dialfact/sample")
     rows = write_rows(good / "predictions.jsonl", claims)
     choices = {"--split": None, "--dataset": None}
