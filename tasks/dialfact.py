@@ -46,18 +46,28 @@ def verify(dataset: tf.data.Dataset, evidence: bool, ways: int) -> tf.data.Datas
     """
 
     def add(example: Example) -> Example:
+        titles, sentences = example["evidence_titles"], example["evidence"]
+        told = [example["context"], example["response"]]
         if evidence:
-            inputs = preprocessors.dialfact_inputs(
-                example["context"],
-                example["response"],
-                example["evidence_titles"],
-                example["evidence"],
-            )
+            inputs = preprocessors.dialfact_inputs(*told, titles, sentences)
         else:
-            inputs = preprocessors.dialfact_claim_inputs(example["context"], example["response"])
-        return {**example, "inputs": inputs, "targets": _verification_label(example, ways)}
+            inputs = preprocessors.dialfact_claim_inputs(*told)
+            titles, sentences = titles[:0], sentences[:0]
+        return {
+            **_pair(*told, titles, sentences, example),
+            "inputs": inputs,
+            "targets": _verification_label(example, ways),
+        }
 
     return _map(dataset, add)
+
+
+def _pair(
+    context: tf.Tensor, claim: tf.Tensor, titles: tf.Tensor, sentences: tf.Tensor, example: Example
+) -> Example:
+    """Returns an example with the two texts that encoders read."""
+    premise, hypothesis = preprocessors.dialfact_pair(context, claim, titles, sentences)
+    return {**example, "premise": premise, "hypothesis": hypothesis}
 
 
 def _verification_label(example: Example, ways: int) -> tf.Tensor:
@@ -83,7 +93,8 @@ def select(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
             shown, example["response"], tf.stack(titles), tf.stack(sentences)
         )
         targets = preprocessors.label_text(example["label"], EVIDENCE_TARGETS)
-        return {**example, "inputs": inputs, "targets": targets}
+        pair = _pair(shown, example["response"], tf.stack(titles), tf.stack(sentences), example)
+        return {**pair, "inputs": inputs, "targets": targets}
 
     return _map(dataset, add)
 

@@ -86,14 +86,31 @@ def dialfact_inputs(
     most_evidence: int = 5,
 ) -> tf.Tensor:
     """Returns the input of DialFact's classifiers: a scalar, from string tensors [entries]."""
+    evidence = _evidence(titles, sentences, most_evidence)
+    return curly_braces([*_claim_pairs(context, claim, last), ("evidence", evidence)])
+
+
+def dialfact_pair(
+    context: tf.Tensor,
+    claim: tf.Tensor,
+    titles: tf.Tensor,
+    sentences: tf.Tensor,
+    last: int = 2,
+    most_evidence: int = 5,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns what encoders read side by side, two scalars: evidence, and context and claim."""
+    shown = tf.concat([context[-last:] if last else context[:0], claim[None]], 0)
+    hypothesis = _joined(clean_value(shown), " [EOT] ")
+    return _evidence(titles, sentences, most_evidence), hypothesis
+
+
+def _evidence(titles: tf.Tensor, sentences: tf.Tensor, most: int) -> tf.Tensor:
     there = tf.strings.length(sentences) > 0
-    titles = tf.boolean_mask(titles, there)[:most_evidence]
-    sentences = tf.boolean_mask(sentences, there)[:most_evidence]
-    evidence = tf.strings.join(
-        ["title: ", clean_value(titles), " content: ", clean_value(sentences)]
+    titles = tf.boolean_mask(titles, there)[:most]
+    sentences = tf.boolean_mask(sentences, there)[:most]
+    return _joined(
+        tf.strings.join(["title: ", clean_value(titles), " content: ", clean_value(sentences)])
     )
-    pairs = [*_claim_pairs(context, claim, last), ("evidence", _joined(evidence))]
-    return curly_braces(pairs)
 
 
 def dialfact_claim_inputs(context: tf.Tensor, claim: tf.Tensor, last: int = 2) -> tf.Tensor:

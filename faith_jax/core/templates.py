@@ -187,9 +187,30 @@ def dialfact_inputs(
     >>> dialfact_inputs(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     '{context: Hi. [EOT] Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
     """
-    pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most_evidence]
-    evidence = [evidence_text(clean_value(t), clean_value(s)) for t, s in pairs]
-    return curly_braces([*_claim_pairs(context, claim, last), ("evidence", " ".join(evidence))])
+    evidence = _evidence(titles, sentences, most_evidence)
+    return curly_braces([*_claim_pairs(context, claim, last), ("evidence", evidence)])
+
+
+def dialfact_pair(
+    context: Sequence[str],
+    claim: str,
+    titles: Sequence[str] = (),
+    sentences: Sequence[str] = (),
+    last: int = 2,
+    most_evidence: int = 5,
+) -> tuple[str, str]:
+    """Returns what encoders read side by side: the evidence, and the claim behind its context.
+
+    >>> dialfact_pair(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
+    ('title: Tea content: Tea is hot.', 'Hi. [EOT] Tea? [EOT] It is hot.')
+    """
+    shown = [*(context[-last:] if last else ()), claim]
+    return _evidence(titles, sentences, most_evidence), _joined(shown, f" {EOT} ")
+
+
+def _evidence(titles: Sequence[str], sentences: Sequence[str], most: int) -> str:
+    pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most]
+    return " ".join(evidence_text(clean_value(t), clean_value(s)) for t, s in pairs)
 
 
 def evidence_text(title: str, sentence: str) -> str:

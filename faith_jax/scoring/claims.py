@@ -74,8 +74,8 @@ class ClaimVerifier:
 
     Args:
       model: a folder of an NLI classifier, or of one that was trained on `dialfact_verify_…`.
-      form: "nli": each sentence is a premise of the claim; "dialfact": the context, the claim and
-        at most five sentences are one input, as in those tasks.
+      form: "nli": each sentence is a premise of the claim; "dialfact": the claim behind its context
+        is read with at most five sentences at once, as in those tasks.
       labels: see `nli_label_numbers`; of "nli" only.
       **options: see `ClassifierOptions`.
 
@@ -117,10 +117,11 @@ class ClaimVerifier:
         encode, name, evidence = self._classify.encode, f"example {example.id!r}", example.grounding
         titles = evidence.perspectives or ("",) * len(evidence.texts)
         if self._joined and evidence.texts:
-            text = templates.dialfact_inputs(
-                example.history, example.response, titles, evidence.texts
-            )
-            rows = (encode.one(text, name),)
+            told = example.history, example.response, titles, evidence.texts
+            if encode.form is None:
+                rows = (encode(*templates.dialfact_pair(*told), name),)
+            else:
+                rows = (encode.one(templates.dialfact_inputs(*told), name),)
         else:
             rows = tuple(
                 encode(templates.evidence_text(t, s) if t else s, example.response, name)

@@ -48,6 +48,9 @@ def test_dialfact_inputs_agree_with_the_templates(in_tensorflow, context, claim,
     expected = templates.dialfact_inputs(context, claim, titles, sentences)
     found = in_tensorflow(preprocessors.dialfact_inputs, context, claim, titles, sentences)
     assert found == expected
+    expected = templates.dialfact_pair(context, claim, titles, sentences)
+    found = in_tensorflow(preprocessors.dialfact_pair, context, claim, titles, sentences)
+    assert found == expected
     expected = templates.dialfact_claim_inputs(context, claim)
     assert in_tensorflow(preprocessors.dialfact_claim_inputs, context, claim) == expected
     expected = templates.nli_inputs(claim, " ".join(context))
