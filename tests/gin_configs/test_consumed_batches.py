@@ -54,7 +54,7 @@ def checkpoints(tmp_path_factory):
     return {
         "t5": tiny_models.write_t5(folder / "t5"),
         "doha": tiny_models.write_model(folder / "bart", "bart", max_positions=1024),
-        "faith_critic": tiny_models.write_model(folder / "roberta", "roberta", max_positions=514),
+        "encoder": tiny_models.write_model(folder / "roberta", "roberta", max_positions=514),
         "nli": deberta,
     }
 
@@ -64,7 +64,9 @@ def consumed(recipe, checkpoints, folder, monkeypatch):
     text, batches = TEXTS[recipe], []
     task = last_value(text, "MIXTURE_OR_TASK_NAME")
     task = lookup.get_task(task if task.endswith("_sample") else f"{task}_sample")
-    kind = next((k for k in ("doha", "faith_critic", "nli") if k in recipe), "t5")
+    kind = next((k for k in ("doha", "nli") if k in recipe and "mini" not in recipe), "t5")
+    if "LABEL_NAMES = (" in text and kind == "t5":
+        kind = "encoder"
     size = int(last_value(text, "BATCH_SIZE"))
     count = sum(1 for _ in numpy_examples(task.get_dataset(None, "train", shuffle=False)))
     bindings = {
