@@ -119,15 +119,15 @@ class ClaimVerifier:
         if self._joined and evidence.texts:
             told = example.history, example.response, titles, evidence.texts
             if encode.form is None:
-                rows = (encode(*templates.dialfact_pair(*told), name),)
+                rows = [encode(*templates.dialfact_pair(*told), name)]
             else:
-                rows = (encode.one(templates.dialfact_inputs(*told), name),)
+                rows = [encode.one(templates.dialfact_inputs(*told), name)]
         else:
-            rows = tuple(
+            rows = [
                 encode(templates.evidence_text(t, s) if t else s, example.response, name)
                 for t, s in zip(titles, evidence.texts, strict=True)
-            )
-        return ClaimRows(rows, summed(row.cut for row in rows))
+            ]
+        return ClaimRows(tuple(rows), summed(row.cut for row in rows))
 
     def texts(self, row: ClaimRows) -> dict[str, str]:
         """Returns the first input of a claim."""

@@ -144,8 +144,8 @@ def _candidates(
     for turn in turns:
         own = _claim(turn, "original", turn["response"], DialFactLabel.SUPPORTS)
         seen = dict[tuple[str, str], dict[str, Any]]()
-        for it in (own, *found[turn["id"]]):
-            seen.setdefault((it["response"], it["grounding"][0]), it)
+        for claim_row in (own, *found[turn["id"]]):
+            seen.setdefault((claim_row["response"], claim_row["grounding"][0]), claim_row)
         yield from seen.values()
 
 
