@@ -142,9 +142,9 @@ def _candidates(
                 label = DialFactLabel.REFUTES
                 found[turn["id"]].append(_claim(turn, f"filled_{kind}", filled, label))
     for turn in turns:
-        own = _claim(turn, "original", turn["response"], DialFactLabel.SUPPORTS)
+        original = _claim(turn, "original", turn["response"], DialFactLabel.SUPPORTS)
         seen = dict[tuple[str, str], dict[str, Any]]()
-        for claim_row in (own, *found[turn["id"]]):
+        for claim_row in (original, *found[turn["id"]]):
             seen.setdefault((claim_row["response"], claim_row["grounding"][0]), claim_row)
         yield from seen.values()
 
