@@ -15,11 +15,13 @@
 import contextlib
 import errno
 import hashlib
+import importlib
 import itertools
 import json
 import pathlib
 import sqlite3
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
@@ -29,6 +31,7 @@ Parsed = TypeVar("Parsed")
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2"}  # how a file begins, and its module
 _LISTED = 20
 _MOST_LEVELS = 100  # of lists and objects in each other; all of our code is safe with these
 
@@ -99,13 +102,13 @@ def parsed(
 
 @contextlib.contextmanager
 def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
-    """Opens a file of UTF-8, behind a byte order mark.
+    """Opens a file of UTF-8, behind a byte order mark; gzip's and bzip2's files are unpacked.
 
     Raises:
-      InputError: the file is missing, cannot be read, or is UTF-16.
+      InputError: the file is missing, cannot be read, ends too early, or is UTF-16.
     """
     try:
-        with open(path, "rb") as file:
+        with _unpacked(path) as file:
             begin = file.read(len(BYTE_ORDER_MARK))
             if begin.startswith(UTF_16_MARKS):
                 raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
@@ -113,8 +116,22 @@ def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
             yield file
     except OSError as error:
         known = {errno.ENOENT: "no such file", errno.EISDIR: "expected a file, got a folder"}
-        problem = known.get(error.errno or 0, f"cannot be read ({error.strerror})")
+        problem = known.get(error.errno or 0, f"cannot be read ({error.strerror or error})")
         raise InputError(f"{path}: {problem}.") from None
+    except (EOFError, zlib.error) as error:
+        problem = "ends in the middle" if isinstance(error, EOFError) else f"is damaged ({error})"
+        raise InputError(f"{path}: {problem}; get the file again.") from None
+
+
+def _unpacked(path: str | pathlib.Path) -> IO[bytes]:
+    file = open(path, "rb")  # noqa: SIM115
+    begin = file.read(3)
+    for mark, module in _COMPRESSED.items():
+        if begin.startswith(mark):
+            file.close()
+            return importlib.import_module(module).open(path, "rb")
+    file.seek(0)
+    return file
 
 
 def read_lines(path: str | pathlib.Path) -> Iterator[bytes]:

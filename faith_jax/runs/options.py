@@ -184,6 +184,41 @@ class MutateClaimsOptions:
     restart: bool = False
 
 
+@dataclasses.dataclass(frozen=True)
+class EvidenceOptions:
+    """Which evidence is found for claims, and how.
+
+    Attributes:
+      claims (CLAIMS): JSON lines with id, response and, where they are known, context and
+        evidence_list, as DialFact's
+      knowledge_base (FOLDER): of faith-jax index
+      output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
+      retrievers (NAMES): of documents, separated by commas: entities, bm25; the ranks of several
+        are fused
+      documents (N): of each claim at most
+      sentences (N): of each claim at most; those with a score above 0 are relevant
+      context_turns (N): that are searched for with the claim; the paper has 2, or 0
+      tagger: finds names: rules, which knows names and titles of articles, or spacy:PIPELINE, which
+        finds noun chunks too
+      model (FOLDER): a classifier of pairs that ranks sentences (default: BM25 ranks them)
+      vocabulary (FILE): the model's, where it carries none
+      restart: discard what a stopped run with other settings has made
+    """
+
+    claims: str
+    knowledge_base: str
+    _: dataclasses.KW_ONLY
+    output: str
+    retrievers: Names = ("entities", "bm25")
+    documents: Positive = 10
+    sentences: Positive = 5
+    context_turns: NotNegative = 2
+    tagger: str = "rules"
+    model: str = ""
+    vocabulary: str | None = None
+    restart: bool = False
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Knowledge:
     """Where arguments are looked up.

@@ -1,0 +1,76 @@
+"""The commands about knowledge bases: index and evidence."""
+
+import dataclasses
+
+from faith_jax.cli.shared import resumable
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.settings import NotNegative, Positive
+from faith_jax.runs.options import EvidenceOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class Index:
+    """Makes a knowledge base of Wikipedia, in which evidence is found.
+
+    WIKIPEDIA is a MediaWiki XML dump (.xml, .bz2 or .gz), KILT's JSON lines, JSON lines with title
+    and text (aliases and url, where they are known), a folder of such files, or a folder of a TFDS
+    data set. FOLDER gets one SQLite file with the articles, their names and a BM25 index. A run
+    that was stopped resumes when the same command is given again.
+
+    Attributes:
+      wikipedia (WIKIPEDIA): what the articles are read from
+      folder (FOLDER): of the knowledge base
+      paragraphs (N): kept of an article, from its beginning; 0 keeps all
+      processes (N): that parse the wikitext of a dump (default: one a core)
+      restart: discard what a stopped run with this folder kept
+
+    Examples:
+      %(prog)s enwiki-latest-pages-articles.xml.bz2 knowledge/enwiki
+      %(prog)s kilt_knowledgesource.json knowledge/kilt
+      %(prog)s articles.jsonl knowledge/ours --paragraphs=0
+    """
+
+    wikipedia: str
+    folder: str
+    _: dataclasses.KW_ONLY
+    paragraphs: NotNegative = 5
+    processes: Positive | None = None
+    restart: bool = False
+
+    def run(self) -> int:
+        quiet_tensorflow()
+        from faith_jax.runs.data.knowledge import index
+
+        def make() -> int:
+            given = (self.wikipedia, self.folder, self.paragraphs, self.processes, self.restart)
+            print("\n".join(index(*given)))
+            return 0
+
+        return resumable(make, lambda: "what is indexed is kept; the same command resumes there.")
+
+
+class Evidence(EvidenceOptions):
+    r"""Finds evidence for claims in a knowledge base, and says how much of the known is found.
+
+    Retrieves documents for each claim by the names in it, by BM25 or by both, ranks their sentences
+    (Gupta 2022, section 5.2), and writes them as DialFact's retrieved evidence, which the tasks
+    dialfact_verify_retrieved read. Prints recall where claims have gold evidence. A run that was
+    stopped resumes.
+
+    Examples:
+      %(prog)s test_split.jsonl knowledge/enwiki --output=test_evidence.jsonl
+      %(prog)s test_split.jsonl knowledge/enwiki --retrievers=entities --context-turns=0 \
+          --tagger=spacy:en_core_web_sm --model=runs/evidence --output=claim_only.jsonl
+    """
+
+    opens_checkpoints = True
+
+    def run(self) -> int:
+        from faith_jax.runs.data.evidence import evidence
+
+        def find() -> int:
+            for line in evidence(self):
+                print(line)
+            return 0
+
+        return resumable(find, lambda: "what is found is kept; the same command resumes there.")

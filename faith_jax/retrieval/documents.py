@@ -1,0 +1,152 @@
+"""Documents for claims: by the names in them, by BM25, and by several retrievers together.
+
+A retriever takes queries and returns a ranked list of articles for each; one that multiplies
+vectors, or tags texts by a model, takes all queries of a batch at once.
+
+Reference: Gupta 2022, section 5.2.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from faith_jax.datasets.augmentation.tagging import TaggedText, Tagger
+from faith_jax.retrieval.knowledge_base import KnowledgeBase, content
+
+ENTITIES, BM25 = "entities", "bm25"
+PAGES = 3  # of a name, at most
+DOCUMENTS = 10  # of a claim, at most
+_RANK_CONSTANT = 60  # Cormack 2009
+_LONGEST_TITLE = 6  # words
+_NUMBERS = frozenset({"DATE", "TIME", "PERCENT", "MONEY", "QUANTITY", "ORDINAL", "CARDINAL"})
+# Words that Wikipedia has articles on, and that say nothing of what a dialogue is about.
+_COLLOQUIAL_WORDS = """
+    yes yeah yep yup nope nah ok okay oh ah wow hey hi hello bye thanks thank please sorry sure lol
+    haha right really actually maybe perhaps probably well also much many lot lots thing things
+    something anything everything nothing someone anyone everyone one ones way ways kind sort bit
+    time times day days year years guess think know mean like love see say said tell heard hear get
+    got go went going come came make made take took want wanted need would could might must shall
+    ever never always often still even though good great nice cool best better first last new old
+    big people person man woman name called used use us
+"""
+_COLLOQUIAL = frozenset(_COLLOQUIAL_WORDS.split())
+
+
+class Query(NamedTuple):
+    """What documents are wanted for.
+
+    Attributes:
+      claim: to check.
+      context: turns before it, oldest first, that are searched for too.
+    """
+
+    claim: str
+    context: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The turns and the claim, in order."""
+        return " ".join((*self.context, self.claim))
+
+
+class Retriever(Protocol):
+    """Finds articles for queries."""
+
+    def __call__(self, queries: Sequence[Query], most: int) -> list[list[int]]:
+        """Returns for each query up to `most` articles' numbers, best first, each once."""
+        ...
+
+
+class Bm25:
+    """Finds articles by BM25 of their words with those of the claim and its context."""
+
+    def __init__(self, knowledge_base: KnowledgeBase):
+        self._knowledge_base = knowledge_base
+
+    def __call__(self, queries: Sequence[Query], most: int = DOCUMENTS) -> list[list[int]]:
+        """Returns for each query up to `most` articles' numbers, best first."""
+        return [self._knowledge_base.search(query.text, most) for query in queries]
+
+
+class Entities:
+    """Finds articles by the names in claims: entities and noun chunks, at most `PAGES` for each.
+
+    Of the articles, those that a name means first come first, in the order of the names; the
+    claim's names stand before those of its context. Where the tagger finds no noun chunks,
+    stretches of words that are names of articles take their place.
+    """
+
+    def __init__(self, knowledge_base: KnowledgeBase, tagger: Tagger):
+        self._knowledge_base, self._tagger = knowledge_base, tagger
+
+    def __call__(self, queries: Sequence[Query], most: int = DOCUMENTS) -> list[list[int]]:
+        """Returns for each query up to `most` articles' numbers, best first."""
+        texts = [(query.claim, *reversed(query.context)) for query in queries]
+        tagged = iter(self._tagger.tag(list(itertools.chain.from_iterable(texts))))
+        return [
+            self._articles(itertools.islice(tagged, len(parts)), most) for parts in map(list, texts)
+        ]
+
+    def _articles(self, texts: Iterable[TaggedText], most: int) -> list[int]:
+        names = dict.fromkeys(name for text in texts for name in self._names(text))
+        found = [self._knowledge_base.lookup(name, PAGES) for name in names]
+        return _interleaved(found)[:most]
+
+    def _names(self, text: TaggedText) -> Iterator[str]:
+        entities = [entity.text for entity in text.entities if entity.type not in _NUMBERS]
+        chunks = [chunk.text for chunk in text.noun_chunks] or self._titles(text)
+        yield from filter(None, map(_bare, (*entities, *chunks)))
+
+    def _titles(self, text: TaggedText) -> Iterator[str]:
+        """Yields stretches of words that are names of articles, the longest from each word on."""
+        words = [token for token in text.tokens if token.text[0].isalnum()]
+        start = 0
+        while start < len(words):
+            for end in range(min(start + _LONGEST_TITLE, len(words)), start, -1):
+                name = text.text[words[start].start : words[end - 1].end]
+                if _bare(name) == name and (found := self._known(name)):
+                    yield found
+                    start = end - 1
+                    break
+            start += 1
+
+    def _known(self, name: str) -> str:
+        """Returns a name, or its singular, if an article has it."""
+        singular = name[:-1] if name.endswith("s") and len(name) > 3 else name
+        return next((it for it in (name, singular) if self._knowledge_base.named(it)), "")
+
+
+def _bare(name: str) -> str:
+    """Returns a name without function words at its ends; "" where the rest says nothing.
+
+    >>> _bare("the history of tea"), _bare("New York"), _bare("a lot of people")
+    ('history of tea', 'New York', '')
+    """
+    words = name.split()
+    if set(content(name)) <= _COLLOQUIAL:
+        return ""
+    says = [bool(content(word)) for word in words]
+    return " ".join(words[says.index(True) : len(says) - says[::-1].index(True)])
+
+
+def _interleaved(lists: Sequence[Sequence[int]]) -> list[int]:
+    """Returns the first ones of all lists, then the second ones …, each once."""
+    rounds = itertools.chain.from_iterable(itertools.zip_longest(*lists))
+    return [number for number in dict.fromkeys(rounds) if number is not None]
+
+
+def fused(rankings: Sequence[Sequence[int]], most: int) -> list[int]:
+    """Returns the articles of several rankings by reciprocal-rank fusion, best first.
+
+    An article's score is the sum of 1 / (60 + its rank) over the rankings that have it.
+
+    Reference: Cormack 2009, Reciprocal Rank Fusion Outperforms Condorcet.
+
+    >>> fused([[1, 2, 3], [3, 4]], 2)
+    [3, 1]
+    """
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, number in enumerate(ranking, 1):
+            scores[number] = scores.get(number, 0.0) + 1 / (_RANK_CONSTANT + rank)
+    return sorted(scores, key=lambda number: -scores[number])[:most]

@@ -1,0 +1,109 @@
+"""Evidence for claims: sentences of retrieved documents, ranked; a score above 0 means relevant."""
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from faith_jax.core.templates import EOT, one_space
+from faith_jax.datasets.raw.dialfact import Evidence
+from faith_jax.retrieval.documents import Query
+from faith_jax.retrieval.knowledge_base import KnowledgeBase, content
+
+_K1, _B = 1.2, 0.75  # of BM25, as SQLite's
+
+
+class Candidate(NamedTuple):
+    """A sentence of a document, with the document's title and URL."""
+
+    title: str
+    url: str
+    sentence: str
+
+
+class Ranker(Protocol):
+    """Says how relevant sentences are to a claim."""
+
+    def __call__(self, query: Query, candidates: Sequence[Candidate]) -> ArrayLike:
+        """Returns a score for each; higher = more relevant, above 0 = relevant."""
+        ...
+
+
+def candidates(knowledge_base: KnowledgeBase, articles: Sequence[int]) -> list[Candidate]:
+    """Returns the sentences of articles, each once, in the order of the articles."""
+    found = dict[str, Candidate]()
+    for article in map(knowledge_base.article, articles):
+        for sentence in article.sentences:
+            found.setdefault(sentence, Candidate(article.title, article.url, sentence))
+    return list(found.values())
+
+
+def ranked(query: Query, found: Sequence[Candidate], ranker: Ranker, most: int) -> list[Evidence]:
+    """Returns the `most` best sentences with their scores, best first."""
+    scores = np.asarray(ranker(query, found), np.float64)
+    best = np.argsort(-scores, kind="stable")[:most]
+    return [
+        Evidence(it.title, it.url, it.sentence, float(scores[place]))
+        for place, it in ((place, found[place]) for place in best)
+    ]
+
+
+class LexicalRanker:
+    """Ranks sentences by BM25 of their words, behind those of their title, with the query's.
+
+    Term frequencies are the knowledge base's; the mean length is the candidates'. 0 = no word in
+    common.
+    """
+
+    def __init__(self, knowledge_base: KnowledgeBase):
+        self._knowledge_base = knowledge_base
+
+    def __call__(self, query: Query, candidates: Sequence[Candidate]) -> list[float]:
+        """Returns a score of at least 0 for each candidate."""
+        texts = (f"{it.title} {it.sentence}" for it in candidates)
+        words = [" ".join(content(text)) for text in (query.text, *texts)]
+        asked, *found = self._knowledge_base.terms(words)
+        mean_length = sum(map(len, found)) / len(found) if found else 0.0
+        weights = {
+            term: self._knowledge_base.inverse_frequency(count)
+            for term, count in self._knowledge_base.frequencies(asked).items()
+        }
+        return [_bm25(terms, weights, mean_length) for terms in found]
+
+
+def _bm25(terms: Sequence[str], weights: dict[str, float], mean_length: float) -> float:
+    """Returns BM25 of a text's terms; `weights` are those of the query's terms."""
+    counts = collections.Counter(term for term in terms if term in weights)
+    penalty = _K1 * (1 - _B + _B * len(terms) / mean_length) if terms else 1.0
+    return sum(weights[t] * n * (_K1 + 1) / (n + penalty) for t, n in counts.items())
+
+
+# Probabilities [pairs, classes] of premises and hypotheses.
+Classify = Callable[[Sequence[tuple[str, str]]], np.ndarray]
+
+
+class ClassifierRanker:
+    """Ranks sentences by a classifier of pairs: 2 P(relevant) - 1, from -1 to 1.
+
+    Reference: Gupta 2022, section 5.2, whose model learns -1 for irrelevant and 1 for relevant.
+    """
+
+    def __init__(self, classify: Classify, relevant: int):
+        self._classify, self._relevant = classify, relevant
+
+    def __call__(self, query: Query, candidates: Sequence[Candidate]) -> np.ndarray:
+        """Returns float64 [candidates]."""
+        pairs = [evidence_pair(query, candidate) for candidate in candidates]
+        return 2 * self._classify(pairs)[:, self._relevant] - 1 if pairs else np.zeros(0)
+
+
+def evidence_pair(query: Query, candidate: Candidate) -> tuple[str, str]:
+    """Returns premise and hypothesis: the sentence behind its title, the claim behind its context.
+
+    >>> evidence_pair(Query("It is hot.", ("Tea?",)), Candidate("Tea", "", "Tea is hot."))
+    ('title: Tea content: Tea is hot.', 'Tea? [EOT] It is hot.')
+    """
+    premise = f"title: {one_space(candidate.title)} content: {one_space(candidate.sentence)}"
+    return premise, f" {EOT} ".join(map(one_space, (*query.context, query.claim)))

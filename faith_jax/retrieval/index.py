@@ -1,0 +1,229 @@
+"""Makes a knowledge base: articles into SQLite, thousands at a time.
+
+What is read is committed together with the place in the source where reading goes on, so that a
+run that was killed at any point resumes there. Memory does not grow with the source.
+"""
+
+import contextlib
+import itertools
+import json
+import logging
+import pathlib
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError, InputError, StorageError
+from faith_jax.core.files import emptied, made_folder, partial_output, put, stamp, write_json
+from faith_jax.core.progress import Progress
+from faith_jax.retrieval.articles import Article, Redirect, read_file, source_files
+from faith_jax.retrieval.knowledge_base import (
+    DATABASE,
+    MANIFEST,
+    TOKENIZER,
+    VERSION,
+    KnowledgeBase,
+    Manifest,
+    name_key,
+)
+
+logger = logging.getLogger("faith_jax")
+
+_BATCH = 2000  # records that are committed together
+_HOPS = 5  # of redirects to redirects
+_CACHE = 64 * 1024  # KiB of memory for pages of the database
+_SCHEMA = f"""
+CREATE TABLE articles (
+  id INTEGER PRIMARY KEY, title TEXT NOT NULL UNIQUE, url TEXT NOT NULL, paragraphs TEXT NOT NULL);
+CREATE TABLE names (
+  id INTEGER PRIMARY KEY, name TEXT NOT NULL, key TEXT NOT NULL, article INTEGER NOT NULL,
+  UNIQUE (key, article));
+CREATE TABLE redirects (name TEXT PRIMARY KEY, target TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE terms (term TEXT PRIMARY KEY, articles INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE place (file INTEGER NOT NULL, record INTEGER NOT NULL, left_out TEXT NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5(title, text, content='', tokenize='{TOKENIZER}');
+CREATE VIRTUAL TABLE name_words USING fts5(
+  name, content='names', content_rowid='id', tokenize='{TOKENIZER}');
+INSERT INTO place VALUES (0, 0, '{{}}');
+"""
+# Redirects to redirects, one hop nearer; then those that have arrived are names.
+_NEARER = """
+UPDATE redirects SET target = (
+  SELECT next.target FROM redirects AS next WHERE next.name = redirects.target)
+WHERE target NOT IN (SELECT title FROM articles) AND target IN (SELECT name FROM redirects)
+"""
+_ARRIVED = """
+INSERT OR IGNORE INTO names (name, key, article)
+SELECT name, name_key(name), id FROM redirects JOIN articles ON title = target
+"""
+_PLACE = "SELECT file, record, left_out, (SELECT count(*) FROM articles) FROM place"
+
+LISTS = "pages that only list articles of one name"
+EMPTY = "articles without text"
+REPEATED = "articles whose title came before"
+ASTRAY = "redirects that lead in a circle or to no article"
+
+# Records from a place (file, record) on, with the place behind each.
+Records = Callable[[int, int], Iterator[tuple[int, int, Article | Redirect]]]
+
+
+def build(
+    source: str | pathlib.Path,
+    folder: str | pathlib.Path,
+    paragraphs: int = 5,
+    processes: int = 1,
+    restart: bool = False,
+) -> KnowledgeBase:
+    """Makes the knowledge base of a file or a folder of files; see `articles` for their formats.
+
+    Raises:
+      InputError: no such source, or it is damaged.
+      ConfigError: the folder exists, or keeps another run.
+      StorageError: the disk is full.
+    """
+    files = source_files(pathlib.Path(source).expanduser())
+
+    def records(file: int, first: int) -> Iterator[tuple[int, int, Article | Redirect]]:
+        for number in range(file, len(files)):
+            start = first if number == file else 0
+            found = read_file(files[number], start, paragraphs or None, processes)
+            for place, record in enumerate(found, start + 1):
+                yield number, place, record
+
+    return build_from(records, str(source), stamp(files), folder, paragraphs, restart)
+
+
+def build_from(
+    records: Records,
+    source: str,
+    stamped: Iterable[object],
+    folder: str | pathlib.Path,
+    paragraphs: int,
+    restart: bool,
+) -> KnowledgeBase:
+    """Makes the knowledge base of records; see `build`.
+
+    Args:
+      records: yields them from a place on.
+      source: what they are, for the manifest.
+      stamped: tells whether they have changed since a run was stopped.
+      folder: of the knowledge base.
+      paragraphs: kept of an article, from its beginning; 0 = all.
+      restart: discard what a stopped run has made.
+    """
+    target = pathlib.Path(folder).expanduser()
+    run = {"knowledge_base": VERSION, "paragraphs": paragraphs, "source": list(stamped)}
+    with contextlib.ExitStack() as held:
+        held.enter_context(emptied(target.parent))
+        made_folder(target.parent, "FOLDER")
+        partial = held.enter_context(partial_output(target, run, restart, option="FOLDER"))
+        made = partial / "made"
+        made.mkdir(exist_ok=True)
+        with _database(made / DATABASE, target) as database:
+            articles, left_out = _add_all(database, records)
+            names = _finish(database, left_out) if articles else 0
+        if not articles:
+            (made / DATABASE).unlink()
+            raise InputError(f"{source}: has no article with text.")
+        manifest = Manifest(
+            version=VERSION,
+            articles=articles,
+            names=names,
+            paragraphs=paragraphs,
+            size=(made / DATABASE).stat().st_size,
+            source=source,
+            left_out=+left_out,
+        )
+        write_json(made / MANIFEST, msgspec.structs.asdict(manifest))
+        put(made, target)
+    return KnowledgeBase.open(target)
+
+
+@contextlib.contextmanager
+def _database(path: pathlib.Path, target: pathlib.Path) -> Iterator[sqlite3.Connection]:
+    """Yields the database, made where it is not there.
+
+    What is not committed when a process is killed is undone when the database is opened again.
+    """
+    database = sqlite3.connect(path)
+    try:
+        database.create_function("name_key", 1, name_key, deterministic=True)
+        database.execute(f"PRAGMA cache_size = -{_CACHE}")
+        yield database
+    except sqlite3.OperationalError as error:
+        if "fts5" in str(error):
+            raise ConfigError(
+                "Python's SQLite has no FTS5, which knowledge bases need; use a Python whose "
+                "SQLite has it, such as python.org's."
+            ) from None
+        if "full" in str(error) or "disk I/O" in str(error):
+            raise StorageError(f"{target}: {error}.") from None
+        raise
+    finally:
+        database.close()
+
+
+def _add_all(database: sqlite3.Connection, records: Records) -> tuple[int, Counter[str]]:
+    """Adds all records that are not there yet; returns the number of articles, and left_out."""
+    begun = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    file, record, told, count = database.execute(_PLACE).fetchone() if begun else (0, 0, "{}", 0)
+    left_out = Counter(json.loads(told))
+    if count:
+        logger.info("%d articles are there already", count)
+    progress = Progress("article", done=count)
+    rest = records(file, record)
+    while batch := list(itertools.islice(rest, _BATCH)):
+        if not begun:  # only now, so that a source of another kind leaves nothing
+            begun = database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+        with database:
+            for *_, found in batch:
+                if isinstance(found, Redirect):
+                    database.execute("INSERT OR REPLACE INTO redirects VALUES (?, ?)", found)
+                elif reason := _left_out(database, found):
+                    left_out[reason] += 1
+                else:
+                    count += 1
+            place = (*batch[-1][:2], json.dumps(left_out))
+            database.execute("UPDATE place SET file = ?, record = ?, left_out = ?", place)
+        progress.update(count)
+    return count, left_out
+
+
+def _left_out(database: sqlite3.Connection, article: Article) -> str:
+    """Adds an article, or returns why not."""
+    if article.is_disambiguation:
+        return LISTS
+    if not article.paragraphs:
+        return EMPTY
+    text = "\n".join(article.paragraphs)
+    row = (article.title, article.url, text)
+    insert = "INSERT OR IGNORE INTO articles (title, url, paragraphs) VALUES (?, ?, ?)"
+    done = database.execute(insert, row)
+    if not done.rowcount:
+        return REPEATED
+    number, names = done.lastrowid, (article.title, *article.aliases)
+    database.execute("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", (number, *row[::2]))
+    database.executemany(
+        "INSERT OR IGNORE INTO names (name, key, article) VALUES (?, ?, ?)",
+        ((name, name_key(name), number) for name in names),
+    )
+    return ""
+
+
+def _finish(database: sqlite3.Connection, left_out: Counter[str]) -> int:
+    """Makes names of redirects and indexes all names and terms; returns the number of names."""
+    logger.info("indexing names and terms")
+    database.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, words, row)")
+    with database:
+        for _ in range(_HOPS):
+            if not database.execute(_NEARER).rowcount:
+                break
+        database.execute(_ARRIVED)
+        astray = "SELECT count(*) FROM redirects WHERE target NOT IN (SELECT title FROM articles)"
+        left_out[ASTRAY] = database.execute(astray).fetchone()[0]
+        database.execute("INSERT INTO name_words (name_words) VALUES ('rebuild')")
+        database.execute("INSERT INTO words (words) VALUES ('optimize')")
+        database.execute("INSERT OR REPLACE INTO terms SELECT term, doc FROM temp.vocabulary")
+        return database.execute("SELECT count(*) FROM names").fetchone()[0]

@@ -1,0 +1,208 @@
+"""A knowledge base: the articles of an encyclopedia in a folder, found by their names or words.
+
+One SQLite file has the articles, their names (titles, aliases, redirects) and two FTS5 indexes, of
+names and of texts. SQLite's own BM25 ranks, from disk: memory does not grow with the encyclopedia.
+`index.py` makes the folder.
+"""
+
+import math
+import pathlib
+import re
+import sqlite3
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.files import partial_folder
+from faith_jax.core.schema import read_json_as
+from faith_jax.core.templates import one_space
+from faith_jax.retrieval.articles import Article
+from faith_jax.statistics.text_metrics import ENGLISH_STOP_WORDS
+
+DATABASE, MANIFEST = "articles.sqlite", "manifest.json"
+VERSION = 1
+TOKENIZER = "porter unicode61 remove_diacritics 2"
+# How many articles a query may rank: of its words the rarest ones count, until they have so many.
+MOST_RANKED = 200_000
+_WORD = re.compile(r"\w+")
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """What a knowledge base has; written last.
+
+    Attributes:
+      version: of the format.
+      articles: how many.
+      names: of all articles.
+      paragraphs: kept of an article at most; 0 = all.
+      size: of the database in bytes.
+      source: what it was made of.
+      left_out: what was not taken, and how often.
+    """
+
+    made_by: str = "faith_jax"
+    version: int
+    articles: int
+    names: int
+    paragraphs: int
+    size: int
+    source: str
+    left_out: dict[str, int] = {}
+
+
+def name_key(name: str) -> str:
+    """Returns what names have in common that differ in case, underscores or white space only.
+
+    >>> name_key("Guns_N' Roses ") == name_key("guns n' roses")
+    True
+    """
+    return one_space(unicodedata.normalize("NFKC", name).replace("_", " ")).casefold()
+
+
+def content(text: str) -> list[str]:
+    """Returns the words of a text in lower case, without English stop words."""
+    return [word for word in _WORD.findall(text.lower()) if word not in ENGLISH_STOP_WORDS]
+
+
+class KnowledgeBase:
+    """The articles of a folder that `faith-jax index` made, by their numbers from 1.
+
+    Attributes:
+      folder: of the knowledge base.
+      manifest: what it has.
+    """
+
+    def __init__(self, folder: pathlib.Path, manifest: Manifest):
+        self.folder, self.manifest = folder, manifest
+        database = (folder / DATABASE).resolve().as_uri()
+        self._database = sqlite3.connect(f"{database}?mode=ro&immutable=1", uri=True)
+        # Splits texts into terms just as the indexes do.
+        self._database.executescript(
+            f"CREATE VIRTUAL TABLE temp.asked USING fts5(text, tokenize='{TOKENIZER}');"
+            "CREATE VIRTUAL TABLE temp.asked_terms USING fts5vocab(temp, asked, instance);"
+        )
+
+    @classmethod
+    def open(cls, folder: str | pathlib.Path) -> "KnowledgeBase":
+        """Opens the knowledge base in a folder.
+
+        Raises:
+          ConfigError: there is none, it is half built, of another version, or damaged.
+        """
+        path = pathlib.Path(folder).expanduser()
+        if not (path / MANIFEST).is_file():
+            if partial_folder(path).is_dir():
+                raise ConfigError(
+                    f"{path}: this knowledge base is half built; give its `faith-jax index` again, "
+                    "which resumes."
+                )
+            raise ConfigError(
+                f"{path}: no knowledge base (it has no {MANIFEST}); make one with `faith-jax index "
+                f"WIKIPEDIA {path}`."
+            )
+        manifest = read_json_as(path / MANIFEST, Manifest)
+        if manifest.version != VERSION:
+            raise ConfigError(
+                f"{path}: a knowledge base of version {manifest.version}, expected {VERSION}; make "
+                "it anew with `faith-jax index`."
+            )
+        database = path / DATABASE
+        size = database.stat().st_size if database.is_file() else 0
+        if size != manifest.size:
+            raise ConfigError(
+                f"{database}: expected {counted(manifest.size, 'byte')}, got {size:,}; copy the "
+                "folder again, or make it anew with `faith-jax index`."
+            )
+        return cls(path, manifest)
+
+    def __len__(self) -> int:
+        """How many articles there are."""
+        return self.manifest.articles
+
+    def article(self, number: int) -> Article:
+        """Returns an article, without its aliases."""
+        query = "SELECT title, paragraphs, url FROM articles WHERE id = ?"
+        title, paragraphs, url = self._database.execute(query, (number,)).fetchone()
+        return Article(title, tuple(paragraphs.split("\n")) if paragraphs else (), url=url)
+
+    def named(self, name: str) -> list[int]:
+        """Returns the articles that have a name, but for its case; titles first.
+
+        Titles that differ in case only are all found, and the one that is written so comes first.
+        """
+        query = (
+            "SELECT article FROM names JOIN articles ON articles.id = article WHERE key = ?"
+            "ORDER BY name != ?, name != title, article"
+        )
+        return self._numbers(query, (name_key(name), name.strip()))
+
+    def lookup(self, name: str, most: int = 3) -> list[int]:
+        """Returns the articles that a name may mean, best first.
+
+        Those that have the name come first, then those that have all of its words in a name of
+        theirs; only where there is neither, those that have all of its words in the text.
+        """
+        found = self.named(name)
+        words = " ".join(f'"{word}"' for word in content(name))
+        if words and len(found) < most:
+            query = (
+                "SELECT article FROM name_words JOIN names ON names.id = name_words.rowid "
+                "WHERE name_words MATCH ? ORDER BY rank LIMIT ?"
+            )
+            found += self._numbers(query, (words, 4 * most))  # an article has several names
+            found = found or self._ranked(words, most)
+        return list(dict.fromkeys(found))[:most]
+
+    def search(self, text: str, most: int) -> list[int]:
+        """Returns the articles whose words are most like those of a text by BM25, best first.
+
+        Of a text whose words many articles have, the rarest words count: see `MOST_RANKED`.
+        """
+        words = list(dict.fromkeys(content(text)))
+        terms = dict(zip(words, self.terms(words), strict=True))
+        known = self.frequencies(term for found in terms.values() for term in found)
+        counts = {word: min((known[term] for term in terms[word]), default=0) for word in words}
+        asked, ranked = list[str](), 0
+        for word in sorted(filter(counts.get, words), key=lambda word: counts[word]):
+            ranked += counts[word]
+            if asked and ranked > MOST_RANKED:
+                break
+            asked.append(f'"{word}"')
+        return self._ranked(" OR ".join(asked), most) if asked else []
+
+    def _ranked(self, match: str, most: int) -> list[int]:
+        query = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
+        return self._numbers(query, (match, most))
+
+    def _numbers(self, query: str, values: Sequence[object]) -> list[int]:
+        return [number for (number,) in self._database.execute(query, values)]
+
+    def terms(self, texts: Sequence[str]) -> list[list[str]]:
+        """Returns the terms (stems) of each text in order, as the indexes have them."""
+        found: list[list[str]] = [[] for _ in texts]
+        with self._database as database:
+            database.executemany("INSERT INTO asked(rowid, text) VALUES (?, ?)", enumerate(texts))
+            query = "SELECT doc, term FROM asked_terms ORDER BY doc, offset"
+            for number, term in database.execute(query):
+                found[number].append(term)
+            database.execute("DELETE FROM asked")
+        return found
+
+    def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
+        """Returns by term in how many articles it is."""
+        query = "SELECT articles FROM terms WHERE term = ?"
+        return {
+            term: count
+            for term in set(terms)
+            for (count,) in self._database.execute(query, (term,)).fetchall() or [(0,)]
+        }
+
+    def inverse_frequency(self, count: int) -> float:
+        """Returns the weight in BM25 of a term that `count` of the articles have.
+
+        It is ln(1 + (N - n + 0.5) / (n + 0.5)): Robertson 2009, The Probabilistic Relevance
+        Framework, with 1 added, so that it is never negative.
+        """
+        return math.log((len(self) - count + 0.5) / (count + 0.5) + 1)

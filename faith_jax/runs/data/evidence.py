@@ -1,0 +1,209 @@
+"""The run `evidence`: documents and sentences of a knowledge base for claims, and their recall."""
+
+import dataclasses
+import logging
+import math
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.files import (
+    append_rows,
+    check_outputs,
+    count_whole_rows,
+    partial_output,
+    put,
+    stamp,
+    write_jsonl,
+)
+from faith_jax.core.labels import EvidenceLabel
+from faith_jax.core.progress import Progress
+from faith_jax.core.rows import BadRows, Seen, read_jsonl
+from faith_jax.core.schema import Text, read_as
+from faith_jax.core.table import Table, figure_text
+from faith_jax.core.templates import EOT, dialfact_inputs
+from faith_jax.datasets.augmentation.tagging import load_tagger
+from faith_jax.report.table_pages import rendered
+from faith_jax.retrieval import evidence as ranking
+from faith_jax.retrieval.documents import BM25, ENTITIES, Bm25, Entities, Query, Retriever, fused
+from faith_jax.retrieval.knowledge_base import KnowledgeBase
+from faith_jax.runs.options import EvidenceOptions
+from faith_jax.statistics.retrieval import found_share, recall
+
+logger = logging.getLogger("faith_jax")
+
+ROWS = "rows.jsonl"
+FUSED, SENTENCES = "fused", "sentences"
+_BATCH = 32  # claims that are looked up together
+_RELEVANT = (EvidenceLabel.RELEVANT.value, "label_1")
+
+
+class ClaimRow(msgspec.Struct):
+    """A claim; gold evidence, as DialFact has it, is lists of title, URL, sentence and more."""
+
+    id: Text
+    response: Text
+    context: list[str] = []
+    evidence_list: list[list[str]] = []
+
+
+def evidence(options: EvidenceOptions) -> Iterator[str]:
+    """Writes the evidence of claims, and yields lines with its recall; a stopped run resumes.
+
+    Raises:
+      InputError: for missing or bad claims.
+      ConfigError: for wrong options, no knowledge base, and an output that exists.
+    """
+    target = pathlib.Path(options.output).expanduser()
+    claims_file = pathlib.Path(options.claims).expanduser()
+    check_outputs([options.claims, options.knowledge_base], {"--output": str(target)})
+    base = KnowledgeBase.open(options.knowledge_base)
+    claims = list(read_claims(claims_file))
+    retrievers = _retrievers(options, base)
+    ranker = _ranker(options, base)
+    told = dataclasses.asdict(options)
+    run = {name: value for name, value in told.items() if name not in ("output", "restart")}
+    run["read"] = [stamp([claims_file]), msgspec.structs.asdict(base.manifest)]
+    with partial_output(target, run, options.restart) as folder:
+        rows = folder / ROWS
+        done = count_whole_rows(rows)
+        if done:
+            logger.info("%d of %d claims are done already", done, len(claims))
+        progress = Progress("claim", len(claims), done)
+        while batch := claims[done : done + _BATCH]:
+            append_rows(rows, _found(batch, base, retrievers, ranker, options))
+            done += len(batch)
+            progress.update(done)
+        made = [dict(row.fields) for row in read_jsonl(rows)]
+        whole = folder / "made"
+        write_jsonl(whole, ({k: v for k, v in row.items() if k != "recall"} for row in made))
+        put(whole, target)
+    yield f"{target}: evidence of {counted(len(made), 'claim')}"
+    yield from _recall_lines([row["recall"] for row in made], options)
+
+
+def read_claims(path: pathlib.Path) -> Iterator[ClaimRow]:
+    """Yields the claims of a file.
+
+    Raises:
+      InputError: for a bad row, and an id that came before.
+    """
+    seen = Seen()
+
+    def once(row: ClaimRow, place: str) -> Iterator[ClaimRow]:
+        if not seen.add(row.id):
+            raise InputError(f"{place}: the id {row.id} is given twice; each claim has its own.")
+        yield row
+
+    return read_as(ClaimRow, read_jsonl(path), once, BadRows())
+
+
+def _retrievers(options: EvidenceOptions, base: KnowledgeBase) -> dict[str, Retriever]:
+    """Returns the retrievers that are asked for, by name."""
+    make: dict[str, Callable[[], Retriever]] = {
+        ENTITIES: lambda: Entities(base, load_tagger(options.tagger)),
+        BM25: lambda: Bm25(base),
+    }
+    for name in options.retrievers:
+        if name not in make:
+            raise ConfigError(
+                f"--retrievers: there is no {name!r}.{did_you_mean(name, make)} There are: "
+                f"{', '.join(make)}."
+            )
+    if not options.retrievers:
+        raise ConfigError(f"--retrievers: name at least one of {', '.join(make)}.")
+    return {name: make[name]() for name in options.retrievers}
+
+
+def _ranker(options: EvidenceOptions, base: KnowledgeBase) -> ranking.Ranker:
+    if not options.model:
+        return ranking.LexicalRanker(base)
+    from faith_jax.inference.text_pairs import LabelForm
+    from faith_jax.scoring.pair_classifier import pair_classifier
+
+    form = LabelForm(tuple(label.value for label in EvidenceLabel), written_pair)
+    classifier = pair_classifier(options.model, form, relevant_class, vocabulary=options.vocabulary)
+    return ranking.ClassifierRanker(
+        lambda pairs: classifier(pairs)[0], relevant_class(classifier.label_names)
+    )
+
+
+def relevant_class(names: Sequence[str]) -> int:
+    """Returns the place of the class "relevant", or of LABEL_1, among the classes of a model.
+
+    Raises:
+      ConfigError: the model has neither.
+    """
+    for place, name in enumerate(names):
+        if name.lower() in _RELEVANT:
+            return place
+    raise ConfigError(
+        f"--model: has the classes {', '.join(names)}; expected one that is called relevant, or "
+        "LABEL_1, as of a model that was trained on dialfact_evidence."
+    )
+
+
+def written_pair(premise: str, hypothesis: str) -> str:
+    """Returns what a model that writes the class reads of `evidence_pair`, as in training.
+
+    >>> written_pair("title: Tea content: Tea is hot.", "Tea? [EOT] It is hot.")
+    '{context: Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
+    """
+    *context, claim = hypothesis.split(f" {EOT} ")
+    title, _, sentence = premise.removeprefix("title: ").partition(" content: ")
+    return dialfact_inputs(context, claim, [title], [sentence])
+
+
+def _found(
+    claims: Sequence[ClaimRow],
+    base: KnowledgeBase,
+    retrievers: Mapping[str, Retriever],
+    ranker: ranking.Ranker,
+    options: EvidenceOptions,
+) -> Iterator[dict[str, Any]]:
+    """Yields for each claim its evidence, the titles of its documents, and what was recalled."""
+    turns = options.context_turns
+    queries = [Query(row.response, tuple(row.context[-turns:] if turns else ())) for row in claims]
+    lists = {name: found(queries, options.documents) for name, found in retrievers.items()}
+    for place, (row, query) in enumerate(zip(claims, queries, strict=True)):
+        rankings = {name: found[place] for name, found in lists.items()}
+        together = fused(list(rankings.values()), options.documents)
+        found = ranking.candidates(base, together)
+        best = ranking.ranked(query, found, ranker, options.sentences)
+        texts = {
+            name: [" ".join(base.article(number).paragraphs) for number in numbers]
+            for name, numbers in {**rankings, FUSED: together}.items()
+        }
+        texts[SENTENCES] = [it.sentence for it in best if it.score > 0]
+        gold = [part[2] for part in row.evidence_list if len(part) > 2]
+        shares = {name: found_share(known, gold) for name, known in texts.items()}
+        yield {
+            "id": row.id,
+            "evidence": [[*it[:3], str(rank), it.score] for rank, it in enumerate(best)],
+            "documents": [base.article(number).title for number in together],
+            "recall": {
+                name: None if math.isnan(share) else share for name, share in shares.items()
+            },
+        }
+
+
+def _recall_lines(
+    found: Sequence[Mapping[str, float | None]], options: EvidenceOptions
+) -> Iterator[str]:
+    """Yields the lines of a table of recall, where any claim has gold evidence."""
+    names = [*options.retrievers, *([FUSED] if len(options.retrievers) > 1 else []), SENTENCES]
+    rows = []
+    for name in names:
+        known = recall([math.nan if (it := row[name]) is None else it for row in found])
+        if known.claims:
+            most = options.sentences if name == SENTENCES else options.documents
+            figure = figure_text(
+                100 * known.value, (100 * known.interval.low, 100 * known.interval.high), 1
+            )
+            rows.append((name, most, figure, known.claims))
+    if rows:
+        columns = ("what", "at most", "recall %", "claims")
+        yield rendered(Table("Gold evidence that was found", columns, tuple(rows)))

@@ -1,0 +1,149 @@
+"""The command `evidence`."""
+
+import json
+
+import pytest
+
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.raw import dialfact
+from faith_jax.datasets.samples import sample_folder
+from faith_jax.runs.data import evidence
+from tests.retrieval.encyclopedia import built
+
+CLAIM = {
+    "id": "1",
+    "context": ["Hi!", "We planted hornbeam.", "Nice, does it stay green?"],
+    "response": "It keeps brown leaves in the winter.",
+    "evidence_list": [["Hornbeam", "u", "It keeps its brown leaves through the winter.", "0"]],
+}
+CLAIMS = [
+    CLAIM,
+    CLAIM
+    | {"id": "2", "evidence_list": [["Oslo", "u", "Nothing of this is known anywhere.", "0"]]},
+    {"id": "3", "response": "I think so, yes!"},
+    {"id": "4", "response": "Oslo is a capital.", "evidence_list": [["Oslo", "u", "", "0"]]},
+]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return str(built(tmp_path_factory.mktemp("knowledge")).folder)
+
+
+@pytest.fixture
+def claims(tmp_path):
+    path = tmp_path / "claims.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in CLAIMS))
+    return str(path)
+
+
+def rows_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_evidence_is_written_and_recall_is_told(command, base, claims, tmp_path):
+    output = tmp_path / "evidence.jsonl"
+    status, out, err = command("evidence", claims, base, f"--output={output}")
+    assert status == 0, err
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0][1:] == ["evidence", "of", "4", "claims"]
+    figures = {line[0]: line[1:] for line in lines[4:] if line}
+    assert {name: (it[0], it[1], it[-1]) for name, it in figures.items()} == {
+        "entities": ("10", "50.0", "2"),
+        "bm25": ("10", "50.0", "2"),
+        "fused": ("10", "50.0", "2"),
+        "sentences": ("5", "50.0", "2"),
+    }
+    first, _, third, fourth = rows_of(output)
+    assert first["documents"][0] == "Hornbeam"
+    title, url, sentence, rank, score = first["evidence"][0]
+    assert (title, url, rank) == ("Hornbeam", "https://example.org/hornbeam", "0")
+    assert sentence == "It keeps its brown leaves through the winter."
+    assert score > first["evidence"][1][4]
+    assert third == {"id": "3", "evidence": [], "documents": []}
+    assert fourth["documents"] == ["Oslo"]
+    read = dialfact.read_retrieved(output, BadRows())
+    assert read["1"][0] == dialfact.Evidence(title, url, sentence, score)
+
+
+def test_the_context_is_left_out_where_it_is_told(command, base, claims, tmp_path):
+    for turns, expected in (("0", []), ("1", []), ("2", ["Hornbeam"])):
+        output = tmp_path / f"{turns}.jsonl"
+        settings = ("--retrievers=entities", f"--context-turns={turns}", f"--output={output}")
+        assert command("evidence", claims, base, *settings)[0] == 0
+        assert rows_of(output)[0]["documents"] == expected
+
+
+def test_a_stopped_run_resumes(command, base, claims, tmp_path, monkeypatch):
+    command("evidence", claims, base, f"--output={tmp_path / 'whole'}")
+    output, find = tmp_path / "evidence", evidence._found
+    monkeypatch.setattr(evidence, "_BATCH", 2)
+
+    def stops(batch, *rest):
+        if batch[0].id == "3":
+            raise KeyboardInterrupt
+        return find(batch, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(evidence, "_found", stops)
+        status, _, err = command("evidence", claims, base, f"--output={output}")
+    assert (status, "the same command resumes" in err) == (130, True)
+    assert not output.exists()
+    seen = []
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            evidence, "_found", lambda batch, *rest: seen.extend(batch) or find(batch, *rest)
+        )
+        assert command("evidence", claims, base, f"--output={output}")[0] == 0
+    assert [row.id for row in seen] == ["3", "4"]
+    assert output.read_text() == (tmp_path / "whole").read_text()
+
+
+def test_the_sample_is_read(command, base, tmp_path):
+    sample = sample_folder("dialfact") / "test_split.jsonl"
+    output = tmp_path / "evidence.jsonl"
+    status, out, _ = command("evidence", str(sample), base, f"--output={output}")
+    assert status == 0
+    assert f"evidence of {len(sample.read_text('utf-8').splitlines())} claims" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--retrievers=bm26",), "--retrievers: there is no 'bm26'. Did you mean 'bm25'?"),
+        (("--retrievers=,",), "--retrievers: name at least one of entities, bm25."),
+        (("--tagger=none",), "There is no tagger 'none'"),
+        (("--sentences=0",), "expected a positive whole number"),
+        (("--model=nowhere",), "nowhere"),
+    ],
+)
+def test_wrong_options_are_one_line(command, base, claims, tmp_path, arguments, message):
+    status, _, err = command("evidence", claims, base, f"--output={tmp_path / 'o'}", *arguments)
+    assert (status, err.count("\n")) == (2, 1)
+    assert message in err
+    assert {path.name for path in tmp_path.iterdir()} == {"claims.jsonl"}
+
+
+def test_bad_claims_are_one_line(command, base, tmp_path):
+    (tmp_path / "claims.jsonl").write_text(json.dumps(CLAIM) + "\n" + json.dumps(CLAIM) + "\n")
+    given = (str(tmp_path / "claims.jsonl"), base, f"--output={tmp_path / 'o'}")
+    status, _, err = command("evidence", *given)
+    assert (status, "claims.jsonl:2: the id 1 is given twice" in err) == (2, True)
+    (tmp_path / "claims.jsonl").write_text('{"id": "1"}\n')
+    status, _, err = command("evidence", *given)
+    assert (status, "claims.jsonl:1: field 'response' is missing" in err) == (2, True)
+    status, _, err = command("evidence", given[0], str(tmp_path / "none"), given[2])
+    assert (status, "no knowledge base" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("names", "place"),
+    [(("irrelevant", "relevant"), 1), (("Relevant", "no"), 0), (("LABEL_0", "LABEL_1"), 1)],
+)
+def test_the_class_of_relevant_sentences(names, place):
+    assert evidence.relevant_class(names) == place
+
+
+def test_a_classifier_of_other_classes_is_refused():
+    with pytest.raises(ValueError, match="has the classes entailment, neutral; expected one"):
+        evidence.relevant_class(("entailment", "neutral"))

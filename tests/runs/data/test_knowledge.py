@@ -1,0 +1,70 @@
+"""The command `index`."""
+
+import bz2
+
+import pytest
+import tensorflow_datasets as tfds
+
+from faith_jax.retrieval.knowledge_base import KnowledgeBase
+from faith_jax.runs.data import knowledge
+from tests.retrieval.encyclopedia import titles, write_rows
+
+DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/">
+<page><title>Tea</title><ns>0</ns><revision><text>'''Tea''' is a leaf.</text></revision></page>
+<page><title>Chai</title><ns>0</ns><redirect title="Tea" /></page></mediawiki>"""
+
+
+def test_a_dump_becomes_a_knowledge_base(command, tmp_path):
+    (tmp_path / "dump.xml.bz2").write_bytes(bz2.compress(DUMP.encode()))
+    base = tmp_path / "new" / "base"
+    status, out, err = command("index", str(tmp_path / "dump.xml.bz2"), str(base))
+    assert status == 0, err
+    assert out.startswith(f"{base}: 1 article, 2 names, ")
+    assert KnowledgeBase.open(base).named("chai") == [1]
+    status, _, err = command("index", str(tmp_path / "dump.xml.bz2"), str(base))
+    assert (status, "exists already" in err) == (2, True)
+
+
+def test_what_is_left_out_is_told(command, tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl")
+    status, out, _ = command("index", str(rows), str(tmp_path / "base"), "--paragraphs=0")
+    assert status == 0
+    assert "left out: pages that only list articles of one name: 1" in out
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (DUMP[:150], "the dump ends in the middle or is damaged"),
+        ("title\n", "expected a MediaWiki XML dump, or JSON lines with title and text"),
+    ],
+)
+def test_a_bad_source_is_one_line_and_leaves_nothing(command, tmp_path, content, message):
+    (tmp_path / "source").write_text(content)
+    status, _, err = command("index", str(tmp_path / "source"), str(tmp_path / "new" / "base"))
+    assert (status, err.count("\n")) == (2, 1)
+    assert message in err
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_a_tfds_folder_is_read_split_by_split(tmp_path):
+    features = tfds.features.FeaturesDict(
+        {"title": tfds.features.Text(), "text": tfds.features.Text()}
+    )
+    rows = {
+        "test": [{"title": "Oslo", "text": "Oslo is a city.\n\nIt is old."}],
+        "train": [{"title": f"Tea {n}", "text": "Tea."} for n in range(3)],
+    }
+    tfds.dataset_builders.store_as_tfds_dataset(
+        name="wikipedia",
+        version="1.0.0",
+        data_dir=tmp_path,
+        features=features,
+        split_datasets={name: enumerate(listed) for name, listed in rows.items()},
+    )
+    source = next(tmp_path.rglob("dataset_info.json")).parent
+    out = knowledge.index(str(source), str(tmp_path / "base"))
+    assert out[0].startswith(f"{tmp_path / 'base'}: 4 articles, 4 names")
+    base = KnowledgeBase.open(tmp_path / "base")
+    assert set(titles(base, range(1, 5))) == {"Oslo", "Tea 0", "Tea 1", "Tea 2"}
+    assert base.article(base.named("oslo")[0]).paragraphs == ("Oslo is a city.", "It is old.")

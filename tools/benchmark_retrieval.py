@@ -1,0 +1,142 @@
+"""Measures knowledge bases: how fast one is built, how large it is, and how long a query takes.
+
+The articles are generated, in the lengths of Wikipedia's: on average four of the first five
+paragraphs and 250 words, whose frequencies follow Zipf's law, and words of its own topic. A query
+is six words in ten of one of an article's sentences, with three words of another article; `hit` is
+the share of queries that find their article among the ten best. Times are of one core: seconds of
+processor time, so that other work on the machine does not count, and seconds that passed.
+"""
+
+import argparse
+import json
+import pathlib
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import tabulate
+
+from faith_jax.datasets.augmentation.tagging import load_tagger
+from faith_jax.retrieval import evidence
+from faith_jax.retrieval.documents import Bm25, Entities, Query
+from faith_jax.retrieval.index import build
+from faith_jax.retrieval.knowledge_base import KnowledgeBase
+
+WORDS = 200_000  # of the language
+_SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
+_FUNCTION_WORDS = "the of and in to a is was for as on with by he at from that it his an".split()  # noqa: SIM905
+_TOPIC_SHARE = 0.12  # of an article's words
+
+
+def language(size: int = WORDS) -> np.ndarray:
+    """Returns the words of a language, the most frequent first."""
+
+    def word(number: int) -> str:
+        text, number = "", number + 1
+        while number:
+            number, rest = divmod(number, len(_SYLLABLES))
+            text += _SYLLABLES[rest]
+        return text
+
+    return np.array([*_FUNCTION_WORDS, *map(word, range(size - len(_FUNCTION_WORDS)))])
+
+
+def articles(count: int, seed: int = 0) -> Iterator[dict[str, str]]:
+    """Yields rows of title and text."""
+    draws, words = np.random.default_rng(seed), language()
+    shares = np.cumsum(1 / (np.arange(len(words)) + 2.7) ** 1.05)
+    for number in range(count):
+        topic = words[draws.integers(1000, len(words), 12)]
+        title = f"{' '.join(topic[: draws.integers(1, 4)]).title()} {number}"
+        paragraphs = []
+        for _ in range(min(5, max(1, int(draws.lognormal(1.6, 0.8))))):
+            sentences = []
+            for _ in range(draws.integers(1, 7)):
+                length = max(5, int(draws.normal(20, 7)))
+                drawn = words[np.searchsorted(shares, draws.random(length) * shares[-1])]
+                own = draws.random(length) < _TOPIC_SHARE
+                drawn[own] = draws.choice(topic, own.sum())
+                sentences.append(f"{' '.join(drawn)}.".capitalize())
+            paragraphs.append(" ".join(sentences))
+        yield {"title": title, "text": "\n\n".join(paragraphs)}
+
+
+def queries(base: KnowledgeBase, count: int, seed: int = 0) -> list[tuple[int, Query]]:
+    """Returns articles' numbers, and a claim about each."""
+    draws, found = np.random.default_rng(seed), []
+    for number, other in draws.integers(1, len(base) + 1, (count, 2)):
+        words = str(draws.choice(base.article(int(number)).sentences)).rstrip(".").split()
+        kept = [word for word in words if draws.random() < 0.6] or words
+        noise = draws.choice(" ".join(base.article(int(other)).paragraphs).split(), 3)
+        found.append((int(number), Query(" ".join([*kept, *noise]))))
+    return found
+
+
+def timed(
+    base: KnowledgeBase, asked: list[tuple[int, Query]]
+) -> list[tuple[str, str, float, float]]:
+    """Returns for each stage its share of hits, and median and 95th percentile in milliseconds."""
+    ranker = evidence.LexicalRanker(base)
+    retrievers = {"bm25": Bm25(base), "entities": Entities(base, load_tagger("rules"))}
+    rows = []
+    for name, retriever in retrievers.items():
+        times, documents = [], []
+        for _, query in asked:
+            start = time.process_time()
+            documents.append(retriever([query], 10)[0])
+            times.append(time.process_time() - start)
+        hits = [number in found for (number, _), found in zip(asked, documents, strict=True)]
+        rows.append((name, f"{100 * np.mean(hits):.1f}%", *_milliseconds(times)))
+        if name == "bm25":
+            times = []
+            for (_, query), found in zip(asked, documents, strict=True):
+                start = time.process_time()
+                evidence.ranked(query, evidence.candidates(base, found), ranker, 5)
+                times.append(time.process_time() - start)
+            rows.append(("sentences", "", *_milliseconds(times)))
+    return rows
+
+
+def _milliseconds(seconds: list[float]) -> tuple[float, float]:
+    median, late = np.percentile(seconds, (50, 95))
+    return 1000 * float(median), 1000 * float(late)
+
+
+def main() -> None:
+    """Prints the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="examples:\n  python tools/benchmark_retrieval.py --articles=100000",
+    )
+    parser.add_argument("--articles", type=int, default=10_000, metavar="N")
+    parser.add_argument("--queries", type=int, default=200, metavar="N")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        with (folder / "articles.jsonl").open("w", encoding="utf-8") as file:
+            for row in articles(options.articles):
+                file.write(json.dumps(row) + "\n")
+        read = (folder / "articles.jsonl").stat().st_size
+        passed, used = time.perf_counter(), time.process_time()
+        base = build(str(folder / "articles.jsonl"), str(folder / "base"))
+        passed, used = time.perf_counter() - passed, time.process_time() - used
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        built = [
+            ("articles", f"{len(base):,}"),
+            ("source", f"{read / 1e6:,.0f} MB"),
+            ("built in", f"{used:,.0f} s of one core ({passed:,.0f} s passed)"),
+            ("articles a second", f"{len(base) / used:,.0f}"),
+            ("knowledge base", f"{base.manifest.size / 1e6:,.0f} MB"),
+            ("memory", f"{memory:,.0f} MB"),
+        ]
+        print(tabulate.tabulate(built, tablefmt="plain"), end="\n\n")
+        rows = timed(base, queries(base, options.queries))
+    columns = ("query", "hit", "median ms", "95% ms")
+    print(tabulate.tabulate(rows, columns, floatfmt=".1f"))
+
+
+if __name__ == "__main__":
+    main()
