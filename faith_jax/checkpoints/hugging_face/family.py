@@ -5,7 +5,7 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from faith_jax.core.errors import CheckpointError, ConfigError, shown
 from faith_jax.models.config import TransformerConfig
 
 HEAD = "lm_head.weight"
+LOGITS_BIAS = "final_logits_bias"
+Settings = dict[str, Any]
 # What the published names of activations mean. By "gelu" Transformers means the exact form.
 ACTIVATIONS = {
     "gelu": "gelu_exact",
@@ -168,6 +170,25 @@ class TensorMap:
         first = shapes[self.ours[0]]
         shape = (*first[:-1], sum(shapes[name][-1] for name in self.ours))
         return shape[::-1] if self.turned else (1, *shape) if self.row else shape
+
+
+# Settings of all families with layer norms, and of all decoder-only ones.
+LAYER_NORM: Settings = {
+    "norm": "layer",
+    "attention_bias": True,
+    "mlp_bias": True,
+    "mlp_dropout_rate": 0.0,
+    "broadcast_dropout": False,
+}
+CAUSAL: Settings = {"num_encoder_layers": 0, "scale_tied_logits": False}
+# Our modules in one of theirs.
+FUSED = "self_attention/query self_attention/key self_attention/value"
+
+
+def attention_modules(theirs: str, ours: str, names: Sequence[str]) -> dict[str, str]:
+    """Returns the modules of an attention; names are the query's, key's, value's and output's."""
+    parts = ("query", "key", "value", "out")
+    return {f"{theirs}.{a}": f"{ours}/{b}" for a, b in zip(names, parts, strict=True)}
 
 
 def usual_head_dim(said: Mapping[str, Any]) -> int:

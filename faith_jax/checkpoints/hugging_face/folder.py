@@ -23,8 +23,14 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.hugging_face.families import FAMILIES, LOGITS_BIAS, family_of_config
-from faith_jax.checkpoints.hugging_face.family import HEAD, ConfigFields, Family, TensorMap
+from faith_jax.checkpoints.hugging_face.families import FAMILIES, family_of_config
+from faith_jax.checkpoints.hugging_face.family import (
+    HEAD,
+    LOGITS_BIAS,
+    ConfigFields,
+    Family,
+    TensorMap,
+)
 from faith_jax.checkpoints.lazy_arrays import LazyArray
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.rows import read_json
