@@ -1,7 +1,7 @@
 """DeBERTa-v3 (published as deberta-v2): encoder-only, disentangled attention."""
 
+from faith_jax.checkpoints.hugging_face.bert import BERT, bert_layer, dropout_rate, labels_of
 from faith_jax.checkpoints.hugging_face.family import PUBLISHED_ACTIVATIONS, ConfigFields, Settings
-from faith_jax.checkpoints.hugging_face.roberta import ROBERTA, bert_layer, dropout_rate, labels_of
 from faith_jax.models.config import TransformerConfig
 
 
@@ -49,19 +49,18 @@ def _write_deberta(config: TransformerConfig) -> Settings:
     )
 
 
-DEBERTA = ROBERTA.replace(
+DEBERTA = BERT.replace(
     name="DeBERTa-v3",
     model_type="deberta-v2",
     architecture="DebertaV2",
     marks={"is_encoder_only": True, "positions": "disentangled"},
-    fields=ROBERTA.fields
+    fields=BERT.fields
     | {
         "vocab_size": (128100, "vocab_size"),
         "layer_norm_epsilon": (1e-7, "layer_norm_eps"),
-        "max_positions": (512, "max_position_embeddings"),
         "num_token_types": (0, "type_vocab_size"),
     },
-    constants=ROBERTA.constants | {"positions": "disentangled"},
+    constants=BERT.constants | {"positions": "disentangled"},
     required={
         "relative_attention": (False, True),
         "share_att_key": (False, True),
@@ -70,7 +69,6 @@ DEBERTA = ROBERTA.replace(
         "pooler_dropout": (0, 0),
     },
     pad=lambda fields: fields.pad(0),
-    end=None,
     read=_read_deberta,
     write=_write_deberta,
     modules={
@@ -81,6 +79,7 @@ DEBERTA = ROBERTA.replace(
         "deberta.encoder.LayerNorm": "encoder/relative_norm",
         "pooler.dense": "classifier/dense",
         "classifier": "classifier/out",
+        "qa_outputs": "span",
     },
     layers={
         ("deberta.encoder.layer", "encoder/layers"): bert_layer(

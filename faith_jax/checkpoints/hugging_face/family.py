@@ -203,6 +203,8 @@ class Family:
     Attributes:
       name: for messages.
       model_type: config.json's `model_type`.
+      kind: what tells it from other families of this `model_type`: a part of config.json's
+        `architectures`.
       architecture: config.json's `architectures`; of encoders without "For…".
       marks: settings of ours, and their values by which a config is of this family.
       fields: settings of ours in config.json, each with its default and its names there, of which
@@ -241,12 +243,29 @@ class Family:
     required: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     pad: Callable[[ConfigFields], int] = ConfigFields.distinct_pad
     end: int | None = 2
+    kind: str = ""
     prefix: str = ""
     turned: bool = True
     interleaved: bool = False
     unused: str = r"(?!)"
     embedding_copies: tuple[str, ...] = ()
     head_is_embedding: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name in `Checkpoint.family`."""
+        return f"{self.model_type}-{self.kind.lower()}" if self.kind else self.model_type
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Published names of the modules outside of the base model."""
+        return tuple(name for name in self.modules if not name.startswith(self.prefix))
+
+    @property
+    def poolers(self) -> tuple[str, ...]:
+        """Published names of the base model's modules that a classification head uses."""
+        inside = [name for name in self.modules if name not in self.heads]
+        return tuple(name for name in inside if self.modules[name].startswith("classifier/"))
 
     def matches(self, config: TransformerConfig) -> bool:
         """Whether a config of ours is of this family."""
@@ -289,8 +308,12 @@ class Family:
             "num_kv_heads": config.num_kv_heads or config.num_heads,
         }
         architecture = self.architecture
-        if config.is_encoder_only:
-            architecture += "ForSequenceClassification" if config.label_names else "Model"
+        if config.is_encoder_only and not self.kind:
+            architecture += (
+                "ForSequenceClassification"
+                if config.label_names
+                else ("ForQuestionAnswering" if config.span_head else "Model")
+            )
         ends = config.eos_ids
         return {
             **{names[0]: said[ours] for ours, (_, *names) in self.fields.items()},
