@@ -63,6 +63,7 @@ _BERT = {
     "intermediate_size": 24,
     "max_position_embeddings": 34,
 }
+_ALBERT = _BERT | {"embedding_size": 12}
 _DEBERTA = _BERT | {
     "max_position_embeddings": 48,
     "relative_attention": True,
@@ -183,6 +184,23 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         },
         {},
     ),
+    "bert_nli": (
+        "BertForSequenceClassification",
+        _BERT
+        | {
+            "hidden_act": "relu",
+            "classifier_dropout": 0.3,
+            "id2label": {2: "contradiction", 0: "entailment", 1: "neutral"},
+        },
+        {},
+    ),
+    "bert_base_model": ("BertModel", _BERT, {}),
+    "bert_squad": ("BertForQuestionAnswering", _BERT, {}),
+    "albert_nli": ("AlbertForSequenceClassification", _ALBERT | {"num_hidden_layers": 3}, {}),
+    "albert_squad": ("AlbertForQuestionAnswering", _ALBERT, {}),
+    "dpr_context": ("DPRContextEncoder", _BERT, {}),
+    "dpr_question": ("DPRQuestionEncoder", _BERT, {}),
+    "roberta_squad": ("RobertaForQuestionAnswering", _BERT, {}),
     "roberta_base_model": ("RobertaModel", _BERT | {"type_vocab_size": 2, "pad_token_id": 1}, {}),
     "roberta_types": (
         "RobertaForSequenceClassification",

@@ -64,6 +64,11 @@ def padded(
     return tokens
 
 
+def token_types(second: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
+    """Returns the token types of rows, int32 [rows, length]: 1 from where a second text starts."""
+    return (np.arange(length) >= np.asarray(second)[:, None]).astype(np.int32)
+
+
 class Batcher:
     """Cuts rows into batches, tells the progress and counts the shapes.
 

@@ -22,7 +22,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import NotNegative, checked
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.base import BaseModel
-from faith_jax.inference.batching import LENGTHS, Batcher, padded, padded_length
+from faith_jax.inference.batching import LENGTHS, Batcher, padded, padded_length, token_types
 from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.inference.opening import check_options
 from faith_jax.inference.row_likelihoods import token_log_probs
@@ -121,20 +121,22 @@ def _head_logits(
     module: Transformer,
     params: PyTree,
     tokens: Integer[Array, "rows length"],
+    token_types: Integer[Array, "rows length"] | None,
     keys: Key[Array, "rows"] | None,
 ) -> Float[Array, "rows classes"]:
     """Returns the logits of a classification head."""
     if keys is None:
-        found: Any = module.apply({"params": params}, tokens, False, method="classify")
+        found: Any = module.apply({"params": params}, tokens, False, token_types, method="classify")
         return found
 
-    def one_row(row: Array, key: Array) -> Array:
+    def one_row(row: Array, types: Array | None, key: Array) -> Array:
+        types = None if types is None else types[None]
         logits: Any = module.apply(
-            {"params": params}, row[None], True, method="classify", rngs={"dropout": key}
+            {"params": params}, row[None], True, types, method="classify", rngs={"dropout": key}
         )
         return logits[0]
 
-    return jax.vmap(one_row)(tokens, keys)
+    return jax.vmap(one_row)(tokens, token_types, keys)
 
 
 def _label_scores(
@@ -194,12 +196,13 @@ def _label_scores(
     return jnp.where(weights > 0, log_probs * weights, 0.0).sum(axis=-1)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 6))
+@functools.partial(jax.jit, static_argnums=(0, 7))
 def _probabilities(
     module: Transformer,
     params: PyTree,
     tokens: Integer[Array, "rows length"],
     lengths: Integer[Array, "rows"],
+    token_types: Integer[Array, "rows length"] | None,
     keys: Key[Array, "rows"] | None,
     labels: LabelTexts | None,
     passes: int,
@@ -208,7 +211,7 @@ def _probabilities(
 
     def softmax(keys: Array | None) -> Array:
         if labels is None:
-            logits = _head_logits(module, params, tokens, keys)
+            logits = _head_logits(module, params, tokens, token_types, keys)
         else:
             logits = _label_scores(module, params, tokens, lengths, keys, labels)
         return jax.nn.softmax(logits, axis=-1)
@@ -261,12 +264,16 @@ class ClassificationEngine:
         """How many shapes were compiled for this engine."""
         return self._batcher.num_shapes
 
-    def probabilities(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+    def probabilities(
+        self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
+    ) -> np.ndarray:
         """Returns float32 [rows, classes], each row sums to 1.
 
         Args:
           rows: token ids with special tokens, in any order.
+          second: where each row's tokens of type 1 begin, see `PairRow`; None = nowhere.
         """
+        typed = second is not None and self.model.config.num_token_types > 1
         labels, pad_id = self._labels, self.model.pad_id
         if self.model.config.is_decoder_only:  # padding is seen by nothing
             pad_id = max(0, pad_id)
@@ -277,11 +284,16 @@ class ClassificationEngine:
             tokens = padded([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
             lengths = np.ones(batch.size, np.int32)
             lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]
+            types = None
+            if typed and second is not None:
+                starts = np.zeros(batch.size, np.int32)
+                starts[: len(batch.rows)] = [second[n] for n in batch.rows]
+                types = token_types(starts, batch.shape[0])
             keys = self.dropout.keys(tokens, pad_id) if self.dropout.count else None
             bound = functools.partial(
                 _probabilities, self._module, self.model.params, labels=labels,
                 passes=self.dropout.count,
             )  # fmt: skip
-            probabilities = self.model.partitioner.compute(bound, tokens, lengths, keys)
+            probabilities = self.model.partitioner.compute(bound, tokens, lengths, types, keys)
             found[batch.rows] = probabilities[: len(batch.rows)]
         return found

@@ -1,4 +1,4 @@
-"""Encoder-only models with their parameters: RoBERTa, DeBERTa-v3."""
+"""Encoder-only models with their parameters: BERT, ALBERT, DPR, RoBERTa, DeBERTa."""
 
 import functools
 from typing import Any, NoReturn
@@ -12,14 +12,12 @@ from faith_jax.inference.base import BaseModel
 from faith_jax.models.transformer import Transformer
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _classify(module: Transformer, params: PyTree, input_tokens: Array) -> Any:
-    return module.apply({"params": params}, input_tokens, False, method="classify")
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _encode(module: Transformer, params: PyTree, input_tokens: Array) -> Any:
-    return module.apply({"params": params}, input_tokens, None, False, method="encode")
+@functools.partial(jax.jit, static_argnums=0, static_argnames="method")
+def _apply(
+    module: Transformer, params: PyTree, tokens: Array, token_types: Array | None, method: str
+) -> Any:
+    """Returns what a method of the module gives without dropout."""
+    return module.apply({"params": params}, tokens, False, token_types, method=method)
 
 
 class EncoderModel(BaseModel):
@@ -30,11 +28,13 @@ class EncoderModel(BaseModel):
         """The classes of its head, in the order of `classify`'s logits; () = it has no head."""
         return self.config.label_names
 
-    def classify(self, input_tokens: Any) -> np.ndarray:
+    def classify(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
         """Returns the logits of each class.
 
         Args:
           input_tokens: int [batch, length], with the special tokens, padded with `pad_id`.
+          token_types: int [batch, length], 0 for a first text and 1 for a second one, for models
+            with token types (BERT, ALBERT); None = all 0.
 
         Returns:
           float32 [batch, classes], in the order of `label_names`.
@@ -48,25 +48,54 @@ class EncoderModel(BaseModel):
                 "This model has no classification head; load a checkpoint that was fine-tuned for "
                 "sequence classification."
             )
-        tokens = self._checked(input_tokens)
-        found: np.ndarray = self._computed(_classify, self._padded(tokens))
-        return found
+        return self._of_tokens("classify", input_tokens, token_types)
+
+    def span_logits(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
+        """Returns the logits that an answer starts and ends at each token.
+
+        Args:
+          input_tokens: int [batch, length], likewise.
+          token_types: int [batch, length], likewise.
+
+        Returns:
+          float32 [batch, length, 2].
+
+        Raises:
+          InputError: as `classify`, and on a model without a head of question answering.
+        """
+        if not self.config.span_head:
+            raise InputError(
+                "This model has no head of extractive question answering; load a checkpoint that "
+                "was fine-tuned on SQuAD."
+            )
+        found = self._of_tokens("spans", input_tokens, token_types)
+        return found[:, : np.shape(input_tokens)[1]]
 
     def respond(self, *_: Any, **__: Any) -> NoReturn:
         """Raises ConfigError: an encoder writes nothing."""
         raise ConfigError(
-            "respond: this is an encoder-only model (RoBERTa, DeBERTa), which cannot generate; "
-            "load a language model."
+            "respond: this is an encoder-only model (BERT, RoBERTa, DeBERTa …), which cannot "
+            "generate; load a language model."
         )
 
-    def hidden_states(self, input_tokens: Any) -> np.ndarray:
+    def hidden_states(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
         """Returns the tokens' last hidden states, float32 [batch, length, embed]."""
-        tokens = self._checked(input_tokens)
-        hidden: np.ndarray = self._computed(_encode, self._padded(tokens))
-        prompt = self.config.encoder_prompt_length
-        return hidden[:, prompt : prompt + tokens.shape[1]]
+        found = self._of_tokens("states", input_tokens, token_types)
+        return found[:, : np.shape(input_tokens)[1]]
 
-    def _checked(self, input_tokens: Any) -> np.ndarray:
+    def _of_tokens(self, method: str, input_tokens: Any, token_types: Any) -> np.ndarray:
         tokens = self._tokens("input_tokens", input_tokens)
         self._check_positions("input_tokens", tokens.shape[1], self.config.encoder_prompt_length)
-        return tokens
+        types = token_types
+        if types is not None:
+            types = np.asarray(types)
+            inside = types.shape == tokens.shape and types.dtype.kind in "iu"
+            if not inside or not np.isin(types, range(self.config.num_token_types)).all():
+                raise InputError(
+                    f"token_types: expected integers below {self.config.num_token_types} of the "
+                    f"tokens' shape {tokens.shape}, got {types.dtype} {types.shape}."
+                )
+            padding = self._padded(tokens).shape[1] - tokens.shape[1]
+            types = np.pad(types.astype(np.int32), ((0, 0), (0, padding)))
+        found: np.ndarray = self._computed(_apply, self._padded(tokens), types, method=method)
+        return found

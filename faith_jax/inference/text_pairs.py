@@ -21,10 +21,18 @@ NOT_ENTAILED = "not_entailment"
 
 
 class PairRow(NamedTuple):
-    """One row: its token ids, and how many tokens of each text did not fit."""
+    """One row of two texts.
+
+    Attributes:
+      ids: its tokens.
+      cut: how many tokens of each text did not fit.
+      second: where the tokens of type 1 begin, those of the second text in BERT; the length of the
+        row where the tokenizer has no such tokens.
+    """
 
     ids: list[int]
     cut: CutTokens
+    second: int
 
     @property
     def cut_tokens(self) -> int:
@@ -70,10 +78,13 @@ class PairEncoder:
         ids, parts = concatenated((text, [whole(kind, len(text))]) for text, kind in kinds)
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
         split = len(first)
-        row = self.tokenizer.add_special_tokens(
-            ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
+        premise_ids, others = ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
+        row = self.tokenizer.add_special_tokens(premise_ids, others)
+        return PairRow(
+            check_ids(row, self.vocab_size),
+            tokens,
+            self.tokenizer.second_start(len(premise_ids), len(row)),
         )
-        return PairRow(check_ids(row, self.vocab_size), tokens)
 
     def one(self, text: str, name: str = "a text") -> PairRow:
         """Returns the row of what a template made of both texts; for errors see `__call__`."""
@@ -81,7 +92,7 @@ class PairEncoder:
         limit = self.max_length - len(self.tokenizer.add_special_tokens([]))
         fitted = fit(self.tokenizer, text, limit, self.cut_policy, where)
         row = self.tokenizer.add_special_tokens(fitted.ids)
-        return PairRow(check_ids(row, self.vocab_size), fitted.cut)
+        return PairRow(check_ids(row, self.vocab_size), fitted.cut, len(row))
 
 
 @dataclasses.dataclass(frozen=True)

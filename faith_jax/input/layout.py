@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.inference.batching import padded
+from faith_jax.inference.batching import padded, token_types
 from faith_jax.inference.input_rows import InputLayout
+from faith_jax.models.config import TransformerConfig
 
 
 def batch_features(
@@ -87,16 +88,19 @@ def packed_features(
 
 
 def pair_features(
-    rows: Sequence[Mapping[str, Any]], length: int, pad_id: int
+    rows: Sequence[Mapping[str, Any]], length: int, config: TransformerConfig
 ) -> dict[str, np.ndarray]:
     """Returns a batch for a classification head.
 
     Returns:
-      `encoder_input_tokens`, int32 [rows, length], `labels`, int32 [rows], and `label_weights`,
-      float32 [rows], all 1.
+      `encoder_input_tokens`, int32 [rows, length], for models of several token types
+      `token_types`, likewise, `labels`, int32 [rows], and `label_weights`, float32 [rows], all 1.
     """
-    return {
-        "encoder_input_tokens": padded([row["inputs"] for row in rows], length, pad_id),
+    types = {}
+    if config.num_token_types > 1:
+        types = {"token_types": token_types([row["second"] for row in rows], length)}
+    return types | {
+        "encoder_input_tokens": padded([row["inputs"] for row in rows], length, config.pad_id),
         "labels": np.array([row["label"] for row in rows], np.int32),
         "label_weights": np.ones(len(rows), np.float32),
     }

@@ -24,6 +24,7 @@ _SCHEMA = pa.schema(
         ("targets", _IDS),
         ("knowledge", _IDS),
         ("negatives", pa.list_(_IDS)),
+        ("second", pa.int32()),
         ("label", pa.int32()),
         ("length", pa.int32()),
         ("cut", pa.list_(pa.int32(), 4)),
@@ -60,7 +61,8 @@ class RowCache:
             for name in ("inputs", "targets", "knowledge")
         }
         row["negatives"] = columns.column("negatives")[0].as_py()
-        row["label"] = columns.column("label")[0].as_py()
+        for name in ("second", "label"):
+            row[name] = columns.column(name)[0].as_py()
         return row
 
     def column(self, name: str) -> Any:

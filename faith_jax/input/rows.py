@@ -170,6 +170,7 @@ class PairRows:
             row = encode(premise, hypothesis, where)
             return {
                 "inputs": row.ids,
+                "second": row.second,
                 "label": classes[label.lower()],
                 "length": len(row.ids) + row.cut_tokens,
                 "cut": [row.cut.get(kind, 0) for kind in Kind],

@@ -249,7 +249,7 @@ class SplitRows:
     def _features(self, rows: Sequence[Row]) -> Batch:
         if self._layout is None:
             length = self.config.task_feature_lengths["inputs"]
-            return pair_features(rows, length, self._model.pad_id)
+            return pair_features(rows, length, self._model)
         return batch_features(rows, self._layout, self.config.task_feature_lengths)
 
 

@@ -10,10 +10,10 @@ from faith_jax.models.layers import ACTIVATION_FUNCTIONS, Projection
 
 
 class ClassificationHead(nn.Module):
-    """A hidden layer on the first token's state, and a projection to the classes.
+    """A hidden layer on the first token's state, and a projection to the classes, if there are any.
 
-    RoBERTa uses tanh between them, and dropout before both layers. DeBERTa uses an exact GELU, and
-    dropout before the second layer only.
+    RoBERTa, BERT and ALBERT use tanh between them, DeBERTa an exact GELU. Dropout comes before the
+    second layer; in RoBERTa also before the first. BERT's pooler is the hidden layer.
     """
 
     config: TransformerConfig
@@ -22,15 +22,20 @@ class ClassificationHead(nn.Module):
     def __call__(
         self, hidden: Float[Array, "batch length embed"], *, deterministic: bool
     ) -> Float[Array, "batch classes"]:
-        """Maps hidden states [batch, length, embed] to float32 logits [batch, classes]."""
+        """Maps hidden states [batch, length, embed] to float32 logits [batch, classes].
+
+        Without classes the result is the hidden layer's, [batch, embed].
+        """
         cfg = self.config
         rate = cfg.classifier_dropout_rate
         drop = nn.Dropout(cfg.dropout_rate if rate is None else rate)
         x = hidden[:, 0].astype(jnp.float32)
-        if cfg.positions != "disentangled":
+        if cfg.classifier_input_dropout:
             x = drop(x, deterministic=deterministic)
         x = Projection(cfg.emb_dim, ("embed", "mlp"), use_bias=True, name="dense")(x)
         x = ACTIVATION_FUNCTIONS[cfg.classifier_activation](x)
+        if not cfg.label_names:
+            return x
         x = drop(x, deterministic=deterministic)
         axes = ("mlp", "labels")
         return Projection(len(cfg.label_names), axes, use_bias=True, name="out")(x)

@@ -33,7 +33,8 @@ class TransformerConfig(Settings):
     """Dimensions and choices of a transformer; the defaults are T5's, and the names T5X's.
 
     A model family is a value of this class, not a copy of the code. T5 and BART have both stacks;
-    GPT-2, BLOOM, Gemma and Llama have only a decoder; RoBERTa and DeBERTa have only an encoder.
+    GPT-2, BLOOM, Gemma and Llama have only a decoder; BERT, ALBERT, RoBERTa and DeBERTa only an
+    encoder.
 
     Attributes:
       vocab_size: rows of the embedding, at least the vocabulary's size (T5 rounds up to a
@@ -78,7 +79,10 @@ class TransformerConfig(Settings):
       max_positions: maximum length of a sequence; 0 = no limit. A learned embedding has
         `max_positions + position_offset` rows.
       position_offset: row of the first position in a learned embedding (2 in BART, RoBERTa).
-      num_token_types: rows of a token type embedding; only row 0 is used.
+      num_token_types: rows of a token type embedding (BERT: 2, the second is for a second text).
+      embedding_dim: width of the embeddings, which are then projected to `emb_dim` (ALBERT); 0 =
+        they have this width already.
+      shared_layers: all encoder layers have the same parameters, those of `layers_0` (ALBERT).
       attention_bias: the attention's projections have biases.
       mlp_bias: the feed-forward layer has biases.
       attention_scale: factor of query-key products; 1 in T5, `head_dim ** -0.5` in others.
@@ -100,8 +104,11 @@ class TransformerConfig(Settings):
       attention_dropout_rate: of attention weights; None = `dropout_rate`.
       mlp_dropout_rate: inside the feed-forward layer; None = `dropout_rate`.
       classifier_dropout_rate: in the classification head; None = `dropout_rate`.
+      classifier_input_dropout: dropout also before the head's hidden layer (RoBERTa).
       label_names: classes of a classification head on the encoder, in order; () = no head.
       classifier_activation: activation of the head's hidden layer.
+      pooler: this hidden layer is there without a head too (BERT's pooler).
+      span_head: a head of extractive question answering: where an answer starts and ends.
       knowledge_attention: a second cross-attention in each decoder layer, over the knowledge
         (DoHA, Prabhumoye 2021).
       pad_id: the token that pads rows; -1 for models without such a token.
@@ -139,6 +146,8 @@ class TransformerConfig(Settings):
     max_positions: NotNegative = 0
     position_offset: NotNegative = 0
     num_token_types: NotNegative = 0
+    embedding_dim: NotNegative = 0
+    shared_layers: bool = False
     attention_bias: bool = False
     mlp_bias: bool = False
     attention_scale: PositiveNumber = 1.0
@@ -158,8 +167,11 @@ class TransformerConfig(Settings):
     attention_dropout_rate: ShareBelow1 | None = None
     mlp_dropout_rate: ShareBelow1 | None = None
     classifier_dropout_rate: ShareBelow1 | None = None
+    classifier_input_dropout: bool = True
     label_names: tuple[str, ...] = ()
     classifier_activation: Activation = "tanh"
+    pooler: bool = False
+    span_head: bool = False
     knowledge_attention: bool = False
     pad_id: _Padding = 0
     eos_ids: tuple[int, ...] = (1,)
@@ -190,6 +202,9 @@ class TransformerConfig(Settings):
             self.require("max_positions", self.max_positions > 0, "a positive whole number")
         if self.positions == "disentangled":
             self.require("positions", self.is_encoder_only, "another scheme beside a decoder")
+        if self.shared_layers:
+            self.require("shared_layers", self.is_encoder_only, "false beside a decoder")
+            self.require("scan_layers", not self.scan_layers, "false where layers are shared")
         if self.positions == "rotary":
             self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 
@@ -200,8 +215,13 @@ class TransformerConfig(Settings):
 
     @property
     def is_encoder_only(self) -> bool:
-        """Whether there is no decoder: RoBERTa, DeBERTa."""
+        """Whether there is no decoder: BERT, RoBERTa, DeBERTa."""
         return self.num_decoder_layers == 0
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embeddings of tokens, positions and token types, and of a soft prompt."""
+        return self.embedding_dim or self.emb_dim
 
     @property
     def attention_weights_dropout(self) -> float:

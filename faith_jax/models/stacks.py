@@ -10,7 +10,13 @@ from faith_jax.core.types import Array
 from faith_jax.models import positions as position_schemes
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.dot_product_attention import block_sizes
-from faith_jax.models.layers import Embedding, OutputKernel, dropout, param_with_axes
+from faith_jax.models.layers import (
+    Embedding,
+    OutputKernel,
+    Projection,
+    dropout,
+    param_with_axes,
+)
 from faith_jax.models.masks import AttentionMask, Tokens
 from faith_jax.models.transformer_layers import (
     DecoderLayer,
@@ -38,21 +44,26 @@ class _Stack(nn.Module):
                 dtype=cfg.dtype,
             )
         elif cfg.positions == "learned":
-            rows = cfg.max_positions + cfg.position_offset
-            self.position_embedder = Embedding(rows, cfg.emb_dim, cfg.dtype, "position", 0.02)
+            rows, width = cfg.max_positions + cfg.position_offset, cfg.embedding_width
+            self.position_embedder = Embedding(rows, width, cfg.dtype, "position", 0.02)
         elif cfg.positions == "disentangled":
             rows = 2 * cfg.relative_attention_num_buckets
             self.relative_embedder = Embedding(rows, cfg.emb_dim, cfg.dtype, "position", 0.02)
             self.relative_norm = norm(cfg)
         if cfg.num_token_types:
             self.token_type_embedder = Embedding(
-                cfg.num_token_types, cfg.emb_dim, cfg.dtype, "position", 0.02
+                cfg.num_token_types, cfg.embedding_width, cfg.dtype, "position", 0.02
             )
         if cfg.embedding_norm:
             self.embedding_norm = norm(cfg)
 
-    def _embedded(self, embeddings: Array, positions: Array) -> Array:
-        """Returns the input of the first layer; `positions` are int32 [rows or 1, length]."""
+    def _embedded(
+        self, embeddings: Array, positions: Array, token_types: Array | None = None
+    ) -> Array:
+        """Returns the input of the first layer, before dropout.
+
+        `positions` and `token_types` are int32 [rows or 1, length]; None = all 0.
+        """
         cfg = self.config
         x = embeddings.astype(cfg.dtype)
         if cfg.scale_embeddings:
@@ -60,7 +71,8 @@ class _Stack(nn.Module):
         if cfg.positions == "learned":
             x += self.position_embedder(positions + cfg.position_offset)
         if cfg.num_token_types:
-            x += self.token_type_embedder(jnp.zeros((1, 1), jnp.int32))
+            types = jnp.zeros((1, 1), jnp.int32) if token_types is None else token_types
+            x += self.token_type_embedder(types)
         return self.embedding_norm(x) if cfg.embedding_norm else x
 
     def _placed(
@@ -105,7 +117,12 @@ class Encoder(_Stack):
     def setup(self):
         cfg = self.config
         self._setup_ends(bidirectional=True)
-        self.layers = make_layers(EncoderLayer, cfg, cfg.num_encoder_layers, 0, (2,))
+        count = 1 if cfg.shared_layers else cfg.num_encoder_layers
+        self.layers = make_layers(EncoderLayer, cfg, count, 0, (2,))
+        if cfg.embedding_dim:
+            self.embedding_projection = Projection(
+                cfg.emb_dim, ("kv", "embed"), cfg.dtype, use_bias=True
+            )
         if cfg.norm_position != "post":
             self.encoder_norm = norm(cfg)
         self.dropout = nn.Dropout(cfg.dropout_rate)
@@ -118,6 +135,7 @@ class Encoder(_Stack):
         *,
         deterministic: bool,
         positions: Array | None = None,
+        token_types: Array | None = None,
     ) -> Array:
         """Encodes [batch, length, embed].
 
@@ -126,14 +144,20 @@ class Encoder(_Stack):
           mask: of self-attention.
           deterministic: no dropout.
           positions: int32 [batch or 1, length]; default: 0, 1, …
+          token_types: int32 [batch, length]; default: all 0.
         """
         cfg = self.config
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
         around = self._placed(positions, positions, mask)
-        x = self._embedded(embeddings, positions)
+        x = self._embedded(embeddings, positions, token_types)
         x = self.embedding_dropout(x, deterministic=deterministic)
-        x = run_layers(self.layers, x, (), around, deterministic)
+        if cfg.embedding_dim:
+            x = self.embedding_projection(x)
+        layers = self.layers
+        if cfg.shared_layers:
+            layers = [layers[0]] * cfg.num_encoder_layers
+        x = run_layers(layers, x, (), around, deterministic)
         if cfg.norm_position != "post":
             x = self.encoder_norm(x)
         return self.dropout(x, deterministic=deterministic or not cfg.broadcast_dropout)

@@ -28,7 +28,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array
 from faith_jax.models.classification_head import ClassificationHead
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.layers import Embedding
+from faith_jax.models.layers import Embedding, Projection
 from faith_jax.models.masks import AttentionMask, Tokens, repeat_rows, segment_positions
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.soft_prompt import SoftPrompt
@@ -50,15 +50,17 @@ class Transformer(nn.Module):
 
     def setup(self):
         cfg = self.config
-        self.token_embedder = Embedding(cfg.vocab_size, cfg.emb_dim, cfg.dtype)
+        self.token_embedder = Embedding(cfg.vocab_size, cfg.embedding_width, cfg.dtype)
         if cfg.num_encoder_layers:
             self.encoder = Encoder(cfg)
         if cfg.num_decoder_layers:
             self.decoder = Decoder(cfg)
-        if cfg.label_names:
+        if cfg.label_names or cfg.pooler:
             self.classifier = ClassificationHead(cfg)
+        if cfg.span_head:
+            self.span = Projection(2, ("embed", "labels"), use_bias=True)
         if cfg.encoder_prompt_length:
-            self.encoder_prompt = SoftPrompt(cfg.encoder_prompt_length, cfg.emb_dim)
+            self.encoder_prompt = SoftPrompt(cfg.encoder_prompt_length, cfg.embedding_width)
         if cfg.decoder_prompt_length:
             self.decoder_prompt = SoftPrompt(cfg.decoder_prompt_length, cfg.emb_dim)
 
@@ -106,23 +108,30 @@ class Transformer(nn.Module):
         encoder_input_tokens: Inputs,
         encoder_segment_ids: Array | None = None,
         enable_dropout: bool = True,
+        token_types: Array | None = None,
     ) -> Inputs:
-        """Encodes int [batch, length], or each of several, to [batch, prompt + length, embed]."""
+        """Encodes int [batch, length], or each of several, to [batch, prompt + length, embed].
+
+        `token_types` are int [batch, length]; None = all 0.
+        """
         if isinstance(encoder_input_tokens, tuple):
             return tuple(self.encode(x, None, enable_dropout) for x in encoder_input_tokens)
         embeddings = self.token_embedder(encoder_input_tokens)
         return self.encode_embeddings(
-            embeddings, encoder_input_tokens, encoder_segment_ids, enable_dropout
+            embeddings, encoder_input_tokens, encoder_segment_ids, enable_dropout, token_types
         )
 
     def encode_embeddings(
         self,
-        embeddings: Float[Array, "batch length embed"],
+        embeddings: Float[Array, "batch length embedding"],
         encoder_input_tokens: Integer[Array, "batch length"],
         encoder_segment_ids: Integer[Array, "batch length"] | None = None,
         enable_dropout: bool = True,
+        token_types: Integer[Array, "batch length"] | None = None,
     ) -> Float[Array, "batch prompt_and_length embed"]:
-        """Encodes embeddings [batch, length, embed]; the tokens are only used for the mask.
+        """Encodes embeddings [batch, length, embedding]; the tokens are only used for the mask.
+
+        `token_types` None = all 0, as those of a soft prompt are.
 
         Raises:
           ConfigError: for packed inputs with a soft prompt, which cannot be combined.
@@ -141,10 +150,22 @@ class Transformer(nn.Module):
         positions = None
         if self.config.positions in ("learned", "rotary", "alibi"):
             positions = segment_positions(valid, encoder_segment_ids)
-        return self.encoder(embeddings, mask, deterministic=not enable_dropout, positions=positions)
+        if token_types is not None:
+            prompt = self.config.encoder_prompt_length
+            token_types = jnp.pad(token_types, ((0, 0), (prompt, 0)))
+        return self.encoder(
+            embeddings,
+            mask,
+            deterministic=not enable_dropout,
+            positions=positions,
+            token_types=token_types,
+        )
 
     def classify(
-        self, input_tokens: Integer[Array, "batch length"], enable_dropout: bool = True
+        self,
+        input_tokens: Integer[Array, "batch length"],
+        enable_dropout: bool = True,
+        token_types: Integer[Array, "batch length"] | None = None,
     ) -> Float[Array, "batch classes"]:
         """Returns the float32 logits [batch, classes] of inputs int [batch, length].
 
@@ -155,9 +176,38 @@ class Transformer(nn.Module):
         """
         if not self.config.label_names:
             raise ConfigError("This model has no classification head: its config has no labels.")
-        hidden: Any = self.encode(input_tokens, None, enable_dropout)
-        prompt = self.config.encoder_prompt_length
-        return self.classifier(hidden[:, prompt:], deterministic=not enable_dropout)
+        hidden = self.states(input_tokens, enable_dropout, token_types)
+        return self.classifier(hidden, deterministic=not enable_dropout)
+
+    def spans(
+        self,
+        input_tokens: Integer[Array, "batch length"],
+        enable_dropout: bool = True,
+        token_types: Integer[Array, "batch length"] | None = None,
+    ) -> Float[Array, "batch length 2"]:
+        """Returns the float32 logits of each token to start and to end an answer.
+
+        Raises:
+          ConfigError: if the model has no head of question answering.
+        """
+        if not self.config.span_head:
+            raise ConfigError("This model has no head of extractive question answering.")
+        return self.span(self.states(input_tokens, enable_dropout, token_types))
+
+    def text_vectors(
+        self,
+        input_tokens: Integer[Array, "batch length"],
+        enable_dropout: bool = True,
+    ) -> Float[Array, "batch embed"]:
+        """Returns one float32 vector of each text: the last state of its first token (DPR)."""
+        return self.states(input_tokens, enable_dropout)[:, 0].astype(jnp.float32)
+
+    def states(
+        self, input_tokens: Array, enable_dropout: bool, token_types: Array | None = None
+    ) -> Array:
+        """Returns the encoder's last states behind the soft prompt, [batch, length, embed]."""
+        hidden: Any = self.encode(input_tokens, None, enable_dropout, token_types)
+        return hidden[:, self.config.encoder_prompt_length :]
 
     def decode(
         self,
@@ -363,8 +413,10 @@ class Transformer(nn.Module):
         cfg = self.config
         if cfg.is_encoder_only:
             hidden = self.encode(tokens, None, False)
-            if cfg.label_names:
+            if cfg.label_names or cfg.pooler:
                 self.classifier(hidden, deterministic=True)
+            if cfg.span_head:
+                self.span(hidden)
             return
         inputs: Any = None if cfg.is_decoder_only else tokens
         if cfg.knowledge_attention:

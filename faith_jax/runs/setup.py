@@ -113,6 +113,8 @@ def initial_params(
     if config.label_names and not _has_head_of(checkpoint.config, config.label_names):
         logger.info("New classification head: %s", ", ".join(config.label_names))
         head = jax.device_get(random_params(module, partitioner, seed)["classifier"])
+        if checkpoint.config.pooler:  # which BERT's new heads build on
+            head["dense"] = checkpoint.params["classifier"]["dense"]
         checkpoint = dataclasses.replace(
             checkpoint, params={**checkpoint.params, "classifier": head}
         )
@@ -193,7 +195,7 @@ def check_generates(config: TransformerConfig) -> None:
     """Raises ConfigError for an encoder-only model, which cannot generate."""
     if config.is_encoder_only:
         raise ConfigError(
-            "The checkpoint is an encoder-only model (RoBERTa, DeBERTa), which cannot generate: "
+            "The checkpoint is an encoder-only model (BERT, RoBERTa …), which cannot generate: "
             "give a language model."
         )
 
@@ -215,8 +217,8 @@ def objective_of(config: TransformerConfig, objective: Objective | None) -> Obje
     if config.is_encoder_only != isinstance(objective, LabelCrossEntropy):
         kind = "an encoder with a classification head" if config.is_encoder_only else "a generator"
         raise ConfigError(
-            f"OBJECTIVE: {type(objective).__name__} is not for {kind}; RoBERTa and DeBERTa are "
-            "trained with objectives/classification.gin, other models without."
+            f"OBJECTIVE: {type(objective).__name__} is not for {kind}; BERT, RoBERTa and DeBERTa "
+            "are trained with objectives/classification.gin, other models without."
         )
     return objective
 

@@ -120,7 +120,7 @@ class BERTScorer(ModelScorer[TextIds]):
         opened = open_model(path, options.get("dtype"), options.get("num_partitions"))
         if not isinstance(opened, EncoderModel):
             raise ConfigError(
-                f"model {path}: expected an encoder-only model (RoBERTa, DeBERTa-v3), got "
+                f"model {path}: expected an encoder-only model (BERT, RoBERTa, DeBERTa …), got "
                 f"{type(opened).__name__}."
             )
         layer, tokenizer, self._max_length = all_of(
@@ -128,7 +128,9 @@ class BERTScorer(ModelScorer[TextIds]):
             lambda: open_tokenizer(path, options.get("vocabulary"), opened.config),
             lambda: input_limit(opened.config, options.get("max_length"), LONGEST_PAIR),
         )
-        config = opened.config.replace(num_encoder_layers=layer, label_names=())
+        config = opened.config.replace(
+            num_encoder_layers=layer, label_names=(), pooler=False, span_head=False
+        )
         self._module, self._tokenizer = Transformer(config), tokenizer
         encoder = {k: v for k, v in opened.params["encoder"].items() if not _is_above(k, layer)}
         self._params = {"token_embedder": opened.params["token_embedder"], "encoder": encoder}

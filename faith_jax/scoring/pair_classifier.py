@@ -82,7 +82,7 @@ class PairClassifier:
     @remembers_last
     def probabilities(self, rows: Sequence[PairRow]) -> np.ndarray:
         """Returns float64 [rows, classes]."""
-        return self.engine.probabilities([row.ids for row in rows])
+        return self.engine.probabilities([row.ids for row in rows], [row.second for row in rows])
 
 
 def pair_classifier(
@@ -177,8 +177,9 @@ def _opened(
     else:
         found = "DoHA" if config.knowledge_attention else type(opened).__name__
         raise ConfigError(
-            f"model {model}: expected an encoder with a classification head (RoBERTa, DeBERTa-v3) "
-            f"or an encoder-decoder of one input that writes the class (T5, BART), got {found}."
+            f"model {model}: expected an encoder with a classification head (BERT, RoBERTa, "
+            f"DeBERTa …) or an encoder-decoder of one input that writes the class (T5, BART), got "
+            f"{found}."
         )
     encode = PairEncoder(tokenizer, config.vocab_size, limit, cut_policy, inputs)
     return PairClassifier(names, engine, encode)

@@ -11,7 +11,7 @@ import math
 import re
 import string
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from faith_jax.core.errors import ConfigError, all_of
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, Score
 from faith_jax.datasets.augmentation.tagging import DEFAULT_TAGGER, TaggedText, Tagger, load_tagger
+from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.generated_texts import Prompt, TextGenerator
-from faith_jax.inference.opening import ModelOptions, check_options, require_model
+from faith_jax.inference.opening import ModelOptions, check_options, open_model, require_model
+from faith_jax.inference.span_reader import SpanReader, TextQuestion
 from faith_jax.scoring.base import BaseScorer, SeenInput, joined, remembers_last
 from faith_jax.scoring.model_cards import Q2
 from faith_jax.scoring.nli import nli_label_numbers
@@ -98,6 +100,47 @@ class Question(NamedTuple):
 Asked = tuple[list[Question], CutTokens]
 
 
+class Answerer(Protocol):
+    """A model that answers questions about texts."""
+
+    def __call__(self, asked: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
+        """Returns the answers, "" = none, and how many tokens of each text were cut."""
+        ...
+
+    def shown(self, asked: TextQuestion, name: str) -> tuple[str, CutTokens]:
+        """Returns what the model reads of a question, as text, and what was cut."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class WrittenAnswers:
+    """An `Answerer` that writes its answers.
+
+    Attributes:
+      model: of answers.
+      template: of its input.
+      no_answers: what it says where there is none, lower case.
+    """
+
+    model: TextGenerator
+    template: str
+    no_answers: frozenset[str]
+
+    def __call__(self, asked: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
+        """See `Answerer`."""
+        found, cut = self.model([self._prompt(one) for one in asked])
+        texts = ["" if answers[0].lower() in self.no_answers else answers[0] for answers in found]
+        return texts, cut
+
+    def shown(self, asked: TextQuestion, name: str) -> tuple[str, CutTokens]:
+        """See `Answerer`."""
+        read = self.model.encoded(self._prompt(asked), name)
+        return self.model.reader.shown(read.ids), read.cut
+
+    def _prompt(self, asked: TextQuestion) -> Prompt:
+        return _prompt(self.template, asked.text, asked.kind, question=asked.question)
+
+
 @dataclasses.dataclass
 class QuestionAsker:
     """Finds the valid questions of responses; remembers the last ones, for scorers that share it.
@@ -107,17 +150,15 @@ class QuestionAsker:
       ask: the model of questions.
       answer: the model of answers.
       num_beams: questions tried for each span, of which the first valid one counts.
-      templates: of both models' inputs.
-      no_answers: what the second model says where there is none, lower case.
+      template: of the first model's input.
       personal: keep questions with I, you, my or your.
     """
 
     tagger: Tagger
     ask: TextGenerator
-    answer: TextGenerator
+    answer: Answerer
     num_beams: int
-    templates: tuple[str, str]
-    no_answers: frozenset[str]
+    template: str
     personal: bool
 
     @remembers_last
@@ -136,15 +177,15 @@ class QuestionAsker:
             for question in (q.replace("question: ", "", 1).strip() for q in questions)
             if question and (self.personal or not _is_personal(question))
         ]
-        own, _ = self._answers(
-            [self.to_answer(pairs[spans[place][0]][1], Kind.RESPONSE, q) for place, q in tried]
+        own, _ = self.answer(
+            [TextQuestion(q, pairs[spans[place][0]][1], Kind.RESPONSE) for place, q in tried]
         )
         valid: dict[int, str] = {}  # the first valid question of each span
         for (place, question), answer in zip(tried, own, strict=True):
             if answer and clean_answer(answer) == clean_answer(spans[place][1]):
                 valid.setdefault(place, question)
-        answers, cut = self._answers(
-            [self.to_answer(pairs[spans[p][0]][0], Kind.KNOWLEDGE, q) for p, q in valid.items()]
+        answers, cut = self.answer(
+            [TextQuestion(q, pairs[spans[place][0]][0]) for place, q in valid.items()]
         )
         for (place, question), answer, tokens in zip(valid.items(), answers, cut, strict=True):
             n, span = spans[place]
@@ -154,17 +195,7 @@ class QuestionAsker:
 
     def to_ask(self, response: str, span: str) -> Prompt:
         """Returns the input of the model of questions."""
-        return _prompt(self.templates[0], response, Kind.RESPONSE, answer=span)
-
-    def to_answer(self, text: str, kind: Kind, question: str) -> Prompt:
-        """Returns the input of the model of answers, which reads a text of a kind."""
-        return _prompt(self.templates[1], text, kind, question=question)
-
-    def _answers(self, prompts: Sequence[Prompt]) -> tuple[list[str], list[CutTokens]]:
-        """Returns the answers, "" = none, and each input's cut tokens."""
-        found, cut = self.answer(prompts)
-        texts = ["" if answers[0].lower() in self.no_answers else answers[0] for answers in found]
-        return texts, cut
+        return _prompt(self.template, response, Kind.RESPONSE, answer=span)
 
 
 def _is_personal(question: str) -> bool:
@@ -221,13 +252,9 @@ class Q2Scorer(BaseScorer):
         """Returns what the two models read but for spans and questions, which are not known yet."""
         asker, name = self._asker, f"example {example.id!r}"
         first = asker.ask.encoded(asker.to_ask(example.response, ""), name)
-        knowledge = asker.to_answer(joined(example.grounding), Kind.KNOWLEDGE, "")
-        second = asker.answer.encoded(knowledge, name)
-        texts = {
-            "to ask": asker.ask.reader.shown(first.ids),
-            "to answer": asker.answer.reader.shown(second.ids),
-        }
-        return SeenInput(texts, _larger(first.cut, second.cut))
+        to_answer, cut = asker.answer.shown(TextQuestion("", joined(example.grounding)), name)
+        texts = {"to ask": asker.ask.reader.shown(first.ids), "to answer": to_answer}
+        return SeenInput(texts, _larger(first.cut, cut))
 
     def _infer(self, asked: Sequence[Asked], values: Sequence[list[float]]) -> None:
         """Puts what inference decides in place of the values of answers that differ."""
@@ -273,7 +300,9 @@ def q2_scorer(
     Args:
       name: see `Q2Scorer`.
       model: a folder of an encoder-decoder that asks questions.
-      answer_model: of one that answers them; default: the same, as a model of both tasks is.
+      answer_model: of one that answers them; default: the same, as a model of both tasks is. A
+        model of extractive question answering, such as the authors' ALBERT, answers by spans of
+        the text; answer_template and no_answers are of models that write their answers.
       nli_model: of a classifier of three classes; all but `q2_f1_no_fallback` need one.
       labels: see `nli_label_numbers`.
       tagger: finds entities and noun chunks, see `load_tagger`; "rules" finds no noun chunks.
@@ -293,9 +322,9 @@ def q2_scorer(
 
     Reference: Honovich 2021, section 2, and its published code: an answer must be the span after
     `clean_answer`, the first valid question of a span counts, and both forms have the same rows,
-    for inference judges responses without a valid question. There the answering model extracts a
-    span (ALBERT on SQuAD 2.0), the beams of a question repeat no three tokens, and personal
-    questions are found by a parse.
+    for inference judges responses without a valid question. There the answering model is ALBERT on
+    SQuAD 2.0, whose span starts and ends where either logit is highest, the beams of a question
+    repeat no three tokens, and personal questions are found by a parse.
     """
     check_options(
         {
@@ -316,6 +345,15 @@ def q2_scorer(
     def generator(folder: str | None) -> TextGenerator:
         return TextGenerator.open(require_model(folder), max_question_length, reading)
 
+    def answerer() -> Answerer:
+        folder = require_model(answer_model or model)
+        if isinstance(open_model(folder), EncoderModel):
+            if answer_template != ANSWER:
+                raise ConfigError(f"answer_template: model {folder} reads no template.")
+            return SpanReader.open(folder, max_question_length, reading)
+        said = frozenset(text.strip().lower() for text in no_answers)
+        return WrittenAnswers(generator(folder), answer_template, said)
+
     def classifier() -> PairClassifier | None:
         if name == _NO_FALLBACK:
             if nli_model:
@@ -331,14 +369,10 @@ def q2_scorer(
     found_tagger, ask, answer, classify = all_of(
         lambda: load_tagger(tagger),
         lambda: generator(model),
-        lambda: generator(answer_model or model),
+        answerer,
         classifier,
     )
-    asker = QuestionAsker(
-        *(found_tagger, ask, answer, num_beams, (question_template, answer_template)),
-        frozenset(text.strip().lower() for text in no_answers),
-        personal,
-    )
+    asker = QuestionAsker(found_tagger, ask, answer, num_beams, question_template, personal)
     return Q2Scorer(name, asker, classify, order(classify.label_names) if classify else {})
 
 

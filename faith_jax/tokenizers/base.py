@@ -29,9 +29,11 @@ class Tokenizer(abc.ABC):
       prefix_ids: special ids in front of a single text.
       suffix_ids: special ids behind a single text.
       pair_ids: special ids in front of, between and behind two texts.
+      second_type: the token type of a second text and of what stands behind it (BERT: 1).
     """
 
     is_t5 = False
+    second_type = 0
     pad_id: int | None
     bos_id: int | None
     eos_id: int | None
@@ -92,6 +94,16 @@ class Tokenizer(abc.ABC):
             return [*self.prefix_ids, *ids, *self.suffix_ids]
         front, between, behind = self.pair_ids
         return [*front, *ids, *between, *pair_ids, *behind]
+
+    def second_start(self, first: int, length: int) -> int:
+        """Returns where the tokens of type 1 begin in a row of two texts.
+
+        Args:
+          first: tokens of the first text.
+          length: of the row, which is the result where the family has no such tokens.
+        """
+        front, between, _ = self.pair_ids
+        return len(front) + first + len(between) if self.second_type else length
 
     def encode_with_special_tokens(self, text: str, pair: str | None = None) -> list[int]:
         """Returns what Transformers' `tokenizer(text, pair)` gives.

@@ -4,7 +4,9 @@
 | --- | --- | --- |
 | tokenizer.json | any family | the file says |
 | vocab.json with merges.txt | GPT-2, DialoGPT, RoBERTa, BART | byte-level BPE |
-| spm.model: SentencePiece with [CLS] and [SEP] | DeBERTa-v2 and v3 | Unigram |
+| vocab.txt | BERT, DPR | WordPiece |
+| spm.model: SentencePiece with [CLS], [SEP] and [PAD] | DeBERTa-v2 and v3 | Unigram |
+| spiece.model: the same with <pad> | ALBERT | Unigram |
 | tokenizer.model: SentencePiece BPE with a begin token | Llama, Gemma | BPE with bytes |
 
 Transformers 5 differs from a tokenizer.json in one case: it rebuilds the pre-tokenizers of some
@@ -27,6 +29,8 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.base import NAMES, Ids, Tokenizer
 from faith_jax.tokenizers.sentencepiece import class_of_model, read_model
 from faith_jax.tokenizers.special_tokens import (
+    ALBERT,
+    BERT,
     DEBERTA,
     GEMMA,
     GPT2,
@@ -61,9 +65,11 @@ class HuggingFaceVocabulary(Tokenizer):
         except ConfigError:
             raise
         except Exception as error:  # the library raises no narrower one
-            expected = "a SentencePiece model of DeBERTa, Llama or Gemma"
+            expected = "a SentencePiece model of ALBERT, DeBERTa, Llama or Gemma"
             if file.suffix == ".json":
                 expected = "a tokenizer.json of Hugging Face's tokenizers"
+            if file.suffix == ".txt":
+                expected = "BERT's tokens, one a line, [UNK], [CLS] and [SEP] among them"
             if file.name == "vocab.json":
                 expected = "GPT-2's tokens, with merges.txt of them beside it"
             raise ConfigError(
@@ -75,8 +81,8 @@ class HuggingFaceVocabulary(Tokenizer):
         # Ids of added tokens may leave gaps behind the vocabulary.
         added = max(tokenizer.get_added_tokens_decoder(), default=-1)
         size = max(tokenizer.get_vocab_size(with_added_tokens=True), added + 1)
-        front, _, behind = _around(tokenizer, pair=False)
-        pair = _around(tokenizer, pair=True)
+        (front, _, behind), _ = _around(tokenizer, pair=False)
+        pair, self.second_type = _around(tokenizer, pair=True)
         super().__init__(tokenizer, model_file, size, special, (front, behind), pair)
 
     def encode(self, s: str) -> list[int]:
@@ -110,7 +116,9 @@ class HuggingFaceVocabulary(Tokenizer):
 
 def _built(file: pathlib.Path, config: TokenizerConfig) -> tuple[tokenizers.Tokenizer, str]:
     """Returns a file's tokenizer, and Transformers' class of it; "" = a class that adds nothing."""
-    if file.suffix != ".json":
+    if file.suffix == ".txt":
+        tokenizer, tokenizer_class = _from_vocab(file, config)
+    elif file.suffix != ".json":
         tokenizer, tokenizer_class = _from_sentencepiece(file, config)
     elif file.name == "vocab.json":
         tokenizer, tokenizer_class = _from_vocab_and_merges(file, config)
@@ -152,6 +160,26 @@ def _from_vocab_and_merges(
     return tokenizer, config.tokenizer_class or usual_class
 
 
+def _from_vocab(file: pathlib.Path, config: TokenizerConfig) -> tuple[tokenizers.Tokenizer, str]:
+    with file.open(encoding="utf-8") as lines:
+        vocab = {line.rstrip("\n"): index for index, line in enumerate(lines)}
+    tokens = {name: token["content"] for name, token in config.named(BERT).items()}
+    missing = [tokens[name] for name in ("unk", "cls", "sep") if tokens[name] not in vocab]
+    if missing:
+        raise ValueError(f"no line is {missing[0]}")
+    tokenizer = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token=tokens["unk"]))
+    accents = config.options.get("strip_accents")
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=config.option("tokenize_chinese_chars", default=True),
+        strip_accents=accents if isinstance(accents, bool) else None,
+        lowercase=config.option("do_lower_case", default=True),
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(prefix="##")
+    return tokenizer, BERT
+
+
 def _from_sentencepiece(
     file: pathlib.Path, config: TokenizerConfig
 ) -> tuple[tokenizers.Tokenizer, str]:
@@ -159,6 +187,8 @@ def _from_sentencepiece(
     tokenizer_class = class_of_model(model)
     if tokenizer_class == DEBERTA:
         tokenizer = _deberta(model, config)
+    elif tokenizer_class == ALBERT:
+        tokenizer = _albert(model, config)
     else:
         if config.tokenizer_class in (LLAMA, GEMMA):
             tokenizer_class = config.tokenizer_class
@@ -193,6 +223,28 @@ def _deberta(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
         [*split, pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=scheme)]
     )
     tokenizer.decoder = decoders.Metaspace(replacement="▁", prepend_scheme=scheme)
+    return tokenizer
+
+
+def _albert(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
+    scores = [(piece.piece, piece.score) for piece in model.pieces]
+    tokenizer = tokenizers.Tokenizer(models.Unigram(scores, unk_id=model.trainer_spec.unk_id))
+    keeps_accents = config.option("keep_accents", default=False)
+    charsmap = model.normalizer_spec.precompiled_charsmap
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.Replace("``", '"'),
+            normalizers.Replace("''", '"'),
+            *([] if keeps_accents else [normalizers.NFKD(), normalizers.StripAccents()]),
+            *([normalizers.Lowercase()] if config.option("do_lower_case", default=True) else []),
+            *([normalizers.Precompiled(charsmap)] if charsmap else []),
+        ]
+    )
+    scheme = "always" if config.option("add_prefix_space", default=True) else "never"
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", prepend_scheme=scheme)]
+    )
+    tokenizer.decoder = decoders.Metaspace("▁", prepend_scheme=scheme)
     return tokenizer
 
 
@@ -258,7 +310,7 @@ def _put_around(
     front = tokens.get("bos") if config.option("add_bos_token", default=begin) else None
     behind = tokens.get("eos") if config.option("add_eos_token", default=False) else None
     between = front
-    if tokenizer_class == DEBERTA:
+    if tokenizer_class in (ALBERT, BERT, DEBERTA):
         front, between, behind = tokens["cls"], None, tokens["sep"]
 
     def around(front: Token | None, text: str, number: int) -> list[str]:
@@ -302,8 +354,8 @@ def _special_ids(
     return found
 
 
-def _around(tokenizer: tokenizers.Tokenizer, pair: bool) -> tuple[Ids, Ids, Ids]:
-    """Returns the ids that the tokenizer puts in front of, between and behind texts.
+def _around(tokenizer: tokenizers.Tokenizer, pair: bool) -> tuple[tuple[Ids, Ids, Ids], int]:
+    """Returns the ids in front of, between and behind texts, and the last text's token type.
 
     It tries the post-processor on texts of one token.
     """
@@ -314,4 +366,5 @@ def _around(tokenizer: tokenizers.Tokenizer, pair: bool) -> tuple[Ids, Ids, Ids]
     where = [i for i, text in enumerate(encoding.sequence_ids) if text is not None]
     first, last = where[0], where[-1]
     ids = encoding.ids
-    return tuple(ids[:first]), tuple(ids[first + 1 : last]), tuple(ids[last + 1 :])
+    around = tuple(ids[:first]), tuple(ids[first + 1 : last]), tuple(ids[last + 1 :])
+    return around, encoding.type_ids[last]

@@ -15,7 +15,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.tokenizers.special_tokens import DEBERTA, GEMMA, LLAMA
+from faith_jax.tokenizers.special_tokens import ALBERT, DEBERTA, GEMMA, LLAMA
 
 _PAD_ID = 0
 
@@ -103,6 +103,8 @@ def class_of_model(model: Any) -> str:
     spec, first = model.trainer_spec, [piece.piece for piece in model.pieces[:10]]
     if {"[PAD]", "[CLS]", "[SEP]"} <= set(first):
         return DEBERTA
+    if {"<pad>", "[CLS]", "[SEP]"} <= set(first):
+        return ALBERT
     has_t5_ids = (spec.pad_id, spec.eos_id, spec.unk_id) == (0, 1, 2)
     begin = spec.bos_piece or "<s>"
     if spec.model_type != spec.BPE or has_t5_ids or spec.bos_id < 0 or begin not in first:

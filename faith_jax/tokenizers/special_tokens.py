@@ -19,7 +19,8 @@ from faith_jax.core.rows import read_json
 from faith_jax.tokenizers.base import NAMES
 
 GPT2, ROBERTA, BERT = "GPT2Tokenizer", "RobertaTokenizer", "BertTokenizer"
-DEBERTA, LLAMA, GEMMA = "DebertaV2Tokenizer", "LlamaTokenizer", "GemmaTokenizer"
+ALBERT, DEBERTA = "AlbertTokenizer", "DebertaV2Tokenizer"
+LLAMA, GEMMA = "LlamaTokenizer", "GemmaTokenizer"
 Kind = TypeVar("Kind")
 
 
@@ -39,16 +40,23 @@ _CLASS_TOKENS: dict[str, tuple[str | None, ...]] = {
     GPT2: ("<|endoftext|>", "<|endoftext|>", "<|endoftext|>", None, None, None, None),
     ROBERTA: ("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"),
     BERT: (None, None, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"),
+    ALBERT: ("[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"),
     DEBERTA: ("[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"),
     LLAMA: ("<s>", "</s>", "<unk>", None, None, None, None),
     GEMMA: ("<bos>", "<eos>", "<unk>", None, "<pad>", None, "<mask>"),
 }
-_ALIASES = {"BartTokenizer": ROBERTA}
+_ALIASES = {
+    "BartTokenizer": ROBERTA,
+    "DPRContextEncoderTokenizer": BERT,
+    "DPRQuestionEncoderTokenizer": BERT,
+}
 _CLASS_OF_MODEL_TYPE = {
     "gpt2": GPT2,
     "roberta": ROBERTA,
     "bart": ROBERTA,
     "bert": BERT,
+    "dpr": BERT,
+    "albert": ALBERT,
     "deberta-v2": DEBERTA,
     "llama": LLAMA,
     "gemma": GEMMA,

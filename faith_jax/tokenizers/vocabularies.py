@@ -2,7 +2,7 @@
 
 A tokenizer is named by `english_4096` (embedded in the package), by a file, or by the folder of a
 checkpoint. It is T5's SentencePiece model, or the tokenizer of GPT-2, DialoGPT, BLOOM, BART,
-RoBERTa, DeBERTa-v3, Llama or Gemma.
+BERT, ALBERT, RoBERTa, DeBERTa, Llama or Gemma.
 
 >>> vocabulary = load_vocabulary("english_4096")
 >>> vocabulary.vocab_size
@@ -39,6 +39,7 @@ TOKENIZER_FILES = (
     "vocab.json",
     "spm.model",
     "tokenizer.model",
+    "vocab.txt",
 )
 _EMBEDDED_FILE = pathlib.Path(__file__).parent / "vocabulary" / f"{EMBEDDED}.model"
 
@@ -55,8 +56,9 @@ def load_vocabulary(
 
     The first of these files in a folder is read: spiece.model or sentencepiece.model (T5's),
     tokenizer.json, vocab.json with merges.txt (GPT-2's, RoBERTa's), spm.model (DeBERTa's),
-    tokenizer.model (Llama's or Gemma's). The pieces of a SentencePiece model show its kind: [CLS]
-    and [SEP] = DeBERTa's, BPE with a begin token = Llama's or Gemma's, else T5's.
+    tokenizer.model (Llama's or Gemma's), vocab.txt (BERT's). The pieces of a SentencePiece model
+    show its kind: [CLS] and [SEP] with [PAD] = DeBERTa's, with <pad> = ALBERT's, BPE with a begin
+    token = Llama's or Gemma's, else T5's.
 
     Args:
       path_or_name: the name of an embedded vocabulary or model, a tokenizer's file, or the folder
@@ -85,8 +87,8 @@ def _loaded(file: str, extra_ids: int) -> Tokenizer:
     # Imported late, so that importing this module takes no time.
     from faith_jax.tokenizers import huggingface, sentencepiece
 
-    is_json = file.endswith(".json")
-    if not is_json and not sentencepiece.class_of_model(sentencepiece.read_model(file)):
+    is_text = file.endswith((".json", ".txt"))
+    if not is_text and not sentencepiece.class_of_model(sentencepiece.read_model(file)):
         return sentencepiece.SentencePieceVocabulary(file, extra_ids)
     if extra_ids not in (0, DEFAULT_EXTRA_IDS):
         raise ConfigError(

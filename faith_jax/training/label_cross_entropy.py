@@ -43,8 +43,9 @@ def label_cross_entropy(
 class LabelCrossEntropy(Objective):
     """`label_cross_entropy` of each row, by the model's classification head.
 
-    The batch has `encoder_input_tokens`, int [batch, length], `labels`, int [batch], and
-    `label_weights`, float [batch], how much each row counts. Sums are over rows.
+    The batch has `encoder_input_tokens` and, for models of several token types, `token_types`, int
+    [batch, length], `labels`, int [batch], and `label_weights`, float [batch], how much each row
+    counts. Sums are over rows.
 
     Attributes:
       label_smoothing: in [0, 1).
@@ -63,6 +64,7 @@ class LabelCrossEntropy(Objective):
             {"params": params},
             batch["encoder_input_tokens"],
             dropout_key is not None,
+            batch.get("token_types"),
             method="classify",
             rngs=dropout_rngs(dropout_key),
         )

@@ -12,6 +12,8 @@ import zlib
 import numpy as np
 import safetensors.numpy
 
+from faith_jax.checkpoints.hugging_face.families import family_of_fields
+from faith_jax.checkpoints.hugging_face.family import ConfigFields
 from faith_jax.inference import load_model
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "testdata" / "families"
@@ -52,6 +54,11 @@ def cases():
 
 def config_of(case):
     return json.loads((FOLDER / case / "config.json").read_text())
+
+
+def family_of(case):
+    path = FOLDER / case / "config.json"
+    return family_of_fields(ConfigFields(config_of(case), path))
 
 
 def shapes_of(case):

@@ -302,6 +302,9 @@ def test_a_step_that_is_not_there_names_those_that_are(tmp_path):
     same(open_checkpoint(run / "checkpoints" / "3").params["encoder_prompt"], {"embedding": PROMPT})
 
 
+DPR = families.BERT.replace(label_names=(), pooler=False)
+
+
 @pytest.mark.parametrize(
     ("config", "began_with", "expected"),
     [
@@ -315,6 +318,10 @@ def test_a_step_that_is_not_there_names_those_that_are(tmp_path):
         (families.BART.replace(knowledge_attention=True), "bart", "doha"),
         (families.ROBERTA, "", "roberta"),
         (families.ROBERTA, "xlm-roberta", "xlm-roberta"),
+        (families.BERT, "", "bert"),
+        (DPR, "dpr-question", "dpr-question"),
+        (families.BERT, "dpr-question", "bert"),  # with a head
+        (families.ALBERT, "", "albert"),
         (families.DEBERTA, "", "deberta-v2"),
         (TINY, "", "t5"),
         (PROMPTED, "mt5", "mt5"),

@@ -13,6 +13,10 @@ _WITHOUT = "the extra `parity` is not installed"
 torch = pytest.importorskip("torch", reason=_WITHOUT)
 transformers = pytest.importorskip("transformers", reason=_WITHOUT)
 
+select_starts_ends = pytest.importorskip(
+    "transformers.pipelines.document_question_answering"
+).select_starts_ends
+
 NEW_TOKENS = 8
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
@@ -48,16 +52,49 @@ def reference(
             return _of_pairs(model, inputs, generate)
         tokens, mask = (torch.tensor(inputs[k]).long() for k in ("input_tokens", "input_mask"))
         shown = torch.where(mask > 0, tokens, 0 if model.can_generate() else tokens)
-        found = model(input_ids=shown, attention_mask=mask, output_hidden_states=True)
+        options = {"attention_mask": mask, "output_hidden_states": True}
+        if "token_types" in inputs:
+            options["token_type_ids"] = torch.tensor(inputs["token_types"]).long()
+        found = model(input_ids=shown, return_dict=True, **options)
         if not model.can_generate():
             outputs = {"last_hidden": found.hidden_states[-1].numpy()}
-            return outputs | ({"logits": found.logits.numpy()} if "logits" in found else {})
+            if "start_logits" in found:
+                spans = torch.stack([found.start_logits, found.end_logits], dim=-1)
+                outputs["span_logits"] = spans.numpy()
+                outputs["best_spans"] = _best_spans(outputs["span_logits"], inputs["input_mask"])
+            for name in ("logits", "pooler_output"):
+                if found.get(name) is not None:
+                    outputs[name] = found[name].numpy()
+            return outputs
         if not generate:
             return {"logits": found.logits.numpy()}
         greedy = [
             _generated(model, row[keep > 0][None]) for row, keep in zip(tokens, mask, strict=True)
         ]
         return {"logits": found.logits.numpy(), "greedy_tokens": np.stack(greedy)}
+
+
+def _best_spans(logits: np.ndarray, masks: np.ndarray) -> np.ndarray:
+    """Returns int32 [batch, 3]: first and last token of the answer, and whether none is better.
+
+    The text is the second half of each row; spans have at most 3 tokens.
+    """
+    found = []
+    for row, mask in zip(logits, masks, strict=True):
+        in_text = mask * (np.arange(len(mask)) >= mask.sum() // 2)
+        outside = 1 - in_text
+        outside[0] = 0  # no answer
+        starts, ends, scores, null = select_starts_ends(
+            row[None, :, 0],
+            row[None, :, 1],
+            outside,
+            mask,
+            top_k=100,
+            handle_impossible_answer=True,
+            max_answer_len=3,
+        )
+        found.append((starts[0], ends[0], null > scores[0]))
+    return np.array(found, np.int32)
 
 
 def _generated(model: Any, row: torch.Tensor, **options: Any) -> np.ndarray:
@@ -172,4 +209,8 @@ def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
     lengths = (40, 9) if config["model_type"] == "deberta-v2" else (11, 4, 7)
     tokens = rows(*lengths, pad_id=pad, seed=seed)
     mask = np.arange(tokens.shape[1]) < np.array(lengths)[:, None]
-    return {"input_tokens": tokens, "input_mask": mask.astype(np.int8)}
+    inputs = {"input_tokens": tokens, "input_mask": mask.astype(np.int8)}
+    if config["model_type"] in ("bert", "albert"):
+        second = np.arange(tokens.shape[1]) >= np.array(lengths)[:, None] // 2
+        inputs["token_types"] = (second & mask).astype(np.int8)
+    return inputs

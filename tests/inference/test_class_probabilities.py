@@ -40,6 +40,26 @@ def softmax(values):
     return exponents / exponents.sum()
 
 
+def test_berts_second_text_has_token_type_1(tmp_path):
+    folder = tiny_models.write_model(tmp_path / "bert", "bert", label_names=NLI)
+    classify, opened = pair_classifier(folder, max_length=32), load_model(folder)
+    rows = [classify.encode(*pair) for pair in PAIRS]
+    expected = []
+    for row, (premise, _) in zip(rows, PAIRS, strict=True):
+        first = load_vocabulary(folder).encode_with_special_tokens(premise)
+        assert row.ids[: row.second] == first if not row.cut else row.second < len(first)
+        types = np.arange(len(row.ids)) >= row.second
+        expected += softmax(opened.classify([row.ids], types[None].astype(int))[0])[None].tolist()
+    found, _ = classify(PAIRS)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    without = softmax(opened.classify([rows[0].ids])[0])
+    assert np.abs(found[0] - without).max() > 1e-3
+    # Monte-Carlo dropout is of the same types.
+    options = {"max_length": 32, "dropout_passes": 400, "dropout_rate": 0.02}
+    dropped, _ = pair_classifier(folder, **options)(PAIRS[:1])
+    assert 0 < np.abs(dropped[0] - found[0]).max() < np.abs(found[0] - without).max() / 2
+
+
 @pytest.mark.parametrize("words", [NLI, ["1", "0"], ["a", "b", "c"]])
 def test_the_softmax_of_the_words_likelihoods(model, words):
     found, cut = pair_classifier(model, label_words=words)(PAIRS)

@@ -100,6 +100,17 @@ ROBERTA = TransformerConfig(
         "label_names": ("entailment", "neutral", "contradiction"),
     }
 )
+BERT = ROBERTA.replace(
+    position_offset=0,
+    num_token_types=2,
+    pad_id=0,
+    eos_ids=(),
+    classifier_input_dropout=False,
+    pooler=True,
+)
+ALBERT = BERT.replace(
+    embedding_dim=6, shared_layers=True, label_names=(), span_head=True, eos_ids=(3,)
+)
 DEBERTA = TransformerConfig(
     **_ENCODER
     | {
@@ -109,6 +120,7 @@ DEBERTA = TransformerConfig(
         "relative_attention_max_distance": 20,
         "attention_scale": 12**-0.5,
         "classifier_activation": "gelu_exact",
+        "classifier_input_dropout": False,
         "eos_ids": (2,),
         "label_names": ("faithful", "hallucinated"),
     }
@@ -121,5 +133,5 @@ DECODERS = {
     "gemma": GEMMA,
     "gemma2": GEMMA2,
 }
-ENCODERS = {"roberta": ROBERTA, "deberta": DEBERTA}
+ENCODERS = {"roberta": ROBERTA, "bert": BERT, "albert": ALBERT, "deberta": DEBERTA}
 FAMILIES = DECODERS | ENCODERS | {"bart": BART, "doha": DOHA}

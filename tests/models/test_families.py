@@ -90,7 +90,7 @@ def test_a_decoder_prompt_stands_in_front_of_the_start():
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", families.ENCODERS)
+@pytest.mark.parametrize("name", [name for name, c in families.ENCODERS.items() if c.label_names])
 def test_the_head_reads_the_first_token_behind_a_prompt(name):
     config = FAMILIES[name]
     module, params = tiny.model_and_params(config)
@@ -112,7 +112,7 @@ def test_the_head_reads_the_first_token_behind_a_prompt(name):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name != "doha"])
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("doha", "albert")])
 def test_scanned_and_rematerialised_layers_compute_the_same(name):
     config = FAMILIES[name]
     module, params = tiny.model_and_params(config)

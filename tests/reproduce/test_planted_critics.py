@@ -114,7 +114,7 @@ class Planted:
 
     def encode(self, premise, hypothesis, name=""):
         self.pairs.append((premise, hypothesis))
-        return PairRow([len(self.pairs) - 1], CutTokens())
+        return PairRow([len(self.pairs) - 1], CutTokens(), 1)
 
     encode.tokenizer = load_vocabulary("english_4096")
 

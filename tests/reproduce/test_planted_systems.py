@@ -35,7 +35,7 @@ class Critic:
     num_compilations = 0
 
     def encode(self, knowledge, response, name=""):
-        return PairRow([int(response in knowledge)], CutTokens())
+        return PairRow([int(response in knowledge)], CutTokens(), 1)
 
     encode.tokenizer = load_vocabulary("english_4096")
 

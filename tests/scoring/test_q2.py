@@ -1,5 +1,6 @@
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -94,10 +95,9 @@ def scorer_of(name, classify=None, personal=False, answers=ANSWERS):
     asker = q2.QuestionAsker(
         Tagger(),
         Generator(QUESTIONS),
-        Generator(answers),
+        q2.WrittenAnswers(Generator(answers), q2.ANSWER, frozenset(q2.NO_ANSWERS)),
         3,
-        (q2.ASK, q2.ANSWER),
-        frozenset(q2.NO_ANSWERS),
+        q2.ASK,
         personal,
     )
     return q2.Q2Scorer(name, asker, classify, NLI), asker
@@ -134,21 +134,21 @@ def test_f1_is_the_mean_over_the_first_valid_question_of_each_span():
     lengths = [len(q2.ANSWER.format(question=q, context=KNOWLEDGE)) % 3 for q in
                ("Where did tea come to?", "What came to Porto?", "Where is it drunk?")]  # fmt: skip
     assert score.cut["knowledge"] == max(lengths)
-    own = [len(text) % 3 for text in (*QUESTIONS, *asker.answer.asked) if RESPONSE in text]
+    own = [len(text) % 3 for text in (*QUESTIONS, *asker.answer.model.asked) if RESPONSE in text]
     assert score.cut["response"] == max(own)
-    asked = len(asker.answer.asked)
+    asked = len(asker.answer.model.asked)
     assert scorer.score([KNOWLEDGE], [RESPONSE]) == [score]
-    assert len(asker.answer.asked) == asked  # remembered
+    assert len(asker.answer.model.asked) == asked  # remembered
     # As q-squared's code searches for questions.
     assert asker.ask.searches == [{"no_repeat_ngram": 3, "early_stopping": True}]
-    assert asker.answer.searches == [{}] * len(asker.answer.searches)
+    assert asker.answer.model.searches == [{}] * len(asker.answer.model.searches)
 
 
 def test_personal_questions_may_stay():
     scorer, asker = scorer_of("q2_f1_no_fallback", personal=True)
     scorer.score([KNOWLEDGE], [RESPONSE])
     asked = q2.ANSWER.format(question="Where do I drink it?", context=KNOWLEDGE)
-    assert asked in asker.answer.asked  # it is the first valid one of the hills then
+    assert asked in asker.answer.model.asked  # it is the first valid one of the hills then
 
 
 @pytest.mark.parametrize(("label", "value"), [(1, 1.0), (0, 0.0), (2, 2 / 3)])
@@ -248,6 +248,25 @@ def test_the_scorer_runs_on_models(tmp_path):
     (score,) = plain.score(["Tea came to Lisbon."], ["It came to Porto in 1663."])
     assert math.isnan(score.value) or 0 <= score.value <= 1
     assert json.loads(json.dumps(scorer_card("q2_f1").low)) == 0.0
+
+
+def test_a_reader_of_spans_answers_too(tmp_path, monkeypatch):
+    folder = tiny_models.write_span_reader(tmp_path / "reader")
+    options = {"model": "mini", "answer_model": folder, "tagger": "rules"}
+    scorer = load_scorer("q2_f1_no_fallback", max_question_length=8, **options)
+    asker = scorer._asker
+    # It answers all questions with the first token of the text, here of "Tea".
+    (first,), _ = asker.answer([q2.TextQuestion("What?", RESPONSE)])
+    assert first
+    assert "Tea".startswith(first)
+    text = TaggedText(RESPONSE, (), (Entity(first, 0, len(first), "FOOD"),), ())
+    monkeypatch.setattr(asker, "tagger", SimpleNamespace(tag=lambda texts: [text] * len(texts)))
+    table = {q2.ASK.format(answer=first, context=RESPONSE): ["What came?"]}
+    monkeypatch.setattr(asker, "ask", Generator(table))
+    scores = scorer.score([KNOWLEDGE, f"Lisbon. {KNOWLEDGE}"], [RESPONSE, RESPONSE])
+    assert [score.value for score in scores] == [1.0, 0.0]
+    with pytest.raises(ConfigError, match=r"answer_template: model .* reads no template"):
+        load_scorer("q2_f1_no_fallback", answer_template="{question} {context} ?", **options)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import shutil
 
 import numpy as np
+import safetensors.numpy
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
 from faith_jax.checkpoints.embedded import checkpoint_path
@@ -79,6 +80,17 @@ FAMILIES = {
         "pad_id": 1,
         "eos_ids": (2,),
     },
+    "bert": _SMALL
+    | _BERT
+    | {
+        "positions": "learned",
+        "max_positions": 64,
+        "num_token_types": 2,
+        "attention_scale": 8**-0.5,
+        "classifier_input_dropout": False,
+        "pooler": True,
+        "eos_ids": (),
+    },
     "deberta_nli": _SMALL
     | _BERT
     | {
@@ -114,6 +126,16 @@ def write_model(folder, family, seed=0, **changes):
     (folder / "config.json").write_text(json.dumps(kept | written))
     beside.rmdir()
     return str(folder)
+
+
+def write_span_reader(folder):
+    """Writes a BERT whose answer to all questions is the first token of the text."""
+    path = write_model(folder, "bert", span_head=True, pooler=False, max_positions=128)
+    stored = safetensors.numpy.load_file(folder / "model.safetensors")
+    # No span is better than another, nor is no answer.
+    stored |= {name: 0 * array for name, array in stored.items() if name.startswith("qa_outputs")}
+    safetensors.numpy.save_file(stored, folder / "model.safetensors", {"format": "pt"})
+    return path
 
 
 def write_t5(folder, **changes):

@@ -310,6 +310,34 @@ def bert(folder: pathlib.Path):
     write_json(folder / "config.json", {"model_type": "bert"})
 
 
+def bert_vocab(folder: pathlib.Path):
+    bert(folder)
+    pieces = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    lines = "".join(f"{piece}\n" for piece in sorted(pieces, key=pieces.get))
+    (folder / "vocab.txt").write_text(lines, encoding="utf-8")
+    (folder / "tokenizer.json").unlink()
+    write_json(folder / "tokenizer_config.json", {"do_lower_case": False})
+    write_json(folder / "config.json", {"model_type": "bert"})
+
+
+def albert(folder: pathlib.Path):
+    sentencepiece(
+        folder,
+        "spiece.model",
+        vocab_size=130,
+        model_type="unigram",
+        byte_fallback=False,
+        normalization_rule_name="nmt_nfkc",
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        pad_piece="<pad>",
+        control_symbols="[CLS],[SEP],[MASK]",
+    )
+    write_json(folder / "config.json", {"model_type": "albert"})
+
+
 FAMILIES = {
     family.__name__: family
     for family in (
@@ -326,5 +354,7 @@ FAMILIES = {
         deberta,
         deberta_nli,
         bert,
+        bert_vocab,
+        albert,
     )
 }

@@ -1,9 +1,12 @@
+import functools
+
 import jax
 import numpy as np
 import optax
 import pytest
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.input.layout import pair_features
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.training.label_cross_entropy import LabelCrossEntropy
 from faith_jax.training.trainer import Trainer
@@ -53,6 +56,20 @@ def test_equals_the_sum_over_classes(model, smoothing):
     np.testing.assert_allclose(metrics["negative_log_likelihood"], likelihood, rtol=1e-5)
     hits = (log_probs.argmax(1) == batch()["labels"])[:3].sum()
     assert (float(metrics["accuracy"]), float(metrics["weight"])) == (hits, 3)
+
+
+def test_token_types_reach_the_model():
+    module, params = tiny.model_and_params(families.BERT.with_dropout(0.0))
+    row = {"inputs": [2, 7, 3, 9, 8, 3], "second": 3, "label": 1}
+    rows = pair_features([row], 8, module.config)
+    np.testing.assert_array_equal(rows["token_types"], [[0, 0, 0, 1, 1, 1, 1, 1]])
+    call = functools.partial(tiny.apply, module, params, method="classify", enable_dropout=False)
+    logits = call(rows["encoder_input_tokens"], token_types=rows["token_types"])
+    _, metrics, _ = jax.jit(lambda p: LabelCrossEntropy()(module, p, rows, None))(params)
+    expected = -np.asarray(jax.nn.log_softmax(logits))[0, 1]
+    np.testing.assert_allclose(metrics["loss"], expected, rtol=1e-5)
+    without = call(rows["encoder_input_tokens"])
+    assert np.abs(without - logits).max() > 1e-2
 
 
 def test_rows_are_learnt_by_heart(model):

@@ -5,7 +5,7 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from faith_jax.core.errors import CheckpointError, ConfigError, shown
 from faith_jax.models.config import TransformerConfig
 
 HEAD = "lm_head.weight"
+LOGITS_BIAS = "final_logits_bias"
+Settings = dict[str, Any]
 # What the published names of activations mean. By "gelu" Transformers means the exact form.
 ACTIVATIONS = {
     "gelu": "gelu_exact",
@@ -170,6 +172,25 @@ class TensorMap:
         return shape[::-1] if self.turned else (1, *shape) if self.row else shape
 
 
+# Settings of all families with layer norms, and of all decoder-only ones.
+LAYER_NORM: Settings = {
+    "norm": "layer",
+    "attention_bias": True,
+    "mlp_bias": True,
+    "mlp_dropout_rate": 0.0,
+    "broadcast_dropout": False,
+}
+CAUSAL: Settings = {"num_encoder_layers": 0, "scale_tied_logits": False}
+# Our modules in one of theirs.
+FUSED = "self_attention/query self_attention/key self_attention/value"
+
+
+def attention_modules(theirs: str, ours: str, names: Sequence[str]) -> dict[str, str]:
+    """Returns the modules of an attention; names are the query's, key's, value's and output's."""
+    parts = ("query", "key", "value", "out")
+    return {f"{theirs}.{a}": f"{ours}/{b}" for a, b in zip(names, parts, strict=True)}
+
+
 def usual_head_dim(said: Mapping[str, Any]) -> int:
     """Returns the width of a head that fills the model's width."""
     return max(1, said["emb_dim"] // max(1, said["num_heads"]))
@@ -182,6 +203,8 @@ class Family:
     Attributes:
       name: for messages.
       model_type: config.json's `model_type`.
+      kind: what tells it from other families of this `model_type`: a part of config.json's
+        `architectures`.
       architecture: config.json's `architectures`; of encoders without "For…".
       marks: settings of ours, and their values by which a config is of this family.
       fields: settings of ours in config.json, each with its default and its names there, of which
@@ -220,12 +243,29 @@ class Family:
     required: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     pad: Callable[[ConfigFields], int] = ConfigFields.distinct_pad
     end: int | None = 2
+    kind: str = ""
     prefix: str = ""
     turned: bool = True
     interleaved: bool = False
     unused: str = r"(?!)"
     embedding_copies: tuple[str, ...] = ()
     head_is_embedding: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name in `Checkpoint.family`."""
+        return f"{self.model_type}-{self.kind.lower()}" if self.kind else self.model_type
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Published names of the modules outside of the base model."""
+        return tuple(name for name in self.modules if not name.startswith(self.prefix))
+
+    @property
+    def poolers(self) -> tuple[str, ...]:
+        """Published names of the base model's modules that a classification head uses."""
+        inside = [name for name in self.modules if name not in self.heads]
+        return tuple(name for name in inside if self.modules[name].startswith("classifier/"))
 
     def matches(self, config: TransformerConfig) -> bool:
         """Whether a config of ours is of this family."""
@@ -268,8 +308,12 @@ class Family:
             "num_kv_heads": config.num_kv_heads or config.num_heads,
         }
         architecture = self.architecture
-        if config.is_encoder_only:
-            architecture += "ForSequenceClassification" if config.label_names else "Model"
+        if config.is_encoder_only and not self.kind:
+            architecture += (
+                "ForSequenceClassification"
+                if config.label_names
+                else ("ForQuestionAnswering" if config.span_head else "Model")
+            )
         ends = config.eos_ids
         return {
             **{names[0]: said[ours] for ours, (_, *names) in self.fields.items()},

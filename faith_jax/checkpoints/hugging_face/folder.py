@@ -23,8 +23,14 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.hugging_face.families import FAMILIES, LOGITS_BIAS, family_of_config
-from faith_jax.checkpoints.hugging_face.family import HEAD, ConfigFields, Family, TensorMap
+from faith_jax.checkpoints.hugging_face.families import family_of_config, family_of_fields
+from faith_jax.checkpoints.hugging_face.family import (
+    HEAD,
+    LOGITS_BIAS,
+    ConfigFields,
+    Family,
+    TensorMap,
+)
 from faith_jax.checkpoints.lazy_arrays import LazyArray
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.rows import read_json
@@ -33,6 +39,7 @@ from faith_jax.models.config import TransformerConfig
 CONFIG = "config.json"
 _EMBEDDING = "token_embedder/embedding"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_LAYER_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 Stored = dict[str, tensors.StoredTensor]
 
 
@@ -55,10 +62,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     folder = pathlib.Path(folder).absolute()
     manifest.check_files(folder)
     fields = read_json(folder / CONFIG, CheckpointError)
-    family = FAMILIES.get(str(fields.get("model_type")))
-    if family is None:
-        known = f"one of {sorted(FAMILIES)}; other families are not supported"
-        raise ConfigFields(fields, folder / CONFIG).error("model_type", known)
+    family = family_of_fields(ConfigFields(fields, folder / CONFIG))
     config = family.read_config(fields, folder / CONFIG)
     tensors.check_not_pickled(folder, *_PICKLES)
     stored = _with_prefix(family, tensors.find_tensors(folder))
@@ -84,17 +88,24 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         "format": "huggingface",
         "huggingface": {"config_json": json.dumps(fields)},
     }
-    return Checkpoint(config, unflatten(params), metadata, family.model_type)
+    return Checkpoint(config, unflatten(params), metadata, family.key)
 
 
 def _with_prefix(family: Family, stored: Stored) -> Stored:
-    """Returns the tensors by their full names; a file may lack the base model's prefix."""
-    heads = ("lm_head.", "classifier.", "pooler.", "score.", LOGITS_BIAS, family.prefix)
-    if any(name.startswith(family.prefix) for name in stored):
-        return dict(stored)
+    """Returns the tensors by their full names.
+
+    A file may lack the base model's prefix, and the oldest ones of BERT name norms as TensorFlow.
+    """
+    named = {
+        re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: _LAYER_NORMS[m[0]], name): tensor
+        for name, tensor in stored.items()
+    }
+    if any(name.startswith(family.prefix) for name in named):
+        return named
+    heads = ("lm_head.", "score.", *family.heads)
     return {
         name if name.startswith(heads) else family.prefix + name: tensor
-        for name, tensor in stored.items()
+        for name, tensor in named.items()
     }
 
 
@@ -111,6 +122,9 @@ def _as_stored(
     """
     if config.label_names and not any(name.startswith("classifier.") for name in stored):
         config = config.replace(label_names=())
+    if config.is_encoder_only:
+        pooler = any(f"{name}.weight" in stored for name in family.poolers)
+        config = config.replace(pooler=pooler, span_head="qa_outputs.weight" in stored)
     if config.logits_bias and LOGITS_BIAS not in stored:
         config = config.replace(logits_bias=False)
     embedding = next(f"{k}.weight" for k, v in family.modules.items() if v == "token_embedder")
@@ -221,9 +235,12 @@ def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> N
 
 # Settings that config.json may leave out, and when: those of training, or without effect.
 _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
-    (r".*dropout_rate|dtype|float32_attention_logits|remat_policy|scan_layers", lambda c: True),
+    (
+        r".*dropout_rate|classifier_input_dropout|dtype|float32_attention_logits|remat_policy|scan_layers",
+        lambda c: True,
+    ),
     (r"attention_block_length", lambda c: True),
-    (r"logits_bias|logits_via_embedding", lambda c: True),  # the tensors show them
+    (r"logits_bias|logits_via_embedding|pooler|span_head", lambda c: True),  # the tensors show them
     (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
     (r"rope.*", lambda c: c.positions != "rotary"),
     (r"rope_factor", lambda c: c.rope_type == "default"),

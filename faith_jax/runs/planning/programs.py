@@ -200,10 +200,17 @@ def _batch_shapes(
 ) -> PyTree:
     """Returns the shapes of a training batch: those of a row with one token each, times rows."""
     one = np.ones(1, np.int32)
-    row = {"inputs": one, "targets": one, "knowledge": one, "negatives": [one], "label": 0}
+    row = {
+        "inputs": one,
+        "targets": one,
+        "knowledge": one,
+        "negatives": [one],
+        "label": 0,
+        "second": 1,
+    }
     lengths = dataset.task_feature_lengths
     if config.is_encoder_only:
-        found = pair_features([row], lengths["inputs"], config.pad_id)
+        found = pair_features([row], lengths["inputs"], config)
     elif dataset.pack:
         found = packed_features([[row]], lengths)
     else:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.hugging_face.families import FAMILIES
+from faith_jax.core.errors import InputError
 from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel
 from tests.checkpoints import family_folders
 
@@ -37,7 +38,7 @@ def assert_rows_equal(found, expected):
 
 
 def test_every_family_is_stored():
-    found = {family_folders.config_of(case)["model_type"] for case in CASES}
+    found = {family_folders.family_of(case).key for case in CASES}
     assert found | {"t5", "mt5"} == set(FAMILIES)
 
 
@@ -92,13 +93,39 @@ def test_encoders(opened, name):
     model, expected = opened(name)
     assert isinstance(model, EncoderModel)
     assert bool(model.label_names) == ("logits" in expected)
+    inputs = expected["input_tokens"], expected.get("token_types")
     if model.label_names:
-        logits = model.classify(expected["input_tokens"])
+        logits = model.classify(*inputs)
         np.testing.assert_allclose(logits, expected["logits"], atol=TOLERANCE)
-    if not model.label_names or name == "deberta_long":
-        found = model.hidden_states(expected["input_tokens"])
-        valid = expected["input_mask"] > 0
+    valid = expected["input_mask"] > 0
+    if model.config.span_head:
+        found = model.span_logits(*inputs)
+        np.testing.assert_allclose(found[valid], expected["span_logits"][valid], atol=TOLERANCE)
+    elif not model.label_names or name == "deberta_long":
+        found = model.hidden_states(*inputs)
         np.testing.assert_allclose(found[valid], expected["last_hidden"][valid], atol=TOLERANCE)
+
+
+def test_poolers_and_text_vectors(opened):
+    model, expected = opened("bert_base_model")
+    hidden = model.hidden_states(expected["input_tokens"], expected["token_types"])
+    dense = model.params["classifier"]["dense"]
+    pooled = np.tanh(hidden[:, 0] @ np.asarray(dense["kernel"]) + np.asarray(dense["bias"]))
+    np.testing.assert_allclose(pooled, expected["pooler_output"], atol=TOLERANCE)
+    for name in ("dpr_context", "dpr_question"):
+        model, expected = opened(name)
+        found = model.hidden_states(expected["input_tokens"])[:, 0]
+        np.testing.assert_allclose(found, expected["pooler_output"], atol=TOLERANCE)
+
+
+def test_token_types_matter_and_are_checked(opened):
+    model, expected = opened("bert_nli")
+    tokens = expected["input_tokens"]
+    assert np.abs(model.classify(tokens) - expected["logits"]).max() > 1e-2
+    with pytest.raises(InputError, match="token_types: expected integers below 2"):
+        model.classify(tokens, 2 * expected["token_types"])
+    with pytest.raises(InputError, match="head of extractive question answering"):
+        model.span_logits(tokens)
 
 
 def test_classes_are_in_the_order_of_their_numbers(opened):

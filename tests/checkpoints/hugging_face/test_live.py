@@ -154,6 +154,17 @@ def _roberta(rng):
     return f"{family}ForSequenceClassification", settings | {"pad_token_id": pad}
 
 
+def _bert_or_albert(rng):
+    family = str(rng.choice(["Bert", "Albert"]))
+    head = str(rng.choice(["SequenceClassification", "QuestionAnswering"]))
+    settings = _bert(rng, int(rng.integers(11, 40)))
+    if head == "QuestionAnswering":
+        settings["num_labels"] = 2
+    if family == "Albert":
+        settings["embedding_size"] = int(rng.integers(3, 20))
+    return f"{family}For{head}", settings | {"type_vocab_size": 2}
+
+
 def _deberta(rng):
     settings = _bert(rng, int(rng.integers(40, 60)))
     return "DebertaV2ForSequenceClassification", settings | {
@@ -169,7 +180,8 @@ def _deberta(rng):
     }
 
 
-DRAWN = [_gpt2, _bloom, _llama, _mistral, _gemma, _gemma2, _bart, _roberta, _deberta]
+DRAWN = [_gpt2, _bloom, _llama, _mistral, _gemma, _gemma2, _bart, _bert_or_albert]
+DRAWN += [_roberta, _deberta]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -186,12 +198,17 @@ def test_a_random_config_computes_what_transformers_computes(tmp_path, drawn, se
 
 def assert_as_transformers(folder, architecture, inputs):
     """Compares the logits of a folder's model."""
-    expected = reference(load(folder, architecture), inputs, generate=False)["logits"]
+    outputs = reference(load(folder, architecture), inputs, generate=False)
     model = faith_jax.load_model(str(folder))
+    expected = outputs["span_logits" if model.config.span_head else "logits"]
     if "decoder_input_tokens" in inputs:
         found = model.logits(inputs["encoder_input_tokens"], inputs["decoder_input_tokens"])
     elif isinstance(model, faith_jax.EncoderModel):
-        found = model.classify(inputs["input_tokens"])
+        compute = model.span_logits if model.config.span_head else model.classify
+        found = compute(inputs["input_tokens"], inputs.get("token_types"))
+        if model.config.span_head:
+            valid = inputs["input_mask"] > 0
+            found, expected = found[valid], expected[valid]
     else:
         valid = inputs["input_mask"] > 0
         found, expected = model.logits(inputs["input_tokens"])[valid], expected[valid]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, flatten
-from faith_jax.checkpoints.hugging_face.families import FAMILIES
 from faith_jax.checkpoints.hugging_face.folder import unlike, write_huggingface
 from faith_jax.checkpoints.native import read_native, write_native
 from faith_jax.checkpoints.open import open_checkpoint
@@ -18,16 +17,11 @@ from tests.models import families, tiny
 
 CASES = family_folders.cases()
 # Its pooler, which Transformers saves too, is not used.
-HEADS = ("classifier", "pooler", "final", "lm_head")
 DROPPED = {"roberta_base_model": {"pooler.dense.weight", "pooler.dense.bias"}}
 
 
 def tensors_of(case):
     return draw(family_folders.shapes_of(case))
-
-
-def family_of(case):
-    return FAMILIES[family_folders.config_of(case)["model_type"]]
 
 
 def same_params(first, second):
@@ -52,8 +46,9 @@ def test_tensors_and_settings_come_back(tmp_path, case):
     expected = stored(published)
     for name in DROPPED.get(case, ()):
         del expected[name]
-    prefix = family_of(case).prefix
-    full = {name if name.startswith(HEADS) else f"{prefix}{name}" for name in expected}
+    family = family_folders.family_of(case)
+    prefix, heads = family.prefix, (*family.heads, "lm_head")
+    full = {name if name.startswith(heads) else f"{prefix}{name}" for name in expected}
     assert set(stored(tmp_path / "again")) == (
         set(expected) if any(name.startswith(prefix) for name in expected) else full
     )
@@ -74,15 +69,25 @@ def test_tensors_and_settings_come_back(tmp_path, case):
 
 
 @pytest.mark.parametrize(
-    "case", ["bart_plain", "bloom_3_heads", "gpt2_inner_relu", "roberta_types", "deberta_long"]
+    "case",
+    [
+        "albert_squad",
+        "bert_nli",
+        "bart_plain",
+        "bloom_3_heads",
+        "gpt2_inner_relu",
+        "roberta_types",
+        "deberta_long",
+    ],
 )
 def test_files_may_lack_the_base_models_prefix(tmp_path, case):
-    prefix = family_of(case).prefix
+    family = family_folders.family_of(case)
+    prefix, heads = family.prefix, (*family.heads, "lm_head")
     tensors = tensors_of(case)
     # Transformers saves base models without it.
     short = {name.removeprefix(prefix): array for name, array in tensors.items()}
     long = {
-        name if name.startswith(HEADS) else prefix + name: array for name, array in short.items()
+        name if name.startswith(heads) else prefix + name: array for name, array in short.items()
     }
     config = family_folders.config_of(case)
     read = [
@@ -118,6 +123,8 @@ def test_a_model_that_was_never_published_is_written_and_read(tmp_path, name):
         ("bart", {"layer_norm_epsilon": 1e-6}, "layer_norm_epsilon"),
         ("roberta", {"norm": "rms"}, "norm = 'rms'"),
         ("deberta", {"num_kv_heads": 1}, "num_kv_heads"),
+        ("bert", {"embedding_dim": 4}, "embedding_dim = 4"),
+        ("albert", {"embedding_norm": False}, "embedding_norm"),
     ],
 )
 def test_what_a_published_folder_cannot_say_is_not_written(tmp_path, name, changes, message):
@@ -157,6 +164,18 @@ def opened_with(tmp_path, case, more=None, without=(), changes=None):
 def written_names(tmp_path, checkpoint):
     write_huggingface(checkpoint, tmp_path / "again")
     return set(stored(tmp_path / "again"))
+
+
+def test_norms_may_have_tensorflows_names(tmp_path):
+    named = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): array
+        for name, array in tensors_of("bert_nli").items()
+    }
+    read = open_checkpoint(write(tmp_path / "old", family_folders.config_of("bert_nli"), named))
+    assert same_params(read.params, opened_with(tmp_path, "bert_nli").params)
+    assert written_names(tmp_path, read) == set(tensors_of("bert_nli"))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.uint8])

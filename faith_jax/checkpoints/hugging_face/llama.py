@@ -1,0 +1,206 @@
+"""Llama, Mistral, Gemma and Gemma 2: decoder-only, rotary positions, gated feed-forward layers."""
+
+from faith_jax.checkpoints.hugging_face.family import (
+    CAUSAL,
+    PUBLISHED_ACTIVATIONS,
+    ConfigFields,
+    Family,
+    Settings,
+    attention_modules,
+    usual_head_dim,
+)
+from faith_jax.models.config import ROPE_TYPES, TransformerConfig
+
+_ROTARY = {"is_decoder_only": True, "positions": "rotary"}
+# Settings of rotary positions, with their defaults and names.
+_ROPE = {
+    "rope_factor": (1.0, "factor"),
+    "rope_low_freq_factor": (1.0, "low_freq_factor"),
+    "rope_high_freq_factor": (4.0, "high_freq_factor"),
+    "rope_original_max_positions": (8192, "original_max_position_embeddings"),
+}
+
+
+def _read_llama(fields: ConfigFields, said: Settings) -> Settings:
+    """Reads the settings of all four; those of rotary positions may have an old form."""
+    given = fields.get("rope_parameters", "rope_scaling", default={})
+    kind = given.get("rope_type", given.get("type", "default"))
+    if kind not in ROPE_TYPES:
+        name = "rope_parameters" if fields.fields.get("rope_parameters") else "rope_scaling"
+        raise fields.error(name, f"a rope_type of {list(ROPE_TYPES)}")
+    rope = ConfigFields(given, fields.path)
+    theta = fields.get("rope_theta", default=10000.0)
+    return {
+        "mlp_activations": (*said["mlp_activations"], "linear"),
+        "rope_type": kind,
+        "rope_theta": rope.get("rope_theta", default=theta),
+        **{ours: rope.get(name, default=default) for ours, (default, name) in _ROPE.items()},
+    }
+
+
+def _write_llama(config: TransformerConfig) -> Settings:
+    names = {"default": [], "llama3": list(_ROPE)}.get(config.rope_type, ["rope_factor"])
+    rope = {_ROPE[ours][1]: getattr(config, ours) for ours in names}
+    return {
+        # Only the first size of a cache; there is no limit.
+        "max_position_embeddings": config.max_positions or 8192,
+        "rope_parameters": rope | {"rope_theta": config.rope_theta, "rope_type": config.rope_type},
+    }
+
+
+def _read_mistral(fields: ConfigFields, said: Settings) -> Settings:
+    settings = _read_llama(fields, said)
+    if fields.fields.get("sliding_window", 4096) is None:
+        return settings
+    return settings | {
+        "sliding_window": fields.get("sliding_window", default=4096),
+        "sliding_window_layers": tuple(range(said["num_decoder_layers"])),
+    }
+
+
+def _write_mistral(config: TransformerConfig) -> Settings:
+    return _write_llama(config) | {"sliding_window": config.sliding_window or None}
+
+
+def _read_gemma(fields: ConfigFields, said: Settings) -> Settings:
+    settings = _read_llama(fields, said)
+    # Gemma was trained with the tanh form; the first releases called it "gelu".
+    activation, gate = settings["mlp_activations"]
+    return settings | {
+        "mlp_activations": ("gelu" if activation == "gelu_exact" else activation, gate),
+    }
+
+
+def _write_gemma(config: TransformerConfig) -> Settings:
+    activation = PUBLISHED_ACTIVATIONS[config.mlp_activations[0]]
+    return _write_llama(config) | {"hidden_act": activation}
+
+
+_SLIDING, _FULL = "sliding_attention", "full_attention"
+
+
+def _read_gemma2(fields: ConfigFields, said: Settings) -> Settings:
+    layers = range(said["num_decoder_layers"])
+    types = fields.fields.get("layer_types") or [(_SLIDING, _FULL)[i % 2] for i in layers]
+    known = isinstance(types, list) and all(kind in (_SLIDING, _FULL) for kind in types)
+    if not known or len(types) != len(layers):
+        expected = f"one of {[_SLIDING, _FULL]} for each of the {len(layers)} layers"
+        raise fields.error("layer_types", expected)
+    scalar = fields.get("query_pre_attn_scalar", default=256.0)
+    if scalar <= 0:
+        raise fields.error("query_pre_attn_scalar", "a positive number")
+    settings = _read_gemma(fields, said) | {
+        "attention_scale": scalar**-0.5,
+        "sliding_window": fields.get("sliding_window", default=4096),
+        "sliding_window_layers": tuple(i for i in layers if types[i] == _SLIDING),
+    }
+    for ours, name, default in (
+        ("attention_softcap", "attn_logit_softcapping", 50.0),
+        ("logits_softcap", "final_logit_softcapping", 30.0),
+    ):
+        if fields.fields.get(name, default) is not None:
+            settings[ours] = fields.get(name, default=default)
+    return settings
+
+
+def _write_gemma2(config: TransformerConfig) -> Settings:
+    layers = range(config.num_decoder_layers)
+    return _write_gemma(config) | {
+        "attn_logit_softcapping": config.attention_softcap or None,
+        "final_logit_softcapping": config.logits_softcap or None,
+        "layer_types": [_SLIDING if i in config.sliding_window_layers else _FULL for i in layers],
+        "query_pre_attn_scalar": round(config.attention_scale**-2),
+        "sliding_window": config.sliding_window,
+    }
+
+
+_LLAMA_LAYER = attention_modules(
+    "self_attn", "self_attention", ("q_proj", "k_proj", "v_proj", "o_proj")
+) | {
+    "mlp.gate_proj": "mlp/wi_0",
+    "mlp.up_proj": "mlp/wi_1",
+    "mlp.down_proj": "mlp/wo",
+    "input_layernorm": "pre_self_attention_layer_norm",
+    "post_attention_layernorm": "pre_mlp_layer_norm",
+}
+LLAMA = Family(
+    name="Llama",
+    model_type="llama",
+    architecture="LlamaForCausalLM",
+    marks={**_ROTARY, "norm_offset": 0.0, "sliding_window": 0},
+    fields={
+        "vocab_size": (32000, "vocab_size"),
+        "emb_dim": (4096, "hidden_size"),
+        "num_heads": (32, "num_attention_heads"),
+        "num_decoder_layers": (32, "num_hidden_layers"),
+        "num_kv_heads": (lambda said: said["num_heads"], "num_key_value_heads"),
+        "head_dim": (usual_head_dim, "head_dim"),
+        "mlp_dim": (11008, "intermediate_size"),
+        "mlp_activations": ("silu", "hidden_act"),
+        "attention_dropout_rate": (0.0, "attention_dropout"),
+        "layer_norm_epsilon": (1e-6, "rms_norm_eps"),
+        "max_positions": (2048, "max_position_embeddings"),
+        "attention_bias": (False, "attention_bias"),
+        "mlp_bias": (False, "mlp_bias"),
+        "logits_via_embedding": (False, "tie_word_embeddings"),
+    },
+    constants=CAUSAL
+    | {
+        "dropout_rate": 0.0,
+        "mlp_dropout_rate": 0.0,
+        "broadcast_dropout": False,
+        "positions": "rotary",
+    },
+    read=_read_llama,
+    write=_write_llama,
+    modules={
+        "model.embed_tokens": "token_embedder",
+        "model.norm": "decoder/decoder_norm",
+        "lm_head": "decoder/logits_dense",
+    },
+    layers={("model.layers", "decoder/layers"): _LLAMA_LAYER},
+    prefix="model.",
+    unused=r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
+)
+MISTRAL = LLAMA.replace(
+    name="Mistral",
+    model_type="mistral",
+    architecture="MistralForCausalLM",
+    marks={**_ROTARY, "norm_offset": 0.0},
+    read=_read_mistral,
+    write=_write_mistral,
+)
+GEMMA = LLAMA.replace(
+    name="Gemma",
+    model_type="gemma",
+    architecture="GemmaForCausalLM",
+    marks={**_ROTARY, "norm_offset": 1.0, "norm_position": "pre"},
+    fields=LLAMA.fields
+    | {
+        "mlp_activations": ("gelu_pytorch_tanh", "hidden_activation", "hidden_act"),
+        "logits_via_embedding": (True, "tie_word_embeddings"),
+    },
+    constants=LLAMA.constants | {"norm_offset": 1.0, "scale_embeddings": True},
+    required={"use_bidirectional_attention": (None, None, False)},
+    pad=lambda fields: fields.pad(0),
+    end=1,
+    read=_read_gemma,
+    write=_write_gemma,
+)
+GEMMA2 = GEMMA.replace(
+    name="Gemma 2",
+    model_type="gemma2",
+    architecture="Gemma2ForCausalLM",
+    marks={**_ROTARY, "norm_position": "sandwich"},
+    constants=GEMMA.constants | {"norm_position": "sandwich"},
+    read=_read_gemma2,
+    write=_write_gemma2,
+    layers={
+        ("model.layers", "decoder/layers"): _LLAMA_LAYER
+        | {
+            "post_attention_layernorm": "post_self_attention_layer_norm",
+            "pre_feedforward_layernorm": "pre_mlp_layer_norm",
+            "post_feedforward_layernorm": "post_mlp_layer_norm",
+        }
+    },
+)

@@ -1,0 +1,123 @@
+"""T5, Flan-T5 and mT5: encoder-decoder, with biases of relative positions."""
+
+import functools
+
+from faith_jax.checkpoints.hugging_face.family import (
+    ACTIVATIONS,
+    PUBLISHED_ACTIVATIONS,
+    ConfigFields,
+    Family,
+    Settings,
+    attention_modules,
+)
+from faith_jax.models.config import TransformerConfig
+
+
+def _read_t5(fields: ConfigFields, said: Settings, projection: str) -> Settings:
+    """Reads the other settings; `projection` is the family's default feed-forward layer."""
+    projection = str(fields.fields.get("feed_forward_proj") or projection)
+    gate, _, name = projection.rpartition("-")
+    # By "gated-gelu" Transformers means the tanh form, though by "gelu" the exact one.
+    name = "gelu_new" if projection == "gated-gelu" else name
+    name = str(fields.fields.get("dense_act_fn") or name)
+    if gate not in ("", "gated") or name not in ACTIVATIONS:
+        raise fields.error("feed_forward_proj", f"one of {sorted(ACTIVATIONS)}, or 'gated-' and it")
+    gated = fields.get("is_gated_act", default=bool(gate))
+    tied = fields.get("tie_word_embeddings", default=True)
+    return {
+        "mlp_activations": (ACTIVATIONS[name], "linear") if gated else (ACTIVATIONS[name],),
+        # Transformers 5 writes scale_decoder_outputs; in older files tie_word_embeddings says it.
+        "logits_via_embedding": fields.get("scale_decoder_outputs", default=tied),
+    }
+
+
+def _write_t5(config: TransformerConfig) -> Settings:
+    activation = PUBLISHED_ACTIVATIONS[config.mlp_activations[0]]
+    gated = len(config.mlp_activations) == 2
+    name = "gelu" if gated and activation == "gelu_new" else activation
+    return {
+        "decoder_start_token_id": config.decoder_start_id,
+        "dense_act_fn": activation,
+        "feed_forward_proj": f"gated-{name}" if gated else name,
+        "is_encoder_decoder": True,
+        "is_gated_act": gated,
+        "scale_decoder_outputs": config.logits_via_embedding,
+    }
+
+
+def _t5_layer(*attentions: tuple[str, str, str]) -> dict[str, str]:
+    """Returns the modules of a layer with attentions, each by its name, ours, and its norm's."""
+    modules: dict[str, str] = {}
+    for i, (theirs, ours, norm) in enumerate(attentions):
+        modules |= attention_modules(f"layer.{i}.{theirs}", ours, "qkvo")
+        modules[f"layer.{i}.layer_norm"] = norm
+    mlp = f"layer.{len(attentions)}"
+    modules |= {f"{mlp}.DenseReluDense.{x}": f"mlp/{x}" for x in ("wi", "wi_0", "wi_1", "wo")}
+    return modules | {f"{mlp}.layer_norm": "pre_mlp_layer_norm"}
+
+
+_T5_POSITIONS = "block.0.layer.0.SelfAttention.relative_attention_bias"
+T5 = Family(
+    name="T5",
+    model_type="t5",
+    architecture="T5ForConditionalGeneration",
+    marks={
+        "is_decoder_only": False,
+        "is_encoder_only": False,
+        "norm": "rms",
+        "positions": "relative_bias",
+    },
+    fields={
+        "vocab_size": (32128, "vocab_size"),
+        "emb_dim": (512, "d_model"),
+        "num_heads": (8, "num_heads"),
+        "head_dim": (64, "d_kv"),
+        "num_encoder_layers": (6, "num_layers"),
+        "num_decoder_layers": (lambda said: said["num_encoder_layers"], "num_decoder_layers"),
+        "mlp_dim": (2048, "d_ff"),
+        "dropout_rate": (0.1, "dropout_rate"),
+        "relative_attention_num_buckets": (32, "relative_attention_num_buckets"),
+        "relative_attention_max_distance": (128, "relative_attention_max_distance"),
+        "layer_norm_epsilon": (1e-6, "layer_norm_epsilon"),
+    },
+    constants={"attention_scale": 1.0, "pad_id": 0, "eos_ids": (1,)},
+    read=functools.partial(_read_t5, projection="relu"),
+    write=_write_t5,
+    modules={
+        "shared": "token_embedder",
+        f"encoder.{_T5_POSITIONS}": "encoder/relpos_bias",
+        f"decoder.{_T5_POSITIONS}": "decoder/relpos_bias",
+        "encoder.final_layer_norm": "encoder/encoder_norm",
+        "decoder.final_layer_norm": "decoder/decoder_norm",
+        "lm_head": "decoder/logits_dense",
+    },
+    layers={
+        ("encoder.block", "encoder/layers"): _t5_layer(
+            ("SelfAttention", "attention", "pre_attention_layer_norm")
+        ),
+        ("decoder.block", "decoder/layers"): _t5_layer(
+            ("SelfAttention", "self_attention", "pre_self_attention_layer_norm"),
+            ("EncDecAttention", "encoder_decoder_attention", "pre_cross_attention_layer_norm"),
+        ),
+    },
+    # The first releases carry a bias that no model has ever used.
+    unused=(
+        r"(encoder|decoder)\.embed_tokens\.weight|"
+        r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
+    ),
+    embedding_copies=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
+    head_is_embedding=True,
+)
+MT5 = T5.replace(
+    name="mT5",
+    model_type="mt5",
+    architecture="MT5ForConditionalGeneration",
+    fields=T5.fields
+    | {
+        "vocab_size": (250112, "vocab_size"),
+        "num_heads": (6, "num_heads"),
+        "num_encoder_layers": (8, "num_layers"),
+        "mlp_dim": (1024, "d_ff"),
+    },
+    read=functools.partial(_read_t5, projection="gated-gelu"),
+)

@@ -1,0 +1,232 @@
+"""Extractive question answering: the span of a text that answers a question, or that none does.
+
+A model of SQuAD 2.0 reads question and text side by side and gives each token a logit to start and
+one to end the answer. An answer is the span of the text with the highest sum of both, unless the
+sum at the first token, which stands for "no answer", is higher still (Devlin 2019, section 4.3).
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Integer
+
+from faith_jax.core.cutting import CutTokens, Kind, concatenated, cut, whole
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree
+from faith_jax.inference.batching import Batcher, padded, padded_length, token_types
+from faith_jax.inference.encoder import EncoderModel
+from faith_jax.inference.opening import (
+    LONGEST_PAIR,
+    ModelOptions,
+    check_ids,
+    check_options,
+    input_limit,
+    open_model,
+    open_tokenizer,
+)
+from faith_jax.models.transformer import Transformer
+from faith_jax.tokenizers.base import Tokenizer
+
+
+class TextQuestion(NamedTuple):
+    """A question about a text of a kind, which may be cut."""
+
+    question: str
+    text: str
+    kind: Kind = Kind.KNOWLEDGE
+
+
+class SpanRow(NamedTuple):
+    """What the model reads of a question.
+
+    Attributes:
+      ids: its tokens.
+      second: where the tokens of type 1 begin, see `PairRow`.
+      start: where the text begins, which it does behind the question and what stands between.
+      offsets: of the text's tokens that stayed, their characters in it.
+      cut: how many of its tokens did not stay.
+    """
+
+    ids: list[int]
+    second: int
+    start: int
+    offsets: list[tuple[int, int]]
+    cut: CutTokens
+
+
+class Spans(NamedTuple):
+    """The best span of each row: float32 and int32 [rows].
+
+    Attributes:
+      score: the sum of its two logits.
+      null: the same sum at the first token.
+      start: its first token.
+      end: its last token.
+    """
+
+    score: Any
+    null: Any
+    start: Any
+    end: Any
+
+
+def best_spans(
+    logits: Float[Array, "rows length 2"],
+    first: Integer[Array, "rows"],
+    behind: Integer[Array, "rows"],
+    longest: int,
+) -> Spans:
+    """Returns the best span of each row, of several equal ones the first, then the shortest.
+
+    Args:
+      logits: to start and to end there.
+      first: the text's first token.
+      behind: the place behind its last token.
+      longest: tokens of a span, at most.
+    """
+    rows, length, _ = logits.shape
+    places = jnp.arange(length)[None]
+    inside = (places >= first[:, None]) & (places < behind[:, None])
+    starts, ends = (jnp.where(inside, logits[..., side], -jnp.inf) for side in (0, 1))
+    ends = jnp.pad(ends, ((0, 0), (0, longest)), constant_values=-jnp.inf)
+    # [rows, length, longest]: column d is of the spans of d + 1 tokens.
+    ends = jnp.stack([ends[:, d : d + length] for d in range(longest)], axis=-1)
+    sums = (starts[..., None] + ends).reshape(rows, -1)
+    best = jnp.argmax(sums, axis=1)
+    start, more = best // longest, best % longest
+    return Spans(jnp.max(sums, axis=1), logits[:, 0].sum(axis=-1), start, start + more)
+
+
+@functools.partial(jax.jit, static_argnums=0, static_argnames="longest")
+def _spans(
+    module: Transformer,
+    params: PyTree,
+    tokens: Array,
+    types: Array,
+    first: Array,
+    behind: Array,
+    longest: int,
+) -> Spans:
+    logits: Any = module.apply({"params": params}, tokens, False, types, method="spans")
+    return best_spans(logits, first, behind, longest)
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanReader:
+    """A model that answers questions by spans of texts.
+
+    Attributes:
+      model: with a head of extractive question answering.
+      tokenizer: the model's.
+      max_length: tokens of a row, the question among them.
+      longest: tokens of an answer.
+      cut_policy: what is cut of a text that does not fit, see `core.cutting`; never the question.
+      tokens_per_batch: see `Batcher`.
+    """
+
+    model: EncoderModel
+    tokenizer: Tokenizer
+    max_length: int
+    longest: int = 30
+    cut_policy: str = "knowledge"
+    tokens_per_batch: int | None = None
+
+    @classmethod
+    def open(cls, folder: str, longest: int, options: ModelOptions) -> "SpanReader":
+        """Opens a checkpoint.
+
+        Raises:
+          ConfigError: for one of another kind.
+        """
+        check_options(options)
+        model = open_model(folder, options.get("dtype"), options.get("num_partitions"))
+        if not isinstance(model, EncoderModel) or not model.config.span_head:
+            raise ConfigError(
+                f"model {folder}: expected a model of extractive question answering (…ForQuestion"
+                "Answering), or an encoder-decoder, such as a T5."
+            )
+        return cls(
+            model,
+            open_tokenizer(folder, options.get("vocabulary"), model.config),
+            input_limit(model.config, options.get("max_length"), LONGEST_PAIR),
+            longest,
+            options.get("cut_policy") or "knowledge",
+            options.get("tokens_per_batch"),
+        )
+
+    def encoded(self, asked: TextQuestion, name: str = "a question") -> SpanRow:
+        """Returns what the model reads.
+
+        Raises:
+          InputError: for a text that is too long and cannot be cut.
+        """
+        tokenizer = self.tokenizer
+        front, between, behind = tokenizer.pair_ids
+        question = tokenizer.encode(asked.question)
+        text, offsets = tokenizer.encode_with_offsets(asked.text)
+        room = self.max_length - len(front) - len(between) - len(behind)
+        ids, parts = concatenated([(question, []), (text, [whole(asked.kind, len(text))])])
+        where = f"{name}: max_length = {self.max_length}"
+        keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
+        kept = keep[len(question) :]
+        row = tokenizer.add_special_tokens(question, np.asarray(text, int)[kept].tolist())
+        start = len(front) + len(question) + len(between)
+        return SpanRow(
+            check_ids(row, self.model.config.vocab_size),
+            tokenizer.second_start(len(question), len(row)),
+            start,
+            [span for span, stays in zip(offsets, kept, strict=True) if stays],
+            tokens,
+        )
+
+    def __call__(self, asked: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
+        """Returns the answer to each question, "" = there is none, and what was cut of its text.
+
+        Raises:
+          InputError: see `encoded`.
+        """
+        unique = list(dict.fromkeys(asked))
+        rows = [self.encoded(one) for one in unique]
+        answers: dict[TextQuestion, str] = {}
+        partitioner = self.model.partitioner
+        batcher = Batcher(
+            "answers",
+            self.tokens_per_batch,
+            on_cpu=2048,
+            multiple_of=partitioner.data_parallelism,
+        )
+        bound = functools.partial(
+            _spans, self.model.module, self.model.params, longest=self.longest
+        )
+        for batch in batcher.batches([(padded_length(len(row.ids)),) for row in rows]):
+            found = [rows[n] for n in batch.rows]
+            length = batch.shape[0]
+            numbers = np.zeros((3, batch.size), np.int32)
+            for line, row in enumerate(found):
+                numbers[:, line] = row.second, row.start, row.start + len(row.offsets)
+            second, first, behind = numbers
+            tokens = padded([row.ids for row in found], length, self.model.pad_id, batch.size)
+            tokens[len(found) :, 0] = found[0].ids[0]  # something to attend to
+            spans = partitioner.compute(bound, tokens, token_types(second, length), first, behind)
+            for line, (number, row) in enumerate(zip(batch.rows, found, strict=True)):
+                answers[unique[number]] = _text(unique[number].text, row, spans, line)
+        cuts = {one: row.cut for one, row in zip(unique, rows, strict=True)}
+        return [answers[one] for one in asked], [cuts[one] for one in asked]
+
+    def shown(self, asked: TextQuestion, name: str) -> tuple[str, CutTokens]:
+        """Returns what the model reads of a question, as text, and what is cut; see `encoded`."""
+        row = self.encoded(asked, name)
+        return self.tokenizer.shown(row.ids), row.cut
+
+
+def _text(text: str, row: SpanRow, spans: Spans, line: int) -> str:
+    """Returns a row's answer; also a text without a token has none."""
+    if not row.offsets or spans.null[line] > spans.score[line]:
+        return ""
+    start, end = (int(places[line]) - row.start for places in (spans.start, spans.end))
+    return text[row.offsets[start][0] : row.offsets[end][1]].strip()

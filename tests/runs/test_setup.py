@@ -1,0 +1,22 @@
+import jax
+import numpy as np
+
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.models.partitioning import make_partitioner
+from faith_jax.models.transformer import Transformer
+from faith_jax.runs.setup import initial_params
+from tests.checkpoints import family_folders
+
+
+def test_a_new_head_keeps_the_pooler(tmp_path):
+    family_folders.write_case(tmp_path / "bert", "bert_base_model")
+    config = open_checkpoint(tmp_path / "bert").config
+    assert config.pooler
+    config = config.replace(label_names=("yes", "no"))
+    params, _ = initial_params(
+        Transformer(config), make_partitioner(config), str(tmp_path / "bert")
+    )
+    head = jax.device_get(params["classifier"])
+    pooler = family_folders.draw(family_folders.shapes_of("bert_base_model"))["pooler.dense.weight"]
+    np.testing.assert_array_equal(head["dense"]["kernel"], pooler.T)
+    assert head["out"]["kernel"].shape == (16, 2)
