@@ -12,7 +12,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import flax
 import jax
@@ -22,10 +22,9 @@ from jax.experimental import mesh_utils, multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, counted
+from faith_jax.core.processes import raise_together
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
-
-T = TypeVar("T")
 
 MESH_AXES = ("data", "model")
 
@@ -437,76 +436,3 @@ def make_partitioner(
         activation_partitioning_dims, parameter_partitioning_dims
     )
     return Partitioner(mesh, fitting_rules(rules, config, mesh))
-
-
-def on_first_process(make: Callable[[], T], what: str) -> T | None:
-    """Calls `make` on process 0, while the others wait.
-
-    Args:
-      make: what only one process may do; whatever it raises is raised there.
-      what: is made, for the error of the other processes.
-
-    Returns:
-      What `make` returns; None on the other processes.
-
-    Raises:
-      ConfigError: on the other processes, where process 0 has failed.
-    """
-    made, failed = None, None
-    if jax.process_index() == 0:
-        try:
-            made = make()
-        except BaseException as error:  # whatever it is, the other processes wait below
-            failed = error
-    is_made = failed is None
-    if jax.process_count() > 1:
-        is_made = bool(multihost_utils.broadcast_one_to_all(np.bool_(is_made)))
-    if failed is not None:
-        raise failed
-    if not is_made:
-        raise ConfigError(f"process 0 could not make {what}; see what it says.")
-    return made
-
-
-def raise_together(problem: Exception | None, what: str) -> None:
-    """Raises the problem of this process, or an error where another process has one.
-
-    Args:
-      problem: None = this process has none.
-      what: could not be done, for the error of the other processes.
-
-    Raises:
-      ConfigError: on the processes without a problem, where another one has one.
-    """
-    failed = np.array(problem is not None)
-    if jax.process_count() > 1:
-        failed = np.asarray(multihost_utils.process_allgather(failed))
-    if problem is not None:
-        raise problem
-    if failed.any():
-        process = int(np.flatnonzero(failed)[0])
-        raise ConfigError(f"process {process} could not {what}; see what it says.")
-
-
-def text_of_first_process(make: Callable[[], str], what: str) -> str:
-    """Returns to all processes the text that `make` returns on process 0.
-
-    See `on_first_process` for the arguments and errors.
-    """
-    found = on_first_process(make, what) or ""
-    if jax.process_count() > 1:
-        length = number_of_first_process(lambda: len(found.encode()), what)
-        sent = np.frombuffer(found.encode() or bytes(length), np.uint8)
-        found = bytes(multihost_utils.broadcast_one_to_all(sent)).decode()
-    return found
-
-
-def number_of_first_process(make: Callable[[], int], what: str) -> int:
-    """Returns to all processes the number that `make` returns on process 0.
-
-    See `on_first_process` for the arguments and errors.
-    """
-    found = on_first_process(make, what) or 0
-    if jax.process_count() > 1:
-        found = int(multihost_utils.broadcast_one_to_all(np.int32(found)))
-    return found
