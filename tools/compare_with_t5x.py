@@ -29,6 +29,8 @@ import t5x.decoding
 import t5x.models
 import t5x.partitioning
 import t5x.train_state
+import t5x.trainer
+import t5x.utils
 from flax import traverse_util
 from t5x.adafactor import Adafactor, standard_logical_factor_rules
 from t5x.examples.t5 import network as t5x_network
@@ -180,6 +182,16 @@ def compare_decoding(report: Report, version: str, ours: Any, theirs: Any, param
             report.difference(f"{version}: {name}: scores", scores[1], scores[0], 1e-4)
 
 
+def partitioner_of(num_partitions: int) -> Any:
+    """Returns T5X's partitioner of a model over so many devices; the others share the rows.
+
+    T5X gives CPUs no such mesh, so it is the one that it gives GPUs.
+    """
+    mesh = functools.partial(t5x.partitioning.get_gpu_mesh, num_partitions)
+    t5x.partitioning.get_cpu_mesh = mesh
+    return t5x.partitioning.PjitPartitioner(num_partitions=num_partitions)
+
+
 def train_state(module: Any, batch: dict[str, np.ndarray], seed: int) -> Any:
     """Returns T5X's train state of a freshly initialised network, with optimizer state."""
     model = t5x_model(module)
@@ -191,7 +203,7 @@ def train_state(module: Any, batch: dict[str, np.ndarray], seed: int) -> Any:
 def compare_checkpoints(report: Report, version: str, ours: Any, theirs: Any) -> None:
     """Saves each network's train state with T5X and restores it into the other's."""
     batch = batch_of_tokens(np.random.default_rng(4))
-    partitioner = t5x.partitioning.PjitPartitioner(num_partitions=1)
+    partitioner = partitioner_of(1)
     for name, source, target in (("ours to theirs", ours, theirs), ("back", theirs, ours)):
         state, other = train_state(source, batch, 5), train_state(target, batch, 6)
         with tempfile.TemporaryDirectory() as folder:
@@ -241,6 +253,58 @@ def compare_version(report: Report, version: str) -> dict[str, Any]:
     return {"config": fields, "parameters": snapshot}
 
 
+def compare_on_mesh(report: Report, version: str, block_length: int) -> None:
+    """Trains both networks under T5X's partitioner on 8 devices as 4 x 2, and compares them.
+
+    Args:
+      report: of the comparisons.
+      version: of T5.
+      block_length: of our attention; the inputs have 11 tokens.
+    """
+    fields = DIMENSIONS | VERSIONS[version] | {"num_heads": 4, "dropout_rate": 0.0}
+    modules = (
+        t5x_network.Transformer(t5x_network.T5Config(**fields)),
+        Transformer(TransformerConfig.from_dict(fields | {"attention_block_length": block_length})),
+    )
+    batch = {
+        name: np.concatenate([rows, np.roll(rows, 1, 0), rows[::-1]])[:8]
+        for name, rows in batch_of_tokens(np.random.default_rng(6)).items()
+    }
+    shapes = {name: rows.shape for name, rows in batch.items()}
+    partitioner = partitioner_of(2)
+    start, losses, states = None, [], []
+    for module in modules:
+        model = t5x_model(module)
+        initial = t5x.utils.TrainStateInitializer(
+            model.optimizer_def, model.get_initial_variables, shapes, partitioner
+        )
+        state = initial.from_scratch(jax.random.PRNGKey(8))
+        start = jax.device_get(state.params) if start is None else start
+        state = state.replace_params(
+            jax.tree.map(lambda new, old: jax.device_put(new, old.sharding), start, state.params)
+        )
+        trainer = t5x.trainer.Trainer(
+            model, state, partitioner, [], None, initial.train_state_axes, jax.random.PRNGKey(9),
+            t5x.utils.create_learning_rate_scheduler("constant", base_learning_rate=0.01), None,
+        )  # fmt: skip
+        found = []
+        for _ in range(4):
+            metrics = trainer.train(iter([batch]), 1).result()
+            found.append(float(metrics["loss"].value))
+        trainer.close()
+        kernel = trainer.train_state.params["encoder"]["layers_0"]["attention"]["query"]["kernel"]
+        report.add(
+            f"{version}: mesh 4 x 2: kernel in two pieces",
+            kernel.addressable_shards[0].data.shape == (24, 10),
+        )
+        losses.append(np.asarray(found))
+        states.append(jax.device_get(trainer.train_state.params))
+    told = f"{version}: mesh 4 x 2, blocks of {block_length or 'all'}"
+    report.add(f"{told}: loss moves", len(set(losses[0].tolist())) == len(losses[0]), losses[0])
+    report.difference(f"{told}: losses, relative", losses[1] / losses[0], losses[0] / losses[0])
+    report.difference(f"{told}: parameters after 4 steps", states[1], states[0])
+
+
 def golden_logits(version: str) -> dict[str, np.ndarray]:
     """Returns tiny parameters, batches and T5X's logits for them, as flat names of arrays."""
     module = t5x_network.Transformer(t5x_network.T5Config(**(TINY | VERSIONS[version])))
@@ -266,7 +330,7 @@ def write_checkpoint(path: pathlib.Path) -> None:
     state = state.replace_params(trained_looking(variables["params"])).replace_step(
         jnp.asarray(7, jnp.int32)
     )
-    partitioner = t5x.partitioning.PjitPartitioner(num_partitions=1)
+    partitioner = partitioner_of(1)
     with tempfile.TemporaryDirectory() as folder, gzip.GzipFile(path, "wb", mtime=0) as zipped:
         t5x.checkpoints.Checkpointer(state, partitioner, folder).save(state)
         with tarfile.open(fileobj=zipped, mode="w") as archive:
@@ -293,7 +357,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write_snapshot", action="store_true", help="write tests/testdata/t5x_*")
     arguments = parser.parse_args()
+    jax.config.update("jax_num_cpu_devices", 8)
     report = Report()
+    for version, block_length in (("t5_1_0", 0), ("t5_1_1", 4)):
+        compare_on_mesh(report, version, block_length)
     snapshots = {version: compare_version(report, version) for version in VERSIONS}
     if arguments.write_snapshot:
         write_snapshots(snapshots)

@@ -117,7 +117,21 @@ def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
     logging.getLogger("faith_jax").setLevel(logging.INFO)
     # Orbax and SeqIO warn of what is in order here (absent optional files, generous lengths).
     logging.getLogger("absl").setLevel(logging.ERROR)
-    return _guarded(lambda: options.run(options), parser.prog)
+    try:
+        status = _guarded(lambda: options.run(options), parser.prog)
+    except BaseException:
+        _failed(1)
+        raise
+    if status:
+        _failed(status)
+    return status
+
+
+def _failed(status: int) -> None:
+    if "jax" in sys.modules:
+        from faith_jax.core.processes import end_together
+
+        end_together(status)
 
 
 def _unknown(parser: CommandParser, argument: str) -> str:

@@ -101,6 +101,8 @@ class Train(_WithDryRun):
       %(prog)s --dry_run --gin_file=quickstart.gin --gin.MODEL_DIR=runs/quickstart
     """
 
+    stops_together: ClassVar = True
+
     def run(self) -> int:
         return resumable(
             self._train, lambda: "checkpoints are kept; the same command resumes from the newest."

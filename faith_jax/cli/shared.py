@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from faith_jax.core.errors import storage_failure
+from faith_jax.core.settings import Positive
 from faith_jax.core.table import printable
 
 _LONGEST_LINE = 1000  # characters; bad files have names and columns of any length
@@ -80,6 +81,7 @@ class OneOfSeveral:
       process_index (I): 0 … N-1, this one's
       multiprocess: join the processes of the cluster that has started this one: Cloud TPU, Slurm
         or Open MPI; JAX finds them without the three options above
+      process_timeout (SECONDS): how long processes wait for each other before this is an error
     """
 
     group: ClassVar = "processes"
@@ -87,14 +89,19 @@ class OneOfSeveral:
     process_count: int | None = None
     process_index: int | None = None
     multiprocess: bool = False
+    process_timeout: Positive = 3600
+    # Whether a SIGTERM is agreed on by all processes, instead of ending the one that has got it.
+    stops_together: ClassVar = False
 
     def join_processes(self) -> None:
         """Joins the other processes of the run, where there are any."""
         address = (self.coordinator_address, self.process_count, self.process_index)
         if self.multiprocess or any(given is not None for given in address):
+            from faith_jax.core.processes import limit_waits
             from faith_jax.runs import processes
 
-            processes.join(processes.Address(*address), self.multiprocess)
+            processes.join(processes.Address(*address), self.multiprocess, self.stops_together)
+            limit_waits(self.process_timeout)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@ import logging
 import time
 from typing import NamedTuple
 
+from faith_jax.core.errors import ProcessError
+
 logger = logging.getLogger("faith_jax")
 
 
@@ -81,3 +83,38 @@ def clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+class Patience:
+    """Waits for what others do, as long as it gets on.
+
+    Args:
+      what: is waited for, for the error, such as "the shards of other processes".
+      seconds: without a change after which it is an error.
+    """
+
+    def __init__(self, what: str, seconds: float = 3600.0):
+        self._what, self._seconds = what, seconds
+        self._seen: object = None
+        self._since = time.monotonic()
+
+    def wait(self, seen: object, seconds: float = 1.0) -> None:
+        """Sleeps until the next look.
+
+        Args:
+          seen: of what is waited for, such as sizes of files; different where it has got on.
+          seconds: to sleep.
+
+        Raises:
+          ProcessError: it has been the same for too long.
+        """
+        now = time.monotonic()
+        if seen != self._seen:
+            self._seen, self._since = seen, now
+        elif now - self._since > self._seconds:
+            raise ProcessError(
+                f"{self._what}: nothing has changed for {self._seconds:,.0f} seconds; see what the "
+                "other processes say, end them, and run the same command again.",
+                1,
+            )
+        time.sleep(seconds)

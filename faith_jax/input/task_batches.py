@@ -24,6 +24,7 @@ import numpy as np
 
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
 from faith_jax.core.settings import BatchSize
 from faith_jax.inference.input_rows import InputLayout
@@ -32,7 +33,6 @@ from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
 from faith_jax.input.rows import PairRows, Row, TextRows
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import on_first_process
 from faith_jax.tokenizers.vocabularies import default_vocabulary, fingerprint_of, tokenizer_of
 
 Batch = dict[str, np.ndarray]

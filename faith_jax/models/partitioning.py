@@ -1,4 +1,4 @@
-"""Placement of parameters and batches: a (data, model) mesh and logical axis rules.
+"""Placement of parameters and batches: a ([slice,] data, model) mesh and logical axis rules.
 
 Models use logical names for their axes ("embed", "mlp" …); only this file maps the names to the
 mesh. The same code runs on one device, on eight forced host devices, on several processes and on
@@ -9,10 +9,11 @@ import concurrent.futures
 import contextlib
 import contextvars
 import dataclasses
+import functools
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import flax
 import jax
@@ -22,14 +23,19 @@ from jax.experimental import mesh_utils, multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, counted
+from faith_jax.core.processes import raise_together
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 
-T = TypeVar("T")
-
 MESH_AXES = ("data", "model")
+SLICE_AXIS = "slice"  # outside of these, where devices are in several slices
 
-AxisRules = tuple[tuple[str, str | None], ...]
+AxisRules = tuple[tuple[str, str | tuple[str, ...] | None], ...]
+
+
+def batch_axes(mesh: Mesh) -> tuple[str, ...]:
+    """Returns the axes of a mesh over which the rows of a batch are split."""
+    return (SLICE_AXIS, "data") if SLICE_AXIS in mesh.shape else ("data",)
 
 
 def standard_logical_axis_rules(
@@ -74,8 +80,12 @@ def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> Ax
     """Drops rules for dimensions that are not divisible by the size of the mesh axis.
 
     Such a dimension is replicated. For example, six heads cannot be split over eight devices, but
-    their kernels of width 384 can.
+    their kernels of width 384 can. Rows that are split over "data" are split over slices too.
     """
+    rules = tuple(
+        (name, batch_axes(mesh) if (name, axis) == ("batch", "data") else axis)
+        for name, axis in rules
+    )
     sizes = {
         "vocab": config.vocab_size,
         "heads": config.num_heads,
@@ -84,7 +94,7 @@ def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> Ax
         "embed": config.emb_dim,
     }
 
-    def fits(name: str, axis: str | None) -> bool:
+    def fits(name: str, axis: Any) -> bool:
         return axis is None or name not in sizes or sizes[name] % mesh.shape[axis] == 0
 
     fitting = tuple((name, axis) for name, axis in rules if fits(name, axis))
@@ -97,7 +107,7 @@ class Partitioner:
     """Places arrays on the mesh and compiles functions for it.
 
     Attributes:
-      mesh: devices on the axes "data" and "model".
+      mesh: devices on the axes "data" and "model", and outside of these perhaps "slice".
       rules: logical axis name to mesh axis.
     """
 
@@ -107,7 +117,7 @@ class Partitioner:
     @property
     def data_parallelism(self) -> int:
         """Number of pieces into which a batch is split."""
-        return self.mesh.shape["data"]
+        return math.prod(self.mesh.shape[axis] for axis in batch_axes(self.mesh))
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -127,7 +137,7 @@ class Partitioner:
     @property
     def rows(self) -> NamedSharding:
         """The sharding of batches, over their first axis."""
-        return NamedSharding(self.mesh, PartitionSpec("data"))
+        return NamedSharding(self.mesh, PartitionSpec(batch_axes(self.mesh)))
 
     def param_shardings(self, params_axes: PyTree) -> PyTree:
         """Returns the shardings of parameters from the model's `params_axes` collection."""
@@ -189,7 +199,7 @@ class Partitioner:
         return slice(min(start for start, _, _ in pieces), max(stop for _, stop, _ in pieces))
 
     def put_batch(self, batch: PyTree, batch_size: int | None = None) -> PyTree:
-        """Makes a global batch, split over "data".
+        """Makes a global batch, split over `batch_axes`.
 
         Args:
           batch: the rows of `local_rows`, or all rows if every process has them.
@@ -366,8 +376,10 @@ def fits_own_devices(num_partitions: int) -> bool:
     return num_partitions > 0 and jax.local_device_count() % num_partitions == 0
 
 
-def make_mesh(num_partitions: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
-    """Returns the mesh of devices: (devices / num_partitions) x num_partitions.
+def make_mesh(
+    num_partitions: int = 1, devices: Sequence[Any] | None = None, num_slices: int | None = None
+) -> Mesh:
+    """Returns the mesh of devices: [num_slices x] data x num_partitions.
 
     JAX chooses which device stands where, so that neighbours on "model" are neighbours in the
     network of the devices.
@@ -375,29 +387,64 @@ def make_mesh(num_partitions: int = 1, devices: Sequence[Any] | None = None) -> 
     Args:
       num_partitions: number of devices over which a model is split; the others share the rows.
       devices: None = all devices of the run.
+      num_slices: groups of devices with a slower network between them, which share the rows too;
+        each has all parameters. None = the slices of TPUs; other devices are one. Where devices do
+        not say which slice is theirs, each slice has processes that follow each other.
 
     Raises:
-      ConfigError: if it does not divide the number of devices.
+      ConfigError: if their product does not divide the number of devices.
     """
     if devices is None:
         own = _OWN_DEVICES.get() and fits_own_devices(num_partitions)
         devices = jax.local_devices() if own else jax.devices()
-    count = len(devices)
-    if num_partitions < 1 or count % num_partitions:
-        divisors = ", ".join(str(n) for n in range(1, count + 1) if count % n == 0)
+    count, slices = len(devices), {getattr(device, "slice_index", 0) for device in devices}
+    least = len(slices) if devices[0].platform == "tpu" else 1
+    num_slices = least if num_slices is None else num_slices
+    if num_slices < 1 or num_slices % least or count % num_slices:
+        raise ConfigError(
+            f"NUM_SLICES = {num_slices} does not divide this run's {counted(count, 'device')} in "
+            f"{counted(least, 'slice')}; give one of {_divisors(count, least)}."
+        )
+    own_count = count // num_slices
+    if num_partitions < 1 or own_count % num_partitions:
+        where = " of a slice" if num_slices > 1 else ""
         raise ConfigError(
             f"NUM_PARTITIONS = {num_partitions} does not divide this run's "
-            f"{counted(count, 'device')}; give one of {divisors}. Scorers call this option "
-            "num_partitions."
+            f"{counted(own_count, 'device')}{where}; give one of {_divisors(own_count)}. Scorers "
+            "call this option num_partitions."
         )
-    shape = (count // num_partitions, num_partitions)
+    shape = (own_count // num_partitions, num_partitions)
+    if num_slices > 1:
+        placed = _placed_in_slices((num_slices, *shape), devices, len(slices) == num_slices)
+        return Mesh(placed, (SLICE_AXIS, *MESH_AXES), axis_types=(AxisType.Auto,) * 3)
     axis_types = (AxisType.Auto,) * len(shape)
     try:
-        return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types, devices=devices)
+        if len(slices) == 1:
+            return jax.make_mesh(shape, MESH_AXES, axis_types=axis_types, devices=devices)
     except NotImplementedError:
-        # An axis of ours is only a part of one of the network's, such as 2 devices of 4 x 4 x 4.
-        placed = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
-        return Mesh(placed, MESH_AXES, axis_types=axis_types)
+        pass  # An axis of ours is only a part of one of the network's, such as 2 of 4 x 4 x 4.
+    placed = mesh_utils.create_device_mesh(shape, devices, allow_split_physical_axes=True)
+    return Mesh(placed, MESH_AXES, axis_types=axis_types)
+
+
+def _divisors(count: int, multiple_of: int = 1) -> str:
+    found = range(multiple_of, count + 1, multiple_of)
+    return ", ".join(str(number) for number in found if count % number == 0)
+
+
+def _placed_in_slices(
+    shape: tuple[int, int, int], devices: Sequence[Any], have_slices: bool
+) -> np.ndarray:
+    """Returns devices as [slices, data, model]; do they know their slices?"""
+    if not have_slices:
+        return np.array(sorted(devices, key=lambda one: one.process_index)).reshape(shape)
+    place = functools.partial(
+        mesh_utils.create_hybrid_device_mesh, (1, *shape[1:]), (shape[0], 1, 1), devices
+    )
+    try:
+        return place()
+    except NotImplementedError:  # see `make_mesh`
+        return place(allow_split_physical_axes=True)
 
 
 def make_partitioner(
@@ -408,6 +455,7 @@ def make_partitioner(
     activation_partitioning_dims: int = 1,
     parameter_partitioning_dims: int = 1,
     devices: Sequence[Any] | None = None,
+    num_slices: int | None = None,
 ) -> Partitioner:
     """Returns how a model lies on a mesh.
 
@@ -415,98 +463,27 @@ def make_partitioner(
       config: the model; its dimensions determine which rules apply.
       num_partitions: see `make_mesh`.
       logical_axis_rules: rules of your own, such as T5X's; None = `standard_logical_axis_rules`.
-      mesh: with the axes "data" and "model"; None = `make_mesh(num_partitions)`.
+      mesh: with the axes "data" and "model", or "slice", "data" and "model"; None = `make_mesh`.
       activation_partitioning_dims: see `standard_logical_axis_rules`.
       parameter_partitioning_dims: likewise.
       devices: see `make_mesh`.
+      num_slices: likewise.
 
     Raises:
       ConfigError: as `make_mesh` and `standard_logical_axis_rules`, and on a mesh of other axes.
     """
     if mesh is None:
-        mesh = make_mesh(num_partitions, devices)
-    elif not isinstance(mesh, Mesh) or mesh.axis_names != MESH_AXES:
+        mesh = make_mesh(num_partitions, devices, num_slices)
+    elif not isinstance(mesh, Mesh) or mesh.axis_names not in (MESH_AXES, (SLICE_AXIS, *MESH_AXES)):
         axes = getattr(mesh, "axis_names", type(mesh).__name__)
         raise ConfigError(
             f"mesh: expected a jax.sharding.Mesh of the axes {MESH_AXES}, got {axes}; see "
             "faith_jax.models.partitioning.make_mesh."
         )
     elif any(kind != AxisType.Auto for kind in mesh.axis_types):
-        mesh = Mesh(mesh.devices, MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES))
+        axis_types = (AxisType.Auto,) * len(mesh.axis_names)
+        mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=axis_types)
     rules = logical_axis_rules or standard_logical_axis_rules(
         activation_partitioning_dims, parameter_partitioning_dims
     )
     return Partitioner(mesh, fitting_rules(rules, config, mesh))
-
-
-def on_first_process(make: Callable[[], T], what: str) -> T | None:
-    """Calls `make` on process 0, while the others wait.
-
-    Args:
-      make: what only one process may do; whatever it raises is raised there.
-      what: is made, for the error of the other processes.
-
-    Returns:
-      What `make` returns; None on the other processes.
-
-    Raises:
-      ConfigError: on the other processes, where process 0 has failed.
-    """
-    made, failed = None, None
-    if jax.process_index() == 0:
-        try:
-            made = make()
-        except BaseException as error:  # whatever it is, the other processes wait below
-            failed = error
-    is_made = failed is None
-    if jax.process_count() > 1:
-        is_made = bool(multihost_utils.broadcast_one_to_all(np.bool_(is_made)))
-    if failed is not None:
-        raise failed
-    if not is_made:
-        raise ConfigError(f"process 0 could not make {what}; see what it says.")
-    return made
-
-
-def raise_together(problem: Exception | None, what: str) -> None:
-    """Raises the problem of this process, or an error where another process has one.
-
-    Args:
-      problem: None = this process has none.
-      what: could not be done, for the error of the other processes.
-
-    Raises:
-      ConfigError: on the processes without a problem, where another one has one.
-    """
-    failed = np.array(problem is not None)
-    if jax.process_count() > 1:
-        failed = np.asarray(multihost_utils.process_allgather(failed))
-    if problem is not None:
-        raise problem
-    if failed.any():
-        process = int(np.flatnonzero(failed)[0])
-        raise ConfigError(f"process {process} could not {what}; see what it says.")
-
-
-def text_of_first_process(make: Callable[[], str], what: str) -> str:
-    """Returns to all processes the text that `make` returns on process 0.
-
-    See `on_first_process` for the arguments and errors.
-    """
-    found = on_first_process(make, what) or ""
-    if jax.process_count() > 1:
-        length = number_of_first_process(lambda: len(found.encode()), what)
-        sent = np.frombuffer(found.encode() or bytes(length), np.uint8)
-        found = bytes(multihost_utils.broadcast_one_to_all(sent)).decode()
-    return found
-
-
-def number_of_first_process(make: Callable[[], int], what: str) -> int:
-    """Returns to all processes the number that `make` returns on process 0.
-
-    See `on_first_process` for the arguments and errors.
-    """
-    found = on_first_process(make, what) or 0
-    if jax.process_count() > 1:
-        found = int(multihost_utils.broadcast_one_to_all(np.int32(found)))
-    return found

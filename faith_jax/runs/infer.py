@@ -33,6 +33,7 @@ from faith_jax.core.files import (
     write_json,
     written_whole,
 )
+from faith_jax.core.processes import number_of_first_process, wait_for_all
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive
@@ -46,12 +47,7 @@ from faith_jax.inference.input_rows import InputRow, RowTokens
 from faith_jax.input.infer_rows import CommonFields, read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import (
-    Partitioner,
-    make_partitioner,
-    number_of_first_process,
-    own_devices,
-)
+from faith_jax.models.partitioning import Partitioner, make_partitioner, own_devices
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, processes, setup
 from faith_jax.runs.model_dir import make_folder
@@ -214,7 +210,7 @@ def infer(
             for folder in finished:
                 with open(folder / PREDICTIONS, "rb") as part:
                     shutil.copyfileobj(part, joined)
-    processes.wait_for_all()
+    wait_for_all(f"{output} is written")
     return output
 
 

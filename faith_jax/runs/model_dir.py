@@ -24,8 +24,8 @@ from faith_jax.checkpoints.manifest import write_manifest
 from faith_jax.checkpoints.native import MODEL_JSON, read_model_json, write_model_json
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import working_folder, write_text, written_whole
+from faith_jax.core.processes import on_first_process
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import on_first_process
 from faith_jax.runs.gin_config import (
     CONFIG,
     TRAIN_STEPS,

@@ -7,11 +7,14 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.processes import (
+    from_all,
+    number_of_first_process,
+    on_first_process,
+)
 from faith_jax.export.shards import Job, Shard
-from faith_jax.models.partitioning import number_of_first_process, on_first_process
 from faith_jax.version import __version__
 
 _NONE = -1
@@ -25,12 +28,13 @@ class Address(NamedTuple):
     process_index: int | None
 
 
-def join(address: Address, found_by_cluster: bool) -> None:
+def join(address: Address, found_by_cluster: bool, stops_together: bool = False) -> None:
     """Joins the other processes of a run, where there are any.
 
     Args:
       address: all three fields or none.
       found_by_cluster: JAX finds them: on Cloud TPU, and under Slurm or Open MPI.
+      stops_together: JAX takes a SIGTERM, and tells all processes of it.
 
     Raises:
       ConfigError: where only some fields are given, both ways are, or no cluster is found.
@@ -45,6 +49,7 @@ def join(address: Address, found_by_cluster: bool) -> None:
             "--multiprocess: the cluster says where the processes are; leave out "
             "--coordinator_address, --process_count and --process_index."
         )
+    jax.config.update("jax_enable_preemption_service", stops_together)
     if any(given):
         jax.distributed.initialize(*address)
     elif found_by_cluster:
@@ -75,7 +80,7 @@ def configure_alike(configure: Callable[[], None]) -> None:
     if jax.process_count() > 1:
         versions = f"faith_jax {__version__}, jax {jax.__version__}, {platform.python_version()}"
         own = [_digest("failed" if failed else gin.config_str()), _digest(versions)]
-        everywhere = np.asarray(multihost_utils.process_allgather(np.stack(own)))
+        everywhere = from_all(np.stack(own), "all have read their configurations")
         if failed is None:
             _compare(everywhere)
     if failed is not None:
@@ -156,9 +161,3 @@ def taken(job: Job, together: bool, batch_size: int) -> Iterator[Taken]:
             return shard.done_rows(batch_size)
 
         yield Taken(shard, first, number_of_first_process(done, str(shard.rows)))
-
-
-def wait_for_all() -> None:
-    """Returns when all processes are as far."""
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices("the output is written")

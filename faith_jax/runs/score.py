@@ -191,15 +191,17 @@ def score(
                 files = [data_set.write_shard(folder, shard.number, shard.of, scored)]
             shard.finish(counts, *files)
         with job.joined() as found:
-            if found is None:
-                summary.is_whole = target.exists()
-                return summary
-            for told in found:
-                summary.take(told)
-            if costs:
-                _write_costs(costs, loaded, scorers, given)
-            _finish(job, target, form, names, data_set)
-            summary.is_whole = True
+            if found is not None:
+                for told in found:
+                    summary.take(told)
+                if costs:
+                    _write_costs(costs, loaded, scorers, given)
+                _finish(job, target, form, names, data_set)
+            summary.is_whole = target.exists()
+    if several:
+        from faith_jax.core.processes import wait_for_all
+
+        wait_for_all(f"{target} is written")
     for name, cut in summary.cut_parts.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
         if not any(warning.startswith(f"{name}: ") for warning in warnings):
@@ -244,7 +246,6 @@ def _taken(
     partitions = (told.get("num_partitions") or 1 for told in scorers.values())
     together = not all(map(fits_own_devices, partitions))
     yield from processes.taken(job, together, batch_size)
-    processes.wait_for_all()
 
 
 def _plan(given: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:

@@ -22,10 +22,11 @@ from faith_jax.checkpoints.doha import check_becomes_doha, doha_from_bart
 from faith_jax.checkpoints.lazy_arrays import lazy
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.processes import text_of_first_process
 from faith_jax.core.settings import checked
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import Partitioner, text_of_first_process
+from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
 from faith_jax.tokenizers.vocabularies import default_vocabulary

@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
-from jax.experimental import multihost_utils
 from orbax.checkpoint import checkpoint_managers
 
 from faith_jax.checkpoints import manifest
@@ -21,6 +20,7 @@ from faith_jax.checkpoints.manifest import TensorDigests
 from faith_jax.checkpoints.native import read_part
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import kept_json, sync, sync_entry
+from faith_jax.core.processes import from_all
 from faith_jax.core.types import PyTree
 from faith_jax.training.trainer import TrainState
 
@@ -250,8 +250,7 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
                 mine[place] = np.frombuffer(manifest.chunk_digest(part), np.uint8)
         parts.append(mine)
     digests = np.concatenate(parts)
-    if jax.process_count() > 1:
-        digests = multihost_utils.process_allgather(digests).max(axis=0)
+    digests = from_all(digests, "the digests of a checkpoint are known").max(axis=0)
     rows: Iterator[np.ndarray] = iter(digests)
     for name, mine in zip(arrays, parts, strict=True):
         found[name].sha256.extend(next(rows).tobytes().hex() for _ in mine)
@@ -296,12 +295,9 @@ def check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None:
                 check_shards(folder, known, name, array)
     except CheckpointError as error:
         problem = error
-    if jax.process_count() > 1:
-        failed = multihost_utils.process_allgather(np.array(problem is not None))
-        if failed.any() and problem is None:
-            problem = CheckpointError(f"{folder}: another process found it damaged.")
-    if problem is not None:
-        raise problem
+    failed = from_all(problem is not None, f"all have checked {folder}")
+    if failed.any():
+        raise problem or CheckpointError(f"{folder}: another process found it damaged.")
 
 
 def check_shards(

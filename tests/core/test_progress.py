@@ -3,7 +3,8 @@ import logging
 import pytest
 
 import faith_jax.core.progress
-from faith_jax.core.progress import Progress, clock
+from faith_jax.core.errors import ProcessError
+from faith_jax.core.progress import Patience, Progress, clock
 
 
 @pytest.fixture
@@ -73,3 +74,16 @@ def test_without_a_length_or_movement_no_time_is_left(now, caplog):
 def test_clock():
     found = [clock(s) for s in (0, 59.6, 61, 3600, 86399)]
     assert found == ["0:00", "1:00", "1:01", "1:00:00", "23:59:59"]
+
+
+def test_patience_ends_where_nothing_changes(now, monkeypatch):
+    monkeypatch.setattr(
+        faith_jax.core.progress.time, "sleep", lambda s: now.__setitem__(0, now[0] + s)
+    )
+    patience = Patience("the shards of other processes", seconds=100)
+    for seen in (1, 2, 2, 3):
+        patience.wait({"rows.jsonl": seen}, seconds=60)
+    patience.wait({"rows.jsonl": 3}, seconds=60)
+    with pytest.raises(ProcessError, match=r"shards of other processes: nothing .* 100 seconds"):
+        patience.wait({"rows.jsonl": 3}, seconds=60)
+    assert now[0] == 100 + 5 * 60

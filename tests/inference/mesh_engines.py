@@ -21,8 +21,11 @@ from faith_jax.scoring.salience.gradients import SalienceEngine
 from tests.models import tiny
 from tests.scoring.tiny_models import FAMILIES
 
-FAMILIES_OF = {"1x1": ("t5", "gpt2", "roberta"), "8x1": ("t5", "roberta"), "1x8": ("t5",)}
-MESHES = {"8x1": 1, "4x2": 2, "1x8": 8}
+FAMILIES_OF = {
+    "1x1": ("t5", "gpt2", "roberta"), "8x1": ("t5", "roberta"), "1x8": ("t5",), "2x2x2": ("t5",),
+}  # fmt: skip
+# Parts of a model, and slices.
+MESHES = {"8x1": (1, None), "4x2": (2, None), "1x8": (8, None), "2x2x2": (2, 2)}
 # Eight heads divide by eight devices, as does the vocabulary.
 SIZES = {"vocab_size": 64, "emb_dim": 16, "num_heads": 8, "head_dim": 2, "mlp_dim": 32}
 T5 = tiny.TINY.replace(**SIZES, num_encoder_layers=1, num_decoder_layers=1)
@@ -89,7 +92,11 @@ def results(family: str, mesh: Mesh) -> Iterator[tuple[str, np.ndarray]]:
 def main(output: str, *meshes: str) -> None:
     found = {}
     for name in meshes:
-        mesh = make_mesh(MESHES[name]) if name in MESHES else one_device()
+        mesh = (
+            make_mesh(MESHES[name][0], num_slices=MESHES[name][1])
+            if name in MESHES
+            else one_device()
+        )
         for family in FAMILIES_OF.get(name, FAMILIES_OF["1x1"]):
             for what, value in results(family, mesh):
                 found[f"{name}/{family}/{what}"] = np.asarray(value)

@@ -32,7 +32,7 @@ def start(devices, *arguments):
 def found(tmp_path_factory):
     """What one process with eight devices, and two with four each, compute on each mesh."""
     folder = tmp_path_factory.mktemp("meshes")
-    runs = [start(8, folder / "one.npz", "1x1", "8x1", "4x2", "1x8")]
+    runs = [start(8, folder / "one.npz", "1x1", "8x1", "4x2", "1x8", "2x2x2")]
     address = f"127.0.0.1:{free_port()}"
     for number in range(2):
         runs.append(start(4, f"--process={address}/{number}", folder / "two.npz", "4x2"))
@@ -44,7 +44,7 @@ def found(tmp_path_factory):
 
 
 @pytest.mark.devices
-@pytest.mark.parametrize("mesh", ["8x1", "4x2", "1x8", "two_4x2"])
+@pytest.mark.parametrize("mesh", ["8x1", "4x2", "1x8", "2x2x2", "two_4x2"])
 def test_results_do_not_depend_on_the_mesh(found, mesh):
     names = [name for name in found if name.startswith(f"{mesh}/")]
     assert any(name.endswith("log_probs") for name in names)

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import os
 import pathlib
@@ -127,6 +128,23 @@ def test_parameters_and_moments_lie_in_pieces(runs, case, mesh, name, shape):
 
 
 @pytest.mark.devices
+@pytest.mark.parametrize(
+    ("mesh", "kernel"), [("2x2x2", (24, 12)), ("2x2x2-2d", (12, 12))], ids=["1d", "2d"]
+)
+def test_slices_share_the_rows_and_each_has_all_parameters(runs, mesh, kernel):
+    one, several = of(runs, "gradients", "1x1"), of(runs, "gradients", mesh)
+    np.testing.assert_allclose(several["loss"], one["loss"], rtol=1e-5)
+    gradients = [name for name in one if name.startswith("gradient/")]
+    assert len(gradients) > 20
+    assert max(np.abs(one[name]).max() for name in gradients) > 0.1
+    for name in gradients:
+        np.testing.assert_allclose(several[name], one[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    assert tuple(several["shards/encoder.layers_0.attention.query.kernel"]) == kernel
+    rows = mesh_driver.ROWS // 4
+    assert tuple(several["shards/batch.decoder_target_tokens"]) == (rows, 6)
+
+
+@pytest.mark.devices
 def test_digests_of_shards_are_those_of_their_parts(runs):
     found = {name: runs[f"sharded_manifest/{name}"] for name in ("found", "expected")}
     assert found["found"].tolist() == found["expected"].tolist()
@@ -207,7 +225,7 @@ def test_dimensions_that_do_not_divide_are_replicated():
     split = ("vocab", "heads", "mlp", "joined_kv")
     assert [two[n] for n in split] == ["model"] * 4
     assert [eight[n] for n in split] == ["model", None, None, "model"]
-    assert two["batch"] == eight["batch"] == "data"
+    assert two["batch"] == eight["batch"] == ("data",)
     assert two["embed"] is None
 
 
@@ -243,6 +261,44 @@ def test_an_axis_may_be_a_part_of_one_of_the_network(monkeypatch):
     assert partitioning.make_mesh() == usual
 
 
+@dataclasses.dataclass(frozen=True)
+class Device:
+    id: int
+    process_index: int
+    slice_index: int
+    platform: str = "cpu"
+    device_kind: str = "cpu"
+
+
+@pytest.mark.parametrize("have_slices", [False, True])
+def test_a_slice_has_processes_of_its_own(have_slices):
+    """Two slices of two processes with two devices each; devices say that 0 and 2 are one slice."""
+    devices = [Device(i, i // 2, i // 2 % 2) for i in (7, 6, 0, 1, 2, 3, 4, 5)]
+    placed = partitioning._placed_in_slices((2, 2, 2), devices, have_slices)
+    found = [sorted({one.process_index for one in part.flat}) for part in placed]
+    assert found == ([[0, 2], [1, 3]] if have_slices else [[0, 1], [2, 3]])
+    # Neighbours on "model" are of one process.
+    assert all(a.process_index == b.process_index for a, b in placed.reshape(4, 2))
+
+
+def test_tpus_in_several_slices_are_a_mesh_of_slices():
+    devices = [Device(i, i // 2, i // 4, "tpu") for i in range(8)]
+    for count, message in ((1, "in 2 slices; give one of 2, 4, 8"), (3, "8 devices in 2 slices")):
+        with pytest.raises(ConfigError, match=f"^NUM_SLICES = {count} does not divide.*{message}"):
+            partitioning.make_mesh(1, devices, count)
+    with pytest.raises(
+        ConfigError, match=r"^NUM_PARTITIONS = 8 .*4 devices of a slice; .* 1, 2, 4"
+    ):
+        partitioning.make_mesh(8, devices)
+    mesh = AbstractMesh((2, 2, 2), ("slice", "data", "model"))
+    rules = partitioning.standard_logical_axis_rules(1, 2)
+    fitting = dict(partitioning.fitting_rules(rules, CONFIG, mesh))
+    assert fitting["batch"] == ("slice", "data")
+    assert "slice" not in set(fitting.values())
+    with pytest.raises(ConfigError, match=r"NUM_SLICES = 2 does not divide"):
+        partitioning.make_mesh(devices=jax.devices()[:1], num_slices=2)
+
+
 def test_other_numbers_of_dimensions_are_refused():
     with pytest.raises(ConfigError, match=r"^parameter_partitioning_dims = 3; expected 1 or 2"):
         partitioning.make_partitioner(CONFIG, parameter_partitioning_dims=3)
@@ -250,8 +306,8 @@ def test_other_numbers_of_dimensions_are_refused():
 
 def test_rules_of_ones_own_replace_the_standard_ones():
     made = partitioning.make_partitioner(CONFIG, logical_axis_rules=(("batch", "data"),))
-    assert made.rules == (("batch", "data"),)
-    assert made.rows.spec == PartitionSpec("data")
+    assert made.rules == (("batch", ("data",)),)
+    assert made.rows.spec == PartitionSpec(("data",))
     assert made.data_parallelism == jax.device_count()
 
 

@@ -89,8 +89,9 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "Returns the log-probability of each target token" in interface
 
 
-COMMANDS = re.compile(r"^(?:faith-jax|t5x) .*$", re.MULTILINE)
-RECIPES = ("recipes.md", "which_scorer.md", "gallery.md")
+# Perhaps as a task of Slurm or in a container.
+COMMANDS = re.compile(r"^(?:srun |docker run .* )?((?:faith-jax|t5x) .*)$", re.MULTILINE)
+RECIPES = ("recipes.md", "which_scorer.md", "gallery.md", "cloud_tpu.md")
 # Of the words-only commands of recipes.md, which run: the files are those of the walkthrough.
 RUNS_HERE = ("score", "evaluate", "report", "annotate")
 
@@ -99,7 +100,7 @@ def commands(page):
     """Returns the commands in the blocks of a page, as lists of arguments."""
     text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.M | re.S)
-    plain = "".join(block for kind, block in blocks if not kind).replace("\\\n", " ")
+    plain = "".join(block for kind, block in blocks if kind in ("", "sh")).replace("\\\n", " ")
     return [shlex.split(line, comments=True) for line in COMMANDS.findall(plain)]
 
 

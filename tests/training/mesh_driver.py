@@ -33,7 +33,10 @@ from faith_jax.training.trainer import Trainer, TrainState, merge_params, split_
 from tests.models import tiny
 
 FLAGS = "--xla_force_host_platform_device_count=8"
-MESHES = {"1x1": (1, 1), "8x1": (8, 1), "4x2": (4, 2), "1x8": (1, 8), "4x2-2d": (4, 2)}
+MESHES = {
+    "1x1": (1, 1), "8x1": (8, 1), "4x2": (4, 2), "1x8": (1, 8), "4x2-2d": (4, 2),
+    "2x2x2": (2, 2, 2), "2x2x2-2d": (2, 2, 2),
+}  # fmt: skip
 STEPS = 4
 ROWS, INPUT_LENGTH, TARGET_LENGTH, STATE_LENGTH = 16, 9, 6, 64
 
@@ -107,8 +110,11 @@ CASES = {
 def make_partitioner(name: str, config: TransformerConfig) -> partitioning.Partitioner:
     """Returns a mesh over the first devices of this process."""
     shape = MESHES[name]
-    devices = np.asarray(jax.devices()[: shape[0] * shape[1]]).reshape(shape)
-    mesh = Mesh(devices, ("data", "model"))
+    if len(shape) == 3:
+        mesh = partitioning.make_mesh(shape[2], num_slices=shape[0])
+    else:
+        devices = np.asarray(jax.devices()[: shape[0] * shape[1]]).reshape(shape)
+        mesh = Mesh(devices, ("data", "model"))
     rules = partitioning.standard_logical_axis_rules(*(2, 2) if name.endswith("-2d") else ())
     return partitioning.Partitioner(mesh, partitioning.fitting_rules(rules, config, mesh))
 
@@ -260,6 +266,24 @@ def sharded_manifest(folder: str) -> dict[str, np.ndarray]:
     }
 
 
+def gradients(mesh: str) -> dict[str, np.ndarray]:
+    """Returns the loss and the gradients of one step, and the shapes of their pieces."""
+    config = UNEVEN.replace(dropout_rate=0.0)
+    partitioner = make_partitioner(mesh, config)
+    module, params = tiny.model_and_params(config)
+    before = partitioner.put(params, setup.param_shardings(module, partitioner))
+    trainer = Trainer(module, CrossEntropy(), optax.sgd(1.0), partitioner)
+    batch = partitioner.put_batch(batch_of(config.vocab_size, packed=False))
+    assert batch["decoder_input_tokens"].sharding.num_devices == partitioner.mesh.size
+    state, metrics = trainer.train_step(trainer.init_state(before), {}, batch)
+    found = {f"shards/{name}": shape for name, shape in shard_shapes(state.params).items()}
+    found |= {f"shards/batch.{name}": shape for name, shape in shard_shapes(batch).items()}
+    found["loss"] = np.asarray(float(metrics["loss"]))
+    after = flax.traverse_util.flatten_dict(jax.device_get(state.params), sep=".")
+    start = flax.traverse_util.flatten_dict(params, sep=".")
+    return found | {f"gradient/{n}": np.asarray(start[n] - after[n]) for n in after}
+
+
 def initial_parameters() -> dict[str, np.ndarray]:
     """Returns freshly drawn parameters, on one device and on eight."""
     found = {}
@@ -311,6 +335,8 @@ def main(output: str, folder: str) -> None:
         for mesh in case.meshes:
             run = train_and_decode(name, mesh, folder)
             found |= {f"{name}/{mesh}/{n}": v for n, v in run.items()}
+    for mesh in ("1x1", "2x2x2", "2x2x2-2d"):
+        found |= {f"gradients/{mesh}/{n}": v for n, v in gradients(mesh).items()}
     np.savez(output, **found)
 
 

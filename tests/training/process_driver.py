@@ -2,10 +2,10 @@
 
 Run as `python -m tests.training.process_driver COMMANDS.json`, a list of argument lists. The
 first may carry --coordinator_address, --process_count and --process_index; the process then stays
-one of several. An argument list that starts with "terminate" sends this process SIGTERM when the
-third step of the training run behind it is done; one that starts with "kill", a process and a batch
-sends that process SIGKILL in that batch of the inference behind it, process 0 while it writes.
-Prints the exit status of each command.
+one of several. An argument list that starts with "terminate" and a process sends that process
+SIGTERM in the third step of the training run behind it; one that starts with "kill", a process and
+a batch sends that process SIGKILL in that batch of the inference behind it, process 0 while it
+writes. Prints the exit status of each command, and ends with the last one.
 """
 
 import json
@@ -22,13 +22,13 @@ from faith_jax.runs import infer
 from faith_jax.training.trainer import Trainer
 
 
-def terminate_in_the_third_step() -> None:
+def terminate_in_the_third_step(process: int) -> None:
     """Makes steps slow enough that a run does not end before the processes have agreed."""
     train_step, steps = Trainer.train_step, []
 
     def slow_step(self, *arguments):
         steps.append(1)
-        if len(steps) == 3:
+        if len(steps) == 3 and jax.process_index() == process:
             os.kill(os.getpid(), signal.SIGTERM)
         if len(steps) >= 3:
             time.sleep(0.5)
@@ -60,20 +60,22 @@ def kill_in_batch(process: int, batch: int) -> None:
     BatchDecoder.__call__, infer.append_rows = dying_decode, dying_append
 
 
-def main(path: str) -> None:
+def main(path: str) -> int:
     """Runs the commands."""
     with open(path, encoding="utf-8") as file:
         commands = json.load(file)
     for arguments in commands:
         if arguments[0] == "terminate":
-            terminate_in_the_third_step()
-            arguments = arguments[1:]
+            terminate_in_the_third_step(arguments[1])
+            arguments = arguments[2:]
         if arguments[0] == "kill":
             kill_in_batch(*arguments[1:3])
             arguments = arguments[3:]
         run = cli.main if arguments[0] == "score" else cli.t5x_main
-        print(json.dumps({"command": arguments[0], "status": run(arguments)}), flush=True)
+        status = run(arguments)
+        print(json.dumps({"command": arguments[0], "status": status}), flush=True)
+    return status
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    sys.exit(main(sys.argv[1]))

@@ -39,7 +39,10 @@ def finish(folder, processes):
     finally:
         for process in processes.values():
             process.kill()
-    return statuses_of(folder, processes)
+    statuses = statuses_of(folder, processes)
+    for name, process in processes.items():
+        assert process.returncode == statuses[name][-1], name
+    return statuses
 
 
 def end(folder, processes, killed):

@@ -52,15 +52,17 @@ def commands(folder, name):
 def run_all(folder):
     """Runs what the tests compare."""
     train, infer, evaluate = commands(folder, "two")
-    statuses = finish(folder, start_pair(folder, "first", [["terminate", *train]]))
-    steps = sorted(int(p.name) for p in (folder / "two/checkpoints").iterdir())
-    lines = (folder / "two/metrics.jsonl").read_text().splitlines()
-    (folder / "stopped.json").write_text(
-        json.dumps({"statuses": statuses, "steps": steps, "last": json.loads(lines[-1])["step"]})
-    )
-    pair = start_pair(folder, "second", [train, infer, evaluate])
+    stops = {}
+    for process in (1, 0):
+        name = f"stopped{process}_"
+        statuses = finish(folder, start_pair(folder, name, [["terminate", process, *train]]))
+        steps = sorted(int(p.name) for p in (folder / "two/checkpoints").iterdir())
+        last = json.loads((folder / "two/metrics.jsonl").read_text().splitlines()[-1])["step"]
+        stops[process] = {"statuses": statuses, "steps": steps, "last": last}
+    (folder / "stopped.json").write_text(json.dumps(stops))
+    pair = start_pair(folder, "whole", [train, infer, evaluate])
     assert [cli.t5x_main(arguments) for arguments in commands(folder, "one")] == [0] * 3
-    assert finish(folder, pair) == {"second0": [0] * 3, "second1": [0] * 3}
+    assert finish(folder, pair) == {"whole0": [0] * 3, "whole1": [0] * 3}
 
 
 @pytest.fixture(scope="module")
@@ -100,13 +102,24 @@ def test_processes_that_differ_are_found_before_the_first_step(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.devices
-def test_sigterm_saves_and_stops_both_at_the_same_step(folder):
+def test_sigterm_on_either_process_saves_and_stops_both_at_the_same_step(folder):
     stopped = json.loads((folder / "stopped.json").read_text())
-    assert stopped["statuses"] == {"first0": [143], "first1": [143]}
-    assert 3 <= stopped["last"] < STEPS
-    assert stopped["steps"][-1] == stopped["last"]
-    messages = [(folder / f"first{i}.err").read_text().splitlines()[-1] for i in (0, 1)]
-    assert messages == [f"Stopped at step {stopped['last']}; run the same command to resume."] * 2
+    last = [0, stopped["1"]["last"], stopped["0"]["last"], STEPS]
+    assert last[1] >= 3
+    assert last[2] >= last[1] + 3
+    assert last[2] < STEPS
+    for number, process in enumerate("10", 1):
+        name, stop = f"stopped{process}_", stopped[process]
+        assert stop["statuses"] == {f"{name}0": [143], f"{name}1": [143]}
+        # One checkpoint more, beside that of every seventh step.
+        others = [step for step in (last[number - 1], 7) if 0 < step < last[number]]
+        assert set(stop["steps"]) <= {*others, last[number]}
+        assert stop["steps"][-1] == last[number]
+        for index in (0, 1):
+            told = (folder / f"{name}{index}.err").read_text().splitlines()[-1]
+            assert told == f"Stopped at step {last[number]}; run the same command to resume."
+        then = folder / ("stopped0_0.err" if process == "1" else "whole0.err")
+        assert f"Resuming from step {last[number]} of" in then.read_text()
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from faith_jax.inference.row_likelihoods import LikelihoodRow, scoring_program
 from faith_jax.input.layout import batch_features, packed_features, pair_features
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import Partitioner
+from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
 from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.runs import gin_config, infer, setup, train
 from faith_jax.scoring.salience.gradients import LENGTHS
@@ -125,7 +125,10 @@ def _partitioner(
 ) -> Partitioner:
     names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
     chosen = {name: value for name, value in choice.given().items() if name in names}
-    return given["partitioner_for"](config, devices=devices, **chosen)
+    made = given["partitioner_for"](config, devices=devices, **chosen)
+    if SLICE_AXIS in made.mesh.shape:
+        raise ConfigError("NUM_SLICES: one slice is planned; leave it out, and see docs/plan.md.")
+    return made
 
 
 def _param_shapes(

@@ -5,6 +5,7 @@ import json
 import jax
 import numpy as np
 import pytest
+from jax.sharding import AbstractMesh
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig
@@ -18,8 +19,10 @@ from faith_jax.inference.row_likelihoods import (
     scoring_program,
 )
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer, initial_variables
 from faith_jax.runs import gin_config
+from faith_jax.runs.planning import programs
 from faith_jax.runs.planning.programs import UNUSED, Choice, configured
 from faith_jax.runs.planning.topologies import parse_topology
 from faith_jax.runs.planning.worker import Session
@@ -226,6 +229,16 @@ def test_scores_and_maps_are_planned_with_the_model_and_lengths_of_infer(tiny, j
     assert found["work"]["batch"]["operations"] > 0
     with pytest.raises(ConfigError, match="configure no run `infer`"):
         Session(tiny()._replace(job=job), ONE, jax.devices()[:1])
+
+
+def test_one_slice_is_planned():
+    slices = AbstractMesh((2, 2, 2), ("slice", "data", "model"))
+
+    def two_slices(config, devices):
+        return Partitioner(slices, ())
+
+    with pytest.raises(ConfigError, match=r"^NUM_SLICES: one slice is planned"):
+        programs._partitioner({"partitioner_for": two_slices}, None, Choice(), ())
 
 
 def test_without_a_checkpoint_the_dimensions_must_be_given(tiny):

@@ -1,0 +1,174 @@
+"""What the processes of a run agree on, and how long they wait for each other.
+
+JAX ends all processes of a run when one has died: at once where it was the first one, else within
+100 seconds. One that lives but does not come would be waited for without end, so each agreement
+begins with a wait that has a limit.
+"""
+
+import contextvars
+import itertools
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from faith_jax.core.errors import ConfigError, ProcessError, counted
+
+T = TypeVar("T")
+
+LONGEST_WAIT = 3600  # seconds
+_END_WAIT = 10  # seconds in which processes fail together
+_SECONDS = contextvars.ContextVar("seconds", default=LONGEST_WAIT)
+_numbers = itertools.count()
+
+
+def limit_waits(seconds: int) -> None:
+    """Sets how long the processes of this run wait for each other; at first, `LONGEST_WAIT`."""
+    _SECONDS.set(seconds)
+
+
+def wait_for_all(what: str, seconds: int | None = None) -> None:
+    """Returns when all processes of a run are here; they come here in the same order.
+
+    Args:
+      what: is done then, for the error, such as "the output is written".
+      seconds: how long to wait; None = see `limit_waits`.
+
+    Raises:
+      ProcessError: names the processes that have not come in time.
+    """
+    if jax.process_count() > 1:
+        _wait(f"faith_jax/{next(_numbers)}/{what}", what, seconds or _SECONDS.get())
+
+
+def _wait(barrier: str, what: str, seconds: int) -> None:
+    from jax._src import distributed  # has the only barrier of JAX with a limit
+
+    client: Any = distributed.global_state.client
+    try:
+        client.wait_at_barrier(barrier, 1000 * seconds)
+    except jax.errors.JaxRuntimeError as error:
+        late = re.findall(r"(\d+)$", str(error).partition("task names:")[2], re.MULTILINE)
+        who = f"process {', '.join(sorted(late, key=int))}" if late else "another process"
+        raise ProcessError(
+            f"{who} of this run did not come within {counted(seconds, 'second')} to where {what}; "
+            "see what it says. The same command resumes.",
+            1,
+        ) from error
+
+
+def end_together(status: int) -> None:
+    """Ends this process with its status where it has failed alone.
+
+    JAX would let it wait for the others for five minutes, and then abort it too.
+    """
+    if not jax.distributed.is_initialized():
+        return
+    error = sys.exception()
+    try:
+        _wait("faith_jax/end", "all end", _END_WAIT)
+    except ProcessError:
+        if error is not None:
+            traceback.print_exception(error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def from_all(value: Any, what: str) -> np.ndarray:
+    """Returns the arrays of one shape that the processes have: [processes, ...].
+
+    Args:
+      value: this process's.
+      what: is done where they are exchanged, see `wait_for_all`.
+    """
+    value = np.asarray(value)
+    if jax.process_count() == 1:
+        return value[None]
+    from jax.experimental import multihost_utils
+
+    wait_for_all(what)
+    return np.asarray(multihost_utils.process_allgather(value))
+
+
+def from_first(value: Any, what: str) -> np.ndarray:
+    """Returns the array of process 0 to all, which have one of the same shape; see `from_all`."""
+    value = np.asarray(value)
+    if jax.process_count() == 1:
+        return value
+    from jax.experimental import multihost_utils
+
+    wait_for_all(what)
+    return np.asarray(multihost_utils.broadcast_one_to_all(value))
+
+
+def on_first_process(make: Callable[[], T], what: str) -> T | None:
+    """Calls `make` on process 0, while the others wait.
+
+    Args:
+      make: what only one process may do; whatever it raises is raised there.
+      what: is made, for the error of the other processes.
+
+    Returns:
+      What `make` returns; None on the other processes.
+
+    Raises:
+      ConfigError: on the other processes, where process 0 has failed.
+    """
+    made, failed = None, None
+    if jax.process_index() == 0:
+        try:
+            made = make()
+        except BaseException as error:  # whatever it is, the other processes wait below
+            failed = error
+    is_made = from_first(failed is None, f"process 0 has made {what}")
+    if failed is not None:
+        raise failed
+    if not is_made:
+        raise ConfigError(f"process 0 could not make {what}; see what it says.")
+    return made
+
+
+def raise_together(problem: Exception | None, what: str) -> None:
+    """Raises the problem of this process, or an error where another process has one.
+
+    Args:
+      problem: None = this process has none.
+      what: could not be done, for the error of the other processes.
+
+    Raises:
+      ConfigError: on the processes without a problem, where another one has one.
+    """
+    failed = from_all(problem is not None, f"all have tried to {what}")
+    if problem is not None:
+        raise problem
+    if failed.any():
+        process = int(np.flatnonzero(failed)[0])
+        raise ConfigError(f"process {process} could not {what}; see what it says.")
+
+
+def text_of_first_process(make: Callable[[], str], what: str) -> str:
+    """Returns to all processes the text that `make` returns on process 0.
+
+    See `on_first_process` for the arguments and errors.
+    """
+    found = on_first_process(make, what) or ""
+    if jax.process_count() > 1:
+        length = number_of_first_process(lambda: len(found.encode()), what)
+        sent = np.frombuffer(found.encode() or bytes(length), np.uint8)
+        found = bytes(from_first(sent, f"process 0 has made {what}")).decode()
+    return found
+
+
+def number_of_first_process(make: Callable[[], int], what: str) -> int:
+    """Returns to all processes the number that `make` returns on process 0.
+
+    See `on_first_process` for the arguments and errors.
+    """
+    found = on_first_process(make, what) or 0
+    return int(from_first(np.int32(found), f"process 0 has made {what}"))

@@ -1,0 +1,41 @@
+"""One of two processes, of which one comes late and then fails alone; see test_processes.py."""
+
+import sys
+import time
+
+import jax
+
+from faith_jax.core import processes
+from faith_jax.core.errors import ConfigError, ProcessError
+
+
+def agree(index):
+    """Prints what both agree on, and what is said of a process that does not come."""
+    print(processes.from_all([index, 7], "a").tolist(), processes.from_first(index + 5, "b"))
+    print(processes.text_of_first_process(lambda: "täx", "a text"))
+    try:
+        processes.raise_together(ConfigError("mine") if index else None, "count")
+    except ConfigError as error:
+        print(error)
+    if index:
+        time.sleep(2)
+    try:
+        processes.wait_for_all("the output is written", seconds=1)
+    except ProcessError as error:
+        print(error, flush=True)
+
+
+def main(address, index):
+    jax.distributed.initialize(address, 2, index, heartbeat_timeout_seconds=3)
+    agree(index)
+    processes._END_WAIT = 1
+    try:
+        if index:
+            raise ConfigError("row 3 is bad.")
+        processes.wait_for_all("all rows are read")
+    except ConfigError:
+        processes.end_together(2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,56 @@
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from faith_jax.core import processes
+from faith_jax.core.errors import ConfigError
+from tests.paths import REPOSITORY
+from tests.training.processes import free_port
+
+
+def test_one_process_alone_waits_for_nobody():
+    processes.wait_for_all("nothing")
+    processes.end_together(2)  # does not end it: the caller does
+    np.testing.assert_array_equal(processes.from_all([3, 4], "a"), [[3, 4]])
+    assert processes.from_first(3, "a") == 3
+    assert processes.text_of_first_process(lambda: "tea", "a text") == "tea"
+    assert processes.number_of_first_process(lambda: 3, "a number") == 3
+    processes.raise_together(None, "count")
+    with pytest.raises(ConfigError, match=r"^mine$"):
+        processes.raise_together(ConfigError("mine"), "count")
+
+
+@pytest.mark.slow
+def test_two_processes_agree_and_neither_is_left_hanging():
+    address = f"127.0.0.1:{free_port()}"
+    pair = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.core.process_waits", address, str(index)],
+            cwd=REPOSITORY,
+            env=os.environ | {"JAX_PLATFORMS": "cpu"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for index in (0, 1)
+    ]
+    first, second = (process.communicate(timeout=120) for process in pair)
+    told = [
+        [line for line in out.splitlines() if not line.startswith("[Gloo]")]
+        for out, _ in (first, second)
+    ]
+    # The second one failed alone, has its own status and says why; JAX has ended the first one.
+    assert pair[1].returncode == 2, second
+    assert "ConfigError: row 3 is bad." in second[1]
+    assert pair[0].returncode not in (0, None)
+    agreed = ["[[0, 7], [1, 7]] 5", "täx"]
+    assert told[0] == [
+        *agreed,
+        "process 1 could not count; see what it says.",
+        "process 1 of this run did not come within 1 second to where the output is written; see "
+        "what it says. The same command resumes.",
+    ]
+    assert told[1][:3] == [*agreed, "mine"]
