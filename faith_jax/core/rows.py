@@ -104,17 +104,23 @@ def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
     Raises:
       InputError: the file is missing, cannot be read, or is UTF-16.
     """
+    # Not at once: `--help` needs no files.
+    from faith_jax.core.files.kept import current
+    from faith_jax.core.files.stores import opened_binary, reason, storage_errors
+
     try:
-        with open(path, "rb") as file:
+        with opened_binary(current(path)) as file:
             begin = file.read(len(BYTE_ORDER_MARK))
             if begin.startswith(UTF_16_MARKS):
                 raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
             file.seek(len(begin) if begin == BYTE_ORDER_MARK else 0)
             yield file
-    except OSError as error:
-        known = {errno.ENOENT: "no such file", errno.EISDIR: "expected a file, got a folder"}
-        problem = known.get(error.errno or 0, f"cannot be read ({error.strerror})")
-        raise InputError(f"{path}: {problem}.") from None
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except storage_errors() as error:
+        if getattr(error, "errno", 0) == errno.EISDIR:
+            raise InputError(f"{path}: expected a file, got a folder.") from None
+        raise InputError(f"{path}: cannot be read ({reason(error)}).") from None
 
 
 def read_lines(path: str | pathlib.Path) -> Iterator[bytes]:
