@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.datasets.task_data import data_dir
 
 # (config, data_dir) -> a builder with its data prepared.
@@ -68,7 +69,7 @@ class PreparedTfdsSource(_UnshardedSource):
           InputError: the raw data is missing or bad, or the data folder cannot be written.
         """
         folder = data_dir()
-        with _lock(pathlib.Path(folder or tfds.core.constants.DATA_DIR), self._name):
+        with _lock(path_of(folder or tfds.core.constants.DATA_DIR), self._name):
             return self._prepare(self._config, folder)
 
     @property
@@ -186,6 +187,9 @@ def _lock(folder: pathlib.Path, name: str) -> Iterator[None]:
 
     A folder that cannot be written may well hold prepared data; if not, preparing it says so.
     """
+    if is_remote(folder):
+        yield  # each process has a copy, and the upload of what one prepares has a lock of its own
+        return
     try:
         import fcntl  # not on Windows
 

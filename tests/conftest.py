@@ -11,6 +11,7 @@ import hypothesis
 import jaxtyping
 import pytest
 
+import tests.stores
 import tests.typechecking
 
 # In tests, numerics check the shapes and dtypes of their annotations.
@@ -159,3 +160,36 @@ def own_seqio_tasks():
     for registry, names in zip(registries, before, strict=True):
         for name in set(registry.names()) - names:
             registry.remove(name)
+
+
+@pytest.fixture(scope="session")
+def gcs_bucket():
+    """A server of Google Cloud Storage on this machine, and its bucket."""
+    with tests.stores.gcs() as settings, pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield f"gs://{tests.stores.BUCKET}"
+
+
+@pytest.fixture(scope="session")
+def s3_bucket():
+    """A server of S3 on this machine, and its bucket."""
+    with tests.stores.s3() as settings, pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield f"s3://{tests.stores.BUCKET}"
+
+
+@pytest.fixture
+def gs(gcs_bucket, tmp_path, monkeypatch):
+    """A folder of Google Cloud Storage for this test."""
+    monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "staging"))
+    return f"{gcs_bucket}/{tmp_path.parent.name}/{tmp_path.name}"
+
+
+@pytest.fixture(params=["gs", "s3"])
+def store(request, tmp_path, monkeypatch):
+    """A folder of each object store for this test."""
+    monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "staging"))
+    bucket = request.getfixturevalue({"gs": "gcs_bucket", "s3": "s3_bucket"}[request.param])
+    return f"{bucket}/{tmp_path.parent.name}/{tmp_path.name}"

@@ -59,6 +59,7 @@ OWNERS = {
     "argparse": "cli runs.options",
     "apache_beam": "datasets.builders.apache_beam",
     "clu": "training.metrics",
+    "fsspec": "core.files.stores",
     "fcntl": "core.files reproduce.workflow tasks.sources",
     "ijson": "core.json_items",
     "jinja2": "report.table_pages",
@@ -73,6 +74,7 @@ OWNERS = {
     "tabulate": "cli.score_commands report.table_pages",
     "tensorstore": "checkpoints.native checkpoints.t5x",
     "tokenizers": "tokenizers.huggingface",
+    "upath": "core.files.stores",
 }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from faith_jax.checkpoints.lazy_arrays import entry, lazy, stacked
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, parameter_shapes
@@ -118,10 +119,11 @@ def new_folder(path: str | pathlib.Path) -> pathlib.Path:
     Raises:
       CheckpointError: it exists.
     """
-    folder = pathlib.Path(path).absolute()
+    folder = path_of(path).absolute()
     if folder.exists():
         raise CheckpointError(f"{folder}: exists already; choose another folder.")
-    folder.mkdir(parents=True)
+    if not is_remote(folder):
+        folder.mkdir(parents=True)
     return folder
 
 

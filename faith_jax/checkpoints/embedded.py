@@ -4,6 +4,8 @@ import json
 import math
 import pathlib
 
+from faith_jax.core.files.stores import is_remote, path_of
+
 BEST = "best"
 _FOLDER = pathlib.Path(__file__).parents[1] / "models" / "embedded"
 
@@ -24,7 +26,7 @@ def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
     A path that exists comes first. MODEL_DIR/checkpoints/best is the step with the lowest
     validation loss, or the newest if none was measured.
     """
-    path = pathlib.Path(path_or_name).expanduser()
+    path = path_of(path_or_name).expanduser()
     if path.name == BEST and not path.exists():
         return _best_step(path.parent) or path
     if str(path_or_name) in embedded_models() and not path.exists():
@@ -32,9 +34,21 @@ def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
     return path
 
 
+def step_folders(checkpoints: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the folders of the whole steps of a run.
+
+    On a store a step has its name before it is whole; a file in it says later that it is.
+    """
+    found = [path for path in checkpoints.glob("*") if path.name.isdecimal() and path.is_dir()]
+    if is_remote(checkpoints):
+        ends = ("commit_success.txt", "manifest.json")  # Orbax's, or of a copy of a local run
+        found = [path for path in found if any((path / name).exists() for name in ends)]
+    return found
+
+
 def _best_step(checkpoints: pathlib.Path) -> pathlib.Path | None:
     """Returns the folder of the best step, by the metrics that Orbax keeps."""
-    steps = [path for path in checkpoints.glob("*") if path.name.isdecimal()]
+    steps = step_folders(checkpoints)
     return min(steps, key=lambda path: (_loss(path), -int(path.name)), default=None)
 
 

@@ -25,6 +25,7 @@ from faith_jax.checkpoints.native import (
 from faith_jax.checkpoints.open import nothing_known
 from faith_jax.checkpoints.t5x import FILE, STATE, STEP, is_t5x, newest_t5x
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files.stores import path_of
 
 _WHOLE_BYTES = 256 * 2**20  # a checkpoint of at most so many bytes is read whole
 _END_BYTES, _BLOCK_BYTES, _BLOCKS = 2**20, 2**16, 32  # what is read of each file of a larger one
@@ -90,7 +91,7 @@ def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
     place = _place(path_or_name)
     if step == place.step:
         return place.folder
-    path = pathlib.Path(path_or_name).expanduser().absolute()
+    path = path_of(path_or_name).expanduser().absolute()
     if None not in (step, place.step) and place.folder not in (path, path.parent):
         name = f"{STEP}{step}" if place.folder.name.startswith(STEP) else str(step)
         wanted = place.folder.with_name(name)

@@ -30,10 +30,12 @@ from faith_jax.checkpoints.checkpoint import (
     new_folder,
     unflatten,
 )
+from faith_jax.checkpoints.embedded import step_folders
 from faith_jax.checkpoints.hugging_face.families import family_name
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray
 from faith_jax.core.errors import CheckpointError, ConfigError, did_you_mean
 from faith_jax.core.files import written_whole
+from faith_jax.core.files.stores import is_remote, kvstore, path_of
 from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
 from faith_jax.models.config import TransformerConfig
@@ -78,8 +80,13 @@ def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None
         "metadata": checkpoint.metadata,
     }
     described["sha256"] = _own_digest(json.loads(json.dumps(described)))
-    with written_whole(pathlib.Path(folder) / MODEL_JSON) as beside:
+    with written_whole(path_of(folder) / MODEL_JSON) as beside:
         beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+
+
+def orbax_path(folder: pathlib.Path) -> Any:
+    """Returns a path as Orbax takes it: of a store its text, which etils.epath opens."""
+    return str(folder) if is_remote(folder) else folder
 
 
 def _own_digest(described: Mapping[str, Any]) -> str:
@@ -97,7 +104,7 @@ def read_model_json(folder: str | pathlib.Path) -> Checkpoint:
     Raises:
       CheckpointError: it cannot be read, is of another program or version, or has changed.
     """
-    path = pathlib.Path(folder) / MODEL_JSON
+    path = path_of(folder) / MODEL_JSON
     described = read_json(path, CheckpointError)
     known = read_json_as(path, _Described, CheckpointError)
     if unknown := sorted(described.keys() - set(known.__struct_fields__)):
@@ -123,7 +130,7 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
     Raises:
       CheckpointError: `folder` exists, or Orbax cannot write to its path.
     """
-    if "[" in str(pathlib.Path(folder).absolute()):
+    if "[" in str(path_of(folder).absolute()):
         # Orbax takes such a path for a pattern, and leaves out what it then does not find.
         raise CheckpointError(
             f"{folder}: Orbax cannot write to a path with '['; choose another folder."
@@ -134,7 +141,7 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
     found = content_hash(checkpoint.params) if is_whole else None
     checkpoint = dataclasses.replace(checkpoint, content_hash=found)
     with ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(folder / PARAMS, checkpoint.params)
+        checkpointer.save(orbax_path(folder / PARAMS), checkpoint.params)
     flat = flatten(checkpoint.params)
     digests = manifest.tensor_digests(flat)
     named = {f"{PARAMS}/{name}": told for name, told in digests.items()}
@@ -154,7 +161,7 @@ def read_native(path: str | pathlib.Path) -> Checkpoint:
       CheckpointError: the checkpoint is not whole, or a file or an array's form differs from its
         manifest.
     """
-    path = pathlib.Path(path).expanduser().absolute()
+    path = path_of(path).expanduser().absolute()
     checkpoint = read_model_json(run_folder(path))
     metadata = {**checkpoint.metadata, "source": str(path)}
     manifest.check_files(run_folder(path))
@@ -174,7 +181,7 @@ def read_native(path: str | pathlib.Path) -> Checkpoint:
 
 def is_native(path: str | pathlib.Path) -> bool:
     """Whether `path` is a checkpoint of ours."""
-    return _model_folder(pathlib.Path(path)) is not None
+    return _model_folder(path_of(path)) is not None
 
 
 def run_folder(path: str | pathlib.Path) -> pathlib.Path:
@@ -183,7 +190,7 @@ def run_folder(path: str | pathlib.Path) -> pathlib.Path:
     Raises:
       CheckpointError: there is no checkpoint of ours.
     """
-    path = pathlib.Path(path).expanduser().absolute()
+    path = path_of(path).expanduser().absolute()
     folder = _model_folder(path)
     if folder is None:
         raise CheckpointError(f"{path}: there is no {MODEL_JSON} here.")
@@ -202,14 +209,12 @@ def params_folder(path: str | pathlib.Path) -> pathlib.Path:
     Raises:
       CheckpointError: there is no checkpoint of ours, or none yet.
     """
-    path = pathlib.Path(path).expanduser().absolute()
+    path = path_of(path).expanduser().absolute()
     folder = run_folder(path)
     if (path / PARAMS).is_dir():
         return path / PARAMS
     steps = sorted(
-        int(step.name)
-        for step in (folder / "checkpoints").glob("*")
-        if step.name.isdigit() and (step / PARAMS).is_dir()
+        int(step.name) for step in step_folders(folder / "checkpoints") if (step / PARAMS).is_dir()
     )
     if not steps or path != folder:
         problem = "no checkpoint has been written here yet"
@@ -272,10 +277,9 @@ def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]
 
 def _opened(folder: pathlib.Path, described: Mapping[str, Any], name: list[str]) -> Any:
     """Returns TensorStore's future of an array that Orbax wrote."""
-    store: dict[str, Any] = {"driver": "file", "path": f"{folder / '.'.join(name)}/"}
+    store = kvstore(folder / ".".join(name))
     if described.get("use_ocdbt"):
-        base = {"driver": "file", "path": f"{folder}/"}
-        store = {"driver": "ocdbt", "base": base, "path": f"{'.'.join(name)}/"}
+        store = {"driver": "ocdbt", "base": kvstore(folder), "path": f"{'.'.join(name)}/"}
     driver = "zarr3" if described.get("use_zarr3") else "zarr"
     return tensorstore.open({"driver": driver, "kvstore": store}, read=True, open=True)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from faith_jax.checkpoints import tensors
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.schema import read_json_as
 from faith_jax.models.config import TransformerConfig
 
@@ -54,7 +55,7 @@ class PeftPrompt:
 
 def is_peft(path: str | pathlib.Path) -> bool:
     """Whether `path` is a folder of PEFT's, of any method."""
-    return (pathlib.Path(path) / CONFIG).is_file()
+    return (path_of(path) / CONFIG).is_file()
 
 
 def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
@@ -64,7 +65,7 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
       CheckpointError: there is none, it is an adapter of another method, or its files are broken or
         do not agree.
     """
-    folder = pathlib.Path(path).expanduser()
+    folder = path_of(path).expanduser()
     if not is_peft(folder):
         raise CheckpointError(f"{folder}: no folder of PEFT's: expected {CONFIG} and {WEIGHTS}.")
     said = read_json_as(folder / CONFIG, _AdapterConfig, CheckpointError)
@@ -103,7 +104,7 @@ def write_peft_prompt(
         "token_dim": width,
         "tokenizer_name_or_path": None,
     }
-    folder = pathlib.Path(folder)
+    folder = path_of(folder)
     (folder / CONFIG).write_text(json.dumps(fields, indent=2) + "\n", encoding="utf-8")
     stored = {TENSOR: np.asarray(vectors, np.float32)}
     tensors.write_tensor_file(folder / WEIGHTS, stored, {"format": "pt"})

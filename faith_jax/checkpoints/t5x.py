@@ -32,6 +32,7 @@ from faith_jax.checkpoints.checkpoint import (
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy
 from faith_jax.checkpoints.native import METADATA, lazy_store, stored_arrays
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.files.stores import kvstore, path_of
 from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
@@ -43,7 +44,7 @@ _DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
 
 def is_t5x(path: str | pathlib.Path) -> bool:
     """Whether a folder is a T5X checkpoint, or contains some."""
-    return newest_t5x(pathlib.Path(path)) is not None
+    return newest_t5x(path_of(path)) is not None
 
 
 def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) -> Checkpoint:
@@ -60,7 +61,7 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
       CheckpointError: a file is truncated, a parameter (which the error names) is missing or
         mis-shaped, or a file or a parameter's form differs from the folder's manifest.
     """
-    folder = newest_t5x(pathlib.Path(path))
+    folder = newest_t5x(path_of(path))
     if folder is None:
         raise CheckpointError(f"{path}: there is no T5X checkpoint here.")
     found = _stored(folder)
@@ -214,8 +215,8 @@ def _place(folder: pathlib.Path, name: str) -> pathlib.Path:
 
 def _open(folder: pathlib.Path, name: str) -> Any:
     """Returns TensorStore's future of a parameter beside the msgpack file."""
-    store = {"driver": "file", "path": f"{_place(folder, name)}/"}
-    return tensorstore.open({"driver": "zarr", "kvstore": store}, read=True, open=True)
+    spec = {"driver": "zarr", "kvstore": kvstore(_place(folder, name))}
+    return tensorstore.open(spec, read=True, open=True)
 
 
 def _lazy(folder: pathlib.Path, name: str, value: Any) -> LazyArray:

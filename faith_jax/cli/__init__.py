@@ -169,6 +169,11 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
         if problem := path_failure(error):
             print(f"{prog}: {printable(problem)}.", file=sys.stderr)
             return 2
+        from faith_jax.core.files.stores import store_failure
+
+        if told := store_failure(error):
+            print(f"{prog}: {printable(told)}; run this again when it is mended.", file=sys.stderr)
+            return 2 if isinstance(error, OSError) else 1
         if not (reason := storage_failure(error)):
             raise
         print(f"{prog}: {reason}. Free some space, then run this again.", file=sys.stderr)

@@ -33,7 +33,9 @@ class Evaluate(EvaluateFiles):
     """
 
     def run(self) -> str:
-        if self.protocol == "dialfact" or any(map(os.path.isdir, [*self.files, self.development])):
+        from faith_jax.core.files.stores import is_folder
+
+        if self.protocol == "dialfact" or any(map(is_folder, [*self.files, self.development])):
             quiet_tensorflow()
         from faith_jax.runs.evaluate_scores import evaluate
 
@@ -55,7 +57,9 @@ class Report(ReportOptions):
     opens_checkpoints = True
 
     def run(self) -> str:
-        if any(map(os.path.isdir, self.files)):
+        from faith_jax.core.files.stores import is_folder
+
+        if any(map(is_folder, self.files)):
             quiet_tensorflow()
         from faith_jax.runs.report import report
 

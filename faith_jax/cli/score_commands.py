@@ -1,7 +1,6 @@
 """The commands that score: score and scorers."""
 
 import dataclasses
-import pathlib
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from faith_jax.cli.shared import OneOfSeveral, resumable
@@ -75,9 +74,10 @@ class Score(ScoreInput, OneOfSeveral):
             quiet_tensorflow()
         self.join_processes()
         from faith_jax.core.files import kept_rows
+        from faith_jax.core.files.stores import path_of
 
         def kept() -> str:
-            count = kept_rows(pathlib.Path(self.output))
+            count = kept_rows(path_of(self.output))
             if not count:
                 return "nothing was scored yet."
             return f"{counted(count, 'scored row')} are kept; the same command resumes there."

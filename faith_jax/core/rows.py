@@ -107,30 +107,36 @@ def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
     Raises:
       InputError: the file is missing, cannot be read, ends too early, or is UTF-16.
     """
+    # Not at once: `--help` needs no files.
+    from faith_jax.core.files.kept import current
+    from faith_jax.core.files.stores import opened_binary, reason, storage_errors
+
     try:
-        with _unpacked(path) as file:
+        with opened_binary(current(path)) as raw:
+            file = _unpacked(raw)
             begin = file.read(len(BYTE_ORDER_MARK))
             if begin.startswith(UTF_16_MARKS):
                 raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
             file.seek(len(begin) if begin == BYTE_ORDER_MARK else 0)
             yield file
-    except OSError as error:
-        known = {errno.ENOENT: "no such file", errno.EISDIR: "expected a file, got a folder"}
-        problem = known.get(error.errno or 0, f"cannot be read ({error.strerror or error})")
-        raise InputError(f"{path}: {problem}.") from None
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
     except (EOFError, zlib.error) as error:
         problem = "ends in the middle" if isinstance(error, EOFError) else f"is damaged ({error})"
         raise InputError(f"{path}: {problem}; get the file again.") from None
+    except storage_errors() as error:
+        if getattr(error, "errno", 0) == errno.EISDIR:
+            raise InputError(f"{path}: expected a file, got a folder.") from None
+        raise InputError(f"{path}: cannot be read ({reason(error)}).") from None
 
 
-def _unpacked(path: str | pathlib.Path) -> IO[bytes]:
-    file = open(path, "rb")  # noqa: SIM115
+def _unpacked(file: IO[bytes]) -> IO[bytes]:
     begin = file.read(3)
+    file.seek(0)
     for mark, module in _COMPRESSED.items():
         if begin.startswith(mark):
-            file.close()
-            return importlib.import_module(module).open(path, "rb")
-    file.seek(0)
+            unpacked: IO[bytes] = importlib.import_module(module).open(file, "rb")
+            return unpacked
     return file
 
 

@@ -135,10 +135,12 @@ def read_rows(
 
 
 def _is_parquet(path: pathlib.Path) -> bool:
+    from faith_jax.core.files.stores import opened_binary, storage_errors
+
     try:
-        with open(path, "rb") as file:
+        with opened_binary(path) as file:
             return file.read(4) == b"PAR1"
-    except OSError:
+    except storage_errors():
         return False  # the format's reader says why
 
 
@@ -146,8 +148,11 @@ def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
     import pyarrow
     from pyarrow import parquet
 
+    from faith_jax.core.files.stores import is_remote, opened_binary
+
     try:
-        with parquet.ParquetFile(path) as file:
+        source = opened_binary(path) if is_remote(path) else path
+        with parquet.ParquetFile(source) as file:
             number, groups = 0, list(range(file.metadata.num_row_groups))
             while groups and number + file.metadata.row_group(groups[0]).num_rows <= first:
                 number += file.metadata.row_group(groups.pop(0)).num_rows

@@ -4,7 +4,8 @@ The processes of a run are told the same and share OUTPUT.partial. The first one
 writes there how it is split (`plan.json`). Each process takes a shard that nobody has, appends its
 rows to `rows-00003-of-00064.jsonl` (`rows.jsonl` where there is only one shard), writes beside it
 that it is done, and takes the next one. A lock keeps a shard, so those of a process that is killed
-are free again. The process that finds all shards done makes the output of them.
+are free again: at once, or on a store when its lease has expired. The process that finds all shards
+done makes the output of them.
 """
 
 import contextlib
@@ -39,6 +40,8 @@ from faith_jax.core.files import (
     sync_entry,
     write_json,
 )
+from faith_jax.core.files.staging import remove_tree, stands
+from faith_jax.core.files.stores import is_remote
 from faith_jax.core.progress import Progress
 
 logger = logging.getLogger("faith_jax")
@@ -46,7 +49,8 @@ logger = logging.getLogger("faith_jax")
 MOST_SHARDS = 4096
 _USUAL_ROWS = 5000  # of a shard, where their number is not given
 _MODULUS = 1 << 128
-_SECONDS = 1.0  # between two looks at what other processes do
+# Between two looks at what other processes do; a store takes a write of an object each second.
+_SECONDS, _STORE_SECONDS = 1.0, 10.0
 _LISTED = 5
 
 # Where the reading of an input can begin: a part of it (a file, a task), and a row in this part.
@@ -93,7 +97,8 @@ class Shard:
         return self.folder / name
 
     @property
-    def _note(self) -> pathlib.Path:
+    def note(self) -> pathlib.Path:
+        """The file that says that it is done."""
         return self.rows.with_suffix(".json")
 
     def read(self, rows: Callable[[Place], Iterator[Row]], source: str) -> Iterator[Row]:
@@ -136,12 +141,13 @@ class Shard:
         for path in files:
             sync(path)
             sync_entry(path.parent)
-        sizes = {str(path.relative_to(self.folder)): path.stat().st_size for path in files}
-        write_json(self._note, {"found": found, "files": sizes})
+        start = f"{self.folder}/"
+        sizes = {str(path).removeprefix(start): path.stat().st_size for path in files}
+        write_json(self.note, {"found": found, "files": sizes})
 
     def found(self) -> dict[str, Any] | None:
         """Returns what was found of a shard that is done; None = it is not, or a file is gone."""
-        note = kept_json(self._note)
+        note = kept_json(self.note)
         try:
             sizes = {name: (self.folder / name).stat().st_size for name in (note or {})["files"]}
         except (KeyError, OSError):
@@ -253,6 +259,7 @@ class Job:
         self.target, self.folder = target, partial_folder(target)
         self._run, self._option, self._is_finished = run, option, is_finished
         self._own = contextlib.ExitStack()
+        self._is_certain = True  # the shards of others were taken by processes that live
         self.finished = False
         with self._alone():
             if joins_only and not (self.folder / PLAN).exists() and not self._has_output():
@@ -282,14 +289,21 @@ class Job:
         return locked(self.target, option=self._option, wait=True)
 
     def _is_used(self) -> bool:
-        """Whether another process has a shard."""
-        for path in self.folder.glob(".rows*.jsonl.*"):
-            try:
-                with locked(self.folder / path.stem.removeprefix("."), option=self._option):
-                    pass
-            except TakenError:
-                return True
-        return False
+        """Whether another process has a shard; on a store, one that lives."""
+        while True:
+            known = True
+            for path in self.folder.glob(".rows*.jsonl.*"):
+                rows = self.folder / path.stem.removeprefix(".")
+                try:
+                    with locked(rows, option=self._option, wait=None):
+                        pass
+                except TakenError as error:
+                    if error.is_certain:
+                        return True
+                    known = False
+            if known:
+                return False
+            time.sleep(_SECONDS)
 
     def _taken_error(self) -> TakenError:
         return TakenError(
@@ -298,17 +312,20 @@ class Job:
         )
 
     def _has_output(self) -> bool:
-        return self._is_finished() if self._is_finished else self.target.exists()
+        return self._is_finished() if self._is_finished else stands(self.target)
 
     def _planned(
         self, make: Callable[[], dict[str, Any]], stamp: list[Any], restart: bool
     ) -> dict[str, Any]:
         kept, replaces = kept_json(self.folder / PLAN), self._is_finished is not None
-        if self._is_used():
-            if restart or difference(kept_note(self.target), self._run):
+        differs = restart or bool(difference(kept_note(self.target), self._run))
+        # There is nothing to keep of another input.
+        renews = kept is not None and kept["stamp"] != stamp and not has_made(self.folder)
+        if (differs or renews) and self._is_used():
+            if differs:
                 raise self._taken_error()
-        elif kept and kept["stamp"] != stamp and not has_made(self.folder):
-            restart = True  # there is nothing to keep of another input
+        else:
+            restart = restart or renews
         begun(self.target, self._run, restart, replaces, self._option)
         if replaces and self._has_output():
             let_go(self.target, done=True)
@@ -340,14 +357,16 @@ class Job:
             with self._alone():
                 self._own.close()
                 left = self._left(left)
+                self._is_certain = True
                 taken = next(filter(self._take, left), None)
             if taken is not None:
                 done = len(self) - sum(shard.count for shard in left)
                 self.progress.others(done - known)
                 yield taken
                 known = done + taken.count
-            elif left and waits:
-                time.sleep(_SECONDS)
+            elif left and (waits or not self._is_certain):
+                rests = is_remote(self.folder) and self._is_certain
+                time.sleep(_STORE_SECONDS if rests else _SECONDS)
             else:
                 if len(self.shards) == 1 and left:
                     raise self._taken_error()
@@ -360,12 +379,16 @@ class Job:
             # Another process has made nothing, and has removed it.
             begun(self.target, self._run, False, True, self._option)
             write_json(self.folder / PLAN, self._plan)
-        return [shard for shard in shards if shard.found() is None]
+        names = {path.name for path in self.folder.iterdir()}
+        left = (it for it in shards if it.note.name not in names or it.found() is None)
+        # First those that nobody has, as far as their locks say.
+        return sorted(left, key=lambda shard: f".{shard.rows.name}.lock" in names)
 
     def _take(self, shard: Shard) -> bool:
         try:
-            self._own.enter_context(locked(shard.rows, option=self._option))
-        except TakenError:
+            self._own.enter_context(locked(shard.rows, option=self._option, wait=None))
+        except TakenError as error:
+            self._is_certain &= error.is_certain
             return False
         return True
 
@@ -387,7 +410,7 @@ class Job:
                 yield None
                 return
             yield [told for told in found if told is not None]
-            shutil.rmtree(self.folder, ignore_errors=True)
+            remove_tree(self.folder)
 
     def check_done(self) -> None:
         """Raises ConfigError, which names them, if shards are missing."""
@@ -403,7 +426,7 @@ class Job:
         """Makes one file of the rows of all shards."""
         with open(path, "wb") as joined:
             for shard in self.shards:
-                with open(shard.rows, "rb") as rows:
+                with shard.rows.open("rb") as rows:
                     shutil.copyfileobj(rows, joined)
 
     def __enter__(self) -> "Job":

@@ -12,6 +12,7 @@ from typing import Any
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.files import written_whole
+from faith_jax.core.files.staging import local_copy
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.rows import Row
 from faith_jax.export.scored_rows import PARTS, field_texts
@@ -65,8 +66,9 @@ class DataSet:
         import tensorflow_datasets as tfds
 
         paths = [self.shard(folder, n, len(counts)) for n in range(len(counts))]
+        place = str(folder)  # etils.epath opens stores by it
         template = tfds.core.ShardedFileTemplate(
-            data_dir=folder, dataset_name=self.name, split=self.split, filetype_suffix="tfrecord"
+            data_dir=place, dataset_name=self.name, split=self.split, filetype_suffix="tfrecord"
         )
         split = tfds.core.SplitInfo(
             name=self.split,
@@ -75,7 +77,7 @@ class DataSet:
             filename_template=template,
         )
         tfds.folder_dataset.write_metadata(
-            data_dir=folder,
+            data_dir=place,
             features=self.features,
             split_infos=[split],
             version=_VERSION,
@@ -174,8 +176,9 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
     """
     import tensorflow_datasets as tfds
 
-    own = folder / "dataset_info.json"
-    found = [own] if own.exists() else sorted(folder.glob("*/*/dataset_info.json"))
+    place = local_copy(folder)
+    own = place / "dataset_info.json"
+    found = [own] if own.exists() else sorted(place.glob("*/*/dataset_info.json"))
     if len(found) != 1:
         what = "no TFDS data set" if not found else "several TFDS data sets; name one of them"
         raise InputError(f"{folder}: {what}.")

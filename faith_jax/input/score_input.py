@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import stamp
+from faith_jax.core.files.stores import path_of, reason, storage_errors
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
 from faith_jax.datasets.raw_dataset import sample_config
@@ -78,7 +79,7 @@ class ScoreInput(Columns):
 
     def _part(self, part: int, bad_rows: BadRows, first: int) -> Iterator[ExampleRow]:
         if self.input:
-            path = pathlib.Path(self.input[part])
+            path = path_of(self.input[part])
             corpus = self.corpus or path.stem
             form = self.input_format or ""
             read = functools.partial(file_examples, path, form, self, corpus, bad_rows, first)
@@ -99,9 +100,9 @@ class ScoreInput(Columns):
         """
         for file in self.input:
             try:
-                pathlib.Path(file).stat()
-            except OSError as error:
-                raise ConfigError(f"{file}: cannot be read ({error.strerror}).") from None
+                path_of(file).stat()
+            except storage_errors() as error:
+                raise ConfigError(f"{file}: cannot be read ({reason(error)}).") from None
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(ScoreInput)}
 
 

@@ -15,6 +15,7 @@ from flax import linen as nn
 from jaxtyping import Float
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.types import Array
 from faith_jax.models.layers import param_with_axes
 
@@ -174,11 +175,11 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
         contains NaN or infinity.
     """
     try:
-        with open(pathlib.Path(path).expanduser(), "rb") as file:
+        with path_of(path).expanduser().open("rb") as file:
             vectors = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        near = _nearest(pathlib.Path(path)) if isinstance(error, FileNotFoundError) else ""
+        near = _nearest(path_of(path)) if isinstance(error, FileNotFoundError) else ""
         raise InputError(
             f"{path}: not a readable .npy file of a prompt ({reason.rstrip('.')}).{near}"
         ) from None

@@ -45,6 +45,7 @@ from faith_jax.core.files import (
     written_folder,
     written_whole,
 )
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.soft_prompt import read_npy
@@ -96,7 +97,7 @@ def export_checkpoint(
 
 def _parts_of_prompted(source: str, target: str, dtype: str | None) -> list[str]:
     """Returns the commands that export a prompt-tuned model in parts; of other models, none."""
-    path = pathlib.Path(source).expanduser()
+    path = path_of(source).expanduser()
     if not is_native(path):
         return []
     model = read_model_json(run_folder(path))
@@ -178,7 +179,7 @@ def read_prompts(source: str) -> Prompts:
     Raises:
       CheckpointError: for a source without a prompt, or with one that is broken.
     """
-    path = pathlib.Path(source).expanduser()
+    path = path_of(source).expanduser()
     checkpoint = read_native(path) if is_native(path) else None
     if checkpoint is None or not any(name in checkpoint.params for name in PROMPTS):
         checkpoint = open_checkpoint(source)
@@ -313,13 +314,14 @@ def _is_file(path: str | pathlib.Path) -> bool:
 
 def _free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
     """Returns where a target goes; one that must not be replaced is an error before any work."""
-    place = pathlib.Path(target).expanduser().absolute()
-    read = [pathlib.Path(source).expanduser().resolve() for source in sources if source]
+    place = path_of(target).expanduser().absolute()
+    read = [path_of(source).expanduser().resolve() for source in sources if source]
     problem = ""
     if place.exists() and (not overwrite or (_is_file(place) and place.is_dir())):
         problem = "exists already; give another TARGET, or --overwrite"
     elif place.exists() and not _is_file(place):
-        if any(path.exists() and path.is_relative_to(place.resolve()) for path in read):
+        own = [path for path in read if is_remote(path) == is_remote(place) and path.exists()]
+        if any(path.is_relative_to(place.resolve()) for path in own):
             problem = "holds SOURCE, which would be lost; give another TARGET"
         elif not place.is_dir():
             problem = "is a file, which --overwrite does not replace"
@@ -342,7 +344,8 @@ def _new_checkpoint(place: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Pa
 
 def _write_npy(place: pathlib.Path, vectors: np.ndarray) -> None:
     with writing(f"TARGET: {place}"):
-        place.parent.mkdir(parents=True, exist_ok=True)
+        if not is_remote(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
         with (
             locked(place, option="TARGET"),
             written_whole(place) as beside,

@@ -20,6 +20,7 @@ from faith_jax.core.errors import (
     did_you_mean,
 )
 from faith_jax.core.files import reserves, write_json, write_text
+from faith_jax.core.files.stores import path_of, reason, storage_errors
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, converted
 from faith_jax.core.table import Table
@@ -86,9 +87,9 @@ def evaluate(options: EvaluateFiles) -> str:
     # What is drawn is of the rows that the table is of.
     drawn = {name: corpus.part(corpus.usable()) for name, corpus in found.corpora.items()}
     if options.histograms:
-        figures.save_histograms(drawn, pathlib.Path(options.histograms))
+        figures.save_histograms(drawn, path_of(options.histograms))
     if options.roc_curves:
-        figures.save_roc_curves(drawn, pathlib.Path(options.roc_curves))
+        figures.save_roc_curves(drawn, path_of(options.roc_curves))
     return "\n".join(rendered(table) for table in (found.table, *found.further))
 
 
@@ -140,7 +141,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
 
 def has_labels(files: Sequence[str]) -> bool:
     """Whether a row of scored files has a label."""
-    rows = (row for path in files for row in read_scored_rows(pathlib.Path(path)))
+    rows = (row for path in files for row in read_scored_rows(path_of(path)))
     return any(row["label"] is not None for row in rows)
 
 
@@ -156,7 +157,7 @@ def write_evaluation(found: Evaluation, json_path: str, tables: Mapping[str, str
 def _corpora(
     files: Sequence[str], options: EvaluateOptions, kept: Kept = EVERYTHING
 ) -> dict[str, Corpus]:
-    rows = {path: read_scored_rows(pathlib.Path(path)) for path in files}
+    rows = {path: read_scored_rows(path_of(path)) for path in files}
     found = read_corpora(rows, kept)
     ensembles = _ensembles(options.ensemble)
     for name, ranges in ensembles.items():
@@ -414,7 +415,7 @@ def systems_by_file(files: Sequence[str]) -> dict[str, str]:
 
     Files of one corpus with other scorers are of one system, and are joined.
     """
-    firsts = {path: next(iter(read_scored_rows(pathlib.Path(path))), None) for path in files}
+    firsts = {path: next(iter(read_scored_rows(path_of(path))), None) for path in files}
     plain = {path: row for path, row in firsts.items() if row and "system" not in row["fields"]}
     found: dict[str, str] = {}
     for path, row in plain.items():
@@ -450,7 +451,7 @@ class _SystemRows:
 
     def rows(self, path: str) -> Iterator[dict[str, Any]]:
         """Yields the rows of a file, whose corpus is then the name of their system."""
-        for row in read_scored_rows(pathlib.Path(path)):
+        for row in read_scored_rows(path_of(path)):
             fields = row["fields"]
             system = fields.get("system", self._systems.get(path))
             key = (_NO_CORPUS, row["corpus"]) if system is None else (row["corpus"], system)
@@ -576,7 +577,7 @@ def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
     cut: dict[tuple[str, str], int] = {}
 
     def rows(path: str) -> Iterator[dict[str, Any]]:
-        for row in read_scored_rows(pathlib.Path(path)):
+        for row in read_scored_rows(path_of(path)):
             scorers = options.scorers or tuple(row["scores"])
             if len(scorers) != 1 or scorers[0] not in row["scores"]:
                 raise InputError(
@@ -608,9 +609,9 @@ def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
 
 def _read_table(path: str, schema: type[_Schema]) -> _Schema:
     try:
-        return msgspec.json.decode(pathlib.Path(path).read_bytes(), type=schema)
-    except OSError as error:
-        raise ConfigError(f"--table: {path}: cannot be read ({error.strerror}).") from None
+        return msgspec.json.decode(path_of(path).read_bytes(), type=schema)
+    except storage_errors() as error:
+        raise ConfigError(f"--table: {path}: cannot be read ({reason(error)}).") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ConfigError(f"--table: {path}: is not the description of a table: {error}") from None
 

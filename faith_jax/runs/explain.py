@@ -3,13 +3,13 @@
 import dataclasses
 import logging
 import math
-import pathlib
 from collections.abc import Sequence
 from typing import Any, cast
 
 from faith_jax.checkpoints.embedded import reads_two_sides
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.files import reserves, write_jsonl, write_text
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
@@ -55,7 +55,7 @@ def _write(shown: Sequence[SaliencePicture], html: str, png: str, json_file: str
         from faith_jax.report.figures import save_heat_map
 
         for number, picture in enumerate(shown, 1):
-            path = pathlib.Path(png)
+            path = path_of(png)
             if number > 1:
                 path = path.with_name(f"{path.stem}-{number}{path.suffix}")
             save_heat_map(picture, path)
@@ -135,7 +135,7 @@ def _examples(given: ExplainOptions) -> list[GroundedExample]:
 
 
 def _of_file(given: ExplainOptions) -> list[GroundedExample]:
-    path = pathlib.Path(given.input)
+    path = path_of(given.input)
     wanted = set(given.id)
     columns = Columns(
         grounding_column=given.grounding_column,

@@ -25,6 +25,7 @@ import gin
 from gin import config_parser
 
 from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.settings import checked
 
 CONFIG = "config.gin"  # in MODEL_DIR
@@ -103,7 +104,7 @@ def parse(
     # the working folder has a folder of that name.
     given: dict[str, str] = {}  # macros of the user's files, and the files
     read = functools.partial(_opened, allowed=allowed, given=given)
-    gin.config._FILE_READERS[:] = [(read, os.path.isfile)]
+    gin.config._FILE_READERS[:] = [(read, _is_file)]
     paths = [*search_paths, str(config_folder())]
     for path in paths:
         gin.add_config_file_search_path(path)
@@ -141,6 +142,11 @@ def parse(
     gin.finalize()
 
 
+def _is_file(path: str) -> bool:
+    found = path_of(path)
+    return found.is_file() if is_remote(found) else os.path.isfile(path)
+
+
 def _opened(path: str, allowed: Sequence[str], given: dict[str, str]) -> typing.TextIO:
     """Opens a gin file for gin, which names neither a file that is cut off nor one not in UTF-8.
 
@@ -148,7 +154,7 @@ def _opened(path: str, allowed: Sequence[str], given: dict[str, str]) -> typing.
     the file is the library's.
     """
     try:
-        text = pathlib.Path(path).read_text(encoding="utf-8")
+        text = path_of(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"gin: {path}: expected a text in UTF-8, got byte {error.object[error.start]:#04x} at "
@@ -156,7 +162,9 @@ def _opened(path: str, allowed: Sequence[str], given: dict[str, str]) -> typing.
         ) from None
     _check_closed(text, f"gin: {path}")
     _check_imports(text, f"gin: {path}", allowed)
-    if not pathlib.Path(path).resolve().is_relative_to(config_folder().resolve()):
+    if is_remote(path_of(path)) or not pathlib.Path(path).resolve().is_relative_to(
+        config_folder().resolve()
+    ):
         given |= dict.fromkeys(_MACRO_SET.findall(text), path)
     file = _Text(with_present_names(text))
     file.name = path
@@ -265,13 +273,13 @@ def quoted(binding: str) -> str:
 
 
 def _check_file(name: str, paths: Sequence[str]) -> None:
-    if os.path.isfile(name) or any(os.path.isfile(os.path.join(p, name)) for p in paths):
+    if _is_file(name) or any(_is_file(os.path.join(p, name)) for p in paths):
         return
     known = [
         str(file.relative_to(path))
         for path in paths
-        if os.path.isdir(path)
-        for file in pathlib.Path(path).rglob("*.gin")
+        if is_folder(path)
+        for file in path_of(path).rglob("*.gin")
     ]
     raise ConfigError(f"There is no gin file {name!r}.{did_you_mean(name, known)}")
 

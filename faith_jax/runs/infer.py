@@ -28,11 +28,14 @@ from faith_jax.core.files import (
     difference,
     kept_json,
     kept_note,
+    made_folder,
     put,
     stamp,
     write_json,
     written_whole,
 )
+from faith_jax.core.files.staging import stands
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.processes import number_of_first_process, wait_for_all
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
@@ -59,7 +62,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
-PREDICTIONS, SUMMARY, _TFDS = "predictions.jsonl", "summary.json", "tfds"
+PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
+_MADE, _TFDS = "made", "tfds"
 _NONE = -1
 _PARTS = tuple(kind.name.lower() for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE))
 
@@ -147,7 +151,7 @@ def infer(
     else:
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     decoding = decoding or DecodingConfig()
-    output, several = pathlib.Path(output_dir).expanduser(), not isinstance(checkpoint_path, str)
+    output, several = path_of(output_dir).expanduser(), not isinstance(checkpoint_path, str)
     finished, is_made = [], True
     plan = functools.cache(functools.partial(_plan, source, limit, shards))
     for one in _systems(checkpoint_path, output, system):
@@ -203,12 +207,12 @@ def infer(
                 with job.joined() as found:
                     if found is not None:
                         _finish(job, found, kept, source, run)
-                    is_made &= found is not None or one.output.exists()
+                    is_made &= found is not None or stands(one.output)
         finished.append(one.output)
     if several and is_made and jax.process_index() == 0:
         with written_whole(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for folder in finished:
-                with open(folder / PREDICTIONS, "rb") as part:
+                with (folder / PREDICTIONS).open("rb") as part:
                     shutil.copyfileobj(part, joined)
     wait_for_all(f"{output} is written")
     return output
@@ -362,7 +366,7 @@ def _job(
     seen = stamp(source.files)
 
     def is_finished() -> bool:
-        if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        if not stands(output) or (output.is_dir() and not any(output.iterdir())):
             return False
         summary = kept_json(output / SUMMARY) or {}
         now = dict(run)
@@ -496,8 +500,7 @@ def _counted(
         for _ in rows():
             pass
         return (found,)
-    folder = shard.folder / _TFDS
-    folder.mkdir(exist_ok=True)
+    folder = made_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
     return found, _data_set(shard, source).write_shard(folder, shard.number, shard.of, rows())
 
 
@@ -518,15 +521,13 @@ def _finish(
     run: Mapping[str, Any],
 ) -> None:
     """Turns the rows into the output, which appears whole."""
-    made = job.folder / "made"
-    shutil.rmtree(made, ignore_errors=True)  # of a run killed here
-    made.mkdir()
+    made = made_folder(job.folder / _MADE, "INFER_OUTPUT_DIR")
     if "jsonl" in formats:
-        job.write_jsonl(made / PREDICTIONS)
+        with written_whole(made / PREDICTIONS) as beside:
+            job.write_jsonl(beside)
     if "tfds" in formats:
         counts = [shard.count for shard in job.shards]
-        _data_set(job.shards[0], source).write_metadata(job.folder / _TFDS, counts)
-        (job.folder / _TFDS).rename(made / _TFDS)
+        _data_set(job.shards[0], source).write_metadata(made / _TFDS, counts)
     unfinished = sum(told["unfinished"] for told in found)
     summary = {
         "source": source.name,
@@ -538,7 +539,7 @@ def _finish(
         "stamp": job.stamp,
     }
     write_json(made / SUMMARY, summary)
-    if job.target.exists():
+    if job.target.exists() and not is_remote(job.target):
         job.target.rmdir()
     put(made, job.target)
     reason = f", {unfinished:,} of them not finished at DECODE_LENGTH" if unfinished else ""

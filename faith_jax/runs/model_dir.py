@@ -9,7 +9,6 @@ import contextlib
 import json
 import logging
 import pathlib
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,6 +23,8 @@ from faith_jax.checkpoints.manifest import write_manifest
 from faith_jax.checkpoints.native import MODEL_JSON, read_model_json, write_model_json
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import working_folder, write_text, written_whole
+from faith_jax.core.files.staging import remove_tree
+from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors
 from faith_jax.core.processes import on_first_process
 from faith_jax.models.config import TransformerConfig
 from faith_jax.runs.gin_config import (
@@ -73,7 +74,7 @@ def own_folder(path: str) -> Iterator[pathlib.Path]:
     The processes of a run share this right. Where the folder is new, an error before the run is
     described removes it again.
     """
-    was_there = pathlib.Path(path).expanduser().exists()
+    was_there = path_of(path).expanduser().exists()
     folder = make_folder(path)
     with contextlib.ExitStack() as held:
         owned = working_folder(folder, "MODEL_DIR")
@@ -83,21 +84,22 @@ def own_folder(path: str) -> Iterator[pathlib.Path]:
         except BaseException:
             is_new = not was_there and not (folder / MODEL_JSON).exists()
             if is_new and jax.process_index() == 0:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
             raise
 
 
 def make_folder(path: str) -> pathlib.Path:
     """Makes MODEL_DIR and checks that it can be written to."""
-    folder = pathlib.Path(path).expanduser()
+    folder = path_of(path).expanduser()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not is_remote(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".writable-{jax.process_index()}"
         probe.touch()
         probe.unlink()
-    except OSError as error:
+    except storage_errors() as error:
         raise ConfigError(
-            f"MODEL_DIR = {str(path)!r} cannot be written to ({error.strerror}); choose a folder "
+            f"MODEL_DIR = {str(path)!r} cannot be written to ({reason(error)}); choose a folder "
             "that you own."
         ) from None
     return folder

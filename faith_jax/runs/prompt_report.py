@@ -13,6 +13,7 @@ from faith_jax.checkpoints.native import is_native, params_folder, read_native, 
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.core.files import reserves, write_json, write_text
+from faith_jax.core.files.stores import path_of
 from faith_jax.report.figures import save_curves
 from faith_jax.report.prompts import (
     PromptReport,
@@ -71,7 +72,7 @@ def prompt_report(
         names = ", ".join(pathlib.Path(source).name for source in sources)
         write_text(html, prompt_page(f"Prompts of {names}", report))
     if png:
-        save_curves(panels, pathlib.Path(png))
+        save_curves(panels, path_of(png))
     if json_path:
         write_json(json_path, report_figures(report))
     parts = [rendered(table) for table in all_tables(report)]
@@ -105,7 +106,7 @@ class _Base:
 def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") -> RunHealth:
     """Returns what there is to know of a run, with `count` nearest pieces for each vector."""
     prompts = read_prompts(source)
-    path = pathlib.Path(source).expanduser()
+    path = path_of(source).expanduser()
     folder = run_folder(path) if is_native(path) else path
     step = None
     if is_native(path):
@@ -145,7 +146,7 @@ def _base_of(prompts: Prompts, source: str, open_base: Callable[[str, str], _Bas
     """Returns the base model, or what a checkpoint that is a whole model has itself."""
     if prompts.base is not None:
         return open_base(str(prompts.base.get("path")), str(prompts.base.get("content_hash")))
-    path = pathlib.Path(source).expanduser()
+    path = path_of(source).expanduser()
     params = read_native(path).params if is_native(path) else {}
     if "token_embedder" not in params:
         params = open_checkpoint(source).params

@@ -10,6 +10,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import reserves, write_text
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import is_blank
@@ -42,7 +43,7 @@ _Examples = dict[_Key, ScoredRow]
 @reserves(lambda options: (options.files, {"--output": options.output}))
 def report(options: ReportOptions) -> pathlib.Path:
     """Writes the page and returns its path."""
-    target = pathlib.Path(options.output)
+    target = path_of(options.output)
     examples: _Examples = {}
     texts: dict[_Key, int] = {}
     systems = systems_by_file(options.files)
@@ -90,7 +91,7 @@ def report(options: ReportOptions) -> pathlib.Path:
 
 def _read(path: str, systems: Mapping[str, str]) -> Iterator[ScoredRow]:
     """Yields the rows of a file; those of one of several systems are a corpus of its name."""
-    for row in read_scored_rows(pathlib.Path(path)):
+    for row in read_scored_rows(path_of(path)):
         if path in systems:
             row["corpus"] = systems[path]
         yield row

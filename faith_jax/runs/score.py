@@ -21,10 +21,15 @@ from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.files import (
     append_rows,
     check_outputs,
+    has_parent,
     kept_note,
+    made_folder,
     put,
     write_json,
+    written_whole,
 )
+from faith_jax.core.files.staging import stands
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
@@ -137,7 +142,7 @@ def score(
       shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
       joins_only: only join what other processes have scored.
     """
-    target = pathlib.Path(output)
+    target = path_of(output)
     form = _output_format(target, output_format)
     try:
         chosen, digests = _pinned(scorers, {} if restart else kept_note(target))
@@ -185,8 +190,7 @@ def score(
                 continue
             files = []
             if data_set is not None:
-                folder = shard.folder / _TFDS
-                folder.mkdir(exist_ok=True)
+                folder = made_folder(shard.folder / _TFDS)
                 scored = _scored(shard.rows)
                 files = [data_set.write_shard(folder, shard.number, shard.of, scored)]
             shard.finish(counts, *files)
@@ -197,7 +201,7 @@ def score(
                 if costs:
                     _write_costs(costs, loaded, scorers, given)
                 _finish(job, target, form, names, data_set)
-            summary.is_whole = target.exists()
+            summary.is_whole = stands(target)
     if several:
         from faith_jax.core.processes import wait_for_all
 
@@ -300,7 +304,7 @@ def preflight(
     bad_rows: BadRows | None = None,
 ) -> None:
     """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored."""
-    target = pathlib.Path(output)
+    target = path_of(output)
     _output_format(target, output_format)
     loaded = _loaded(scorers, target)
     rows = given.rows(bad_rows or BadRows())
@@ -319,7 +323,7 @@ def _loaded(
         if name in loaded:
             raise ConfigError(f"--scorers: {name!r} is given twice; rename one as NAME=SCORER.")
         loaded[name] = load_scorer(scorer or name, **options)
-    if target.exists():
+    if stands(target):
         raise ConfigError(
             f"{target} exists already; remove it or name another output (--restart discards what "
             "an unfinished run has kept, not a finished output)."
@@ -334,7 +338,7 @@ def _output_format(target: pathlib.Path, form: str) -> str:
         problem = f"the ending says {said}, --format says {form}; let them agree"
     elif not (form or said):
         problem = "name a .jsonl or .parquet file, or a folder"
-    elif not target.parent.is_dir():
+    elif not has_parent(target):
         problem = "no such folder"
     if problem:
         raise ConfigError(f"--output: {target}: {problem}.")
@@ -382,16 +386,16 @@ def _finish(
     job: Job, target: pathlib.Path, form: str, scorers: Sequence[str], data_set: "DataSet | None"
 ) -> None:
     """Turns the rows into the output, which appears whole."""
-    made = job.folder / "made"
     if data_set is not None:
-        made = job.folder / _TFDS
-        data_set.write_metadata(made, [shard.count for shard in job.shards])
-    elif form == "jsonl":
-        job.write_jsonl(made)
-    else:
-        scored = itertools.chain.from_iterable(_scored(shard.rows) for shard in job.shards)
-        write_parquet(scored, made, scorers)
-    put(made, target)
+        data_set.write_metadata(job.folder / _TFDS, [shard.count for shard in job.shards])
+        put(job.folder / _TFDS, target)
+        return
+    with written_whole(target) as made:
+        if form == "jsonl":
+            job.write_jsonl(made)
+        else:
+            scored = itertools.chain.from_iterable(_scored(shard.rows) for shard in job.shards)
+            write_parquet(scored, made, scorers)
 
 
 def _write_costs(

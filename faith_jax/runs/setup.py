@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from faith_jax.checkpoints.doha import check_becomes_doha, doha_from_bart
 from faith_jax.checkpoints.lazy_arrays import lazy
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import text_of_first_process
 from faith_jax.core.settings import checked
 from faith_jax.core.types import PyTree
@@ -156,7 +156,7 @@ def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
     All processes call this; the first computes the content hash, unless it is known.
     """
     # An embedded model's name stays a name; a path is found again from any folder.
-    path = pathlib.Path(path_or_name).expanduser()
+    path = path_of(path_or_name).expanduser()
     where = str(path.absolute()) if path.exists() else str(path_or_name)
     found = checkpoint.content_hash or text_of_first_process(
         lambda: content_hash(checkpoint.params), f"the content hash of {path_or_name}"

@@ -7,8 +7,6 @@ platform: batches, dropout and prompts are functions of the config, its seed and
 import contextlib
 import dataclasses
 import logging
-import pathlib
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +15,8 @@ import numpy as np
 import optax
 
 from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.files.staging import remove_tree
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.progress import Progress
 from faith_jax.core.settings import NotNegative, Path, Positive
 from faith_jax.core.types import PyTree
@@ -110,7 +110,7 @@ def train(
       Stopped: after a SIGTERM, when the state is saved.
     """
     chosen = RunVocabulary.choose(vocabulary, initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH")
-    folder = pathlib.Path(model_dir).expanduser()
+    folder = path_of(model_dir).expanduser()
     objective = setup.objective_of(model.config, objective)
     partitioner = partitioner_for(model.config)
     tokenizer = _check_datasets(model.config, train_dataset, eval_dataset, chosen, num_microbatches)
@@ -148,7 +148,7 @@ def train(
     with contextlib.nullcontext() if dry_run else folders.own_folder(model_dir):
         if newest_step(folder) != done:
             raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
-        kept = None if dry_run else folder / ROWS
+        kept = None if dry_run or is_remote(folder) else folder / ROWS
         rows = SplitRows(train_dataset, model.config, kept)
         evaluated = decoded = None
         if eval_dataset is not None:
@@ -195,7 +195,7 @@ def train(
             batches = _batches(rows, partitioner, start)
             fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
             if jax.process_index() == 0:
-                shutil.rmtree(folder / ROWS, ignore_errors=True)
+                remove_tree(folder / ROWS)
             logger.info("%s compiled", counted(trainer.num_compilations, "program"))
             best = checkpoints.best_step()
             if best is not None:

@@ -23,7 +23,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.manifest import COMPANIONS
 from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.files.staging import local_copy
+from faith_jax.core.files.stores import is_remote
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.special_tokens import read_tokenizer_config, said_in
 
@@ -105,24 +108,29 @@ def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:
         return _EMBEDDED_FILE
     path = checkpoint_path(name)
     if path.is_file():
-        return path.with_name("vocab.json") if path.name == "merges.txt" else path
+        return _staged(path.with_name("vocab.json") if path.name == "merges.txt" else path)
     if path.is_dir():
         folder = tokenizer_folder(path)
         found = None if folder is None else find_tokenizer_file(folder)
         if found is not None:
-            return found
+            return _staged(found)
         names = ", ".join(TOKENIZER_FILES).replace("vocab.json", "vocab.json with merges.txt")
         problem = f"the folder has none of {names}; give the path of the tokenizer's file itself"
     else:
         reason = "there is no such file"
-        if "://" in name:
-            reason = "remote files are not read, copy it to this machine first"
         beside = sorted(file.name for file in path.parent.glob("*.*"))
         problem = (
             f"{reason}.{did_you_mean(path.name, [EMBEDDED, *beside])} Give the path of a "
             f"SentencePiece model or a tokenizer.json, of a folder with one, or {EMBEDDED}"
         )
     raise ConfigError(f"Vocabulary {name!r}: {problem}.")
+
+
+def _staged(file: pathlib.Path) -> pathlib.Path:
+    """Returns a tokenizer's file with those that belong to it on this machine."""
+    if not is_remote(file):
+        return file
+    return local_copy(file.parent, names={*COMPANIONS, file.name}) / file.name
 
 
 def find_tokenizer_file(folder: pathlib.Path) -> pathlib.Path | None:

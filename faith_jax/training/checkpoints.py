@@ -16,10 +16,12 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers
 
 from faith_jax.checkpoints import manifest
+from faith_jax.checkpoints.embedded import step_folders
 from faith_jax.checkpoints.manifest import TensorDigests
-from faith_jax.checkpoints.native import read_part
+from faith_jax.checkpoints.native import orbax_path, read_part
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import kept_json, sync, sync_entry
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.processes import from_all
 from faith_jax.core.types import PyTree
 from faith_jax.training.trainer import TrainState
@@ -27,9 +29,8 @@ from faith_jax.training.trainer import TrainState
 
 def newest_step(model_dir: str | pathlib.Path) -> int | None:
     """Returns the step of a run's newest whole checkpoint, or None; nothing is touched."""
-    found = (pathlib.Path(model_dir) / "checkpoints").glob("*")
-    names = [path.name for path in found if path.is_dir()]
-    return max((int(name) for name in names if name.isdecimal()), default=None)
+    found = step_folders(path_of(model_dir) / "checkpoints")
+    return max((int(path.name) for path in found), default=None)
 
 
 def check_folder(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> None:
@@ -42,7 +43,11 @@ def check_folder(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> 
         raise ConfigError(
             f"KEEP_LAST = {keep_last!r}, KEEP_BEST = {keep_best!r}: expected at least 1 and 0."
         )
-    path = pathlib.Path(folder).absolute()
+    path = path_of(folder).absolute()
+    if is_remote(path) and str(path).startswith("s3:"):
+        raise ConfigError(
+            f"{path}: Orbax cannot write to s3://; let MODEL_DIR be local or on gs://."
+        )
     if "[" in str(path):
         # Orbax takes it for a pattern, and leaves out what it then does not find.
         raise ConfigError(
@@ -73,7 +78,7 @@ class TrainCheckpoints:
         best_metric: str = "loss",
     ):
         check_folder(folder, keep_last, keep_best)
-        self.folder = pathlib.Path(folder).absolute()
+        self.folder = path_of(folder).absolute()
         _check_metrics(self.folder)
         self._best_metric = best_metric
         policies = [checkpoint_managers.LatestN(keep_last)]
@@ -90,7 +95,7 @@ class TrainCheckpoints:
         # Of the checkpoint that is being written: its step, and the digests of its arrays.
         self._saved: tuple[int, dict[str, TensorDigests]] | None = None
         self._manager = ocp.CheckpointManager(
-            self.folder,
+            orbax_path(self.folder),
             item_names=("params", "opt_state", "objective"),
             options=ocp.CheckpointManagerOptions(
                 preservation_policy=checkpoint_managers.AnyPreservationPolicy(policies),
@@ -140,7 +145,9 @@ class TrainCheckpoints:
         if self._saved is None or jax.process_index():
             return
         step, digests = self._saved
-        for folder in self.folder.glob(f"{step}.orbax-checkpoint-tmp*"):
+        # On a store a step has its name at once, and a file that says so when it is whole.
+        name = str(step) if is_remote(self.folder) else f"{step}.orbax-checkpoint-tmp*"
+        for folder in self.folder.glob(name):
             manifest.write_manifest(folder, digests)
             sync(folder)
 
@@ -185,7 +192,7 @@ class TrainCheckpoints:
         """Compares names, shapes and dtypes before anything is read."""
         try:
             with ocp.StandardCheckpointer() as checkpointer:
-                found = _described(checkpointer.metadata(folder).item_metadata.tree)
+                found = _described(checkpointer.metadata(orbax_path(folder)).item_metadata.tree)
         except Exception as error:
             raise _damaged(folder.parent, error) from error
         expected = _described(wanted)

@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from faith_jax.checkpoints.checkpoint import PROMPTS
 from faith_jax.core.files import write_text
+from faith_jax.core.files.staging import Mirror
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.types import Array, PyTree
 
+METRICS = "metrics.jsonl"
 GRADIENT_NORMS, MOVEMENTS, MOVED = "_gradient_norms", "_movements", "_moved"
 
 
@@ -60,7 +63,8 @@ class MetricsWriter:
     """Writes metrics by step.
 
     Each line of MODEL_DIR/metrics.jsonl is {"step": 100, "part": "train", "loss": 1.5, …}.
-    TensorBoard events go to MODEL_DIR/tensorboard/<part>, but for metrics of several numbers.
+    TensorBoard events go to MODEL_DIR/tensorboard/<part>, but for metrics of several numbers. To a
+    store, both are copied every half minute and at the end.
 
     Args:
       folder: MODEL_DIR; None = console only (processes other than the first).
@@ -69,13 +73,18 @@ class MetricsWriter:
     """
 
     def __init__(self, folder: str | pathlib.Path | None, start_step: int = 0):
-        self._folder = None if folder is None else pathlib.Path(folder)
+        self._folder = None if folder is None else path_of(folder)
         self._writers: dict[str, Any] = {}
-        self._file = None
+        self._file = self._mirror = None
         if self._folder is not None:
-            path = self._folder / "metrics.jsonl"
+            path = self._folder / METRICS
             _drop_later_steps(path, start_step)
-            self._file = path.open("a", encoding="utf-8")
+            if is_remote(self._folder):
+                self._mirror = Mirror(self._folder)
+                self._folder = self._mirror.folder
+                if path.exists():
+                    (self._folder / METRICS).write_bytes(path.read_bytes())
+            self._file = (self._folder / METRICS).open("a", encoding="utf-8")
 
     def write(self, step: int, part: str, metrics: Mapping[str, float | Sequence[float]]) -> None:
         """Writes one line of a part ("train", "validation", "validation_decoded" …).
@@ -91,6 +100,8 @@ class MetricsWriter:
         self._file.write(json.dumps({"step": step, "part": part, **scalars, **several}) + "\n")
         self._file.flush()
         self._tensorboard(self._folder, part).write_scalars(step, scalars)
+        if self._mirror is not None:
+            self._mirror.copy()
 
     def _tensorboard(self, folder: pathlib.Path, part: str) -> Any:
         if part not in self._writers:
@@ -106,6 +117,8 @@ class MetricsWriter:
             self._file.close()
         for writer in self._writers.values():
             writer.close()
+        if self._mirror is not None:
+            self._mirror.close()
 
 
 def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:

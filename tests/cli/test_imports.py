@@ -13,6 +13,7 @@ SLOW = {
     *("absl", "clu", "flax", "gin", "jax", "jaxlib", "matplotlib", "nltk", "numpy", "optax"),
     *("orbax", "pandas", "pyarrow", "scipy", "seqio", "sklearn", "snakemake", "spacy"),
     *("tensorflow", "tensorflow_datasets", "tensorstore", "tokenizers"),
+    *("aiohttp", "etils", "fsspec", "gcsfs", "google", "s3fs", "upath"),
 }
 
 

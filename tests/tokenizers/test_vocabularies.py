@@ -35,7 +35,7 @@ def test_tasks_use_the_embedded_vocabulary_but_within_a_run(tmp_path):
     ("name", "message"),
     [
         ("english_409", r"'english_409': there is no such file. Did you mean 'english_4096'\?"),
-        ("gs://bucket/spiece.model", "remote files are not read, copy it"),
+        ("https://host/spiece.model", "unknown storage; expected gs://, s3:// or a local path"),
         (
             "FOLDER",
             "the folder has none of spiece.model, sentencepiece.model, tokenizer.json, vocab.json",

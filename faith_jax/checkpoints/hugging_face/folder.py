@@ -7,7 +7,6 @@ dtype="bfloat16")` says otherwise.
 import json
 import pathlib
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +32,7 @@ from faith_jax.checkpoints.hugging_face.family import (
 )
 from faith_jax.checkpoints.lazy_arrays import LazyArray
 from faith_jax.core.errors import CheckpointError
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import read_json
 from faith_jax.models.config import TransformerConfig
 
@@ -46,7 +46,7 @@ Stored = dict[str, tensors.StoredTensor]
 def is_huggingface(folder: str | pathlib.Path) -> bool:
     """Whether a folder looks like one of Hugging Face's, readable or not."""
     files = (CONFIG, tensors.WHOLE, tensors.INDEX, *_PICKLES)
-    return any((pathlib.Path(folder) / name).is_file() for name in files)
+    return any((path_of(folder) / name).is_file() for name in files)
 
 
 def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
@@ -59,7 +59,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         truncated, a tensor (which the error names) is missing, unexpected or mis-shaped, or a
         file or a tensor's form differs from the folder's manifest.
     """
-    folder = pathlib.Path(folder).absolute()
+    folder = path_of(folder).absolute()
     manifest.check_files(folder)
     fields = read_json(folder / CONFIG, CheckpointError)
     family = family_of_fields(ConfigFields(fields, folder / CONFIG))
@@ -227,10 +227,10 @@ def _without_place(
 def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> None:
     """Copies the tokenizer's and generation files that lie beside a checkpoint."""
     for name in manifest.COMPANIONS:
-        found = pathlib.Path(source) / name
+        found = path_of(source) / name
         if found.is_file():
-            shutil.copyfile(found, pathlib.Path(folder) / name)
-    manifest.update_files(pathlib.Path(folder))
+            (path_of(folder) / name).write_bytes(found.read_bytes())
+    manifest.update_files(path_of(folder))
 
 
 # Settings that config.json may leave out, and when: those of training, or without effect.

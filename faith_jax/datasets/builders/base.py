@@ -7,9 +7,11 @@ The config `sample` reads what is embedded in the package, `official` what the a
 
 import contextlib
 import dataclasses
+import hashlib
 import io
 import os
 import pathlib
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,7 +21,9 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from faith_jax.core.errors import InputError, did_you_mean
-from faith_jax.core.files import kept_json, writing, written_folder
+from faith_jax.core.files import kept_json, locked, put, writing, written_folder
+from faith_jax.core.files.staging import cache_folder, local_copy, stands
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.builders.apache_beam import BeamPipeline, numbered_examples
@@ -32,6 +36,8 @@ from faith_jax.datasets.raw_dataset import (
     RawDataset,
     sample_config,
 )
+
+_METADATA = "metadata.json"  # TFDS's file of what a builder notes
 
 
 @dataclasses.dataclass
@@ -220,7 +226,8 @@ def prepared(
     Args:
       builder_class: the builder.
       config: the name of one of its configs.
-      data_dir: TFDS's data folder; None = TFDS's default (`~/tensorflow_datasets`).
+      data_dir: TFDS's data folder; None = TFDS's default (`~/tensorflow_datasets`). Data of a store
+        is read from a staged copy; it is prepared locally and uploaded.
       raw_folder: where the raw files are; None = where they were when the data was prepared, else
         TFDS's manual folder, then their source.
       bad_rows: what to do with bad rows; by default preparing stops at the first. Rows that were
@@ -240,6 +247,15 @@ def prepared(
         )
     bad_rows = bad_rows or BadRows()
     data_dir = os.path.expanduser(data_dir) if data_dir is not None else None
+    if data_dir is not None and is_remote(store := path_of(data_dir)):
+        local = cache_folder() / "data" / hashlib.sha256(str(store).encode()).hexdigest()[:32]
+        place = pathlib.Path(builder_class(config=config, data_dir=str(local)).data_dir)
+        target = store / place.relative_to(local).as_posix()
+        _stage(target, place)
+        prepared(builder_class, config, local, raw_folder, bad_rows, fetch, beam)
+        with writing(f"--data-dir: {target}"):
+            _share(place, target)
+        return builder_class(config=config, data_dir=str(local))
     builder = builder_class(config=config, data_dir=data_dir)
     noted = _metadata(builder)
     made_from, named = noted.get("raw_fingerprint"), noted.get("raw_folder", "")
@@ -261,6 +277,36 @@ def prepared(
     with writing(f"--data-dir: {builder.data_dir}"), _quiet():
         _prepare_beside(builder, paths, named, bad_rows.skip, beam)
     return _with_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
+
+
+def _stage(target: pathlib.Path, place: pathlib.Path) -> None:
+    """Links a local data set to a staged copy of that on a store, if there is another one."""
+    if not stands(target) or _raw_fingerprint(target) == _raw_fingerprint(place):
+        return
+    copy = local_copy(target)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    link = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    link.symlink_to(copy)
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)  # of other raw files
+    os.replace(link, place)
+
+
+def _share(place: pathlib.Path, target: pathlib.Path) -> None:
+    """Uploads a local data set, unless the store has that of the same raw files."""
+
+    def is_there() -> bool:
+        return stands(target) and _raw_fingerprint(target) == _raw_fingerprint(place)
+
+    if is_there():
+        return
+    with locked(target, option="--data-dir", wait=True):
+        if not is_there():
+            put(place, target)
+
+
+def _raw_fingerprint(folder: pathlib.Path) -> Any:
+    return (kept_json(folder / _METADATA) or {}).get("raw_fingerprint")
 
 
 def _with_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
@@ -310,4 +356,4 @@ def _quiet() -> Iterator[None]:
 
 def _metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     """Returns what was noted when the data was prepared; empty if it is not, or not complete."""
-    return kept_json(pathlib.Path(builder.data_dir) / "metadata.json") or {}
+    return kept_json(pathlib.Path(builder.data_dir) / _METADATA) or {}

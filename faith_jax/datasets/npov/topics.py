@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error, nearest_names
+from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Text, read_as
 from faith_jax.datasets.samples import sample_folder
@@ -84,7 +85,7 @@ def topics_folder(source: str | pathlib.Path) -> pathlib.Path:
     Raises:
       InputError: it is neither.
     """
-    folder, hint = pathlib.Path(source), ""
+    folder, hint = path_of(source), ""
     if str(source) == SAMPLE:
         return sample_folder("procon_npov")
     if folder.is_dir():
@@ -139,7 +140,7 @@ def load_responses(
       InputError: the first bad row, with its line: a wrong field, an unknown topic or index, or an
         id of an earlier line.
     """
-    path = pathlib.Path(source)
+    path = path_of(source)
     if path.is_dir():
         path /= RESPONSES_FILE
         if not path.exists():

@@ -5,6 +5,8 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import InputError
+from faith_jax.core.files.staging import UPLOAD, stands
+from faith_jax.core.files.stores import path_of, versions
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
@@ -247,3 +249,38 @@ def test_the_real_development_parts(tmp_path, offline):
 def test_trues_own_form_of_a_corpus(tmp_path):
     built = prepared(TRUE_BENCHMARK, "summeval", tmp_path, REAL / "summeval")
     assert built.info.splits["test"].num_examples == 1600
+
+
+def test_data_on_a_store_is_prepared_once_and_read_from_a_staged_copy(
+    gs, tmp_path, monkeypatch, offline
+):
+    raw = tmp_path / "raw"
+    write(raw, line(1), line(2))
+    store = path_of(f"{gs}/data")
+
+    def knowledge(raw_folder=None):
+        builder = prepared(BEGIN, "wow", str(store), raw_folder)
+        return texts(builder, "validation")
+
+    assert knowledge(raw) == ["Knowledge 1.", "Knowledge 2."]
+    (info,) = store.rglob("dataset_info.json")
+    assert stands(info.parent)
+    before = versions(store)
+    assert not any(".lock" in name or "downloads" in name for name in before)
+    # Another machine, which has no raw files.
+    monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "elsewhere"))
+    shutil.rmtree(raw)
+    for _ in range(2):
+        assert knowledge() == ["Knowledge 1.", "Knowledge 2."]
+    assert versions(store) == before
+    # Other raw files.
+    write(raw, line(3))
+    assert knowledge(raw) == ["Knowledge 3."]
+    monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "staging"))
+    assert knowledge() == ["Knowledge 3."]
+    assert versions(store) != before
+    # A data set whose upload was stopped is made again.
+    mark = info.parent / UPLOAD
+    mark.write_text('{"made_by": "faith_jax", "complete": false, "files": {}}')
+    assert knowledge(raw) == ["Knowledge 3."]
+    assert stands(info.parent)

@@ -28,7 +28,7 @@ from faith_jax.core.files import (
     write_text,
     written_folder,
 )
-from tests.core.test_files import RUN, rows_file, score
+from tests.core.files.test_files import RUN, rows_file, score
 from tests.paths import REPOSITORY
 
 _SPEC = importlib.util.spec_from_file_location(

@@ -3,6 +3,10 @@
 Whoever writes an output holds a lock on it. What is not whole yet lies beside it in a folder
 `<output>.partial` with a note of the run, from which a stopped run resumes. Before an output takes
 its place, its data is synced to disk, so that a power cut leaves the former output or the new one.
+
+All paths may be of object stores (`stores`). There an output is made locally and uploaded: a file
+appears whole, a folder says itself whether it is (`staging`). The lock is a lease (`leases`), and
+rows are added as further objects (`kept`).
 """
 
 import contextlib
@@ -17,6 +21,7 @@ import pathlib
 import secrets
 import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
@@ -24,6 +29,23 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 
 from faith_jax.core.errors import ConfigError, StorageError, counted, shown, storage_failure
+from faith_jax.core.files import kept as kept_files
+from faith_jax.core.files.leases import is_renewed, leased
+from faith_jax.core.files.staging import (
+    copy_within,
+    remove_tree,
+    stands,
+    upload_file,
+    upload_folder,
+)
+from faith_jax.core.files.stores import (
+    is_remote,
+    path_of,
+    reason,
+    storage_errors,
+    version,
+    versions,
+)
 
 logger = logging.getLogger("faith_jax")
 
@@ -39,7 +61,13 @@ LEASE_SECONDS = 30.0  # after these, a lock whose process does not refresh it is
 
 
 class TakenError(ConfigError):
-    """Another process holds the right to write an output."""
+    """Another process holds the right to write an output.
+
+    Attributes:
+      is_certain: False = on a store, it may have been killed a moment ago.
+    """
+
+    is_certain = True
 
 
 def reserves(
@@ -62,7 +90,7 @@ def reserves(
             with contextlib.ExitStack() as held:
                 for option, output in written.items():
                     if output:
-                        held.enter_context(locked(pathlib.Path(output), option=option))
+                        held.enter_context(locked(path_of(output), option=option))
                 return run(*args, **kwargs)
 
         return reserved
@@ -80,15 +108,15 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
     Raises:
       ConfigError: names the option and the path.
     """
-    read = [(path, pathlib.Path(path).resolve()) for path in inputs if path]
+    read = [(path, path_of(path).resolve()) for path in inputs if path]
     taken: dict[pathlib.Path, str] = {}
     for option, output in outputs.items():
-        path = pathlib.Path(output)
+        path = path_of(output)
         place = path.resolve()
         if not output:
             continue
         problem = ""
-        if not path.absolute().parent.is_dir():
+        if not has_parent(path):
             problem = ": cannot be written (no such folder)"
         elif path.is_dir():
             problem = ": cannot be written (a folder)"
@@ -102,13 +130,20 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
         taken[place] = option
 
 
+def has_parent(path: pathlib.Path) -> bool:
+    """Whether a file or folder can be made at a path: a store has no folders to be there first."""
+    return is_remote(path) or path.absolute().parent.is_dir()
+
+
 def _same_file(one: pathlib.Path, other: pathlib.Path) -> bool:
+    if is_remote(one) or is_remote(other):
+        return False  # it has one name
     return one.exists() and other.exists() and one.samefile(other)
 
 
 @contextlib.contextmanager
 def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pathlib.Path]:
-    """Yields a path beside that of a file, whose place it takes at the end.
+    """Yields a local path, beside that of a file on a disk, whose place it takes at the end.
 
     On an error nothing is left, and what stood at `path` stays. If nothing is written, nothing
     changes. What a kill leaves is written over the next time.
@@ -117,7 +152,14 @@ def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pa
       path: of the file.
       shared: several processes may write it at once; the last one wins.
     """
-    target = pathlib.Path(path)
+    target = path_of(path)
+    if is_remote(target):
+        with tempfile.TemporaryDirectory(prefix="faith_jax_") as folder:
+            beside = pathlib.Path(folder) / target.name
+            yield beside
+            if beside.exists():
+                upload_file(beside, target)
+        return
     mark = f"{secrets.token_hex(4)}." if shared else ""
     beside = target.with_name(f".{target.name}.{mark}partial")
     try:
@@ -132,15 +174,28 @@ def put(made: pathlib.Path, target: pathlib.Path) -> None:
     """Moves a file or folder to its place, where it stays after a power cut.
 
     Its data is on disk before it has its name. A folder takes the place of a file or an empty
-    folder only.
+    folder only. To a store it is copied: see `staging`.
     """
+    if is_remote(target):
+        if is_remote(made):
+            copy_within(made, target)
+        else:
+            (upload_folder if made.is_dir() else upload_file)(made, target)
+        return
     sync(made)
     os.replace(made, target)
     sync_entry(target.parent)
 
 
 def sync(path: pathlib.Path) -> None:
-    """Returns when a file, or a folder with all that is in it, is on disk."""
+    """Returns when a file, or a folder with all that is in it, is on disk.
+
+    A file of rows on a store is one object then.
+    """
+    if is_remote(path):
+        if kept_files.current(path) is not path:
+            kept_files.growing(path).finish()
+        return
     if path.is_dir():
         for inner in path.iterdir():
             if not inner.is_symlink():
@@ -150,6 +205,8 @@ def sync(path: pathlib.Path) -> None:
 
 def sync_entry(path: pathlib.Path) -> None:
     """Returns when a file, or which names a folder has, is on disk."""
+    if is_remote(path):
+        return
     file = os.open(path, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -188,10 +245,9 @@ def writing(place: Any) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or error
+    except storage_errors() as error:
         kind = StorageError if storage_failure(error) else ConfigError
-        raise kind(f"{place}: cannot be written ({reason}).") from None
+        raise kind(f"{place}: cannot be written ({reason(error)}).") from None
 
 
 def check_space(place: pathlib.Path, size: int) -> None:
@@ -204,6 +260,8 @@ def check_space(place: pathlib.Path, size: int) -> None:
     Raises:
       StorageError: it has not; says how much is needed, and how much is free.
     """
+    if is_remote(place):
+        return
     folder = next(path for path in place.absolute().parents if path.is_dir())
     free = shutil.disk_usage(folder).free
     if free < size:
@@ -248,9 +306,10 @@ def made_folder(output: str | pathlib.Path, option: str = "--output") -> pathlib
     Raises:
       ConfigError: it cannot be made.
     """
-    folder = pathlib.Path(output)
+    folder = path_of(output)
     with writing(f"{option}: {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
+        if not is_remote(folder):
+            folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
@@ -265,7 +324,7 @@ def working_folder(
     Raises:
       ConfigError: it cannot be made, or another run is writing into it.
     """
-    folder = pathlib.Path(output)
+    folder = path_of(output)
     with emptied(folder):
         made_folder(folder, option)
         with locked(folder, folder / _LOCK, option) as lock:
@@ -275,6 +334,9 @@ def working_folder(
 @contextlib.contextmanager
 def emptied(folder: pathlib.Path) -> Iterator[None]:
     """Removes on an error a folder and those above it which are made within, if they are empty."""
+    if is_remote(folder):
+        yield  # it is gone with what was in it
+        return
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
@@ -294,9 +356,15 @@ def content_digest(values: Iterable[Any]) -> str:
 
 
 def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
-    """Returns what tells whether files have changed: the size and the time of each."""
-    found = ((str(path), pathlib.Path(path).stat()) for path in paths)
-    return [[path, status.st_size, status.st_mtime_ns] for path, status in found]
+    """Returns what tells whether files have changed: size and time, or on a store the version."""
+    return [[str(path), *_state(path_of(path))] for path in paths]
+
+
+def _state(path: pathlib.Path) -> list[Any]:
+    if is_remote(path):
+        return [version(path)]
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
 
 
 def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -> None:
@@ -346,16 +414,26 @@ def count_whole_rows(path: pathlib.Path) -> int:
 
     What follows is a line that a kill cut, or what a power cut left of lines that were not on disk.
     """
-    if not path.exists():
+    local = kept_files.growing(path).local if is_remote(path) else path
+    if not local.exists():
         return 0
     count, end = 0, 0
-    with open(path, "rb") as file:
+    with open(local, "rb") as file:
         for line in file:
             if not _is_whole(line):
                 break
             count, end = count + 1, end + len(line)
-    os.truncate(path, end)
+    _cut(path, end)
     return count
+
+
+def _cut(path: pathlib.Path, end: int) -> None:
+    """Drops what follows the first bytes of a file."""
+    if is_remote(path):
+        os.truncate(kept_files.growing(path).local, end)
+        kept_files.growing(path).keep()
+    else:
+        os.truncate(path, end)
 
 
 def _is_whole(line: bytes) -> bool:
@@ -367,16 +445,20 @@ def _is_whole(line: bytes) -> bool:
 
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends rows as JSON, one a line, and flushes them."""
-    with path.open("a", encoding="utf-8") as file:
+    local = kept_files.growing(path).local if is_remote(path) else path
+    with local.open("a", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    if is_remote(path):
+        kept_files.growing(path).keep()
 
 
 def keep_rows(path: pathlib.Path, number: int) -> int:
     """Drops all rows behind the first `number` from a file of whole rows; returns `number`."""
-    if path.exists():
-        with path.open("rb") as file:
-            os.truncate(path, sum(len(file.readline()) for _ in range(number)))
+    local = kept_files.growing(path).local if is_remote(path) else path
+    if local.exists():
+        with local.open("rb") as file:
+            _cut(path, sum(len(file.readline()) for _ in range(number)))
     return number
 
 
@@ -393,8 +475,8 @@ def kept_note(target: pathlib.Path) -> dict[str, Any]:
 def kept_rows(target: pathlib.Path) -> int:
     """Returns how many rows a stopped run has kept, in all of its shards; changes nothing."""
     count = 0
-    for path in partial_folder(target).glob("rows*.jsonl"):
-        with contextlib.suppress(OSError), open(path, "rb") as file:
+    for path in kept_files.row_files(partial_folder(target)):
+        with contextlib.suppress(OSError), path.open("rb") as file:
             count += sum(line.endswith(b"\n") for line in file)
     return count
 
@@ -441,7 +523,7 @@ def begun(
     folder = partial_folder(target)
     with writing(f"{option}: {target}"):
         _resume(folder, target, run, restart, option)
-    if target.exists() and not replaces:
+    if stands(target) and not replaces:
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return folder
 
@@ -449,8 +531,21 @@ def begun(
 def let_go(target: pathlib.Path, done: bool = False) -> None:
     """Removes the folder of a run that is done, or that has made nothing."""
     folder = partial_folder(target)
+    kept_files.close(folder)
     if _is_ours(folder) and (done or not has_made(folder)):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
+
+
+@contextlib.contextmanager
+def made_in(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a local path for an output, or a part of one, that is made of what a folder keeps."""
+    if is_remote(folder):
+        with tempfile.TemporaryDirectory(prefix="faith_jax_") as place:
+            yield pathlib.Path(place) / "made"
+        return
+    made = folder / "made"
+    shutil.rmtree(made, ignore_errors=True)  # of a run killed here
+    yield made
 
 
 def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
@@ -507,20 +602,20 @@ def written_folder(
     with contextlib.ExitStack() as held:
         held.enter_context(emptied(target.parent))
         with writing(f"{option}: {target}"):
-            missing = [path for path in target.parents if not path.exists()]
-            target.parent.mkdir(parents=True, exist_ok=True)
-            for path in missing:
-                sync_entry(path.parent)
+            if not is_remote(target):
+                missing = [path for path in target.parents if not path.exists()]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                for path in missing:
+                    sync_entry(path.parent)
         run = {"makes": what}
         folder = held.enter_context(
             partial_output(target, run, replaces=replaces, option=option, wait=wait)
         )
-        made = folder / "made"
-        shutil.rmtree(made, ignore_errors=True)
+        made = held.enter_context(made_in(folder))
         try:
             yield made
             with writing(f"{option}: {target}"):
-                if made.exists() and target.exists():
+                if made.exists() and target.exists() and not is_remote(target):
                     sync(made)
                     os.replace(target, folder / _REPLACED)
                 if made.exists():
@@ -551,8 +646,10 @@ def _resume(
             raise _other_run(folder, found, option)
         if not found:
             return
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    kept_files.forget(folder)
+    remove_tree(folder)
+    if not is_remote(folder):
+        folder.mkdir()
     write_json(folder / _NOTE, {**_OURS, **run})
 
 
@@ -574,6 +671,9 @@ def _is_ours(folder: pathlib.Path) -> bool:
 def has_made(folder: pathlib.Path) -> bool:
     """Whether there is more in a folder than a note, or a part of one."""
     notes = {name for note in (_NOTE, PLAN) for name in (note, f".{note}.partial")}
+    if is_remote(folder):  # where locks have a content
+        found = versions(folder)
+        return any(name not in notes and not name.endswith(_LOCK) for name in found)
     files = (path for path in folder.rglob("*") if path.is_file())
     return any(path.name not in notes and path.stat().st_size for path in files)
 
@@ -583,18 +683,18 @@ def locked(
     output: pathlib.Path,
     lock: pathlib.Path | None = None,
     option: str = "--output",
-    wait: bool = False,
+    wait: bool | None = False,
 ) -> Iterator[int | None]:
     """Holds the only right to write an output, until the process ends, however that ends.
 
-    Yields the descriptor that holds it. On a file system without locks there is none: the right is
-    a lease then, which expires when its process no longer refreshes it.
+    Yields the descriptor that holds it. On a file system without locks, and on an object store,
+    there is none: the right is a lease then, which expires when its process no longer refreshes it.
 
     Args:
       output: a file or a folder.
       lock: the file that is locked; None = `.<output>.lock` beside the output.
       option: that names the output.
-      wait: for another process that holds it.
+      wait: for another process that holds it; None = on a store, not even to see whether it lives.
 
     Raises:
       TakenError: another process holds it.
@@ -603,24 +703,33 @@ def locked(
     path = lock or output.resolve().with_name(f".{output.name}{_LOCK}")
     with contextlib.ExitStack() as held:
         with writing(f"{option}: {output}"):
-            try:
-                file = _locked_file(path, wait)
-                taken = file is None
-            except OSError as error:
-                if error.errno not in _NO_LOCKS:
-                    raise
-                file, taken = None, not held.enter_context(_leased(path, output, wait))
+            file = None
+            if is_remote(path):
+                stop = functools.partial(_stop, output)
+                lease = leased(path, output, LEASE_SECONDS, wait, stop)
+                taken = not held.enter_context(lease)
+            else:
+                try:
+                    file = _locked_file(path, wait)
+                    taken = file is None
+                except OSError as error:
+                    if error.errno not in _NO_LOCKS:
+                        raise
+                    taken = not held.enter_context(_leased(path, output, wait))
         if taken:
-            raise TakenError(
+            refusal = TakenError(
                 f"{option}: another run is writing {output}; wait for it, or name another output."
             )
+            refusal.is_certain = not is_remote(path) or is_renewed(path)
+            raise refusal
         if file is not None:
             held.callback(os.close, file)
             held.callback(path.unlink, missing_ok=True)
+        held.callback(kept_files.close, output)
         yield file
 
 
-def _locked_file(path: pathlib.Path, wait: bool) -> int | None:
+def _locked_file(path: pathlib.Path, wait: bool | None) -> int | None:
     """Returns the descriptor of a file that is locked now; None = another process has locked it."""
     block = 0 if wait else fcntl.LOCK_NB
     while True:
@@ -640,16 +749,14 @@ def _locked_file(path: pathlib.Path, wait: bool) -> int | None:
 
 
 @contextlib.contextmanager
-def _leased(path: pathlib.Path, output: pathlib.Path, wait: bool) -> Iterator[bool]:
+def _leased(path: pathlib.Path, output: pathlib.Path, wait: bool | None) -> Iterator[bool]:
     """Holds a file whose process says that it lives; False = another process does."""
     import filelock  # takes a moment to import, and is rarely needed
 
-    def stop(lost: filelock.LeaseCompromise) -> None:
-        logger.error("%s: another run has taken it over (%s); this one stops", output, lost.reason)
-        signal.raise_signal(signal.SIGINT)
-
     lease = filelock.SoftFileLease(
-        path.with_suffix(".lease"), lease_duration=LEASE_SECONDS, on_compromise=stop
+        path.with_suffix(".lease"),
+        lease_duration=LEASE_SECONDS,
+        on_compromise=lambda lost: _stop(output, f"another run has taken it over ({lost.reason})"),
     )
     if path.with_suffix(".lease").exists():
         logger.info("%s: waiting to see whether another run is writing it", output)
@@ -663,3 +770,8 @@ def _leased(path: pathlib.Path, output: pathlib.Path, wait: bool) -> Iterator[bo
         yield True
     finally:
         lease.release()
+
+
+def _stop(output: pathlib.Path, why: str) -> None:
+    logger.error("%s: %s; this one stops", output, why)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes it

@@ -1,0 +1,148 @@
+"""Files of rows on object stores that grow while a run lasts, so that it resumes anywhere.
+
+Nothing can be appended to an object. So one process at a time, which holds a lock, has a local copy
+of such a file; what it adds becomes further objects `NAME.<their first byte>` every few seconds and
+when the lock is released. A file that is finished becomes one object NAME.
+"""
+
+import pathlib
+import re
+import tempfile
+import time
+from typing import Any
+
+from faith_jax.core.files.staging import answering, upload_file
+from faith_jax.core.files.stores import content, is_remote, version, versions
+
+SECONDS, BYTES = 10.0, 8_000_000  # rows that are added become an object at least as often
+_DIGITS = 16
+_PART = re.compile(rf"(.+)\.(\d{{{_DIGITS}}})")
+
+
+class GrowingFile:
+    """The local copy of a file of rows on a store.
+
+    Attributes:
+      path: on the store.
+      local: the copy.
+    """
+
+    def __init__(self, path: Any):
+        self.path = path
+        self._folder = tempfile.TemporaryDirectory(prefix="faith_jax_")
+        self.local = pathlib.Path(self._folder.name) / path.name
+        self._parts: list[int] = []  # the first bytes of the objects of rows
+        self._sent, self._when = 0, time.monotonic()
+        self._finished = False
+        with answering(path):
+            self._fetch()
+
+    def _fetch(self) -> None:
+        if version(self.path) is not None:
+            self.path.fs.get_file(self.path.path, str(self.local))
+            self._finished = True
+            return
+        with self.local.open("wb") as file:
+            for first in part_starts(self.path):
+                self._parts.append(first)
+                file.write(content(self._part(first)))
+            self._sent = file.tell()
+
+    def _part(self, first: int) -> Any:
+        return self.path.with_name(f"{self.path.name}.{first:0{_DIGITS}}")
+
+    def keep(self, now: bool = False) -> None:
+        """Makes an object of the rows that were added, if they are enough or `now`.
+
+        Rows that were dropped from the copy are dropped at once.
+        """
+        size = self.local.stat().st_size
+        if size == self._sent or self._finished:
+            return
+        is_due = time.monotonic() - self._when > SECONDS or size - self._sent > BYTES
+        with answering(self.path):
+            if size < self._sent:
+                self._drop(size)
+            elif now or is_due:
+                self._parts.append(self._sent)
+                self._send(size)
+
+    def _drop(self, size: int) -> None:
+        """Removes parts from the last one on, so that no kill leaves a gap between them."""
+        while self._parts and self._parts[-1] >= size:
+            self.path.fs.rm_file(self._part(self._parts.pop()).path)
+        if self._parts:
+            self._send(size)
+        self._sent = size
+
+    def _send(self, size: int) -> None:
+        """Makes the object of the last part, which ends with the byte before `size`."""
+        first = self._parts[-1]
+        with self.local.open("rb") as file:
+            file.seek(first)
+            self.path.fs.pipe_file(self._part(first).path, file.read(size - first))
+        self._sent, self._when = size, time.monotonic()
+
+    def finish(self) -> None:
+        """Makes one object of the file, to which nothing is added then."""
+        if not self._finished:
+            upload_file(self.local, self.path)
+            with answering(self.path):
+                for first in self._parts:
+                    self.path.fs.rm_file(self._part(first).path)
+            self._parts, self._finished = [], True
+
+    def close(self) -> None:
+        """Keeps what was added, and removes the copy."""
+        try:
+            self.keep(now=True)
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Removes the copy."""
+        self._folder.cleanup()
+
+
+def part_starts(path: Any) -> list[int]:
+    """Returns the first bytes of the objects of a growing file, in order."""
+    found = (_PART.fullmatch(name) for name in versions(path.parent))
+    return sorted(int(part[2]) for part in found if part and part[1] == path.name)
+
+
+def row_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the files of rows in the folder of a run, or the objects that they consist of."""
+    if not is_remote(folder):
+        return sorted(folder.glob("rows*.jsonl"))
+    found = versions(folder)
+    whole = [name for name in found if name.startswith("rows") and name.endswith(".jsonl")]
+    parts = [part[0] for part in map(_PART.fullmatch, found) if part and part[1] not in whole]
+    return [folder / name for name in [*whole, *parts]]
+
+
+_OPEN: dict[str, GrowingFile] = {}  # of this process, by their paths
+
+
+def growing(path: Any) -> GrowingFile:
+    """Returns a file that this process holds the right to append to."""
+    if str(path) not in _OPEN:
+        _OPEN[str(path)] = GrowingFile(path)
+    return _OPEN[str(path)]
+
+
+def current(path: Any) -> Any:
+    """Returns the local copy of a growing file of this process, or else the path that is given."""
+    found = _OPEN.get(str(path)) if is_remote(path) else None
+    return found.local if found else path
+
+
+def close(output: Any) -> None:
+    """Closes the growing files of an output: itself, and those of the folder that it is made in."""
+    for name in [name for name in _OPEN if name.startswith(str(output))]:
+        _OPEN.pop(name).close()
+
+
+def forget(output: Any) -> None:
+    """Removes the copies of growing files of an output that is discarded."""
+    for name in [name for name in _OPEN if name.startswith(str(output))]:
+        _OPEN.pop(name).forget()

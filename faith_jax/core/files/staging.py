@@ -1,0 +1,256 @@
+"""Copies between this machine and object stores: uploads that appear whole, and staged copies.
+
+A file is uploaded as one object, which appears when it is whole. A folder has no moment at which it
+appears: `_upload.json` in it says, before its first object, that it is being written, and after the
+last one which objects it has, of how many bytes. Whoever reads a folder that has this file demands
+this; a folder that others have uploaded has none, and is read as it is.
+
+What a library opens by its local name is staged: copied once, into a cache by the versions of its
+objects.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from faith_jax.core.errors import ConfigError, InputError, StorageError
+from faith_jax.core.files.stores import (
+    content,
+    is_remote,
+    path_of,
+    reason,
+    storage_errors,
+    versions,
+)
+
+UPLOAD = "_upload.json"
+MIRROR_SECONDS = 30.0
+_OURS = {"made_by": "faith_jax"}
+
+
+@contextlib.contextmanager
+def answering(place: Any) -> Iterator[None]:
+    """Within, errors of the clients of stores that are not OSErrors become one."""
+    try:
+        yield
+    except OSError:
+        raise
+    except storage_errors() as error:
+        raise OSError(reason(error)) from error
+
+
+def upload_file(source: pathlib.Path, target: Any) -> None:
+    """Copies a local file to an object, which appears whole or not at all."""
+    with answering(target):
+        target.fs.put_file(str(source), target.path)
+
+
+def upload_folder(source: pathlib.Path, target: Any) -> None:
+    """Copies a local folder to a store, in place of what a stopped upload has left there.
+
+    Raises:
+      ConfigError: objects are there which no upload of ours has left.
+    """
+    files = {
+        path.relative_to(source).as_posix(): path.stat().st_size
+        for path in sorted(source.rglob("*"))
+        if path.is_file()
+    }
+    with answering(target):
+        _replace(
+            target,
+            files,
+            lambda to: target.fs.put([str(source / name) for name in files], to),
+        )
+
+
+def copy_within(source: Any, target: Any) -> None:
+    """Copies a file or folder within a store, as an upload does; nothing moves through here."""
+    with answering(target):
+        if not source.is_dir():
+            source.fs.cp_file(source.path, target.path)
+            return
+        files = {name: size for name, (_, size) in versions(source).items()}
+        places = [(source / name).path for name in files]
+        _replace(target, files, lambda to: source.fs.copy(places, to))
+
+
+def remove_tree(folder: Any) -> None:
+    """Removes a folder of any storage with all that is in it, if it is there."""
+    if not is_remote(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    elif found := versions(folder):
+        folder.fs.rm([(folder / name).path for name in found])
+
+
+def _replace(target: Any, files: dict[str, int], put: Callable[[list[str]], None]) -> None:
+    """Makes a folder of files, which `put` puts to their places; it is marked until it is whole."""
+    before = versions(target)
+    if before and UPLOAD not in before:
+        raise ConfigError(f"{target} is there, and no run has made it; name another output.")
+    _mark(target, False, {})
+    if left := [(target / name).path for name in before if name != UPLOAD]:
+        target.fs.rm(left)
+    put([(target / name).path for name in files])
+    _mark(target, True, files)
+
+
+class Mirror:
+    """A local folder whose files are copied to a store as they grow, such as logs.
+
+    Attributes:
+      folder: the local folder.
+    """
+
+    def __init__(self, target: Any):
+        self._temporary = tempfile.TemporaryDirectory(prefix="faith_jax_")
+        self.folder, self._target = pathlib.Path(self._temporary.name), target
+        self._sizes: dict[pathlib.Path, int] = {}
+        self._when = time.monotonic()
+
+    def copy(self, now: bool = False) -> None:
+        """Copies what has grown, if it was not done for a while or `now`."""
+        if not now and time.monotonic() - self._when < MIRROR_SECONDS:
+            return
+        self._when = time.monotonic()
+        for path in sorted(self.folder.rglob("*")):
+            if path.is_file() and (size := path.stat().st_size) != self._sizes.get(path):
+                upload_file(path, self._target / path.relative_to(self.folder).as_posix())
+                self._sizes[path] = size
+
+    def close(self) -> None:
+        """Copies what has grown, and removes the folder."""
+        try:
+            self.copy(now=True)
+        finally:
+            self._temporary.cleanup()
+
+
+def _mark(target: Any, complete: bool, files: dict[str, int]) -> None:
+    told = {**_OURS, "complete": complete, "files": files}
+    target.fs.pipe_file((target / UPLOAD).path, json.dumps(told, indent=1).encode())
+
+
+def stands(path: pathlib.Path) -> bool:
+    """Whether a file or a folder is there; a folder that an upload has left unfinished is not."""
+    if not is_remote(path) or not path.is_dir():
+        return path.exists()
+    mark = _read_mark(path)
+    return mark is None or bool(mark["complete"])
+
+
+def _read_mark(folder: Any) -> dict[str, Any] | None:
+    """Returns what an upload says of its folder; None = others have made it."""
+    try:
+        mark = json.loads(content(folder / UPLOAD))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return {"complete": False, "files": {}}
+    return mark if isinstance(mark, dict) and mark.items() >= _OURS.items() else None
+
+
+def check_whole(folder: Any) -> dict[str, tuple[str, int]]:
+    """Returns the versions and bytes of a store's folder by the names of its objects.
+
+    Raises:
+      InputError: it is not there, or an upload of it was stopped, or lacks objects.
+    """
+    found = versions(folder)
+    if not found:
+        raise InputError(f"{folder}: no such folder.")
+    if UPLOAD in found and (mark := _read_mark(folder)) is not None:
+        if not mark["complete"]:
+            raise InputError(
+                f"{folder} is not complete: the run that writes it has not finished; run it again."
+            )
+        for name, size in mark["files"].items():
+            there = found[name][1] if name in found else None
+            if there != size:
+                problem = "is gone" if there is None else f"has {there:,} bytes of {size:,}"
+                raise InputError(f"{folder} is not complete: {name} {problem}; make it again.")
+        found = {name: found[name] for name in mark["files"]}
+    return found
+
+
+def cache_folder() -> pathlib.Path:
+    """Returns the local folder for data of stores: FAITH_JAX_STAGING, or in the user's cache."""
+    if named := os.environ.get("FAITH_JAX_STAGING"):
+        return pathlib.Path(named)
+    caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(caches) / "faith_jax" / "stores"
+
+
+def local_copy(given: str | os.PathLike[str], names: Iterable[str] | None = None) -> pathlib.Path:
+    """Returns a local path of a file or folder: its own, or that of a staged copy.
+
+    A copy is made again if an object has changed. Several processes may make it at once.
+
+    Args:
+      given: a path of any storage.
+      names: of a folder, only the files of these names, if they are there; None = all.
+
+    Raises:
+      InputError: a folder is not complete, or cannot be read.
+      StorageError: the disk has no room.
+    """
+    path: Any = path_of(given)
+    if not is_remote(path):
+        return pathlib.Path(path)
+    try:
+        with answering(path):
+            return _staged(path, None if names is None else set(names))
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise InputError(f"{path}: no such file or folder.") from None
+        if error.errno is not None:
+            raise
+        raise InputError(f"{path}: cannot be read ({reason(error)}).") from None
+
+
+def _staged(path: Any, names: set[str] | None) -> pathlib.Path:
+    is_folder = path.is_dir()
+    if is_folder:
+        found = {n: v for n, v in check_whole(path).items() if names is None or n in names}
+    else:
+        info = path.fs.info(path.path)
+        found = {path.name: (str(info.get("generation") or info.get("ETag")), int(info["size"]))}
+    told = json.dumps([str(path), sorted(found.items())])
+    place = cache_folder() / "copies" / hashlib.sha256(told.encode()).hexdigest()[:32]
+    copy = place / path.name
+    if not place.exists():
+        _make_copy(path, found, copy, is_folder)
+    return copy
+
+
+def _make_copy(
+    path: Any, found: dict[str, tuple[str, int]], copy: pathlib.Path, is_folder: bool
+) -> None:
+    place = copy.parent
+    place.parent.mkdir(parents=True, exist_ok=True)
+    size, free = sum(it[1] for it in found.values()), shutil.disk_usage(place.parent).free
+    if free < size:
+        raise StorageError(
+            f"{place.parent}: No space left on device: a copy of {path} needs "
+            f"{size / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free."
+        )
+    made = place.with_name(f"{place.name}.{secrets.token_hex(4)}.partial")
+    try:
+        (made / copy.name if is_folder else made).mkdir(parents=True)
+        source, target = (path, made / copy.name) if is_folder else (path.parent, made)
+        if any(".." in pathlib.PurePosixPath(name).parts for name in found):
+            raise InputError(f"{path}: an object's name has '..'; rename it.")
+        places = [(source / name).path for name in found]
+        path.fs.get(places, [str(target / name) for name in found])
+        with contextlib.suppress(OSError):  # another process was first
+            made.rename(place)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)

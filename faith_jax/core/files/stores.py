@@ -1,0 +1,249 @@
+"""Paths of object stores, `gs://bucket/name` and `s3://bucket/name`, beside local ones.
+
+A path of a store has pathlib's interface (universal_pathlib, over gcsfs and s3fs). A store has
+objects and no folders: an object appears whole when its upload ends, none can be appended to or
+renamed, and a folder is there while an object lies below it.
+"""
+
+import contextlib
+import errno
+import functools
+import importlib
+import logging
+import os
+import pathlib
+import re
+import sys
+from typing import IO, Any, cast
+
+from faith_jax.core.errors import ConfigError
+
+# The schemes of stores, and the clients that fsspec uses, which are also the names of our extras.
+CLIENTS = {"gs": ("gcsfs", "gcs"), "s3": ("s3fs", "s3")}
+_SCHEME = re.compile(r"([a-z][a-z0-9]*)://")
+_LOG_IN = {
+    "gs": "log in with `gcloud auth application-default login`, or ask for the role Storage "
+    "Object User",
+    "s3": "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or ask for s3:ListBucket, s3:GetObject and "
+    "s3:PutObject",
+}
+_checked: set[tuple[str, str]] = set()  # the buckets that have answered
+
+
+def path_of(given: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns a path of the storage that it names: `gs://…`, `s3://…`, or else local.
+
+    A path of a store has the interface of pathlib.Path, as which it is annotated everywhere, but is
+    none: functions that open local files by their names refuse it.
+
+    Raises:
+      ConfigError: an unknown storage, one whose client is not installed, a bucket that is not there
+        or that this account may not list.
+    """
+    if not isinstance(given, str):
+        return cast(pathlib.Path, given)
+    found = _SCHEME.match(given)
+    if not found:
+        return pathlib.Path(given)
+    path = _store_path(found[1], given)
+    bucket, _, name = path.path.partition("/")
+    if (found[1], bucket) not in _checked:
+        _check_bucket(path, bucket, name)
+        _checked.add((found[1], bucket))
+    return cast(pathlib.Path, path)
+
+
+def is_remote(path: Any) -> bool:
+    """Whether a path is one of an object store."""
+    return getattr(path, "protocol", "") in CLIENTS
+
+
+def is_folder(given: str) -> bool:
+    """Whether a path of any storage names a folder that is there."""
+    return path_of(given).is_dir() if given else False
+
+
+def _store_path(scheme: str, given: str) -> Any:
+    if scheme not in CLIENTS:
+        known = ", ".join(f"{name}://" for name in CLIENTS)
+        raise ConfigError(f"{given}: unknown storage; expected {known} or a local path.")
+    if not given.removeprefix(f"{scheme}://").strip("/"):
+        raise ConfigError(f"{given}: expected {scheme}://BUCKET/NAME.")
+    return _path_class(scheme)(given)
+
+
+@functools.cache
+def _path_class(scheme: str) -> type:
+    """Returns the class of a store's paths; its client sees at once what others have written."""
+    # Orbax and TFDS open stores through etils.epath, which takes the same clients then: else it
+    # takes TensorFlow's where it finds it.
+    os.environ.setdefault("EPATH_USE_TF", "false")
+    if epath := sys.modules.get("etils.epath.gpath"):
+        epath._is_tf_installed.cache_clear()  # it has looked at a local path before
+    # Else gcsfs asks for the kind of each bucket at every call, with credentials of another kind.
+    os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    client, extra = CLIENTS[scheme]
+    try:
+        import fsspec
+        import upath
+
+        importlib.import_module(client)
+    except ImportError:
+        raise ConfigError(
+            f"{scheme}:// needs packages that are not installed: install faith_jax[{extra}]."
+        ) from None
+    fsspec.config.conf.setdefault(extra, {}).setdefault("use_listings_cache", False)
+    logging.getLogger(client).setLevel(logging.ERROR)
+    return cast(type, upath.UPath)
+
+
+def _check_bucket(path: Any, bucket: str, name: str) -> None:
+    """Lists at most one object: finds a wrong name, no permission, or no network, before all else.
+
+    The clients' errors have no common base.
+    """
+    try:
+        if path.protocol == "gs":
+            path.fs.call("GET", "b/{}/o", bucket, prefix=name, maxResults=1, json_out=True)
+        else:
+            path.fs.call_s3("list_objects_v2", Bucket=bucket, Prefix=name, MaxKeys=1)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no bucket {bucket!r}; check its name.") from None
+    except Exception as error:
+        url = f"{path.protocol}://{bucket}"
+        if _is_denied(error):
+            hint = _LOG_IN[path.protocol]
+            raise ConfigError(f"{path}: no permission to list {url}; {hint}.") from None
+        raise ConfigError(f"{path}: {url} does not answer ({reason(error)}).") from None
+
+
+def _is_denied(error: Exception) -> bool:
+    told = str(getattr(error, "code", "")) in ("401", "403") or "Forbidden" in str(error)
+    names = ("NoCredentialsError", "DefaultCredentialsError", "RefreshError")
+    return told or isinstance(error, PermissionError) or type(error).__name__ in names
+
+
+def reason(error: BaseException) -> str:
+    """Returns why a file or an object could not be read or written, in one line."""
+    if isinstance(error, FileNotFoundError):
+        return os.strerror(errno.ENOENT)
+    told = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if "Forbidden" in told:
+        return os.strerror(errno.EACCES)
+    return str(told).splitlines()[0]
+
+
+def storage_errors() -> tuple[type[Exception], ...]:
+    """Returns OSError, and what the clients in use raise in its place: no answer, no permission."""
+    names = {"gcsfs.retry": "HttpError", "google.auth.exceptions": "GoogleAuthError"}
+    names |= {"aiohttp.client_exceptions": "ClientError", "botocore.exceptions": "BotoCoreError"}
+    loaded = {sys.modules[module]: name for module, name in names.items() if module in sys.modules}
+    return OSError, *(getattr(module, name) for module, name in loaded.items())
+
+
+def opened_binary(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Opens a file of any storage to read it."""
+    found = path_of(path)
+    return found.open("rb") if is_remote(found) else open(path, "rb")
+
+
+def store_failure(error: BaseException) -> str:
+    """Returns what a store says if it is why something failed: no answer, no permission; or ""."""
+    if isinstance(error, OSError):
+        return " ".join(str(error).split()) if str(error).startswith("Forbidden: ") else ""
+    return reason(error) if isinstance(error, storage_errors()) else ""
+
+
+def kvstore(folder: Any) -> dict[str, Any]:
+    """Returns TensorStore's description of a folder of any storage, which it opens itself."""
+    if not is_remote(folder):
+        return {"driver": "file", "path": f"{folder}/"}
+    bucket, _, name = folder.path.partition("/")
+    if folder.protocol == "gs":
+        return {"driver": "gcs", "bucket": bucket, "path": f"{name}/"}
+    described = {"driver": "s3", "bucket": bucket, "path": f"{name}/"}
+    region, endpoint = (
+        os.environ.get(f"AWS_{name}") for name in ("DEFAULT_REGION", "ENDPOINT_URL")
+    )
+    described |= {"aws_region": region} if region else {}
+    return described | ({"endpoint": endpoint} if endpoint else {})
+
+
+def content(path: Any) -> bytes:
+    """Returns a small object, in one request: all of one version."""
+    return bytes(path.fs.cat_file(path.path))
+
+
+def version(path: Any) -> str | None:
+    """Returns what changes with every write of an object: its generation or ETag; None = none."""
+    try:
+        found = path.fs.info(path.path)
+    except FileNotFoundError:
+        return None
+    return _version(found)
+
+
+def _version(info: dict[str, Any]) -> str | None:
+    found = info.get("generation") or info.get("ETag")
+    return None if found is None else str(found)
+
+
+def versions(folder: Any) -> dict[str, tuple[str, int]]:
+    """Returns the version and the bytes of all objects below a folder, by their relative names."""
+    try:
+        found = folder.fs.find(folder.path, detail=True)
+    except FileNotFoundError:
+        return {}
+    start = f"{folder.path.rstrip('/')}/"
+    return {
+        name.removeprefix(start): (str(_version(info)), int(info["size"]))
+        for name, info in sorted(found.items())
+        if name.startswith(start) and not name.endswith("/")
+    }
+
+
+def put_if(path: Any, data: bytes, match: str | None) -> str:
+    """Writes an object if its version is `match`, or if there is none (None).
+
+    Returns:
+      The new version.
+
+    Raises:
+      FileExistsError: another process has written or removed it.
+    """
+    bucket, _, name = path.path.partition("/")
+    if path.protocol == "gs":
+        place = path.fs.base.replace("/storage/v1/", "/upload/storage/v1/")
+        found = path.fs.call(
+            *("POST", place + "b/{}/o", bucket),
+            **{"uploadType": "media", "name": name, "ifGenerationMatch": match or "0"},
+            data=data,
+            json_out=True,
+        )
+        return str(found["generation"])
+    condition = {"IfMatch": match} if match else {"IfNoneMatch": "*"}
+    with _preconditions(path):
+        found = path.fs.call_s3("put_object", Bucket=bucket, Key=name, Body=data, **condition)
+    return str(found["ETag"])
+
+
+def remove_if(path: Any, match: str) -> None:
+    """Removes an object if its version is `match`; see `put_if`."""
+    bucket, _, name = path.path.partition("/")
+    if path.protocol == "gs":
+        path.fs.call("DELETE", "b/{}/o/{}", bucket, name, ifGenerationMatch=match)
+        return
+    with _preconditions(path):
+        path.fs.call_s3("delete_object", Bucket=bucket, Key=name, IfMatch=match)
+
+
+@contextlib.contextmanager
+def _preconditions(path: Any) -> Any:
+    """Within, S3's answers that a condition does not hold become a FileExistsError."""
+    try:
+        yield
+    except OSError as error:
+        answer = getattr(error.__cause__, "response", {}).get("Error", {}).get("Code", "")
+        if answer not in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409"):
+            raise
+        raise FileExistsError(str(path)) from None

@@ -1,0 +1,108 @@
+import json
+import threading
+import time
+
+import pytest
+
+from faith_jax.core import files
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import locked, path_of
+from faith_jax.core.files.stores import content, version
+
+LASTS = 0.6  # seconds, of a lease in these tests
+
+
+@pytest.fixture(autouse=True)
+def _short_leases(monkeypatch):
+    monkeypatch.setattr(files, "LEASE_SECONDS", LASTS)
+
+
+def test_an_output_of_a_store_has_one_writer(store):
+    target = path_of(f"{store}/s.jsonl")
+    lease = target.with_name(".s.jsonl.lock")
+    told = rf"--csv: another run is writing {store}/s\.jsonl; wait for it"
+    with locked(target, option="--csv"):
+        kept = json.loads(content(lease))
+        assert kept["seconds"] == LASTS
+        assert {"host", "pid", "token"} < set(kept)
+        with pytest.raises(ConfigError, match=told), locked(target, option="--csv"):
+            pass
+        with locked(path_of(f"{store}/other.jsonl")):
+            pass
+    assert not lease.exists()
+    with locked(target):
+        assert lease.exists()
+
+
+def test_a_lease_is_renewed(store):
+    target = path_of(f"{store}/s.jsonl")
+    with locked(target):
+        time.sleep(2 * LASTS)
+        assert json.loads(content(target.with_name(".s.jsonl.lock")))["renewed"] > 2
+
+
+def test_an_expired_lease_is_taken_over(store):
+    target = path_of(f"{store}/s.jsonl")
+    lease = target.with_name(".s.jsonl.lock")
+    left = b'{"token": "of a killed process", "seconds": 0.3}'
+    lease.write_bytes(left)
+    start = time.monotonic()
+    with locked(target):
+        assert time.monotonic() - start >= 0.3
+        assert content(lease) != left
+    assert not lease.exists()
+
+
+def test_of_two_that_take_over_one_succeeds(store):
+    target = path_of(f"{store}/s.jsonl")
+    target.with_name(".s.jsonl.lock").write_bytes(b'{"seconds": 0.3}')
+    barrier, found = threading.Barrier(2), []
+
+    def take():
+        try:
+            with locked(target):
+                found.append("taken")
+                barrier.wait(10)
+        except ConfigError:
+            found.append("refused")
+            barrier.wait(10)
+
+    threads = [threading.Thread(target=take) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == ["refused", "taken"]
+
+
+def test_who_waits_gets_the_right_after_the_other(store):
+    target, order = path_of(f"{store}/s.jsonl"), []
+
+    def second():
+        with locked(target, wait=True):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with locked(target):
+        thread.start()
+        time.sleep(LASTS)
+        order.append("first")
+    thread.join(10)
+    assert order == ["first", "second"]
+
+
+def test_a_lost_lease_stops_the_run(gs, caplog):
+    target = path_of(f"{gs}/s.jsonl")
+    lease = target.with_name(".s.jsonl.lock")
+
+    def run():
+        with locked(target):
+            lease.write_bytes(b'{"token": "of another process"}')
+            time.sleep(30)
+
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert time.monotonic() - start < 10
+    assert f"{gs}/s.jsonl: another run has taken it over; this one stops" in caplog.text
+    assert version(lease) is not None  # it is the other one's

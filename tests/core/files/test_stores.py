@@ -1,0 +1,133 @@
+import os
+import pathlib
+
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import is_remote, path_of, stores
+from faith_jax.core.files.stores import put_if, remove_if, version, versions
+from tests.stores import SECRET
+
+
+def test_a_local_path_stays_one():
+    for given in ("rows.jsonl", "/data/a b/rows.jsonl", "odd:/name", "~", ""):
+        path = path_of(given)
+        assert type(path) is type(pathlib.Path())
+        assert path == pathlib.Path(given)
+        assert path_of(path) is path
+        assert not is_remote(path)
+
+
+def test_a_path_of_a_store_has_pathlibs_interface(store):
+    folder = path_of(f"{store}/runs")
+    path = folder / "a" / "rows.jsonl"
+    assert is_remote(path)
+    assert not path.exists()
+    assert not folder.is_dir()
+    path.write_text("{}\n", encoding="utf-8")
+    assert str(path) == f"{store}/runs/a/rows.jsonl"
+    assert path_of(path) is path
+    assert path_of(str(path)) == path
+    assert (path.name, path.suffix, path.parent) == ("rows.jsonl", ".jsonl", folder / "a")
+    assert path.is_file()
+    assert folder.is_dir()
+    assert path.stat().st_size == 3
+    assert [str(found) for found in folder.rglob("*.jsonl")] == [str(path)]
+    assert list(folder.iterdir()) == [folder / "a"]
+    assert list(folder.glob("*")) == [folder / "a"]
+    assert path.resolve() == path.absolute() == path.expanduser() == path
+    with path.open("rb") as file:
+        file.seek(1)
+        assert file.read() == b"}\n"
+    with pytest.raises(TypeError):
+        os.fspath(path)  # no library writes into a local folder "gs:"
+    path.unlink()
+    assert not path.exists()
+    assert not folder.exists()
+
+
+def test_what_another_client_has_written_is_seen_at_once(store):
+    folder = path_of(f"{store}/runs")
+    assert not (folder / "a").exists()
+    assert not versions(folder)
+    other = folder.fs.__class__(skip_instance_cache=True, use_listings_cache=False)
+    other.pipe_file((folder / "a").path, b"1")
+    assert (folder / "a").exists()
+    assert list(versions(folder)) == ["a"]
+    other.rm_file((folder / "a").path)
+    assert not (folder / "a").exists()
+    assert not versions(folder)
+
+
+def test_versions_of_objects(store):
+    folder = path_of(f"{store}/runs")
+    path = folder / "b" / "c"
+    assert version(path) is None
+    path.write_bytes(b"one")
+    (folder / "a").write_bytes(b"1")
+    path_of(f"{store}/runs2").write_bytes(b"of another folder")
+    first = version(path)
+    assert versions(folder) == {"a": (version(folder / "a"), 1), "b/c": (first, 3)}
+    path.write_bytes(b"two")
+    assert version(path) != first
+
+
+def test_a_write_with_a_condition(store):
+    path = path_of(f"{store}/lease")
+    first = put_if(path, b"one", None)
+    assert version(path) == first
+    with pytest.raises(FileExistsError):
+        put_if(path, b"other", None)
+    second = put_if(path, b"two", first)
+    with pytest.raises(FileExistsError):
+        put_if(path, b"other", first)
+    assert path.read_bytes() == b"two"
+    assert version(path) == second != first
+    if not store.startswith("s3:"):  # moto removes what real S3 keeps
+        with pytest.raises(FileExistsError):
+            remove_if(path, first)
+    remove_if(path, second)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("gs://", "gs://: expected gs://BUCKET/NAME."),
+        (
+            "hdfs://host/rows.jsonl",
+            "hdfs://host/rows.jsonl: unknown storage; expected gs://, s3:// or a local path.",
+        ),
+    ],
+)
+def test_what_is_no_path_of_a_store(given, message):
+    with pytest.raises(ConfigError) as caught:
+        path_of(given)
+    assert str(caught.value) == message
+
+
+def test_a_missing_bucket_is_told(store):
+    scheme = store[:2]
+    with pytest.raises(ConfigError) as caught:
+        path_of(f"{scheme}://no-such-bucket/rows.jsonl")
+    assert str(caught.value) == (
+        f"{scheme}://no-such-bucket/rows.jsonl: there is no bucket 'no-such-bucket'; check its "
+        "name."
+    )
+
+
+def test_a_bucket_without_permission_is_told(gs):
+    for _ in range(2):  # it is asked again
+        with pytest.raises(ConfigError) as caught:
+            path_of(f"gs://{SECRET}/rows.jsonl")
+    assert str(caught.value) == (
+        f"gs://{SECRET}/rows.jsonl: no permission to list gs://{SECRET}; log in with `gcloud auth "
+        "application-default login`, or ask for the role Storage Object User."
+    )
+
+
+def test_a_client_that_is_not_installed_is_told(monkeypatch):
+    monkeypatch.setitem(stores.CLIENTS, "gs", ("no_such_client", "gcs"))
+    stores._path_class.cache_clear()
+    with pytest.raises(ConfigError, match=r"gs:// needs packages .* install faith_jax\[gcs\]\."):
+        path_of("gs://bucket/rows.jsonl")

@@ -1,0 +1,148 @@
+"""Processes share a job whose output is on Google Cloud Storage, on a server of this machine."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from faith_jax.core import files
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import append_rows, kept_rows
+from faith_jax.core.files.leases import is_renewed
+from faith_jax.core.files.stores import path_of, versions
+from faith_jax.export import shards
+from tests.export.test_shards import begin, compute
+from tests.stores import SECRET
+
+ROWS = 40
+
+
+def arguments(source, output, *more):
+    given = f"--input={source}", f"--output={output}"
+    return ["score", "--scorers=token_f1", "--shards=4", *given, *more]
+
+
+@pytest.fixture
+def short_leases(monkeypatch):
+    monkeypatch.setattr(files, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(shards, "_SECONDS", 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["jsonl", "tfds"])
+def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path, form):
+    rows = [
+        {"id": str(n), "grounding": "Tea is a leaf.", "generated_text": f"Tea {n}."}
+        for n in range(ROWS)
+    ]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    path_of(f"{gs}/rows.jsonl").write_text(text)
+    (tmp_path / "rows.jsonl").write_text(text)
+    name = "s.jsonl" if form == "jsonl" else "scores"
+    given = arguments(f"{gs}/rows.jsonl", f"{gs}/{name}")
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-m", "faith_jax", *given], stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for process in started:
+        _, err = process.communicate(timeout=300)
+        # Who begins when the other one has joined all finds the output.
+        assert process.returncode == 0 or "exists already" in err, err
+    assert 0 in [process.returncode for process in started]
+    status, _, err = command(*arguments(tmp_path / "rows.jsonl", tmp_path / name))
+    assert status == 0, err
+    if form == "jsonl":
+        assert path_of(f"{gs}/{name}").read_bytes() == (tmp_path / name).read_bytes()
+        return
+    for path in (tmp_path / name).iterdir():
+        assert path_of(f"{gs}/{name}/{path.name}").read_bytes() == path.read_bytes(), path.name
+    assert len(list((tmp_path / name).glob("*.tfrecord-*-of-00004"))) == 4
+    assert not any(".partial" in found or ".lock" in found for found in versions(path_of(gs)))
+
+
+def test_shards_are_computed_by_several_and_joined_by_another_one(gs, short_leases):
+    target = path_of(f"{gs}/out.jsonl")
+    with begin(target) as one, begin(target) as other:
+        first, second = one.taken(), other.taken()
+        mine, theirs = next(first), next(second)
+        assert (mine.number, theirs.number) == (0, 1)
+        compute(mine)
+        last = next(first)
+        assert last.number == 2
+        compute(last)
+        assert next(first, None) is None  # the other one lives
+        assert is_renewed(theirs.rows.with_name(f".{theirs.rows.name}.lock"))
+        with one.joined() as found:
+            assert found is None
+        with pytest.raises(ConfigError, match=r"1 of 3 shards are not done: gs://.*00001-of-00003"):
+            one.check_done()
+        compute(theirs)
+        assert next(second, None) is None
+    with begin(target, joins_only=True) as joins:
+        joins.check_done()
+        with joins.joined() as found:
+            assert [told["rows"] for told in found] == [2, 2, 2]
+            with files.written_whole(target) as beside:
+                joins.write_jsonl(beside)
+    assert [json.loads(line)["n"] for line in target.read_text().splitlines()] == list(range(6))
+    assert list(versions(path_of(gs))) == ["out.jsonl"]
+
+
+def test_a_shard_of_a_killed_process_is_free_when_its_lease_has_expired(gs, short_leases):
+    target = path_of(f"{gs}/out.jsonl")
+    with begin(target) as job:
+        shard = next(job.taken())
+        append_rows(shard.rows, [{"n": 0}])
+    assert kept_rows(target) == 1
+    lease = shard.rows.with_name(f".{shard.rows.name}.lock")
+    lease.write_bytes(b'{"token": "of a killed process", "seconds": 1.0}')
+    with begin(target) as job:
+        start, order = time.monotonic(), []
+        for taken in job.taken():
+            order.append(taken.number)
+            if taken.number == 0:
+                assert time.monotonic() - start >= 1.0
+                assert taken.done_rows() == 1
+                append_rows(taken.rows, [{"n": 1}])
+                taken.finish({})
+            else:
+                compute(taken)
+        assert order == [1, 2, 0]
+        with job.joined() as found:
+            assert found is not None
+
+
+def test_another_input_is_found_by_its_version(command, gs):
+    path = path_of(f"{gs}/rows.jsonl")
+    seen = []
+    for text in ("a", "bc", "bc"):
+        path.write_text(text)
+        seen.append(files.stamp([str(path)]))
+    assert seen[0] != seen[1] != seen[2]
+    assert files.stamp([str(path)]) == seen[2]
+
+
+@pytest.mark.parametrize(
+    ("bucket", "told"),
+    [("no-such-bucket", "there is no bucket 'no-such-bucket'"), (SECRET, "no permission to list")],
+)
+def test_a_job_on_a_bucket_that_cannot_be_used_is_one_error(command, gs, bucket, told):
+    path_of(f"{gs}/rows.jsonl").write_text('{"grounding": "Tea.", "generated_text": "Tea."}\n')
+    for more in ((), ("--join",)):
+        output = f"gs://{bucket}/s.jsonl"
+        status, out, err = command(*arguments(f"{gs}/rows.jsonl", output, *more))
+        assert (status, out) == (2, "")
+        (line,) = err.strip().splitlines()
+        assert line.startswith(f"faith-jax: {output}: {told}")
+    queries = path_of(f"{gs}/q.jsonl")
+    queries.write_text('{"query": "Tea?", "pro": ["Yes."], "con": ["No."]}\n')
+    status, _, err = command(
+        *("infer", "--gin_file=runs/infer_file.gin", f"--gin.INPUT_FILE='{queries}'"),
+        *("--gin.CHECKPOINT_PATH='mini'", f"--gin.INFER_OUTPUT_DIR='gs://{bucket}/out'"),
+    )
+    assert status == 2
+    assert err.strip().splitlines()[-1].startswith(f"faith-jax: gs://{bucket}/out: {told}")

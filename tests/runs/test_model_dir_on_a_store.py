@@ -1,0 +1,99 @@
+"""MODEL_DIR and checkpoints on Google Cloud Storage, on a server of this machine."""
+
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax.checkpoints.checkpoint import flatten
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.core.files.stores import path_of, versions
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from faith_jax.training.checkpoints import newest_step
+from tests.runs.conftest import TINY
+
+STEPS = ("--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")
+
+
+def upload(source, target):
+    """Copies a folder as a user does, with no mark."""
+    for path in source.rglob("*"):
+        if path.is_file():
+            path_of(f"{target}/{path.relative_to(source).as_posix()}").write_bytes(
+                path.read_bytes()
+            )
+
+
+def training(path):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return [row for row in rows if row["part"] == "train"]
+
+
+def assert_equal_params(found, expected):
+    found, expected = flatten(found), flatten(expected)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(array), err_msg=name)
+
+
+@pytest.mark.slow
+def test_a_run_on_a_store_is_that_of_a_disk_and_resumes(command, gs, tiny_run, caplog):
+    """One step, and the second one by a second command; read by the next ones."""
+    folder = f"{gs}/run"
+    for steps in (1, 2):
+        status, _, err = command(
+            *TINY, *STEPS, f"--gin.TRAIN_STEPS={steps}", f"--gin.MODEL_DIR={folder}"
+        )
+        assert status == 0, err
+    assert f"Resuming from step 1 of {folder}" in caplog.text
+    assert newest_step(folder) == newest_step(tiny_run) == 2
+    assert_equal_params(open_checkpoint(folder).params, open_checkpoint(tiny_run).params)
+    best = f"{folder}/checkpoints/best"
+    assert checkpoint_path(best).parent == path_of(folder) / "checkpoints"
+    found = list(versions(path_of(folder)))
+    assert not any(".lock" in name or ".writable" in name for name in found)
+    assert sum("events.out.tfevents" in name for name in found) >= 2
+    own = training(tiny_run / "metrics.jsonl")
+    assert training(path_of(f"{folder}/metrics.jsonl")) == own
+    # A checkpoint that was being written is not seen.
+    for name in ("commit_success.txt", "manifest.json"):
+        path_of(f"{folder}/checkpoints/2/{name}").unlink()
+    assert newest_step(folder) == 1
+
+
+@pytest.mark.parametrize("scheme", ["gs", "s3"])
+def test_checkpoints_are_read_from_stores(request, scheme, gs, tiny_run, tmp_path):
+    bucket = request.getfixturevalue({"gs": "gcs_bucket", "s3": "s3_bucket"}[scheme])
+    folder = f"{bucket}/{tmp_path.name}"
+    upload(checkpoint_path("mini"), f"{folder}/mini")
+    opened = open_checkpoint(f"{folder}/mini")
+    assert_equal_params(opened.params, open_checkpoint("mini").params)
+    assert opened.metadata["source"] == f"{folder}/mini"
+    text = "Tea is a leaf."
+    assert load_vocabulary(f"{folder}/mini").encode(text) == load_vocabulary("mini").encode(text)
+    upload(tiny_run, f"{folder}/run")
+    assert_equal_params(open_checkpoint(f"{folder}/run").params, open_checkpoint(tiny_run).params)
+
+
+def test_orbax_does_not_write_to_s3(command, s3_bucket):
+    status, _, err = command(*TINY, "--gin.TRAIN_STEPS=1", f"--gin.MODEL_DIR={s3_bucket}/run")
+    assert status == 2
+    assert f"{s3_bucket}/run: Orbax cannot write to s3://; let MODEL_DIR be local or on" in err
+
+
+@pytest.mark.slow
+def test_checkpoints_are_imported_and_exported_on_a_store(command, gs):
+    native, exported = f"{gs}/native", f"{gs}/exported"
+    upload(checkpoint_path("mini"), f"{gs}/mini")
+    for _ in range(2):
+        status, _, err = command("import-checkpoint", f"{gs}/mini", native, "--overwrite")
+        assert status == 0, err
+        assert_equal_params(open_checkpoint(native).params, open_checkpoint("mini").params)
+    status, _, err = command("export-checkpoint", native, exported)
+    assert status == 0, err
+    assert_equal_params(open_checkpoint(exported).params, open_checkpoint("mini").params)
+    status, _, err = command("import-checkpoint", "mini", f"{gs}/mini", "--overwrite")
+    assert status == 2
+    assert f"{gs}/mini is there, and no run has made it; name another output." in err
+    assert_equal_params(open_checkpoint(f"{gs}/mini").params, open_checkpoint("mini").params)

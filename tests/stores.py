@@ -1,0 +1,101 @@
+"""Object stores for tests: servers on this machine that speak the protocols of GCS and S3."""
+
+import contextlib
+import functools
+import http.server
+import json
+import sys
+import threading
+import urllib.parse
+
+BUCKET, SECRET = "test-bucket", "secret-bucket"
+
+
+@contextlib.contextmanager
+def gcs():
+    """Runs gcp-storage-emulator, with what it lacks: conditions on generations, and permissions."""
+    from gcp_storage_emulator.server import RequestHandler
+    from gcp_storage_emulator.storage import Storage
+
+    storage = Storage(use_memory_fs=True)
+    for name in (BUCKET, SECRET):
+        storage.create_bucket(name, {"name": name, "kind": "storage#bucket"})
+    lock = threading.Lock()
+
+    class Handler(RequestHandler):
+        generation = "0"
+
+        def guarded(self, handle):
+            url = urllib.parse.urlparse(self.path)
+            query = urllib.parse.parse_qs(url.query)
+            if f"/b/{SECRET}" in url.path:
+                return self.refuse(403, "no permission")
+            with lock:
+                _, _, place = url.path.partition("/b/")
+                bucket, _, name = place.partition("/o")
+                name = urllib.parse.unquote(name[1:]) or query.get("name", [""])[0]
+                found = storage.objects.get(bucket, {}).get(name, {})
+                self.generation = found.get("generation", "0")
+                if query.get("ifGenerationMatch", [self.generation]) != [self.generation]:
+                    return self.refuse(412, "conditionNotMet")
+                with contextlib.suppress(BrokenPipeError):
+                    handle()
+
+        def end_headers(self):
+            self.send_header("X-Goog-Generation", self.generation)  # TensorStore reads it
+            super().end_headers()
+
+        def refuse(self, status, message):
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = json.dumps({"error": {"code": status, "message": message}}).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    for method in ("GET", "POST", "PUT", "DELETE", "PATCH"):
+        handle = getattr(RequestHandler, f"do_{method}")
+        guarded = functools.partialmethod(
+            lambda self, handle: self.guarded(functools.partial(handle, self)), handle
+        )
+        setattr(Handler, f"do_{method}", guarded)
+
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *given):
+            if not isinstance(sys.exc_info()[1], ConnectionError):  # a client may break off
+                super().handle_error(*given)
+
+    server = Server(("127.0.0.1", 0), functools.partial(Handler, storage))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        own = {"TENSORSTORE_GCS_HTTP_URL": url, "GOOGLE_AUTH_TOKEN_FOR_TESTING": "none"}
+        yield {"STORAGE_EMULATOR_HOST": url, "NO_PROXY": "127.0.0.1"} | own
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextlib.contextmanager
+def s3():
+    """Runs moto's server."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    url = "http://{}:{}".format(*server.get_host_and_port())
+    account = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+    try:
+        account["NO_PROXY"] = "127.0.0.1"
+        settings = account | {"AWS_ENDPOINT_URL": url, "AWS_DEFAULT_REGION": "us-east-1"}
+        boto3.client(
+            "s3",
+            endpoint_url=url,
+            region_name="us-east-1",
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+        ).create_bucket(Bucket=BUCKET)
+        yield settings
+    finally:
+        server.stop()
