@@ -1,10 +1,14 @@
 """Errors of NPOV responses by natural language inference between single sentences.
 
 Each sentence of the response that tells something is matched with at most one sentence of the
-arguments, and each of these with at most one of the response: so that the sum of the entailment
-probabilities is largest. A sentence that no argument is left for tells what is not given, and an
-argument that no sentence is left for is left out. The comparison of single sentences is that of
-SummaC (Laban 2022, section 3); the errors are those of Chang 2024, section 3.1.
+arguments, and each of these with at most one of the response, so that the sum over the pairs is
+largest of how far the two entail each other. A sentence that no argument is left for tells what is
+not given, and an argument that no sentence is left for is left out. Arguments for are matched with
+what the response says for, and arguments against with what it says against, where its words tell
+which is which ("Supporters say …", "On the other hand, critics …").
+
+The comparison of single sentences is that of SummaC (Laban 2022, section 3); the errors are those
+of Chang 2024, section 3.1.
 """
 
 import functools
@@ -30,6 +34,14 @@ from faith_jax.statistics.told_arguments import FRAMING_WORDS, tell_arguments
 
 # "Critics argue that …", "They also note: …".
 _LINK = re.compile(r"[^:]{1,80}?(?: that|:) ")
+_OPENING = 60  # characters of a sentence in which it says whose view follows
+_PRO, _CON = "pro", "con"
+_HOLDERS = re.compile(
+    rf"\b(?:(?P<{_CON}>on the other hand|opponents?|critics?|s[ck]eptics?|others|other people"
+    rf"|opposing|opposed|against|disagree)|(?P<{_PRO}>supporters?|proponents?|advocates?|defenders?"
+    r"|in favou?r|agree|some))\b",
+    re.IGNORECASE,
+)
 
 
 class Sentence(NamedTuple):
@@ -39,38 +51,59 @@ class Sentence(NamedTuple):
       text: the words.
       start: its first character.
       number: of the grounding's text that has it; None = the response.
+      side: "pro" or "con", "" = unknown.
     """
 
     text: str
     start: int
     number: int | None = None
+    side: str = ""
 
 
 class SentencePairs(NamedTuple):
-    """The sentences that are judged, and a row of each with each one that may tell it."""
+    """The sentences of a response and of its arguments, and the rows of those that may be alike.
 
-    judged: list[Sentence]
+    Attributes:
+      told: by the response.
+      given: in the arguments.
+      places: [pairs, 2], the numbers of both.
+      rows: two of each pair: either sentence is the premise once.
+      cut: tokens.
+    """
+
+    told: list[Sentence]
+    given: list[Sentence]
+    places: np.ndarray
     rows: list[PairRow]
     cut: CutTokens
 
+    def alike(self, entailment: np.ndarray) -> np.ndarray:
+        """Returns how far sentences entail each other: float64 [told, given]; `entailment`: [rows].
 
-def matched(entailment: np.ndarray) -> np.ndarray:
-    """Returns of each judged sentence the entailment by the one it is matched with, 0 = none.
+        It is 0 for those of different sides.
+        """
+        found = np.zeros((len(self.told), len(self.given)))
+        found[tuple(self.places.T)] = entailment.reshape(-1, 2).mean(axis=1)
+        return found
+
+
+def matched(alike: np.ndarray) -> np.ndarray:
+    """Returns how far each sentence is like the one that it is matched with, 0 = none.
 
     Args:
-      entailment: [judged, others], probabilities.
+      alike: [sentences, others], in [0, 1].
 
     >>> matched(np.array([[0.9, 0.2], [0.8, 0.1], [0.7, 0.6]]))
     array([0.9, 0. , 0.6])
     """
-    found = np.zeros(len(entailment))
-    judged, others = linear_sum_assignment(entailment, maximize=True)
-    found[judged] = entailment[judged, others]
+    found = np.zeros(len(alike))
+    sentences, others = linear_sum_assignment(alike, maximize=True)
+    found[sentences] = alike[sentences, others]
     return found
 
 
 class MatchedSentenceScorer(ModelScorer[SentencePairs]):
-    """The smallest entailment of a sentence by the one that it is matched with; 0 = left over.
+    """How far the sentence least like its match is like it, 0 to 1; 0 = one is left over.
 
     All words of a sentence have its score. Undefined where no sentence is to be judged.
 
@@ -100,17 +133,29 @@ class MatchedSentenceScorer(ModelScorer[SentencePairs]):
     def read(self, example: GroundedExample) -> SentencePairs | None:
         """Returns the pairs of sentences."""
         told, given = list(_telling(example)), list(_given(example))
-        judged, others = (given, told) if self._coverage else (told, given)
+        if not (given if self._coverage else told):
+            return None
         encode, name = self._classify.encode, f"example {example.id!r}"
-        rows = [encode(o.text, j.text, name) for j in judged for o in others]
-        return SentencePairs(judged, rows, summed(row.cut for row in rows)) if judged else None
+        places = [
+            (i, j)
+            for i, a in enumerate(told)
+            for j, b in enumerate(given)
+            if a.side == b.side or "" in (a.side, b.side)
+        ]
+        rows = [
+            encode(premise.text, hypothesis.text, name)
+            for i, j in places
+            for premise, hypothesis in ((given[j], told[i]), (told[i], given[j]))
+        ]
+        numbers = np.array(places, int).reshape(-1, 2)
+        return SentencePairs(told, given, numbers, rows, summed(row.cut for row in rows))
 
     def texts(self, row: SentencePairs) -> dict[str, str]:
         """Returns the first pair."""
         if not row.rows:
             return {}
         shown = self._classify.encode.tokenizer.shown(row.rows[0].ids)
-        return {f"pair 1 of {len(row.rows)}": shown}
+        return {f"pair 1 of {len(row.places)}": shown}
 
     def judged(
         self, examples: Sequence[GroundedExample], rows: Sequence[SentencePairs]
@@ -121,8 +166,10 @@ class MatchedSentenceScorer(ModelScorer[SentencePairs]):
         for row in rows:
             part = probabilities[start : start + len(row.rows), self._entailment]
             start += len(row.rows)
-            scores = matched(part.reshape(len(row.judged), -1).astype(np.float64))
-            found.append((float(scores.min()), tuple(_words(row.judged, scores))))
+            alike = row.alike(part)
+            scores = matched(alike.T if self._coverage else alike)
+            sentences = row.given if self._coverage else row.told
+            found.append((float(scores.min()), tuple(_words(sentences, scores))))
         return found
 
 
@@ -130,11 +177,19 @@ def _telling(example: GroundedExample) -> Iterator[Sentence]:
     """Yields the response's sentences that have more than framing words and the query's."""
     query = example.history[-1] if example.history else ""
     told = tell_arguments(example.response, (), query)
+    side = _PRO if _has_sides(example) else ""
     for share, (start, end) in zip(told.sentences, told.spans, strict=True):
+        whole = example.response[start:end]
+        if side and (holders := _HOLDERS.search(whole[: _link_length(whole) or _OPENING])):
+            side = str(holders.lastgroup)
         if not math.isnan(share):
-            start += _link_length(example.response[start:end])
+            start += _link_length(whole)
             text = example.response[start:end]
-            yield Sentence(text[:1].upper() + text[1:], start)
+            yield Sentence(text[:1].upper() + text[1:], start, side=side)
+
+
+def _has_sides(example: GroundedExample) -> bool:
+    return {_PRO, _CON}.issuperset(example.grounding.perspectives or ("",))
 
 
 def _link_length(sentence: str) -> int:
@@ -150,11 +205,12 @@ def _link_length(sentence: str) -> int:
 
 
 def _given(example: GroundedExample) -> Iterator[Sentence]:
+    sides = example.grounding.perspectives if _has_sides(example) else ()
     for number, text in enumerate(example.grounding.texts):
         place = 0
         for sentence in split_sentences(text):
             place = text.index(sentence, place)
-            yield Sentence(sentence, place, number)
+            yield Sentence(sentence, place, number, sides[number] if sides else "")
             place += len(sentence)
 
 

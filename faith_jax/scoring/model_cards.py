@@ -85,15 +85,15 @@ CLAIMS = _by_name(
 NPOV_NLI = _by_name(
     _card(
         "npov_nli_hallucination",
-        "Smallest entailment of a sentence of the response by the argument it is matched with, "
-        "each with one; 0 for a sentence that no argument is left for.",
+        "How far a sentence and the argument that it is matched with entail each other, for the "
+        "response's worst sentence; 0 where no argument is left for it.",
         source="after Laban 2022, section 3, and Chang 2024, section 3.1",
         word_level=True,
     ),
     _card(
         "npov_nli_coverage",
-        "Smallest entailment of an argument by the sentence of the response it is matched with, "
-        "each with one; 0 for an argument that no sentence is left for.",
+        "How far an argument and the sentence that it is matched with entail each other, for the "
+        "worst argument; 0 where no sentence is left for it.",
         source="after Laban 2022, section 3, and Chang 2024, section 3.1",
         word_level=True,
     ),

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from faith_jax.core.labels import NliLabel
-from faith_jax.scoring.matched_sentences import matched
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.scoring.matched_sentences import _telling, matched
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
@@ -47,16 +48,44 @@ def test_the_matching_has_the_largest_sum(entailment):
 
 
 @pytest.mark.parametrize("name", ["npov_nli_hallucination", "npov_nli_coverage"])
-def test_the_score_is_the_smallest_of_matched_sentences(nli, name):
-    judged, others = (GIVEN, TOLD) if name == "npov_nli_coverage" else (TOLD, GIVEN)
+def test_the_score_is_that_of_the_worst_pair_within_a_side(nli, name):
     classify = pair_classifier(nli)
     column = nli_label_numbers(classify.label_names)[NliLabel.ENTAILMENT]
-    probabilities, _ = classify([(other, own) for own in judged for other in others])
-    expected = matched(probabilities[:, column].reshape(len(judged), len(others)))
-    score = load_scorer(name, model=nli).score([ARGUMENTS], [RESPONSE], [[QUERY]])[0]
-    assert score.value == pytest.approx(expected.min(), abs=1e-6)
-    words = np.repeat(expected, [len(sentence.split()) for sentence in judged])
-    np.testing.assert_allclose([word.score for word in score.words], words, atol=1e-6)
+
+    def entails(premise, hypothesis):
+        return classify([(premise, hypothesis)])[0][0, column]
+
+    expected = np.zeros((len(TOLD), len(GIVEN)))
+    for place in [(0, 0), (0, 1), (0, 2), (1, 3)]:  # pro with pro, con with con
+        pair = TOLD[place[0]], GIVEN[place[1]]
+        expected[place] = (entails(*pair) + entails(*pair[::-1])) / 2
+    coverage = name == "npov_nli_coverage"
+    scores = matched(expected.T if coverage else expected)
+    found = load_scorer(name, model=nli).score([ARGUMENTS], [RESPONSE], [[QUERY]])[0]
+    assert found.value == pytest.approx(scores.min(), abs=1e-6)
+    words = np.repeat(scores, [len(text.split()) for text in (GIVEN if coverage else TOLD)])
+    np.testing.assert_allclose([word.score for word in found.words], words, atol=1e-6)
+
+
+def sides(response, **arguments):
+    example = GroundedExample("1", arguments_of(**arguments), ("Q?",), response)
+    return [sentence.side for sentence in _telling(example)]
+
+
+def arguments_of(**sides):
+    texts = [(text, side) for side, texts in sides.items() for text in texts]
+    return Grounding(tuple(text for text, _ in texts), tuple(side for _, side in texts))
+
+
+def test_sides_are_told_by_who_holds_a_view():
+    both = {"pro": ["A."], "con": ["B."]}
+    response = (
+        "Views differ. Critics say that rain is wet. They add that snow is cold. Those in favour "
+        "argue: Some sun is warm. Wind blows. On the other hand, opponents note that fog is grey."
+    )
+    assert sides(response, **both) == ["con", "con", "pro", "pro", "con"]
+    assert sides("Rain is wet. Others think that snow is cold.", **both) == ["pro", "con"]
+    assert sides("Critics say that rain is wet.", yes=["A."], no=["B."]) == [""]
 
 
 def test_words_stand_in_the_response_behind_the_link_phrase(nli):
