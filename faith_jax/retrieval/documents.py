@@ -71,8 +71,8 @@ class Bm25:
 class Entities:
     """Finds articles by the names in claims: entities and noun chunks, at most `PAGES` for each.
 
-    Of the articles, those that a name means first come first, in the order of the names; the
-    claim's names stand before those of its context. Where the tagger finds no noun chunks,
+    Of the articles, those that a name means first come first. The claim's names stand before those
+    of its context, names of rare words before others. Where the tagger finds no noun chunks,
     stretches of words that are names of articles take their place.
     """
 
@@ -92,10 +92,13 @@ class Entities:
         found = [self._knowledge_base.lookup(name, PAGES) for name in names]
         return _interleaved(found)[:most]
 
-    def _names(self, text: TaggedText) -> Iterator[str]:
+    def _names(self, text: TaggedText) -> list[str]:
+        """Returns the names in a text, first those whose words the fewest articles have."""
         entities = [entity.text for entity in text.entities if entity.type not in _NUMBERS]
         chunks = [chunk.text for chunk in text.noun_chunks] or self._titles(text)
-        yield from filter(None, map(_bare, (*entities, *chunks)))
+        names = list(filter(None, map(_bare, (*entities, *chunks))))
+        counts = self._knowledge_base.article_counts(names)
+        return [name for _, name in sorted(zip(counts, names, strict=True), key=lambda it: it[0])]
 
     def _titles(self, text: TaggedText) -> Iterator[str]:
         """Yields stretches of words that are names of articles, the longest from each word on."""

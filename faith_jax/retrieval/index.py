@@ -9,6 +9,7 @@ import itertools
 import json
 import logging
 import pathlib
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -48,6 +49,7 @@ CREATE VIRTUAL TABLE name_words USING fts5(
   name, content='names', content_rowid='id', tokenize='{TOKENIZER}');
 INSERT INTO place VALUES (0, 0, '{{}}');
 """
+_QUALIFIER = re.compile(r"\s*\([^()]*\)$")  # of "Queen (band)", which is a Queen, too
 # Redirects to redirects, one hop nearer; then those that have arrived are names.
 _NEARER = """
 UPDATE redirects SET target = (
@@ -203,7 +205,8 @@ def _left_out(database: sqlite3.Connection, article: Article) -> str:
     done = database.execute(insert, row)
     if not done.rowcount:
         return REPEATED
-    number, names = done.lastrowid, (article.title, *article.aliases)
+    number, plain = done.lastrowid, _QUALIFIER.sub("", article.title)
+    names = (article.title, *filter(None, [plain]), *article.aliases)
     database.execute("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", (number, *row[::2]))
     database.executemany(
         "INSERT OR IGNORE INTO names (name, key, article) VALUES (?, ?, ?)",

@@ -24,8 +24,8 @@ from faith_jax.statistics.text_metrics import ENGLISH_STOP_WORDS
 DATABASE, MANIFEST = "articles.sqlite", "manifest.json"
 VERSION = 1
 TOKENIZER = "porter unicode61 remove_diacritics 2"
-# How many articles a query may rank: of its words the rarest ones count, until they have so many.
-MOST_RANKED = 200_000
+# How many articles a query may rank: so many, or this share of all. Of its words, the rarest count.
+MOST_RANKED, SHARE_RANKED = 50_000, 0.03
 _WORD = re.compile(r"\w+")
 
 
@@ -158,16 +158,15 @@ class KnowledgeBase:
     def search(self, text: str, most: int) -> list[int]:
         """Returns the articles whose words are most like those of a text by BM25, best first.
 
-        Of a text whose words many articles have, the rarest words count: see `MOST_RANKED`.
+        Of a text whose words too many articles have, the rarest words count: see `MOST_RANKED`.
         """
         words = list(dict.fromkeys(content(text)))
-        terms = dict(zip(words, self.terms(words), strict=True))
-        known = self.frequencies(term for found in terms.values() for term in found)
-        counts = {word: min((known[term] for term in terms[word]), default=0) for word in words}
+        counts = dict(zip(words, self.article_counts(words), strict=True))
+        most_ranked = max(MOST_RANKED, SHARE_RANKED * len(self))
         asked, ranked = list[str](), 0
         for word in sorted(filter(counts.get, words), key=lambda word: counts[word]):
             ranked += counts[word]
-            if asked and ranked > MOST_RANKED:
+            if asked and ranked > most_ranked:
                 break
             asked.append(f'"{word}"')
         return self._ranked(" OR ".join(asked), most) if asked else []
@@ -189,6 +188,12 @@ class KnowledgeBase:
                 found[number].append(term)
             database.execute("DELETE FROM asked")
         return found
+
+    def article_counts(self, texts: Sequence[str]) -> list[int]:
+        """Returns for each text how many articles have its rarest word."""
+        terms = self.terms(texts)
+        known = self.frequencies(term for found in terms for term in found)
+        return [min((known[term] for term in found), default=0) for found in terms]
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
         """Returns by term in how many articles it is."""

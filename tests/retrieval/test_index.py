@@ -38,7 +38,7 @@ def test_what_is_left_out_is_counted(tmp_path):
     twice, blank = {"title": "Beech", "text": "Other."}, {"title": "Blank", "text": " "}
     base = built(tmp_path, [*ROWS, twice, blank])
     assert base.manifest.left_out == {index.LISTS: 1, index.REPEATED: 1, index.EMPTY: 1}
-    assert (base.manifest.articles, base.manifest.names) == (6, 9)
+    assert (base.manifest.articles, base.manifest.names) == (6, 10)
     assert base.article(2).paragraphs == (
         "Beech is a tree with smooth bark. It drops its leaves in autumn.",
     )
@@ -109,7 +109,7 @@ def test_a_run_killed_at_the_end_resumes(tmp_path, monkeypatch):
             built(tmp_path)
     base = index.build(str(tmp_path / "articles.jsonl"), str(tmp_path / "base"))
     assert titles(base, base.search("leaves in winter", 1)) == ["Hornbeam"]
-    assert base.manifest.names == 9
+    assert base.manifest.names == 10
 
 
 def test_a_process_that_is_killed_in_a_transaction_resumes(tmp_path):
