@@ -1,4 +1,4 @@
-"""The commands about knowledge bases: index and evidence."""
+"""The commands about knowledge bases: index, embed and evidence."""
 
 import dataclasses
 
@@ -49,13 +49,53 @@ class Index:
         return resumable(make, lambda: "what is indexed is kept; the same command resumes there.")
 
 
+@dataclasses.dataclass(frozen=True)
+class Embed:
+    """Makes the vectors of a knowledge base's passages, for dense retrieval.
+
+    MODEL is an encoder, such as DPR's of passages or a BERT that was trained by
+    dialfact_dense_finetune.gin. A run that was stopped resumes.
+
+    Attributes:
+      knowledge_base (KNOWLEDGE_BASE): of faith-jax index
+      folder (FOLDER): of the vectors
+      model (MODEL): the encoder of passages
+      vocabulary (FILE): its tokenizer, where it carries none
+      restart: discard what a stopped run with this folder kept
+
+    Examples:
+      %(prog)s knowledge/enwiki knowledge/enwiki_dpr --model=checkpoints/dpr-ctx_encoder
+    """
+
+    knowledge_base: str
+    folder: str
+    _: dataclasses.KW_ONLY
+    model: str
+    vocabulary: str | None = None
+    restart: bool = False
+
+    opens_checkpoints = True
+
+    def run(self) -> int:
+        from faith_jax.retrieval.dense import embed
+        from faith_jax.retrieval.knowledge_base import KnowledgeBase
+
+        def make() -> int:
+            base = KnowledgeBase.open(self.knowledge_base)
+            made = embed(base, self.model, self.folder, self.vocabulary, self.restart)
+            print(f"{self.folder}: {made.values.shape[0]:,} vectors of {made.values.shape[1]}")
+            return 0
+
+        return resumable(make, lambda: "what is encoded is kept; the same command resumes there.")
+
+
 class Evidence(EvidenceOptions):
     r"""Finds evidence for claims in a knowledge base, and says how much of the known is found.
 
-    Retrieves documents for each claim by the names in it, by BM25 or by both, ranks their sentences
-    (Gupta 2022, section 5.2), and writes them as DialFact's retrieved evidence, which the tasks
-    dialfact_verify_retrieved read. Prints recall where claims have gold evidence. A run that was
-    stopped resumes.
+    Retrieves documents for each claim by the names in it, by BM25 or by vectors, ranks their
+    sentences (Gupta 2022, section 5.2), and writes them as DialFact's retrieved evidence, which the
+    tasks dialfact_verify_retrieved read. Prints recall where claims have gold evidence. A run that
+    was stopped resumes.
 
     Examples:
       %(prog)s test_split.jsonl knowledge/enwiki --output=test_evidence.jsonl

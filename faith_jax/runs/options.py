@@ -193,8 +193,10 @@ class EvidenceOptions:
         evidence_list, as DialFact's
       knowledge_base (FOLDER): of faith-jax index
       output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
-      retrievers (NAMES): of documents, separated by commas: entities, bm25; the ranks of several
-        are fused
+      retrievers (NAMES): of documents, separated by commas: entities, bm25, dense; the ranks of
+        several are fused
+      vectors (FOLDER): of faith-jax embed, for dense
+      question_model (FOLDER): the encoder of claims, for dense (default: that of the passages)
       documents (N): of each claim at most
       sentences (N): of each claim at most; those with a score above 0 are relevant
       context_turns (N): that are searched for with the claim; the paper has 2, or 0
@@ -210,6 +212,8 @@ class EvidenceOptions:
     _: dataclasses.KW_ONLY
     output: str
     retrievers: Names = ("entities", "bm25")
+    vectors: str = ""
+    question_model: str = ""
     documents: Positive = 10
     sentences: Positive = 5
     context_turns: NotNegative = 2

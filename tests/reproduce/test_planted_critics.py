@@ -118,7 +118,7 @@ class Planted:
 
     encode.tokenizer = load_vocabulary("english_4096")
 
-    def probabilities(self, rows):
+    def probabilities(self, rows, second=None):
         faithful, others = FAITHFUL[self.row], len(CLASSES[self.row]) - 1
         found = np.full((len(rows), others + 1), 0.3 / others)
         for number, (pair,) in enumerate(rows):

@@ -36,7 +36,7 @@ from faith_jax.statistics.retrieval import found_share, recall
 logger = logging.getLogger("faith_jax")
 
 ROWS = "rows.jsonl"
-FUSED, SENTENCES = "fused", "sentences"
+DENSE, FUSED, SENTENCES = "dense", "fused", "sentences"
 _BATCH = 32  # claims that are looked up together
 _RELEVANT = (EvidenceLabel.RELEVANT.value, "label_1")
 
@@ -106,6 +106,7 @@ def _retrievers(options: EvidenceOptions, base: KnowledgeBase) -> dict[str, Retr
     make: dict[str, Callable[[], Retriever]] = {
         ENTITIES: lambda: Entities(base, load_tagger(options.tagger)),
         BM25: lambda: Bm25(base),
+        DENSE: lambda: _dense(options, base),
     }
     for name in options.retrievers:
         if name not in make:
@@ -116,6 +117,15 @@ def _retrievers(options: EvidenceOptions, base: KnowledgeBase) -> dict[str, Retr
     if not options.retrievers:
         raise ConfigError(f"--retrievers: name at least one of {', '.join(make)}.")
     return {name: make[name]() for name in options.retrievers}
+
+
+def _dense(options: EvidenceOptions, base: KnowledgeBase) -> Retriever:
+    from faith_jax.retrieval.dense import Dense, TextVectors, Vectors
+
+    if not options.vectors:
+        raise ConfigError("--vectors: the retriever dense needs the folder of faith-jax embed.")
+    vectors = Vectors.open(options.vectors, base)
+    return Dense(vectors, TextVectors.open(options.question_model or vectors.model))
 
 
 def _ranker(options: EvidenceOptions, base: KnowledgeBase) -> ranking.Ranker:

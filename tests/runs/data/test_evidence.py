@@ -111,7 +111,7 @@ def test_the_sample_is_read(command, base, tmp_path):
     ("arguments", "message"),
     [
         (("--retrievers=bm26",), "--retrievers: there is no 'bm26'. Did you mean 'bm25'?"),
-        (("--retrievers=,",), "--retrievers: name at least one of entities, bm25."),
+        (("--retrievers=,",), "--retrievers: name at least one of entities, bm25, dense."),
         (("--tagger=none",), "There is no tagger 'none'"),
         (("--sentences=0",), "expected a positive whole number"),
         (("--model=nowhere",), "nowhere"),

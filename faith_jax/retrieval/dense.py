@@ -1,0 +1,341 @@
+"""Dense retrieval: passages and queries as vectors, and exact search by their products.
+
+An encoder turns a text into one vector, the last state of its first token; what a passage has to do
+with a query is the product of both vectors. Passages are blocks of 100 words of an article, behind
+its title. The vectors lie in a file that is mapped into memory and read in chunks, whose rows are
+spread over the devices.
+
+Reference: Karpukhin 2020 (DPR); Gupta 2022, section 5.2.
+"""
+
+import functools
+import itertools
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+from jaxtyping import Float, Integer
+
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.files import kept_json, partial_output, put, write_json
+from faith_jax.core.progress import Progress
+from faith_jax.core.schema import read_json_as
+from faith_jax.core.types import Array, PyTree
+from faith_jax.inference.batching import Batcher, padded, padded_length
+from faith_jax.inference.encoder import EncoderModel
+from faith_jax.inference.opening import check_ids, input_limit, open_model, open_tokenizer
+from faith_jax.models.partitioning import Partitioner
+from faith_jax.models.transformer import Transformer
+from faith_jax.retrieval.articles import Article
+from faith_jax.retrieval.documents import DOCUMENTS, Query
+from faith_jax.retrieval.knowledge_base import KnowledgeBase
+from faith_jax.tokenizers.base import Tokenizer
+
+WORDS = 100  # of a passage
+PASSAGES = 100  # that are looked at for a query, at least
+LONGEST = 256  # tokens of a passage or a query
+VECTORS, ARTICLES, MANIFEST = "vectors.npy", "articles.npy", "manifest.json"
+CHUNK = 1 << 16  # passages on a device that are multiplied at once
+_BATCH = 4096  # passages between two looks at the clock and the disk
+
+
+class Passage(NamedTuple):
+    """A part of an article."""
+
+    title: str
+    text: str
+
+
+def passages(article: Article) -> list[Passage]:
+    """Returns the blocks of words of an article, the last of which may be shorter."""
+    words = " ".join(article.paragraphs).split()
+    starts = range(0, len(words), WORDS)
+    return [Passage(article.title, " ".join(words[i : i + WORDS])) for i in starts]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _vectors(module: Transformer, params: PyTree, tokens: Array) -> Any:
+    return module.apply({"params": params}, tokens, False, method="text_vectors")
+
+
+class TextVectors:
+    """Turns texts into vectors.
+
+    Args:
+      model: an encoder.
+      tokenizer: the model's.
+      max_length: tokens of a text, which loses its end.
+      tokens_per_batch: see `Batcher`.
+    """
+
+    def __init__(
+        self,
+        model: EncoderModel,
+        tokenizer: Tokenizer,
+        max_length: int = LONGEST,
+        tokens_per_batch: int | None = None,
+    ):
+        self.model, self._tokenizer, self._max_length = model, tokenizer, max_length
+        devices = model.partitioner.data_parallelism
+        self._batcher = Batcher("vector", tokens_per_batch, on_cpu=2048, multiple_of=devices)
+
+    @classmethod
+    def open(cls, folder: str, vocabulary: str | None = None) -> "TextVectors":
+        """Opens a checkpoint, such as one of DPR's encoders.
+
+        Raises:
+          ConfigError: it is no encoder, or has no tokenizer.
+        """
+        model = open_model(folder)
+        if not isinstance(model, EncoderModel):
+            raise ConfigError(f"model {folder}: expected an encoder, such as DPR's or a BERT.")
+        tokenizer = open_tokenizer(folder, vocabulary, model.config)
+        return cls(model, tokenizer, input_limit(model.config, None, LONGEST))
+
+    def __call__(self, texts: Sequence[str | Passage]) -> np.ndarray:
+        """Returns float32 [texts, embed]. A passage is read behind its title, as a second text."""
+        rows = [self._row(text) for text in texts]
+        found = np.zeros((len(rows), self.model.config.emb_dim), np.float32)
+        bound = functools.partial(_vectors, self.model.module, self.model.params)
+        for batch in self._batcher.batches([(padded_length(len(row)),) for row in rows]):
+            own = [rows[n] for n in batch.rows]
+            tokens = padded(own, batch.shape[0], self.model.pad_id, batch.size)
+            tokens[len(own) :, 0] = own[0][0]  # something to attend to
+            vectors = self.model.partitioner.compute(bound, tokens)
+            found[batch.rows] = vectors[: len(own)]
+        return found
+
+    def _row(self, text: str | Passage) -> list[int]:
+        tokenizer = self._tokenizer
+        if isinstance(text, Passage):
+            around = sum(map(len, tokenizer.pair_ids))
+            title = tokenizer.encode(text.title)[: (self._max_length - around) // 2]
+            room = self._max_length - around - len(title)
+            row = tokenizer.add_special_tokens(title, tokenizer.encode(text.text)[:room])
+        else:
+            room = self._max_length - len(tokenizer.add_special_tokens([]))
+            row = tokenizer.add_special_tokens(tokenizer.encode(text)[:room])
+        return check_ids(row, self.model.config.vocab_size)
+
+
+class VectorsManifest(msgspec.Struct, kw_only=True):
+    """What a folder of vectors has; written last.
+
+    Attributes:
+      model: that made them, which by default also reads queries.
+      passages: how many.
+      width: of a vector.
+      knowledge_base: the manifest of the articles', to which the numbers of articles belong.
+    """
+
+    made_by: str = "faith_jax"
+    model: str
+    passages: int
+    width: int
+    knowledge_base: dict[str, Any]
+
+
+class Vectors(NamedTuple):
+    """The vectors of a knowledge base's passages.
+
+    Attributes:
+      values: float32 [passages, width], in a file.
+      articles: the article of each passage, int32 [passages].
+      model: that made them.
+    """
+
+    values: np.ndarray
+    articles: np.ndarray
+    model: str
+
+    @classmethod
+    def open(cls, folder: str | pathlib.Path, base: KnowledgeBase) -> "Vectors":
+        """Opens the vectors in a folder.
+
+        Raises:
+          ConfigError: there are none, or they are another knowledge base's, or damaged.
+        """
+        path = pathlib.Path(folder).expanduser()
+        if not (path / MANIFEST).is_file():
+            raise ConfigError(
+                f"{path}: no vectors (no {MANIFEST}); make them with `faith-jax embed`."
+            )
+        told = read_json_as(path / MANIFEST, VectorsManifest)
+        if told.knowledge_base != msgspec.to_builtins(base.manifest):
+            raise ConfigError(
+                f"{path}: these are the vectors of another knowledge base than {base.folder}; make "
+                "them anew with `faith-jax embed`."
+            )
+        try:
+            values = np.load(path / VECTORS, mmap_mode="r", allow_pickle=False)
+            articles = np.load(path / ARTICLES, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise ConfigError(f"{path}: damaged ({error}); copy the folder again.") from None
+        if (values.shape, articles.shape) != ((told.passages, told.width), (told.passages,)):
+            raise ConfigError(
+                f"{path}: expected {counted(told.passages, 'vector')} of {told.width}, got "
+                f"{values.shape}; copy the folder again."
+            )
+        return cls(values, articles, told.model)
+
+
+def embed(
+    base: KnowledgeBase,
+    model: str,
+    folder: str | pathlib.Path,
+    vocabulary: str | None = None,
+    restart: bool = False,
+) -> Vectors:
+    """Writes the vectors of all passages of a knowledge base; a stopped run resumes.
+
+    Raises:
+      ConfigError: the folder exists, or the model is no encoder.
+    """
+    target = pathlib.Path(folder).expanduser()
+    encode = TextVectors.open(model, vocabulary)
+    told = msgspec.to_builtins(base.manifest)
+    run = {"vectors": told, "model": model, "vocabulary": vocabulary}
+    numbers = range(1, len(base) + 1)
+    counts = [len(passages(base.article(number))) for number in numbers]
+    articles = np.repeat(np.fromiter(numbers, np.int32, len(counts)), counts)
+    shape = (len(articles), encode.model.config.emb_dim)
+    with partial_output(target, run, restart, option="FOLDER") as partial:
+        made = partial / "made"
+        made.mkdir(exist_ok=True)
+        state, file = partial / "place.json", made / VECTORS
+        place = (kept_json(state) or {}) if file.is_file() else {}
+        mode: Any = "r+" if place else "w+"
+        values = np.lib.format.open_memmap(file, mode, dtype=np.float32, shape=shape)
+        done, first = place.get("passages", 0), place.get("articles", 0)
+        progress = Progress("passage", shape[0], done)
+        for last, batch in _batches(base, numbers[first:]):
+            values[done : done + len(batch)] = encode(batch)
+            values.flush()
+            done += len(batch)
+            write_json(state, {"passages": done, "articles": last})
+            progress.update(done)
+        del values
+        np.save(made / ARTICLES, articles, allow_pickle=False)
+        manifest = VectorsManifest(
+            model=model, passages=shape[0], width=shape[1], knowledge_base=told
+        )
+        write_json(made / MANIFEST, msgspec.to_builtins(manifest))
+        put(made, target)
+    return Vectors.open(target, base)
+
+
+def _batches(base: KnowledgeBase, numbers: Sequence[int]) -> Iterator[tuple[int, list[Passage]]]:
+    """Yields the passages of whole articles, and the number of the last one."""
+    found: list[Passage] = []
+    for number in numbers:
+        found += passages(base.article(number))
+        if len(found) >= _BATCH or number == numbers[-1]:
+            yield number, found
+            found = []
+
+
+@functools.partial(jax.jit, static_argnames=("devices", "most"))
+def _merged(
+    best: tuple[Array, Array],
+    queries: Float[Array, "queries embed"],
+    chunk: Float[Array, "rows embed"],
+    count: Integer[Array, ""],
+    first: Integer[Array, ""],
+    devices: int,
+    most: int,
+) -> tuple[Float[Array, "queries most"], Integer[Array, "queries most"]]:
+    """Returns the best scores and rows so far, those of a chunk of `count` rows among them.
+
+    Each device finds the best of its own rows, so that only these few go from one to another.
+    """
+    parts = chunk.reshape(devices, -1, chunk.shape[-1])
+    size = parts.shape[1]
+    places = jnp.arange(chunk.shape[0]).reshape(devices, 1, size)
+    scores = jnp.einsum("dre,qe->dqr", parts, queries, precision=jax.lax.Precision.HIGHEST)
+    scores = jnp.where(places < count, scores, -jnp.inf)
+    found, columns = jax.lax.top_k(scores, min(most, size))
+    rows = first + columns + size * jnp.arange(devices)[:, None, None]
+    found, rows = (
+        jnp.moveaxis(it, 0, 1).reshape(queries.shape[0], -1).astype(it.dtype)
+        for it in (found, rows)
+    )
+    # Earlier rows stand first, and of equal scores `top_k` takes the first.
+    joined, numbers = (jnp.concatenate(pair, 1) for pair in zip(best, (found, rows), strict=True))
+    scores, columns = jax.lax.top_k(joined, most)
+    return scores, jnp.take_along_axis(numbers, columns, axis=1)
+
+
+def top_k(
+    partitioner: Partitioner,
+    vectors: np.ndarray,
+    queries: np.ndarray,
+    most: int,
+    chunk: int = CHUNK,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the rows of the highest products with each query, exactly, best first.
+
+    Args:
+      partitioner: its devices share the rows of a chunk.
+      vectors: float32 [rows, embed], in memory or in a file.
+      queries: float32 [queries, embed].
+      most: rows for a query; at most all.
+      chunk: rows on a device at once.
+
+    Returns:
+      Products float32 and rows int32 [queries, most]; of equal products the first row comes first.
+    """
+    most = min(most, len(vectors))
+    devices = partitioner.data_parallelism
+    size = devices * min(chunk, -(-len(vectors) // devices))
+    shape = (len(queries), most)
+    best: Any = (np.full(shape, -np.inf, np.float32), np.full(shape, -1, np.int32))
+    with partitioner.active():
+        for first in range(0, len(vectors), size):
+            rows = np.asarray(vectors[first : first + size], np.float32)
+            count = len(rows)
+            if count < size:
+                rows = np.pad(rows, ((0, size - count), (0, 0)))
+            best = _merged(
+                best,
+                queries,
+                partitioner.put_batch(rows),
+                np.int32(count),
+                np.int32(first),
+                devices=devices,
+                most=most,
+            )
+        scores, numbers = partitioner.gathered(best)
+    return scores, numbers
+
+
+class Dense:
+    """Finds articles by the vectors of their passages.
+
+    Args:
+      vectors: of the passages.
+      encode: of queries.
+    """
+
+    def __init__(self, vectors: Vectors, encode: TextVectors):
+        width = encode.model.config.emb_dim
+        if vectors.values.shape[1] != width:
+            raise ConfigError(
+                f"the vectors of the passages have {vectors.values.shape[1]} numbers, those of "
+                f"queries {width}: the models do not belong together."
+            )
+        self._vectors, self._encode = vectors, encode
+
+    def __call__(self, queries: Sequence[Query], most: int = DOCUMENTS) -> list[list[int]]:
+        """Returns for each query up to `most` articles' numbers, best first.
+
+        They are those of its best passages, of which there are 100, or `most` if that is more.
+        """
+        partitioner = self._encode.model.partitioner
+        asked = self._encode([query.text for query in queries])
+        _, rows = top_k(partitioner, self._vectors.values, asked, max(PASSAGES, most))
+        found = self._vectors.articles[rows].tolist()
+        return [list(itertools.islice(dict.fromkeys(numbers), most)) for numbers in found]
