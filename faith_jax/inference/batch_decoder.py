@@ -115,11 +115,23 @@ class BatchDecoder:
             decoded.extend(decoded_rows(result, self._decoding)[: len(pieces[0])])
         return decoded
 
+    def laid_out(self, params: PyTree, input_length: int) -> PyTree:
+        """Returns parameters as they lie best for the loop of decoding; on TPUs, others are copied.
+
+        Args:
+          params: of the model; they are used up.
+          input_length: see `compile`; of the longest.
+        """
+        if self._partitioner.mesh.devices.flat[0].platform == "cpu":  # has one way
+            return params
+        (formats, *_), _ = self.compile(params, input_length).input_formats
+        return with_formats(params, formats)
+
     def compile(self, params: PyTree, input_length: int) -> Any:
         """Compiles the program of inputs of so many tokens and returns JAX's.
 
         Args:
-          params: of the model, or their shapes with shardings.
+          params: of the model, or their shapes with shardings; the program wants them `laid_out`.
           input_length: tokens; those of all inputs of a row.
         """
 
@@ -128,7 +140,7 @@ class BatchDecoder:
 
         rows, length = self._batch_size, bucket_length(input_length)
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
-        return self._decode.compile(params, *branches, shape(rows))
+        return self._decode.compile_with_layouts(params, *branches, shape(rows))
 
     def _padded(self, rows: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Returns int32 [batch, bucket] and lengths [batch]; rows that only fill up have one."""
@@ -140,6 +152,11 @@ class BatchDecoder:
         lengths = np.ones(self._batch_size, np.int32)
         lengths[: len(rows)] = [len(row) for row in rows]
         return tokens, lengths
+
+
+def with_formats(arrays: PyTree, formats: PyTree) -> PyTree:
+    """Returns arrays as they are to lie, one after the other; the given ones are used up."""
+    return jax.tree.map(lambda x, place: jax.device_put(x, place, donate=True), arrays, formats)
 
 
 @functools.lru_cache(maxsize=8)

@@ -20,6 +20,7 @@ import jax
 import numpy as np
 from flax.linen import partitioning as nn_partitioning
 from jax.experimental import mesh_utils, multihost_utils
+from jax.experimental.layout import Format, Layout
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, counted
@@ -127,7 +128,7 @@ class Partitioner:
 
     def jit(self, function: Callable, **options: Any) -> "Compiled":
         """Applies `jax.jit`; the function is traced and called with the mesh and rules active."""
-        return Compiled(self, jax.jit(function, **options))
+        return Compiled(self, function, options)
 
     @property
     def replicated(self) -> NamedSharding:
@@ -319,9 +320,9 @@ def is_key(array: Any) -> bool:
 class Compiled:
     """A jitted function that runs on a partitioner's mesh."""
 
-    def __init__(self, partitioner: Partitioner, function: Any):
-        self._partitioner = partitioner
-        self._function = function
+    def __init__(self, partitioner: Partitioner, function: Any, options: Mapping[str, Any]):
+        self._partitioner, self._plain, self._options = partitioner, function, options
+        self._function: Any = jax.jit(function, **options)
 
     def __call__(self, *args: Any) -> Any:
         """Calls the function with the mesh and rules active."""
@@ -332,6 +333,24 @@ class Compiled:
         """Compiles the function for arguments, or for their shapes, and returns JAX's program."""
         with self._partitioner.active():
             return self._function.lower(*args).compile()
+
+    def compile_with_layouts(self, first: PyTree, *rest: Any) -> Any:
+        """Compiles the function for arguments whose first one lies in memory as is best.
+
+        A loop may read an array in another order than that of its dimensions. XLA then copies the
+        array before the loop, unless it may choose how its argument lies: `input_formats` of the
+        program says how.
+
+        Args:
+          first: arrays, or their shapes with shardings.
+          *rest: shapes with shardings.
+        """
+        chosen = jax.tree.map(lambda x: Format(Layout.AUTO, x.sharding), first)
+        shardings = (chosen, *jax.tree.map(lambda x: x.sharding, rest))
+        shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (first, *rest))
+        function: Any = jax.jit(self._plain, in_shardings=shardings, **self._options)
+        with self._partitioner.active():
+            return function.lower(*shapes).compile()
 
     def cost(self, *args: Any) -> dict[str, float]:
         """Compiles the function for the arguments; later calls reuse the program.

@@ -452,6 +452,7 @@ def _responder(
     read = source.row_tokens(module.config, tokenizer, decoding)
     sampling = seed + int(system.fields.get("replicate", 0))
     decoder = BatchDecoder(module, partitioner, decoding, batch_size, sampling)
+    params = decoder.laid_out(params, source.max_length)
     together = partitioner.mesh.is_multi_process
     count = decoding.num_return
     return _Responder(system, source, read, decoder, params, batch_size, count, together)

@@ -1,10 +1,12 @@
 """Which responses ended by themselves."""
 
+import jax
 import numpy as np
 import pytest
+from jax.experimental.layout import Format, Layout
 
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.inference.batch_decoder import BatchDecoder
+from faith_jax.inference.batch_decoder import BatchDecoder, with_formats
 from faith_jax.models.partitioning import make_partitioner
 from tests.models import families, tiny
 
@@ -38,3 +40,33 @@ def test_a_response_is_finished_where_the_model_ends_it(config):
 def test_each_of_several_responses_says_it():
     (row,) = decoded(tiny.TINY, INPUTS[:1], max_length=5, num_beams=3, num_return=3)
     assert [one.finished for one in row] == [int(one.tokens[-1]) == 1 for one in row]
+
+
+def test_how_parameters_lie_changes_nothing():
+    module, params = tiny.model_and_params(tiny.TINY)
+    partitioner = make_partitioner(tiny.TINY)
+    params = partitioner.put(params, partitioner.replicated)
+    decoder = BatchDecoder(module, partitioner, DecodingConfig(max_length=5), 3)
+    expected = decoder(params, INPUTS)
+    assert decoder.laid_out(params, 4) is params  # on a CPU
+
+    def chosen():
+        (formats, *others), _ = decoder.compile(params, 4).input_formats
+        assert len(others) == 3
+        return formats
+
+    def columns_first(x):
+        order = tuple(reversed(range(x.ndim)))
+        return Format(Layout(major_to_minor=order), x.sharding)
+
+    for formats in (chosen(), jax.tree.map(columns_first, params)):
+        given = jax.tree.map(lambda x: x + 0, params)
+        placed = with_formats(given, formats)
+        shapes = jax.tree.map(np.shape, params)
+        assert jax.tree.map(np.shape, placed) == shapes
+        same = jax.tree.map(lambda x, f: x.format.layout.major_to_minor == f.layout.major_to_minor,
+                            placed, formats)  # fmt: skip
+        assert all(jax.tree.leaves(same))
+        for row, before in zip(decoder(placed, INPUTS), expected, strict=True):
+            np.testing.assert_array_equal(row[0].tokens, before[0].tokens)
+            np.testing.assert_allclose(row[0].log_prob, before[0].log_prob, rtol=1e-6)

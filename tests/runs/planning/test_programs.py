@@ -1,6 +1,7 @@
 """What is planned is what runs compile."""
 
 import json
+import re
 
 import jax
 import numpy as np
@@ -144,10 +145,17 @@ def model(request):
 
 def test_a_decoder_compiles_for_shapes_what_it_runs(model):
     decoder = BatchDecoder(model.module, model.partitioner, DecodingConfig(max_length=3), 2)
-    planned = decoder.compile(shapes_of(model.params), 20).as_text()
+    planned = decoder.compile(shapes_of(model.params), 20)
     arrays = [np.ones((2, 24), np.int32), np.ones(2, np.int32), np.arange(2)]
     arrays = map(model.partitioner.put_batch, arrays)
-    assert planned == decoder._decode.compile(model.params, *arrays).as_text()
+    run = decoder._decode.compile(model.params, *arrays)
+    # They are the same but for the lines of our code that have asked for them.
+    instructions = [re.findall(r"^ .* = .*", one.as_text(), re.M) for one in (planned, run)]
+    planned_lines, run_lines = (
+        [re.sub(r", metadata={.*?}", "", line) for line in lines] for lines in instructions
+    )
+    assert planned_lines == run_lines
+    assert len(run_lines) > 100
 
 
 class Spy:
