@@ -19,6 +19,7 @@ from faith_jax.version import __version__
 if TYPE_CHECKING:
     from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
     from faith_jax.report.explain import explain
+    from faith_jax.runs.check import FactChecker
     from faith_jax.scoring.registry import load_scorer, scorer_names
     from faith_jax.scoring.tables import score
     from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -27,6 +28,7 @@ __all__ = [
     "CausalModel",
     "EncoderDecoderModel",
     "EncoderModel",
+    "FactChecker",
     "FaithJaxError",
     "GroundedExample",
     "Grounding",
@@ -43,6 +45,7 @@ _LAZY = {
     "CausalModel": "faith_jax.inference",
     "EncoderDecoderModel": "faith_jax.inference",
     "EncoderModel": "faith_jax.inference",
+    "FactChecker": "faith_jax.runs.check",
     "explain": "faith_jax.report.explain",
     "load_model": "faith_jax.inference",
     "load_scorer": "faith_jax.scoring.registry",

@@ -29,7 +29,7 @@ from faith_jax.cli.data_commands import (
 )
 from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
-from faith_jax.cli.knowledge_commands import Embed, Evidence, Index
+from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
 from faith_jax.cli.parser import CommandParser, add_commands
 from faith_jax.cli.plan_command import Plan
 from faith_jax.cli.reproduce_commands import add_reproduce_command
@@ -52,7 +52,7 @@ _COMMANDS = (
     *(ImportCheckpoint, ExportCheckpoint, WriteManifest),
     *(PromptReport, ExportPrompt, ImportPrompt),
     *(Tasks, Prepare, Describe, ControlTokens, Negatives, MutateClaims),
-    *(Index, Embed, Evidence),
+    *(Index, Embed, Evidence, Check),
     *(Score, Scorers, Evaluate, Report),
 )
 

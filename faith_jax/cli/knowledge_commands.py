@@ -5,7 +5,7 @@ import dataclasses
 from faith_jax.cli.shared import resumable
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.settings import NotNegative, Positive
-from faith_jax.runs.options import EvidenceOptions
+from faith_jax.runs.options import CheckOptions, EvidenceOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Evidence(EvidenceOptions):
     Examples:
       %(prog)s test_split.jsonl knowledge/enwiki --output=test_evidence.jsonl
       %(prog)s test_split.jsonl knowledge/enwiki --retrievers=entities --context-turns=0 \
-          --tagger=spacy:en_core_web_sm --model=runs/evidence --output=claim_only.jsonl
+          --tagger=spacy:en_core_web_sm --evidence-model=runs/evidence --output=claim_only.jsonl
     """
 
     opens_checkpoints = True
@@ -110,6 +110,33 @@ class Evidence(EvidenceOptions):
 
         def find() -> int:
             for line in evidence(self):
+                print(line)
+            return 0
+
+        return resumable(find, lambda: "what is found is kept; the same command resumes there.")
+
+
+class Check(CheckOptions):
+    r"""Checks what responses claim: can it be verified, what is the evidence, is it supported.
+
+    Each sentence of a response is a claim. Its evidence is found in a knowledge base, and a
+    verifier says whether the evidence SUPPORTS or REFUTES it or is NOT ENOUGH INFO (Gupta 2022). A
+    claim that no sentence has words of is NOT VERIFIABLE. A run that was stopped resumes.
+
+    Examples:
+      %(prog)s --claim="I think the cello has six strings." --history="Do you play the cello?"
+      %(prog)s --input=responses.jsonl --knowledge-base=knowledge/enwiki \
+          --model=checkpoints/deberta_nli --output=checked.jsonl --html=checked.html
+    """
+
+    opens_checkpoints = True
+
+    def run(self) -> int:
+        quiet_tensorflow()
+        from faith_jax.runs.check import check
+
+        def find() -> int:
+            for line in check(self):
                 print(line)
             return 0
 

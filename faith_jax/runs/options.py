@@ -184,15 +184,11 @@ class MutateClaimsOptions:
     restart: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class EvidenceOptions:
-    """Which evidence is found for claims, and how.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FindingOptions:
+    """How evidence is found.
 
     Attributes:
-      claims (CLAIMS): JSON lines with id, response and, where they are known, context and
-        evidence_list, as DialFact's
-      knowledge_base (FOLDER): of faith-jax index
-      output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
       retrievers (NAMES): of documents, separated by commas: entities, bm25, dense; the ranks of
         several are fused
       vectors (FOLDER): of faith-jax embed, for dense
@@ -202,15 +198,11 @@ class EvidenceOptions:
       context_turns (N): that are searched for with the claim; the paper has 2, or 0
       tagger: finds names: rules, which knows names and titles of articles, or spacy:PIPELINE, which
         finds noun chunks too
-      model (FOLDER): a classifier of pairs that ranks sentences (default: BM25 ranks them)
-      vocabulary (FILE): the model's, where it carries none
-      restart: discard what a stopped run with other settings has made
+      evidence_model (FOLDER): a classifier of pairs that ranks sentences (default: BM25 ranks them)
+      evidence_vocabulary (FILE): its tokenizer, where it carries none
     """
 
-    claims: str
-    knowledge_base: str
-    _: dataclasses.KW_ONLY
-    output: str
+    group: ClassVar = "evidence"
     retrievers: Names = ("entities", "bm25")
     vectors: str = ""
     question_model: str = ""
@@ -218,9 +210,70 @@ class EvidenceOptions:
     sentences: Positive = 5
     context_turns: NotNegative = 2
     tagger: str = "rules"
-    model: str = ""
-    vocabulary: str | None = None
+    evidence_model: str = ""
+    evidence_vocabulary: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class EvidenceOptions(FindingOptions):
+    """Which evidence is found for claims.
+
+    Attributes:
+      claims (CLAIMS): JSON lines with id, response and, where they are known, context and
+        evidence_list, as DialFact's
+      knowledge_base (FOLDER): of faith-jax index
+      output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
+      restart: discard what a stopped run with other settings has made
+    """
+
+    claims: str
+    knowledge_base: str
+    _: dataclasses.KW_ONLY
+    output: str
     restart: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckOptions(FindingOptions):
+    """What is checked, and by what.
+
+    Attributes:
+      input (FILE): responses in JSON lines with id, response and, where they are known, context
+      claim (TEXT): or a single response
+      history (TEXT): what was said before it, oldest first (repeatable)
+      knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
+      model (FOLDER): the verifier: an NLI classifier, or a model trained on dialfact_verify_…;
+        mini_nli is in the package
+      form: of its input: nli reads sentence by sentence, dialfact all evidence at once with the
+        context
+      labels (NAMES): the order of its classes, where their names do not tell
+      verifiable (SHARE): claims with a smaller share of their words in the evidence are called not
+        verifiable
+      output (FILE): .jsonl or .parquet, or a folder for TFDS: what faith-jax score writes, with the
+        field verdict
+      html (FILE): a page with the evidence beside each claim
+      batch_size (N): claims verified at once
+      restart: discard what a stopped run with other settings has made
+    """
+
+    input: str = ""
+    claim: str = ""
+    history: tuple[str, ...] = ()
+    knowledge_base: str = "sample"
+    model: str = "mini_nli"
+    form: Literal["nli", "dialfact"] = "nli"
+    labels: str | None = None
+    verifiable: Share = 0.2
+    output: str = ""
+    html: Html = ""
+    batch_size: Positive = 64
+    restart: bool = False
+
+    def __post_init__(self):
+        if bool(self.input) == bool(self.claim):
+            raise ConfigError("Give either --input or --claim.")
+        if self.history and self.input:
+            raise ConfigError("--history: goes with --claim; the rows of a file have context.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

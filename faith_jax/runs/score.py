@@ -126,6 +126,7 @@ def score(
     costs: str = "",
     shards: int = 0,
     joins_only: bool = False,
+    finish: Callable[[ScoredRow], ScoredRow] | None = None,
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
@@ -141,6 +142,7 @@ def score(
       costs: a file for what each scorer costs; "" = none.
       shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
       joins_only: only join what other processes have scored.
+      finish: adds fields to a row that is scored.
     """
     target = path_of(output)
     form = _output_format(target, output_format)
@@ -185,7 +187,7 @@ def score(
                 preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
             rows = shard.read(read, given.source)
             lines = shard.rows if writes else None
-            counts = _score_rows(rows, loaded, lines, batch_size, done, job.progress)
+            counts = _score_rows(rows, loaded, lines, batch_size, done, job.progress, finish)
             if not writes:
                 continue
             files = []
@@ -352,6 +354,7 @@ def _score_rows(
     batch_size: int,
     done: int,
     progress: Progress,
+    finish: Callable[[ScoredRow], ScoredRow] | None,
 ) -> dict[str, Any]:
     """Appends the rows that are not scored yet to those that are; returns the counts of all.
 
@@ -371,6 +374,8 @@ def _score_rows(
             scored_row(row, {name: scores[place] for name, scores in columns.items()})
             for place, row in enumerate(batch)
         ]
+        if finish is not None:
+            scored = list(map(finish, scored))
         if lines is not None:
             append_rows(lines, scored)
         summary.add(scored)

@@ -72,6 +72,8 @@ def verdict(probabilities: np.ndarray) -> Verdict:
 class ClaimVerifier:
     """Says of claims whether their evidence supports or refutes them.
 
+    `reads_all` says whether the model reads all evidence at once.
+
     Args:
       model: a folder of an NLI classifier, or of one that was trained on `dialfact_verify_…`.
       form: "nli": each sentence is a premise of the claim; "dialfact": the claim behind its context
@@ -94,10 +96,10 @@ class ClaimVerifier:
             raise ConfigError(f"form: expected {NLI} or {DIALFACT}, got {form!r}.")
         if labels is not None and form != NLI:
             raise ConfigError(f"labels: goes with form={NLI}.")
-        self._joined = form == DIALFACT
+        self.reads_all = form == DIALFACT
 
         def order(names: tuple[str, ...]) -> list[int]:
-            if not self._joined:
+            if not self.reads_all:
                 found = nli_label_numbers(names, labels)
                 return [found[label] for label in _OF_NLI]
             known = [name.upper().replace("_", " ") for name in names]
@@ -108,7 +110,7 @@ class ClaimVerifier:
                 )
             return [known.index(label.value) for label in LABELS]
 
-        read = _DIALFACT_FORM if self._joined else NLI_FORM
+        read = _DIALFACT_FORM if self.reads_all else NLI_FORM
         self._classify = pair_classifier(model, read, order, **options)
         self._order = order(self._classify.label_names)
 
@@ -116,7 +118,7 @@ class ClaimVerifier:
         """Returns the rows of a claim."""
         encode, name, evidence = self._classify.encode, f"example {example.id!r}", example.grounding
         titles = evidence.perspectives or ("",) * len(evidence.texts)
-        if self._joined and evidence.texts:
+        if self.reads_all and evidence.texts:
             told = example.history, example.response, titles, evidence.texts
             if encode.form is None:
                 rows = [encode(*templates.dialfact_pair(*told), name)]

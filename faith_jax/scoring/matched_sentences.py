@@ -4,8 +4,8 @@ Each sentence of the response that tells something is matched with at most one s
 arguments, and each of these with at most one of the response, so that the sum over the pairs is
 largest of how far the two entail each other. A sentence that no argument is left for tells what is
 not given, and an argument that no sentence is left for is left out. Arguments for are matched with
-what the response says for, and arguments against with what it says against, where its words tell
-which is which ("Supporters say …", "On the other hand, critics …").
+what the response says for, and arguments against with what it says against, where it names both
+sides ("Supporters say …", "On the other hand, critics …").
 
 The comparison of single sentences is that of SummaC (Laban 2022, section 3); the errors are those
 of Chang 2024, section 3.1.
@@ -34,13 +34,19 @@ from faith_jax.statistics.told_arguments import FRAMING_WORDS, tell_arguments
 
 # "Critics argue that …", "They also note: …".
 _LINK = re.compile(r"[^:]{1,80}?(?: that|:) ")
-_OPENING = 60  # characters of a sentence in which it says whose view follows
+# Who holds a view, in such a phrase; at the beginning of a sentence without one only nouns tell.
 _PRO, _CON = "pro", "con"
-_HOLDERS = re.compile(
-    rf"\b(?:(?P<{_CON}>on the other hand|opponents?|critics?|s[ck]eptics?|others|other people"
-    rf"|opposing|opposed|against|disagree)|(?P<{_PRO}>supporters?|proponents?|advocates?|defenders?"
-    r"|in favou?r|agree|some))\b",
-    re.IGNORECASE,
+_NOUNS = {
+    _CON: "opponents?|critics?|s[ck]eptics?",
+    _PRO: "supporters?|proponents?|advocates?|defenders?",
+}
+_WORDS = {
+    _CON: f"on the other hand|{_NOUNS[_CON]}|others|other people|opposing|opposed|against|disagree",
+    _PRO: f"{_NOUNS[_PRO]}|in favou?r|for it|agree|some",
+}
+_HOLDERS, _BEGINNING = (
+    re.compile("|".join(rf"\b(?P<{side}>{text})\b" for side, text in words.items()), re.IGNORECASE)
+    for words in (_WORDS, _NOUNS)
 )
 
 
@@ -177,15 +183,22 @@ def _telling(example: GroundedExample) -> Iterator[Sentence]:
     """Yields the response's sentences that have more than framing words and the query's."""
     query = example.history[-1] if example.history else ""
     told = tell_arguments(example.response, (), query)
-    side = _PRO if _has_sides(example) else ""
-    for share, (start, end) in zip(told.sentences, told.spans, strict=True):
-        whole = example.response[start:end]
-        if side and (holders := _HOLDERS.search(whole[: _link_length(whole) or _OPENING])):
-            side = str(holders.lastgroup)
+    wholes = [example.response[start:end] for start, end in told.spans]
+    links = [whole[: _link_length(whole)] for whole in wholes]
+    sides = [_side_named(*both) for both in zip(links, wholes, strict=True)]
+    known, side = _has_sides(example) and {_PRO, _CON} <= set(sides), ""
+    for place, share in enumerate(told.sentences):
+        side = sides[place] or side if known else ""
         if not math.isnan(share):
-            start += _link_length(whole)
-            text = example.response[start:end]
+            text = wholes[place][len(links[place]) :]
+            start = told.spans[place][0] + len(links[place])
             yield Sentence(text[:1].upper() + text[1:], start, side=side)
+
+
+def _side_named(link: str, sentence: str) -> str:
+    """Returns the side that a sentence says it is of; "" = it says none."""
+    holders = _HOLDERS.search(link) if link else _BEGINNING.match(sentence)
+    return str(holders.lastgroup) if holders else ""
 
 
 def _has_sides(example: GroundedExample) -> bool:

@@ -84,7 +84,9 @@ def test_sides_are_told_by_who_holds_a_view():
         "argue: Some sun is warm. Wind blows. On the other hand, opponents note that fog is grey."
     )
     assert sides(response, **both) == ["con", "con", "pro", "pro", "con"]
-    assert sides("Rain is wet. Others think that snow is cold.", **both) == ["pro", "con"]
+    response = "Rain is wet. Some say that fog is grey. Others think that snow is cold."
+    assert sides(response, **both) == ["", "pro", "con"]
+    assert sides("Supporters say that rain is wet. Snow is cold.", **both) == ["", ""]
     assert sides("Critics say that rain is wet.", yes=["A."], no=["B."]) == [""]
 
 

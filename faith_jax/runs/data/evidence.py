@@ -5,7 +5,7 @@ import logging
 import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,11 +26,12 @@ from faith_jax.core.schema import Text, read_as
 from faith_jax.core.table import Table, figure_text
 from faith_jax.core.templates import EOT, dialfact_inputs
 from faith_jax.datasets.augmentation.tagging import load_tagger
+from faith_jax.datasets.raw.dialfact import Evidence
 from faith_jax.report.table_pages import rendered
 from faith_jax.retrieval import evidence as ranking
 from faith_jax.retrieval.documents import BM25, ENTITIES, Bm25, Entities, Query, Retriever, fused
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
-from faith_jax.runs.options import EvidenceOptions
+from faith_jax.runs.options import EvidenceOptions, FindingOptions
 from faith_jax.statistics.retrieval import found_share, recall
 
 logger = logging.getLogger("faith_jax")
@@ -62,8 +63,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     check_outputs([options.claims, options.knowledge_base], {"--output": str(target)})
     base = KnowledgeBase.open(options.knowledge_base)
     claims = list(read_claims(claims_file))
-    retrievers = _retrievers(options, base)
-    ranker = _ranker(options, base)
+    finder = Finder(base, options)
     told = dataclasses.asdict(options)
     run = {name: value for name, value in told.items() if name not in ("output", "restart")}
     run["read"] = [stamp([claims_file]), msgspec.structs.asdict(base.manifest)]
@@ -74,7 +74,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
             logger.info("%d of %d claims are done already", done, len(claims))
         progress = Progress("claim", len(claims), done)
         while batch := claims[done : done + _BATCH]:
-            append_rows(rows, _found(batch, base, retrievers, ranker, options))
+            append_rows(rows, _found(batch, finder))
             done += len(batch)
             progress.update(done)
         made = [dict(row.fields) for row in read_jsonl(rows)]
@@ -101,7 +101,45 @@ def read_claims(path: pathlib.Path) -> Iterator[ClaimRow]:
     return read_as(ClaimRow, read_jsonl(path), once, BadRows())
 
 
-def _retrievers(options: EvidenceOptions, base: KnowledgeBase) -> dict[str, Retriever]:
+class Found(NamedTuple):
+    """What was found for a claim.
+
+    Attributes:
+      rankings: the numbers of the articles, best first, by retriever, and all together.
+      evidence: the best sentences.
+    """
+
+    rankings: Mapping[str, Sequence[int]]
+    evidence: Sequence[Evidence]
+
+
+class Finder:
+    """Finds documents and sentences for claims in a knowledge base.
+
+    Raises:
+      ConfigError: for wrong options.
+    """
+
+    def __init__(self, base: KnowledgeBase, options: FindingOptions):
+        self.base, self._options = base, options
+        self._retrievers, self._ranker = _retrievers(options, base), _ranker(options, base)
+
+    def __call__(self, claims: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Found]:
+        """Yields what is found for each of the claims, which come with what was said before."""
+        options, turns = self._options, self._options.context_turns
+        queries = [Query(claim, tuple(said[-turns:] if turns else ())) for claim, said in claims]
+        lists = {
+            name: found(queries, options.documents) for name, found in self._retrievers.items()
+        }
+        for place, query in enumerate(queries):
+            rankings = {name: found[place] for name, found in lists.items()}
+            together = fused(list(rankings.values()), options.documents)
+            candidates = ranking.candidates(self.base, together)
+            best = ranking.ranked(query, candidates, self._ranker, options.sentences)
+            yield Found({**rankings, FUSED: together}, best)
+
+
+def _retrievers(options: FindingOptions, base: KnowledgeBase) -> dict[str, Retriever]:
     """Returns the retrievers that are asked for, by name."""
     make: dict[str, Callable[[], Retriever]] = {
         ENTITIES: lambda: Entities(base, load_tagger(options.tagger)),
@@ -119,7 +157,7 @@ def _retrievers(options: EvidenceOptions, base: KnowledgeBase) -> dict[str, Retr
     return {name: make[name]() for name in options.retrievers}
 
 
-def _dense(options: EvidenceOptions, base: KnowledgeBase) -> Retriever:
+def _dense(options: FindingOptions, base: KnowledgeBase) -> Retriever:
     from faith_jax.retrieval.dense import Dense, TextVectors, Vectors
 
     if not options.vectors:
@@ -128,14 +166,16 @@ def _dense(options: EvidenceOptions, base: KnowledgeBase) -> Retriever:
     return Dense(vectors, TextVectors.open(options.question_model or vectors.model))
 
 
-def _ranker(options: EvidenceOptions, base: KnowledgeBase) -> ranking.Ranker:
-    if not options.model:
+def _ranker(options: FindingOptions, base: KnowledgeBase) -> ranking.Ranker:
+    if not options.evidence_model:
         return ranking.LexicalRanker(base)
     from faith_jax.inference.text_pairs import LabelForm
     from faith_jax.scoring.pair_classifier import pair_classifier
 
     form = LabelForm(tuple(label.value for label in EvidenceLabel), written_pair)
-    classifier = pair_classifier(options.model, form, relevant_class, vocabulary=options.vocabulary)
+    classifier = pair_classifier(
+        options.evidence_model, form, relevant_class, vocabulary=options.evidence_vocabulary
+    )
     return ranking.ClassifierRanker(
         lambda pairs: classifier(pairs)[0], relevant_class(classifier.label_names)
     )
@@ -151,8 +191,8 @@ def relevant_class(names: Sequence[str]) -> int:
         if name.lower() in _RELEVANT:
             return place
     raise ConfigError(
-        f"--model: has the classes {', '.join(names)}; expected one that is called relevant, or "
-        "LABEL_1, as of a model that was trained on dialfact_evidence."
+        f"--evidence-model: has the classes {', '.join(names)}; expected one that is called "
+        "relevant, or LABEL_1, as of a model that was trained on dialfact_evidence."
     )
 
 
@@ -167,25 +207,13 @@ def written_pair(premise: str, hypothesis: str) -> str:
     return dialfact_inputs(context, claim, [title], [sentence])
 
 
-def _found(
-    claims: Sequence[ClaimRow],
-    base: KnowledgeBase,
-    retrievers: Mapping[str, Retriever],
-    ranker: ranking.Ranker,
-    options: EvidenceOptions,
-) -> Iterator[dict[str, Any]]:
+def _found(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[str, Any]]:
     """Yields for each claim its evidence, the titles of its documents, and what was recalled."""
-    turns = options.context_turns
-    queries = [Query(row.response, tuple(row.context[-turns:] if turns else ())) for row in claims]
-    lists = {name: found(queries, options.documents) for name, found in retrievers.items()}
-    for place, (row, query) in enumerate(zip(claims, queries, strict=True)):
-        rankings = {name: found[place] for name, found in lists.items()}
-        together = fused(list(rankings.values()), options.documents)
-        found = ranking.candidates(base, together)
-        best = ranking.ranked(query, found, ranker, options.sentences)
+    found = finder([(row.response, row.context) for row in claims])
+    for row, (rankings, best) in zip(claims, found, strict=True):
         texts = {
-            name: [" ".join(base.article(number).paragraphs) for number in numbers]
-            for name, numbers in {**rankings, FUSED: together}.items()
+            name: [" ".join(finder.base.article(number).paragraphs) for number in numbers]
+            for name, numbers in rankings.items()
         }
         texts[SENTENCES] = [it.sentence for it in best if it.score > 0]
         gold = [part[2] for part in row.evidence_list if len(part) > 2]
@@ -193,7 +221,7 @@ def _found(
         yield {
             "id": row.id,
             "evidence": [[*it[:3], str(rank), it.score] for rank, it in enumerate(best)],
-            "documents": [base.article(number).title for number in together],
+            "documents": [finder.base.article(number).title for number in rankings[FUSED]],
             "recall": {
                 name: None if math.isnan(share) else share for name, share in shares.items()
             },

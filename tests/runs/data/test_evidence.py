@@ -114,7 +114,7 @@ def test_the_sample_is_read(command, base, tmp_path):
         (("--retrievers=,",), "--retrievers: name at least one of entities, bm25, dense."),
         (("--tagger=none",), "There is no tagger 'none'"),
         (("--sentences=0",), "expected a positive whole number"),
-        (("--model=nowhere",), "nowhere"),
+        (("--evidence-model=nowhere",), "nowhere"),
     ],
 )
 def test_wrong_options_are_one_line(command, base, claims, tmp_path, arguments, message):
