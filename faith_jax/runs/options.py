@@ -190,7 +190,7 @@ class EvidenceOptions:
 
     Attributes:
       claims (CLAIMS): JSON lines with id, response and, where they are known, context and
-        evidence_list, as DialFact's
+        evidence_list, as DialFact's; or sample
       knowledge_base (FOLDER): of faith-jax index
       output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
       retrievers (NAMES): of documents, separated by commas: entities, bm25, dense; the ranks of
