@@ -59,12 +59,9 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
       ConfigError: for wrong options, no knowledge base, and an output that exists.
     """
     target = pathlib.Path(options.output).expanduser()
-    is_sample = options.claims == SAMPLE
-    claims_file = (
-        sample_folder("dialfact") / "test_split.jsonl"
-        if is_sample
-        else pathlib.Path(options.claims).expanduser()
-    )
+    claims_file = pathlib.Path(options.claims).expanduser()
+    if options.claims == SAMPLE:
+        claims_file = sample_folder("dialfact") / "test_split.jsonl"
     check_outputs([options.claims, options.knowledge_base], {"--output": str(target)})
     base = KnowledgeBase.open(options.knowledge_base)
     claims = list(read_claims(claims_file))
