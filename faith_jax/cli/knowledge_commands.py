@@ -13,9 +13,10 @@ class Index:
     """Makes a knowledge base of Wikipedia, in which evidence is found.
 
     WIKIPEDIA is a MediaWiki XML dump (.xml, .bz2 or .gz), KILT's JSON lines, JSON lines with title
-    and text (aliases and url, where they are known), a folder of such files, or a folder of a TFDS
-    data set. FOLDER gets one SQLite file with the articles, their names and a BM25 index. A run
-    that was stopped resumes when the same command is given again.
+    and text (aliases and url, where they are known), a folder of such files, a folder of a TFDS
+    data set, or sample, the embedded encyclopedia. FOLDER gets one SQLite file of the articles,
+    their names and a BM25 index. A run that was stopped resumes when the same command is given
+    again.
 
     Attributes:
       wikipedia (WIKIPEDIA): what the articles are read from
@@ -28,6 +29,7 @@ class Index:
       %(prog)s enwiki-latest-pages-articles.xml.bz2 knowledge/enwiki
       %(prog)s kilt_knowledgesource.json knowledge/kilt
       %(prog)s articles.jsonl knowledge/ours --paragraphs=0
+      %(prog)s sample knowledge/sample
     """
 
     wikipedia: str
@@ -98,6 +100,7 @@ class Evidence(EvidenceOptions):
     was stopped resumes.
 
     Examples:
+      %(prog)s sample knowledge/sample --output=evidence.jsonl
       %(prog)s test_split.jsonl knowledge/enwiki --output=test_evidence.jsonl
       %(prog)s test_split.jsonl knowledge/enwiki --retrievers=entities --context-turns=0 \
           --tagger=spacy:en_core_web_sm --evidence-model=runs/evidence --output=claim_only.jsonl

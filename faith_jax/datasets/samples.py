@@ -4,7 +4,9 @@ import pathlib
 
 from faith_jax.core.errors import InputError, did_you_mean
 
+SAMPLE = "sample"
 _SAMPLES = pathlib.Path(__file__).parent / "sample"
+ENCYCLOPEDIA = _SAMPLES / "encyclopedia.jsonl"  # which DialFact's sample refers to
 
 
 def sample_folder(name: str) -> pathlib.Path:

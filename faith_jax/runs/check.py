@@ -39,6 +39,7 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import split_sentences
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
+from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.input.score_input import ScoreInput
@@ -52,11 +53,9 @@ from faith_jax.scoring.claims import LABELS, NLI, ClaimVerifier, Verdict
 from faith_jax.scoring.pair_classifier import ClassifierOptions
 from faith_jax.statistics.text_metrics import lexical_overlap
 
-SAMPLE = "sample"
 NOT_VERIFIABLE = "NOT VERIFIABLE"
 OVERLAP = "lexical_overlap"
 SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
-_ENCYCLOPEDIA = pathlib.Path(__file__).parents[1] / "datasets" / "sample" / "encyclopedia.jsonl"
 _BATCH = 32  # responses whose evidence is found together
 
 
@@ -205,7 +204,7 @@ def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
 def _sample_base() -> KnowledgeBase:
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return build(str(_ENCYCLOPEDIA), f"{folder}/{SAMPLE}", 0)
+    return build(str(ENCYCLOPEDIA), f"{folder}/{SAMPLE}", 0)
 
 
 def _grounded(rows: Sequence[ClaimRow], finder: Finder) -> Iterator[GroundedClaim]:

@@ -220,7 +220,7 @@ class EvidenceOptions(FindingOptions):
 
     Attributes:
       claims (CLAIMS): JSON lines with id, response and, where they are known, context and
-        evidence_list, as DialFact's
+        evidence_list, as DialFact's; or sample
       knowledge_base (FOLDER): of faith-jax index
       output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
       restart: discard what a stopped run with other settings has made

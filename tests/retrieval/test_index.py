@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError, StorageError
 from faith_jax.retrieval import index
 from faith_jax.retrieval.articles import Article, Redirect
 from faith_jax.retrieval.knowledge_base import DATABASE, KnowledgeBase
@@ -135,6 +135,18 @@ index.build({str(tmp_path / "articles.jsonl")!r}, {str(tmp_path / "base")!r})
     base = index.build(str(tmp_path / "articles.jsonl"), str(tmp_path / "base"))
     assert titles(base, range(1, 301)) == [row["title"] for row in rows]
     assert len(base.search("green", 400)) == 300
+
+
+def test_a_full_disk_is_said_and_the_run_resumes(tmp_path, monkeypatch):
+    rows = [{"title": f"Tea {n}", "text": f"Tea number {n} is green. " * 20} for n in range(300)]
+    source = str(write_rows(tmp_path / "articles.jsonl", rows))
+    monkeypatch.setattr(index, "_BATCH", 50)
+    with monkeypatch.context() as patched:
+        patched.setattr(index, "_SCHEMA", f"PRAGMA max_page_count = 60; {index._SCHEMA}")
+        with pytest.raises(StorageError, match=r"base: database or disk is full\."):
+            index.build(source, tmp_path / "base")
+    assert not (tmp_path / "base").exists()
+    assert len(index.build(source, tmp_path / "base").search("green", 400)) == 300
 
 
 def test_another_source_does_not_resume(tmp_path, monkeypatch):

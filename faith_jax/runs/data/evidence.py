@@ -27,6 +27,7 @@ from faith_jax.core.table import Table, figure_text
 from faith_jax.core.templates import EOT, dialfact_inputs
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.raw.dialfact import Evidence
+from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.report.table_pages import rendered
 from faith_jax.retrieval import evidence as ranking
 from faith_jax.retrieval.documents import BM25, ENTITIES, Bm25, Entities, Query, Retriever, fused
@@ -60,6 +61,8 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     """
     target = pathlib.Path(options.output).expanduser()
     claims_file = pathlib.Path(options.claims).expanduser()
+    if options.claims == SAMPLE:
+        claims_file = sample_folder("dialfact") / "test_split.jsonl"
     check_outputs([options.claims, options.knowledge_base], {"--output": str(target)})
     base = KnowledgeBase.open(options.knowledge_base)
     claims = list(read_claims(claims_file))

@@ -8,6 +8,7 @@ from typing import Any
 from faith_jax.core.errors import counted
 from faith_jax.core.files import stamp
 from faith_jax.core.rows import Row
+from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
 from faith_jax.retrieval import index as knowledge_index
 from faith_jax.retrieval.articles import Article, articles_of
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
@@ -26,7 +27,7 @@ def index(
 
     Args:
       source: a file or a folder of files (see `retrieval.articles`), or a folder of a TFDS data set
-        with `title` and `text`.
+        with `title` and `text`; or "sample", the embedded encyclopedia.
       folder: of the knowledge base.
       paragraphs: kept of an article, from its beginning; 0 = all.
       processes: that parse wikitext; None = one a core.
@@ -36,11 +37,12 @@ def index(
       InputError: no such source, or it is damaged.
       ConfigError: the folder exists, or keeps another run.
     """
-    if (pathlib.Path(source).expanduser() / _TFDS).is_file():
-        made = _of_tfds(pathlib.Path(source).expanduser(), folder, paragraphs, restart)
+    path = ENCYCLOPEDIA if source == SAMPLE else pathlib.Path(source).expanduser()
+    if (path / _TFDS).is_file():
+        made = _of_tfds(path, folder, paragraphs, restart)
     else:
         count = processes or os.cpu_count() or 1
-        made = knowledge_index.build(source, folder, paragraphs, count, restart)
+        made = knowledge_index.build(path, folder, paragraphs, count, restart)
     return describe(made)
 
 

@@ -2,13 +2,17 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw import dialfact
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.runs.data import evidence
+from faith_jax.scoring.pair_classifier import pair_classifier
+from tests.paths import REPOSITORY
 from tests.retrieval.encyclopedia import built
+from tests.scoring import tiny_models
 
 CLAIM = {
     "id": "1",
@@ -99,12 +103,36 @@ def test_a_stopped_run_resumes(command, base, claims, tmp_path, monkeypatch):
     assert output.read_text() == (tmp_path / "whole").read_text()
 
 
-def test_the_sample_is_read(command, base, tmp_path):
-    sample = sample_folder("dialfact") / "test_split.jsonl"
+def test_the_documentation_shows_what_the_sample_prints(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (REPOSITORY / "docs" / "dialfact.md").read_text("utf-8")
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    first = command("index", "sample", "knowledge")[1]
+    second = command("evidence", "sample", "knowledge", "--output=evidence.jsonl")[1]
+    assert (first + second).strip() == shown.strip()
+    claims = dialfact.read_claims(sample_folder("dialfact") / "test_split.jsonl", BadRows())
+    found = dialfact.read_retrieved(tmp_path / "evidence.jsonl", BadRows())
+    assert set(found) == {claim["id"] for claim in claims}
+
+
+def test_a_classifier_ranks_sentences(command, base, claims, tmp_path):
+    names = ("irrelevant", "relevant")
+    model = tiny_models.write_model(tmp_path / "model", "bert", label_names=names)
     output = tmp_path / "evidence.jsonl"
-    status, out, _ = command("evidence", str(sample), base, f"--output={output}")
-    assert status == 0
-    assert f"evidence of {len(sample.read_text('utf-8').splitlines())} claims" in out
+    given = (f"--model={model}", "--sentences=20", "--documents=3", f"--output={output}")
+    status, _, err = command("evidence", claims, base, *given)
+    assert status == 0, err
+    turns, claim = CLAIM["context"][-2:], CLAIM["response"]
+    found = rows_of(output)[0]["evidence"]
+    assert len(found) > 3
+    classify = pair_classifier(model)
+    pairs = [
+        (f"title: {title} content: {sentence}", f"{turns[0]} [EOT] {turns[1]} [EOT] {claim}")
+        for title, _, sentence, *_ in found
+    ]
+    expected = 2 * classify(pairs)[0][:, 1] - 1
+    np.testing.assert_allclose([row[-1] for row in found], expected, atol=1e-6)
+    assert sorted(expected, reverse=True) == pytest.approx(list(expected))
 
 
 @pytest.mark.parametrize(
