@@ -69,7 +69,7 @@ class TextVectors:
     Args:
       model: an encoder.
       tokenizer: the model's.
-      max_length: tokens of a text, which loses its end.
+      max_length: tokens of a text, see `text_row`.
       tokens_per_batch: see `Batcher`.
     """
 
@@ -99,8 +99,12 @@ class TextVectors:
 
     def __call__(self, texts: Sequence[str | Passage]) -> np.ndarray:
         """Returns float32 [texts, embed]. A passage is read behind its title, as a second text."""
-        rows = [self._row(text) for text in texts]
-        found = np.zeros((len(rows), self.model.config.emb_dim), np.float32)
+        config = self.model.config
+        rows = [
+            check_ids(text_row(self._tokenizer, text, self._max_length), config.vocab_size)
+            for text in texts
+        ]
+        found = np.zeros((len(rows), config.emb_dim), np.float32)
         bound = functools.partial(_vectors, self.model.module, self.model.params)
         for batch in self._batcher.batches([(padded_length(len(row)),) for row in rows]):
             own = [rows[n] for n in batch.rows]
@@ -110,17 +114,19 @@ class TextVectors:
             found[batch.rows] = vectors[: len(own)]
         return found
 
-    def _row(self, text: str | Passage) -> list[int]:
-        tokenizer = self._tokenizer
-        if isinstance(text, Passage):
-            around = sum(map(len, tokenizer.pair_ids))
-            title = tokenizer.encode(text.title)[: (self._max_length - around) // 2]
-            room = self._max_length - around - len(title)
-            row = tokenizer.add_special_tokens(title, tokenizer.encode(text.text)[:room])
-        else:
-            room = self._max_length - len(tokenizer.add_special_tokens([]))
-            row = tokenizer.add_special_tokens(tokenizer.encode(text)[:room])
-        return check_ids(row, self.model.config.vocab_size)
+
+def text_row(tokenizer: Tokenizer, text: str | Passage, max_length: int) -> list[int]:
+    """Returns the tokens of a passage, which loses its end, or of a query, which loses its begin.
+
+    Of a passage, at most half of the tokens are the title's.
+    """
+    if not isinstance(text, Passage):
+        room = max_length - len(tokenizer.add_special_tokens([]))
+        return tokenizer.add_special_tokens(tokenizer.encode(text)[-room:])
+    around = sum(map(len, tokenizer.pair_ids))
+    title = tokenizer.encode(text.title)[: (max_length - around) // 2]
+    room = max_length - around - len(title)
+    return tokenizer.add_special_tokens(title, tokenizer.encode(text.text)[:room])
 
 
 class VectorsManifest(msgspec.Struct, kw_only=True):
