@@ -122,7 +122,7 @@ def test_seqio_view_decodes_up_to_the_end_and_beyond_the_vocabulary(folders):
 
 
 def test_the_separator_ends_texts_where_nothing_else_does(tmp_path):
-    FAMILIES["bert"](tmp_path)
+    published_tokenizers.FAMILIES["bert"](tmp_path)
     view = seqio_vocabulary.TokenizerVocabulary(load_vocabulary(tmp_path))
     assert (view.ours.eos_id, view.eos_id) == (None, view.ours.sep_id)
 
