@@ -3,6 +3,8 @@
 - `dialfact_verifiable`: context and claim in, `factual` or `personal` out.
 - `dialfact_evidence`: context, claim and a sentence in, `relevant` or `irrelevant` out;
   `dialfact_evidence_claim_only` without the context.
+- `dialfact_dense`: the last two turns and the claim in, the relevant sentence out, which an encoder
+  of both learns to find; `dialfact_dense_claim_only` without the turns.
 - `dialfact_verify_oracle`: context, claim and the annotators' evidence in, `SUPPORTS`, `REFUTES`
   or `NOT ENOUGH INFO` out; `dialfact_verify_retrieved` with a retriever's evidence,
   `dialfact_verify_claim_only` without any,
@@ -99,6 +101,28 @@ def select(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
     return _map(dataset, add)
 
 
+def find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
+    """Keeps the relevant sentences: the query as `inputs`, the sentence as `targets`, its title.
+
+    Args:
+      dataset: of the examples of `dialfact_evidence`.
+      context: the query has the last two turns, too.
+    """
+
+    def add(example: Example) -> Example:
+        shown = example["context"][-2:] if context else example["context"][:0]
+        query = tf.concat([shown, example["response"][None]], axis=0)
+        return {
+            **example,
+            "title": example["evidence_title"],
+            "inputs": tf.strings.reduce_join(query, separator=" "),
+            "targets": example["evidence"],
+        }
+
+    relevant = dataset.filter(lambda example: example["label"] == 1)
+    return _map(relevant, add)
+
+
 _CLASSIFICATION = {
     "postprocess": metrics.label_postprocess,
     "metric_fns": [metrics.classification],
@@ -110,6 +134,7 @@ for _suffix, _context in (("", True), ("_claim_only", False)):
         functools.partial(select, context=_context),
         **_CLASSIFICATION,
     )
+    add_with_sample(f"dialfact_dense{_suffix}", functools.partial(find, context=_context))
 _EVIDENCE = {"oracle": True, "retrieved": True, "augmented": True, "claim_only": False}
 for _name, _evidence in _EVIDENCE.items():
     for _suffix, _ways in (("", 3), ("_2way", 2)):

@@ -34,6 +34,8 @@ _READ = {
     "begin_classify": "begin/official",
     "begin_2021_classify": "begin_2021/official",
     "cmu_dog_generate": "cmu_dog/official",
+    "dialfact_dense": "dialfact_evidence/official",
+    "dialfact_dense_claim_only": "dialfact_evidence/official",
     "dialfact_evidence": "dialfact_evidence/official",
     "dialfact_evidence_claim_only": "dialfact_evidence/official",
     "dialfact_verifiable": "dialfact/official",

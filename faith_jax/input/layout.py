@@ -87,6 +87,22 @@ def packed_features(
     }
 
 
+def passage_features(
+    rows: Sequence[Mapping[str, Any]], lengths: Mapping[str, Any], pad_id: int
+) -> dict[str, np.ndarray]:
+    """Returns a batch of queries and passages for one encoder.
+
+    Returns:
+      `encoder_input_tokens`, the queries, and `passage_tokens`, int32 [rows, length], and
+      `label_weights`, float32 [rows], all 1.
+    """
+    return {
+        "encoder_input_tokens": padded([row["inputs"] for row in rows], lengths["inputs"], pad_id),
+        "passage_tokens": padded([row["knowledge"] for row in rows], lengths["passages"], pad_id),
+        "label_weights": np.ones(len(rows), np.float32),
+    }
+
+
 def pair_features(
     rows: Sequence[Mapping[str, Any]], length: int, config: TransformerConfig
 ) -> dict[str, np.ndarray]:

@@ -17,6 +17,7 @@ from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
 from faith_jax.inference.text_pairs import PairEncoder
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.models.config import TransformerConfig
+from faith_jax.retrieval.dense import Passage, text_row
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.vocabularies import tokenizer_of
 
@@ -175,6 +176,62 @@ class PairRows:
                 "length": len(row.ids) + row.cut_tokens,
                 "cut": [row.cut.get(kind, 0) for kind in Kind],
                 "grounding": _hash(premise),
+            }
+
+        return _made(examples, self.where, make)
+
+
+@dataclasses.dataclass(frozen=True)
+class PassageRows:
+    """Makes the rows of an encoder of queries and passages, as `retrieval.dense` reads them.
+
+    Attributes:
+      where: names the task and its split, for errors.
+      model: its configuration.
+      tokenizer: the model's.
+      max_length: tokens of a query, see `text_row`.
+      longest_passage: tokens of a passage.
+    """
+
+    where: str
+    model: TransformerConfig
+    tokenizer: Tokenizer
+    max_length: int
+    longest_passage: int
+
+    def rows(self, task: Any, examples: Any) -> Iterator[Row]:
+        """Yields a row for each example.
+
+        Raises:
+          ConfigError: a model without positions for so many tokens, or examples without a title.
+          InputError: a text that is not UTF-8.
+        """
+        if "title" not in examples.element_spec:
+            raise ConfigError(
+                f"{self.where}: its examples are no passages with a title; choose a task such as "
+                "dialfact_dense."
+            )
+        limits = [
+            input_limit(self.model, length, length)
+            for length in (self.max_length, self.longest_passage)
+        ]
+
+        def make(example: Mapping[str, Any], where: str) -> Row:
+            query, passage, title = (
+                plain(example[name])
+                for name in ("inputs_pretokenized", "targets_pretokenized", "title")
+            )
+            texts = (query, Passage(title, passage))
+            ids, knowledge = (
+                check_ids(text_row(self.tokenizer, *pair), self.model.vocab_size)
+                for pair in zip(texts, limits, strict=True)
+            )
+            return {
+                "inputs": ids,
+                "knowledge": knowledge,
+                "length": len(ids),
+                "cut": [0 for _ in Kind],
+                "grounding": _hash(passage),
             }
 
         return _made(examples, self.where, make)

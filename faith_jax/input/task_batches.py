@@ -28,10 +28,15 @@ from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
 from faith_jax.core.settings import BatchSize
 from faith_jax.inference.input_rows import InputLayout
-from faith_jax.input.layout import batch_features, packed_features, pair_features
+from faith_jax.input.layout import (
+    batch_features,
+    packed_features,
+    pair_features,
+    passage_features,
+)
 from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache, read_cache, write_cache
-from faith_jax.input.rows import PairRows, Row, TextRows
+from faith_jax.input.rows import PairRows, PassageRows, Row, TextRows
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.vocabularies import default_vocabulary, fingerprint_of, tokenizer_of
 
@@ -45,6 +50,7 @@ class _Lengths(msgspec.Struct):
     inputs: int
     targets: int
     negatives: tuple[_Length, _Length] | None = None
+    passages: _Length | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +60,8 @@ class DatasetConfig:
     Attributes:
       mixture_or_task_name: a registered SeqIO task or mixture.
       task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included; for
-        objectives that contrast also "negatives": (texts, tokens of each).
+        objectives that contrast also "negatives": (texts, tokens of each), and for encoders of
+        queries and passages "passages": tokens of a passage.
       split: "train", "validation" …
       batch_size: rows of a global batch.
       shuffle: reshuffled each epoch, by `seed`; a task without a shuffle buffer keeps its order.
@@ -124,7 +131,7 @@ class DatasetConfig:
     @property
     def further_features(self) -> frozenset[str]:
         """What batches have besides a text's input and target tokens, where it is asked for."""
-        features = {"negatives"} & set(self.task_feature_lengths)
+        features = {"negatives", "passages"} & set(self.task_feature_lengths)
         if self.pack:
             features |= {"encoder_segment_ids", "decoder_segment_ids"}
         return frozenset(features)
@@ -199,10 +206,14 @@ class SplitRows:
             )
         return RowCache(path, task.name, task.shuffle_buffer_size is None)
 
-    def _maker(self, where: str) -> TextRows | PairRows:
+    def _maker(self, where: str) -> TextRows | PairRows | PassageRows:
         lengths, policy = self.config.task_feature_lengths, self.config.cut_policy
         if self._layout is not None:
             return TextRows(where, self._layout, lengths, policy)
+        if "passages" in lengths:
+            return PassageRows(
+                where, self._model, default_vocabulary(), lengths["inputs"], lengths["passages"]
+            )
         return PairRows(where, self._model, default_vocabulary(), lengths["inputs"], policy)
 
     def places(self, step: int) -> list[Sequence[int]]:
@@ -247,6 +258,8 @@ class SplitRows:
                 yield {name: array[rows] for name, array in last.items()}
 
     def _features(self, rows: Sequence[Row]) -> Batch:
+        if self._layout is None and "passages" in self.config.task_feature_lengths:
+            return passage_features(rows, self.config.task_feature_lengths, self._model.pad_id)
         if self._layout is None:
             length = self.config.task_feature_lengths["inputs"]
             return pair_features(rows, length, self._model)
@@ -277,8 +290,9 @@ def _filled(batch: Batch, rows: int) -> Batch:
         name: np.pad(array, ((0, missing),) + ((0, 0),) * (array.ndim - 1))
         for name, array in batch.items()
     }
-    if "labels" in batch and missing:  # an encoder must have something to attend to
-        found["encoder_input_tokens"][-missing:] = batch["encoder_input_tokens"][0]
+    if "label_weights" in batch and missing:  # an encoder must have something to attend to
+        for name in {"encoder_input_tokens", "passage_tokens"} & batch.keys():
+            found[name][-missing:] = batch[name][0]
     return found
 
 

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import msgspec
 import numpy as np
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError, counted
@@ -28,7 +29,7 @@ from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.batching import Batcher, padded, padded_length
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import check_ids, input_limit, open_model, open_tokenizer
-from faith_jax.models.partitioning import Partitioner
+from faith_jax.models.partitioning import Mesh, Partitioner, batch_axes
 from faith_jax.models.transformer import Transformer
 from faith_jax.retrieval.articles import Article
 from faith_jax.retrieval.documents import DOCUMENTS, Query
@@ -68,7 +69,7 @@ class TextVectors:
     Args:
       model: an encoder.
       tokenizer: the model's.
-      max_length: tokens of a text, which loses its end.
+      max_length: tokens of a text, see `text_row`.
       tokens_per_batch: see `Batcher`.
     """
 
@@ -98,8 +99,12 @@ class TextVectors:
 
     def __call__(self, texts: Sequence[str | Passage]) -> np.ndarray:
         """Returns float32 [texts, embed]. A passage is read behind its title, as a second text."""
-        rows = [self._row(text) for text in texts]
-        found = np.zeros((len(rows), self.model.config.emb_dim), np.float32)
+        config = self.model.config
+        rows = [
+            check_ids(text_row(self._tokenizer, text, self._max_length), config.vocab_size)
+            for text in texts
+        ]
+        found = np.zeros((len(rows), config.emb_dim), np.float32)
         bound = functools.partial(_vectors, self.model.module, self.model.params)
         for batch in self._batcher.batches([(padded_length(len(row)),) for row in rows]):
             own = [rows[n] for n in batch.rows]
@@ -109,17 +114,19 @@ class TextVectors:
             found[batch.rows] = vectors[: len(own)]
         return found
 
-    def _row(self, text: str | Passage) -> list[int]:
-        tokenizer = self._tokenizer
-        if isinstance(text, Passage):
-            around = sum(map(len, tokenizer.pair_ids))
-            title = tokenizer.encode(text.title)[: (self._max_length - around) // 2]
-            room = self._max_length - around - len(title)
-            row = tokenizer.add_special_tokens(title, tokenizer.encode(text.text)[:room])
-        else:
-            room = self._max_length - len(tokenizer.add_special_tokens([]))
-            row = tokenizer.add_special_tokens(tokenizer.encode(text)[:room])
-        return check_ids(row, self.model.config.vocab_size)
+
+def text_row(tokenizer: Tokenizer, text: str | Passage, max_length: int) -> list[int]:
+    """Returns the tokens of a passage, which loses its end, or of a query, which loses its begin.
+
+    Of a passage, at most half of the tokens are the title's.
+    """
+    if not isinstance(text, Passage):
+        room = max_length - len(tokenizer.add_special_tokens([]))
+        return tokenizer.add_special_tokens(tokenizer.encode(text)[-room:])
+    around = sum(map(len, tokenizer.pair_ids))
+    title = tokenizer.encode(text.title)[: (max_length - around) // 2]
+    room = max_length - around - len(title)
+    return tokenizer.add_special_tokens(title, tokenizer.encode(text.text)[:room])
 
 
 class VectorsManifest(msgspec.Struct, kw_only=True):
@@ -238,33 +245,39 @@ def _batches(base: KnowledgeBase, numbers: Sequence[int]) -> Iterator[tuple[int,
             found = []
 
 
-@functools.partial(jax.jit, static_argnames=("devices", "most"))
+@functools.partial(jax.jit, static_argnames=("mesh", "axes", "most"))
 def _merged(
     best: tuple[Array, Array],
     queries: Float[Array, "queries embed"],
     chunk: Float[Array, "rows embed"],
     count: Integer[Array, ""],
     first: Integer[Array, ""],
-    devices: int,
+    mesh: Mesh,
+    axes: tuple[str, ...],
     most: int,
 ) -> tuple[Float[Array, "queries most"], Integer[Array, "queries most"]]:
     """Returns the best scores and rows so far, those of a chunk of `count` rows among them.
 
     Each device finds the best of its own rows, so that only these few go from one to another.
     """
-    parts = chunk.reshape(devices, -1, chunk.shape[-1])
-    size = parts.shape[1]
-    places = jnp.arange(chunk.shape[0]).reshape(devices, 1, size)
-    scores = jnp.einsum("dre,qe->dqr", parts, queries, precision=jax.lax.Precision.HIGHEST)
-    scores = jnp.where(places < count, scores, -jnp.inf)
-    found, columns = jax.lax.top_k(scores, min(most, size))
-    rows = first + columns + size * jnp.arange(devices)[:, None, None]
-    found, rows = (
-        jnp.moveaxis(it, 0, 1).reshape(queries.shape[0], -1).astype(it.dtype)
-        for it in (found, rows)
-    )
+
+    def own(chunk: Array, places: Array, queries: Array) -> tuple[Array, Array]:
+        scores = jnp.matmul(queries, chunk.T, precision=jax.lax.Precision.HIGHEST)
+        scores = jnp.where(places[None] < count, scores, -jnp.inf)
+        found, columns = jax.lax.top_k(scores, min(most, len(chunk)))
+        return found, places[columns]
+
+    split, behind = P(axes), P(None, axes)
+    found, places = jax.shard_map(
+        own,
+        mesh=mesh,
+        in_specs=(split, split, P()),
+        out_specs=(behind, behind),
+        check_vma=False,
+    )(chunk, jnp.arange(len(chunk), dtype=jnp.int32), queries)
     # Earlier rows stand first, and of equal scores `top_k` takes the first.
-    joined, numbers = (jnp.concatenate(pair, 1) for pair in zip(best, (found, rows), strict=True))
+    pairs = zip(best, (found, first + places), strict=True)
+    joined, numbers = (jnp.concatenate(pair, axis=1) for pair in pairs)
     scores, columns = jax.lax.top_k(joined, most)
     return scores, jnp.take_along_axis(numbers, columns, axis=1)
 
@@ -305,7 +318,8 @@ def top_k(
                 partitioner.put_batch(rows),
                 np.int32(count),
                 np.int32(first),
-                devices=devices,
+                mesh=partitioner.mesh,
+                axes=batch_axes(partitioner.mesh),
                 most=most,
             )
         scores, numbers = partitioner.gathered(best)

@@ -30,6 +30,7 @@ from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
 from faith_jax.tokenizers.vocabularies import default_vocabulary
+from faith_jax.training.in_batch_negatives import InBatchNegatives
 from faith_jax.training.label_cross_entropy import LabelCrossEntropy
 from faith_jax.training.objectives import CrossEntropy, Objective
 from faith_jax.training.trainer import merge_params, split_params
@@ -215,7 +216,7 @@ def objective_of(config: TransformerConfig, objective: Objective | None) -> Obje
     """Returns what a model is trained for, by default cross-entropy; checks that it is its kind."""
     if objective is None:
         return LabelCrossEntropy() if config.is_encoder_only else CrossEntropy()
-    if config.is_encoder_only != isinstance(objective, LabelCrossEntropy):
+    if config.is_encoder_only != isinstance(objective, LabelCrossEntropy | InBatchNegatives):
         kind = "an encoder with a classification head" if config.is_encoder_only else "a generator"
         raise ConfigError(
             f"OBJECTIVE: {type(objective).__name__} is not for {kind}; BERT, RoBERTa and DeBERTa "

@@ -25,10 +25,14 @@ class TokenizerVocabulary(seqio.Vocabulary):
         self.ours = ours
 
     bos_id = property(operator.attrgetter("ours.bos_id"))
-    eos_id = property(operator.attrgetter("ours.eos_id"))
     unk_id = property(operator.attrgetter("ours.unk_id"))
     extra_ids = property(operator.attrgetter("ours.extra_ids"))
     tokenizer = property(operator.attrgetter("ours.tokenizer"))
+
+    @property
+    def eos_id(self) -> int | None:
+        """The id that ends a text; in tokenizers without one (BERT) that of its separator."""
+        return self.ours.sep_id if self.ours.eos_id is None else self.ours.eos_id
 
     @property
     def pad_id(self) -> int:

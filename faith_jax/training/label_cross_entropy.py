@@ -2,12 +2,14 @@
 
 import dataclasses
 import math
+from collections.abc import Collection
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Integer
 
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import ShareBelow1
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Transformer
@@ -55,6 +57,13 @@ class LabelCrossEntropy(Objective):
     """
 
     label_smoothing: ShareBelow1 = 0.0
+
+    def check(self, module: Transformer, features: Collection[str]) -> None:
+        """See `Objective`."""
+        if "passages" in features:
+            raise ConfigError(
+                "TASK_FEATURE_LENGTHS: 'passages' are of InBatchNegatives; classes need none."
+            )
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None

@@ -62,6 +62,19 @@ def test_at_most_five_sentences_and_two_utterances_are_shown():
 
 
 @pytest.mark.parametrize(("suffix", "shows_context"), [("", True), ("_claim_only", False)])
+def test_queries_with_the_sentence_that_was_used(suffix, shows_context):
+    found = rows(f"dialfact_dense{suffix}_sample", "train")
+    assert len(found) == 7
+    for row in found:
+        assert row["kind"] == b"used"
+        turns = strings(row["context"])[-2:] if shows_context else []
+        query = " ".join([*turns, row["response"].decode()])
+        assert row["inputs_pretokenized"].decode() == query
+        assert row["targets_pretokenized"] == row["evidence"]
+        assert row["title"] == row["evidence_title"]
+
+
+@pytest.mark.parametrize(("suffix", "shows_context"), [("", True), ("_claim_only", False)])
 def test_sentence_selection(suffix, shows_context):
     found = rows(f"dialfact_evidence{suffix}_sample", "train")
     assert len(found) == 21

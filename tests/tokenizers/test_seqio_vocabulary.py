@@ -121,6 +121,12 @@ def test_seqio_view_decodes_up_to_the_end_and_beyond_the_vocabulary(folders):
     assert view.decode(rows[0]) == view.decode(tf.constant(rows[0])) == "tea"
 
 
+def test_the_separator_ends_texts_where_nothing_else_does(tmp_path):
+    published_tokenizers.FAMILIES["bert"](tmp_path)
+    view = seqio_vocabulary.TokenizerVocabulary(load_vocabulary(tmp_path))
+    assert (view.ours.eos_id, view.eos_id) == (None, view.ours.sep_id)
+
+
 @pytest.mark.parametrize("family", ["gpt2", "bart"])
 def test_default_vocabulary_may_be_a_published_tokenizer(family, folders):
     vocabulary, plain = seqio_vocabulary.DefaultVocabulary(), load_vocabulary(folders[family])

@@ -20,7 +20,12 @@ from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.inference.batching import padded_length
 from faith_jax.inference.input_rows import InputLayout
 from faith_jax.inference.row_likelihoods import LikelihoodRow, scoring_program
-from faith_jax.input.layout import batch_features, packed_features, pair_features
+from faith_jax.input.layout import (
+    batch_features,
+    packed_features,
+    pair_features,
+    passage_features,
+)
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
@@ -212,7 +217,9 @@ def _batch_shapes(
         "second": 1,
     }
     lengths = dataset.task_feature_lengths
-    if config.is_encoder_only:
+    if "passages" in lengths:
+        found = passage_features([row], lengths, config.pad_id)
+    elif config.is_encoder_only:
         found = pair_features([row], lengths["inputs"], config)
     elif dataset.pack:
         found = packed_features([[row]], lengths)

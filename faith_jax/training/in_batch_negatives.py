@@ -1,0 +1,85 @@
+"""Training of encoders that find passages: a query's own passage against those of other queries."""
+
+import dataclasses
+from collections.abc import Collection
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Bool, Float
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Array, PyTree
+from faith_jax.models.transformer import Transformer
+from faith_jax.training.objectives import Batch, Metrics, Objective, dropout_rngs, reduced
+
+
+def in_batch_log_probs(
+    queries: Float[Array, "batch embed"],
+    passages: Float[Array, "batch embed"],
+    others: Bool[Array, "batch batch"],
+) -> Float[Array, "batch batch"]:
+    """Returns the log-probability of each passage for each query, by their products.
+
+    Args:
+      queries: vectors.
+      passages: vectors; number i belongs to query i.
+      others: which passages count against a query's own, which counts in any case.
+
+    Reference: Karpukhin 2020, section 3.2.
+    """
+    scores = jnp.matmul(queries, passages.T)
+    own = jnp.eye(len(scores), dtype=bool)
+    return jax.nn.log_softmax(jnp.where(others | own, scores, -jnp.inf), axis=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class InBatchNegatives(Objective):
+    """The negative log-likelihood of each query's own passage among those of the batch.
+
+    One encoder reads both. The batch has `encoder_input_tokens`, the queries, and `passage_tokens`,
+    int [batch, length], and `label_weights`, float [batch]. Rows without weight and copies of the
+    own passage do not count against it.
+    """
+
+    @property
+    def couples_rows(self) -> bool:
+        """True: a row's loss depends on the others."""
+        return True
+
+    def check(self, module: Transformer, features: Collection[str]) -> None:
+        """See `Objective`."""
+        if "passages" not in features:
+            raise ConfigError(
+                "InBatchNegatives needs queries and passages: a task such as dialfact_dense, and "
+                "their length in TASK_FEATURE_LENGTHS = {'inputs': 128, 'passages': 256, …}."
+            )
+
+    def __call__(
+        self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
+    ) -> tuple[Array, Metrics, dict[str, Array]]:
+        """See `Objective`; metrics have `accuracy`, and `weight` is the number of queries."""
+        keys = (None, None) if dropout_key is None else jax.random.split(dropout_key)
+        names = ("encoder_input_tokens", "passage_tokens")
+        queries, passages = (
+            self._vectors(module, params, batch[name], key)
+            for name, key in zip(names, keys, strict=True)
+        )
+        tokens, weights = batch["passage_tokens"], batch["label_weights"].astype(jnp.float32)
+        is_copy = jnp.all(tokens[:, None] == tokens[None], axis=2)
+        log_probs = in_batch_log_probs(queries, passages, ~is_copy & (weights > 0)[None])
+        losses = -jnp.diagonal(log_probs)
+        hits = jnp.argmax(log_probs, axis=1) == jnp.arange(len(losses))
+        metrics = {
+            "loss": reduced(losses, weights=weights),
+            "negative_log_likelihood": reduced(losses, weights=weights),
+            "accuracy": reduced(hits, weights=weights),
+            "weight": jnp.sum(weights),
+        }
+        return metrics["loss"], metrics, {}
+
+    def _vectors(
+        self, module: Transformer, params: PyTree, tokens: Array, key: Array | None
+    ) -> Any:
+        options: Any = {"method": "text_vectors", "rngs": dropout_rngs(key)}
+        return module.apply({"params": params}, tokens, key is not None, **options)
