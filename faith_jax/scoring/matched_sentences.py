@@ -4,8 +4,8 @@ Each sentence of the response that tells something is matched with at most one s
 arguments, and each of these with at most one of the response, so that the sum over the pairs is
 largest of how far the two entail each other. A sentence that no argument is left for tells what is
 not given, and an argument that no sentence is left for is left out. Arguments for are matched with
-what the response says for, and arguments against with what it says against, where it names both
-sides ("Supporters say …", "On the other hand, critics …").
+what the response says for, and arguments against with what it says against, where it names who is
+against ("Supporters say …", "On the other hand, critics …").
 
 The comparison of single sentences is that of SummaC (Laban 2022, section 3); the errors are those
 of Chang 2024, section 3.1.
@@ -186,7 +186,8 @@ def _telling(example: GroundedExample) -> Iterator[Sentence]:
     wholes = [example.response[start:end] for start, end in told.spans]
     links = [whole[: _link_length(whole)] for whole in wholes]
     sides = [_side_named(*both) for both in zip(links, wholes, strict=True)]
-    known, side = _has_sides(example) and {_PRO, _CON} <= set(sides), ""
+    # "Supporters say …" alone may be followed by others whose name is not known here.
+    known, side = _has_sides(example) and _CON in sides, ""
     for place, share in enumerate(told.sentences):
         side = sides[place] or side if known else ""
         if not math.isnan(share):

@@ -87,6 +87,7 @@ def test_sides_are_told_by_who_holds_a_view():
     response = "Rain is wet. Some say that fog is grey. Others think that snow is cold."
     assert sides(response, **both) == ["", "pro", "con"]
     assert sides("Supporters say that rain is wet. Snow is cold.", **both) == ["", ""]
+    assert sides("Critics say that rain is wet. Snow is cold.", **both) == ["con", "con"]
     assert sides("Critics say that rain is wet.", yes=["A."], no=["B."]) == [""]
 
 

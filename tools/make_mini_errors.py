@@ -1,0 +1,92 @@
+"""Makes responses with synthetic errors to topics that `mini_nli` has not seen (docs/mini.md).
+
+    python tools/make_mini_errors.py docs/mini/wordings.jsonl errors.jsonl
+
+For one topic of 12, those that tools/make_mini_pairs.py keeps for validation, responses tell one to
+three arguments a side. In half of them an argument is told that was not given, in half one that
+was given is left out, independently of each other. Rows have the form of the data set
+`npov_detection`. The field `slice` is "unparaphrased" or "paraphrased": no argument is told in the
+wording in which it was given. In `slice_by_count`, "…, equal" has the rows that tell as many
+arguments as they were given.
+"""
+
+import json
+import pathlib
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import make_mini_corpus
+import mini_responses
+import mini_texts
+from make_mini_corpus import TOPICS_EVERY
+from mini_texts import Text
+
+SIDES = ("pro", "con")
+RESPONSES = 24  # to a topic
+
+
+def rows(topics: list[Any], paraphrased: bool, seed: int = 3) -> Iterator[dict[str, Any]]:
+    """Yields the responses to topics."""
+    rng = random.Random(f"{seed} {paraphrased}")
+    wordings = [
+        w for topic in topics for side in SIDES for own in getattr(topic, side) for w in own
+    ]
+    text = Text(wordings, wordings, [], mini_texts.lower_case_words(wordings))
+    for number, topic in enumerate(topics[::TOPICS_EVERY]):
+        for place in range(RESPONSES):
+            added = rng.choice(SIDES) if rng.random() < 0.5 else ""
+            left_out = rng.choice(SIDES) if rng.random() < 0.5 else ""
+            given: dict[str, list[str]] = {}
+            told: list[list[str]] = []
+            for side in SIDES:
+                arguments = getattr(topic, side)
+                count = rng.choice((1, 2, 3))
+                *chosen, other = rng.sample(range(len(arguments)), count + 1)
+                said = list(chosen)
+                if side == left_out:
+                    said.remove(rng.choice(said))
+                if side == added:
+                    said.insert(rng.randrange(len(said) + 1), other)
+                forms = {i: rng.randrange(3) for i in chosen}
+                given[side] = [arguments[i][form] for i, form in forms.items()]
+                told.append(
+                    [
+                        arguments[i][
+                            rng.choice([f for f in range(3) if f != forms.get(i)])
+                            if paraphrased
+                            else forms.get(i, 0)
+                        ]
+                        for i in said
+                    ]
+                )
+            if any(told):
+                kind = "paraphrased" if paraphrased else "unparaphrased"
+                equal = "equal" if bool(added) == bool(left_out) else "different"
+                yield {
+                    "id": f"{kind}-{number}-{place}",
+                    "slice": kind,
+                    "slice_by_count": f"{kind}, {equal}",
+                    "query": topic.query,
+                    "pro_arguments": given["pro"],
+                    "con_arguments": given["con"],
+                    "response": mini_responses.told(told, text, rng),
+                    "has_hallucination": int(bool(added)),
+                    "has_coverage_error": int(bool(left_out)),
+                }
+
+
+def main() -> int:
+    """Writes the rows; returns the exit status."""
+    topics = make_mini_corpus.read_topics(pathlib.Path(sys.argv[1]))
+    with pathlib.Path(sys.argv[2]).open("w", encoding="utf-8") as file:
+        for paraphrased in (False, True):
+            for row in rows(topics, paraphrased):
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
