@@ -16,8 +16,8 @@ def embedded_models() -> list[str]:
 
 
 def reads_two_sides(path_or_name: str | pathlib.Path) -> bool:
-    """Whether a path or name is of an embedded model, which knows arguments of two sides only."""
-    return checkpoint_path(path_or_name).resolve().parent == _FOLDER
+    """Whether a path or name is of `mini`, which knows arguments of two sides only."""
+    return checkpoint_path(path_or_name).resolve() == _FOLDER / "mini"
 
 
 def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
