@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import functools
 import itertools
+import logging
 import math
 import pathlib
 import shutil
@@ -26,11 +27,9 @@ from faith_jax.core.files import (
     check_outputs,
     count_whole_rows,
     partial_output,
-    put,
     stamp,
     write_jsonl,
 )
-from faith_jax.core.files.staging import stands
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, Seen, read_jsonl
@@ -250,6 +249,8 @@ def check(options: CheckOptions) -> Iterator[str]:
       ConfigError: for wrong options, no knowledge base or model, and an output that exists.
     """
     check_outputs([options.input], {"--html": options.html})
+    if options.claim:
+        logging.getLogger("faith_jax").setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
         target = path_of(options.output or f"{folder}/checked.jsonl")
         source = options.input
@@ -257,36 +258,39 @@ def check(options: CheckOptions) -> Iterator[str]:
             source = f"{folder}/claim.jsonl"
             row = {"id": "claim", "response": options.claim, "context": list(options.history)}
             write_jsonl(source, [row])
-        # Beside the output, and as long as that is not there.
-        evidence = target.with_name(f"{target.name}.evidence.jsonl")
-        if options.restart or not stands(evidence):
-            _find(source, evidence, options)
-        _verify(evidence, target, options)
-        evidence.unlink()
+        rows, base = list(_read(source)), open_base(options.knowledge_base)
+        # What is found is kept beside the output until that is there.
+        beside = target.with_name(f"{target.name}.evidence")
+        with partial_output(beside, _finding(source, base, options), options.restart) as kept:
+            _find(rows, base, kept / "rows.jsonl", options)
+            _verify(kept / "rows.jsonl", target, options)
         if options.html:
             report(ReportOptions((str(target),), output=options.html, title="Claims and evidence"))
         yield from _lines(read_scored_rows(target), options)
 
 
-def _find(source: str, evidence: pathlib.Path, options: CheckOptions) -> None:
-    """Writes the claims of all responses of a file with their evidence."""
-    rows, finder = list(_read(source)), Finder(open_base(options.knowledge_base), options)
-    run: dict[str, Any] = {
-        field.name: getattr(options, field.name) for field in dataclasses.fields(FindingOptions)
-    }
-    run["read"] = [stamp([source]) if options.input else "", finder.base.manifest.source]
-    with partial_output(evidence, run, options.restart, replaces=True) as folder:
-        kept = folder / "rows.jsonl"
-        done = count_whole_rows(kept)
-        progress = Progress("response", len(rows), done)
-        while batch := rows[done : done + _BATCH]:
-            found = [msgspec.to_builtins(claim) for claim in _grounded(batch, finder)]
-            by_response = itertools.groupby(found, key=lambda claim: claim["response_id"])
-            claims = {name: list(own) for name, own in by_response}
-            append_rows(kept, [{"id": r.id, "claims": claims.get(r.id, [])} for r in batch])
-            done += len(batch)
-            progress.update(done)
-        put(kept, evidence)
+def _finding(source: str, base: KnowledgeBase, options: CheckOptions) -> dict[str, Any]:
+    """Returns what decides the evidence."""
+    run = {field.name: getattr(options, field.name) for field in dataclasses.fields(FindingOptions)}
+    # The sample is made anew each time, from the same text.
+    made = SAMPLE if options.knowledge_base == SAMPLE else msgspec.structs.asdict(base.manifest)
+    read = stamp([source]) if options.input else [options.claim, *options.history]
+    return run | {"knowledge_base": made, "read": read}
+
+
+def _find(
+    rows: Sequence[ClaimRow], base: KnowledgeBase, kept: pathlib.Path, options: CheckOptions
+) -> None:
+    """Writes the claims of responses with their evidence, those that are not there yet."""
+    finder, done = Finder(base, options), count_whole_rows(kept)
+    progress = Progress("response", len(rows), done)
+    while batch := rows[done : done + _BATCH]:
+        found = [msgspec.to_builtins(claim) for claim in _grounded(batch, finder)]
+        by_response = itertools.groupby(found, key=lambda claim: claim["response_id"])
+        claims = {name: list(own) for name, own in by_response}
+        append_rows(kept, [{"id": row.id, "claims": claims.get(row.id, [])} for row in batch])
+        done += len(batch)
+        progress.update(done)
 
 
 def _read(source: str) -> Iterator[ClaimRow]:

@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 import faith_jax
-from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models
+from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models, reads_two_sides
 from faith_jax.core import templates
+from faith_jax.core.rows import BadRows
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets.raw.dialfact import read_claims
+from faith_jax.datasets.samples import sample_folder
+from faith_jax.scoring.claims import ClaimVerifier
 from faith_jax.statistics.told_arguments import tell_arguments
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
@@ -29,8 +34,14 @@ def mini():
 
 
 def test_what_is_embedded():
-    assert embedded_models() == ["mini"]
-    folder = checkpoint_path("mini")
+    assert embedded_models() == ["mini", "mini_nli"]
+    assert reads_two_sides("mini")
+    assert not reads_two_sides("mini_nli")
+
+
+@pytest.mark.parametrize("name", ["mini", "mini_nli"])
+def test_its_card_and_weights(name):
+    folder = checkpoint_path(name)
     weights = (folder / "model.safetensors").read_bytes()
     assert len(weights) < 12e6
     header = json.loads(weights[8 : 8 + int.from_bytes(weights[:8], "little")])
@@ -58,3 +69,34 @@ def test_it_tells_all_arguments_as_two_views(mini, sides):
     pro, con = response.index(PRO[0][7:]), response.index(CON[0][4:])
     assert re.search(r"\b(Supporters|Proponents|Advocates|Those|Some)\b", response[:pro])
     assert re.search(r"\b([Oo]pponents|[Cc]ritics|[Tt]hose|[Oo]thers?)\b", response[pro:con])
+
+
+def test_mini_nli_tells_what_is_added_and_what_is_left_out():
+    link = "Supporters say that", "Opponents, however, argue:"
+    told = f"{link[0]} {PRO[0][:1].lower()}{PRO[0][1:]} {PRO[1]} {link[1]} {CON[0]} {CON[1]}"
+    added = told.replace(PRO[1], f"{PRO[1]} Its wheel could give power to forty houses.")
+    left_out = told.replace(PRO[1], "")
+    responses, arguments = [told, added, left_out], {"pro": PRO, "con": CON}
+    for name, worse in (("hallucination", 1), ("coverage", 2)):
+        scorer = faith_jax.load_scorer(f"npov_nli_{name}", model="mini_nli")
+        found = [s.value for s in scorer.score([arguments] * 3, responses, [[QUERY]] * 3)]
+        assert found[worse] < 0.1
+        assert min(value for place, value in enumerate(found) if place != worse) > 0.9
+
+
+def test_mini_nli_verifies_claims_of_the_sample():
+    """Claims on articles that it was not trained on; chance is a third (docs/dialfact.md)."""
+    rows = list(read_claims(sample_folder("dialfact") / "valid_split.jsonl", BadRows()))
+    examples = [
+        GroundedExample(
+            row["id"],
+            Grounding(tuple(row["evidence"]), tuple(row["evidence_titles"])),
+            (),
+            row["response"],
+        )
+        for row in rows
+    ]
+    verifier = ClaimVerifier("mini_nli")
+    verdicts = verifier.verdicts([verifier.read(example) for example in examples])
+    right = [v.label == row["response_label"] for v, row in zip(verdicts, rows, strict=True)]
+    assert sum(right) / len(right) > 0.7
