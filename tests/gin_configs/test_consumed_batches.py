@@ -10,6 +10,7 @@ from faith_jax.core.cutting import Kind, parse
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.rows import PAIRS
+from faith_jax.retrieval.dense import Passage, text_row
 from faith_jax.runs import gin_config, train
 from faith_jax.tasks import lookup
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
@@ -65,7 +66,7 @@ def consumed(recipe, checkpoints, folder, monkeypatch):
     task = last_value(text, "MIXTURE_OR_TASK_NAME")
     task = lookup.get_task(task if task.endswith("_sample") else f"{task}_sample")
     kind = next((k for k in ("doha", "nli") if k in recipe and "mini" not in recipe), "t5")
-    if "LABEL_NAMES = (" in text and kind == "t5":
+    if kind == "t5" and ("LABEL_NAMES = (" in text or "InBatchNegatives" in text):
         kind = "encoder"
     size = int(last_value(text, "BATCH_SIZE"))
     count = sum(1 for _ in numpy_examples(task.get_dataset(None, "train", shuffle=False)))
@@ -125,6 +126,10 @@ def knowledge_in(example, pair):
     return "|".join(text[p.text_start : p.text_end] for p in parts)
 
 
+def passage_of(example):
+    return Passage(written(example, "title"), written(example, "targets_pretokenized"))
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, monkeypatch):
     task, batches = consumed(recipe, checkpoints, tmp_path / "model", monkeypatch)
@@ -132,12 +137,22 @@ def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, mo
     with tasks_use(tokenizer):
         examples = list(numpy_examples(task.get_dataset(None, "train", shuffle=False)))
     pad = tokenizer.pad_id or 0
-    is_pair = "labels" in batches[0]
+    is_pair, is_dense = "labels" in batches[0], "passage_tokens" in batches[0]
     pair = next(p for p in PAIRS if set(p) <= set(examples[0])) if is_pair else None
     if is_pair:
         found = token_rows(batches, "encoder_input_tokens", pad)
         expected = [
             tuple(tokenizer.encode_with_special_tokens(*(written(e, name) for name in pair)))
+            for e in examples
+        ]
+    elif is_dense:
+        names = ("encoder_input_tokens", "passage_tokens")
+        found = list(zip(*(token_rows(batches, name, pad) for name in names), strict=True))
+        expected = [
+            (
+                tuple(text_row(tokenizer, written(e, "inputs_pretokenized"), 512)),
+                tuple(text_row(tokenizer, passage_of(e), 512)),
+            )
             for e in examples
         ]
     else:

@@ -140,11 +140,12 @@ def test_recipes_that_need_no_model_run(tmp_path, monkeypatch, capsys, offline_d
     ran = 0
     for _, part, *arguments in commands("recipes.md"):
         needs = ("model=", "runs/", "responses.jsonl")
-        if part not in RUNS_HERE or any(n in a for n in needs for a in arguments):
+        given = [argument for argument in arguments if not argument.endswith("model=mini_nli")]
+        if part not in RUNS_HERE or any(n in a for n in needs for a in given):
             continue
         assert cli.main([part, *arguments]) == 0, (arguments, capsys.readouterr().err)
         ran += 1
-    assert ran == 14
+    assert ran == 15
 
 
 def test_the_table_of_probes_is_what_the_scorers_give():
