@@ -93,7 +93,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
 COMMANDS = re.compile(r"^(?:srun |docker run .* )?((?:faith-jax|t5x) .*)$", re.MULTILINE)
 RECIPES = ("recipes.md", "which_scorer.md", "gallery.md", "cloud_tpu.md")
 # Of the words-only commands of recipes.md, which run: the files are those of the walkthrough.
-RUNS_HERE = ("score", "evaluate", "report", "annotate")
+RUNS_HERE = ("score", "evaluate", "report", "annotate", "check")
 
 
 def commands(page):
@@ -145,7 +145,7 @@ def test_recipes_that_need_no_model_run(tmp_path, monkeypatch, capsys, offline_d
             continue
         assert cli.main([part, *arguments]) == 0, (arguments, capsys.readouterr().err)
         ran += 1
-    assert ran == 15
+    assert ran == 16
 
 
 def test_the_table_of_probes_is_what_the_scorers_give():
