@@ -10,6 +10,13 @@ BEST = "best"
 _FOLDER = pathlib.Path(__file__).parents[1] / "models" / "embedded"
 
 
+# Said of `mini`.
+TWO_SIDES_ONLY = (
+    "%s was trained on arguments of two sides; its responses to other texts are of no use. Give "
+    "pro and con, or take another model."
+)
+
+
 def embedded_models() -> list[str]:
     """Returns the names of the models in the package."""
     return sorted(config.parent.name for config in _FOLDER.glob("*/config.json"))

@@ -42,7 +42,7 @@ from faith_jax.core.files import (
 )
 from faith_jax.core.files.staging import remove_tree, stands
 from faith_jax.core.files.stores import is_remote
-from faith_jax.core.progress import Progress
+from faith_jax.core.progress import Patience, Progress
 
 logger = logging.getLogger("faith_jax")
 
@@ -351,8 +351,10 @@ class Job:
 
         Raises:
           TakenError: another process has the only shard.
+          ProcessError: nothing of the others' has grown for an hour.
         """
         left, known = self.shards, 0
+        patience = Patience(f"{self.target}: the shards of other processes")
         while True:
             with self._alone():
                 self._own.close()
@@ -366,11 +368,19 @@ class Job:
                 known = done + taken.count
             elif left and (waits or not self._is_certain):
                 rests = is_remote(self.folder) and self._is_certain
-                time.sleep(_STORE_SECONDS if rests else _SECONDS)
+                patience.wait(self._sizes(), _STORE_SECONDS if rests else _SECONDS)
             else:
                 if len(self.shards) == 1 and left:
                     raise self._taken_error()
                 return
+
+    def _sizes(self) -> list[tuple[str, int]]:
+        """Returns the files of all processes with their sizes; in a store each append is a file."""
+        found, sized = [], not is_remote(self.folder)
+        with contextlib.suppress(FileNotFoundError):  # whoever is done removes some
+            for path in self.folder.iterdir():
+                found.append((path.name, path.stat().st_size if sized else 0))
+        return sorted(found)
 
     def _left(self, shards: Sequence[Shard]) -> list[Shard]:
         if not self.folder.is_dir():

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from faith_jax.checkpoints.embedded import reads_two_sides
+from faith_jax.checkpoints.embedded import TWO_SIDES_ONLY, reads_two_sides
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.core.settings import checked
 from faith_jax.core.types import Array, PyTree
@@ -189,11 +189,7 @@ class GenerativeModel(BaseModel):
         from faith_jax.inference.opening import input_limit, open_tokenizer
 
         if knowledge is not None and reads_two_sides(self.path or ""):
-            logger.warning(
-                "%s was trained on arguments of two sides; its responses to other texts are of no "
-                "use. Give pro and con, or load another model.",
-                self.path,
-            )
+            logger.warning(TWO_SIDES_ONLY, self.path)
         options = {"max_length": LONGEST_RESPONSE} | options
         decoding = self._decoding(options, pmi=options.get("pmi") is not None)
         given = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 
+from faith_jax.checkpoints.embedded import TWO_SIDES_ONLY, reads_two_sides
 from faith_jax.checkpoints.identity import checkpoint_digest, pinned
 from faith_jax.core.cutting import Kind, by_name, check_policy
 from faith_jax.core.errors import ConfigError, InputError, counted
@@ -201,6 +202,8 @@ def infer(
                 if joins_only:
                     job.check_done()
                 elif job.undone():
+                    if "knowledge" in job.known["fields"] and reads_two_sides(one.checkpoint):
+                        logger.warning(TWO_SIDES_ONLY, one.checkpoint)
                     one = one._replace(carried=tuple(job.known["fields"]))
                     load(one).respond(job, formats)
                 kept = ("jsonl", *formats) if several else formats

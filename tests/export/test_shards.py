@@ -1,12 +1,14 @@
 """Rows in shards: how they are split, taken, finished and joined, by several processes."""
 
 import dataclasses
+import functools
 import json
 
 import pytest
 
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError, ProcessError
 from faith_jax.core.files import append_rows, locked
+from faith_jax.core.progress import Patience
 from faith_jax.export import shards
 from faith_jax.export.shards import Job, split
 
@@ -167,6 +169,16 @@ def test_whoever_waits_takes_what_another_has_lost(tmp_path, monkeypatch):
             taken.append(shard.number)
             compute(shard)
         assert taken == [0, 1, 2]
+
+
+def test_waiting_ends_where_the_others_do_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "Patience", functools.partial(Patience, seconds=0))
+    with begin(tmp_path / "out.jsonl") as job, locked(job.shards[2].rows):
+        taken = job.taken(waits=True)
+        compute(next(taken))
+        compute(next(taken))
+        with pytest.raises(ProcessError, match=r"out.jsonl: the shards of other .*: nothing has"):
+            next(taken)
 
 
 def test_a_shard_that_is_missing_is_named(tmp_path):
