@@ -29,6 +29,7 @@ from faith_jax.core.files import (
     partial_output,
     stamp,
     write_jsonl,
+    write_text,
 )
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.progress import Progress
@@ -42,11 +43,11 @@ from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.input.score_input import ScoreInput
+from faith_jax.report.claims import claims_page
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs.data.evidence import Finder
-from faith_jax.runs.options import CheckOptions, FindingOptions, ReportOptions
-from faith_jax.runs.report import report
+from faith_jax.runs.options import CheckOptions, FindingOptions
 from faith_jax.runs.score import score
 from faith_jax.scoring.claims import LABELS, NLI, ClaimVerifier, Verdict
 from faith_jax.scoring.pair_classifier import ClassifierOptions
@@ -258,14 +259,15 @@ def check(options: CheckOptions) -> Iterator[str]:
             source = f"{folder}/claim.jsonl"
             row = {"id": "claim", "response": options.claim, "context": list(options.history)}
             write_jsonl(source, [row])
-        rows, base = list(_read(source)), open_base(options.knowledge_base)
+        responses, base = list(_read(source)), open_base(options.knowledge_base)
         # What is found is kept beside the output until that is there.
         beside = target.with_name(f"{target.name}.evidence")
         with partial_output(beside, _finding(source, base, options), options.restart) as kept:
-            _find(rows, base, kept / "rows.jsonl", options)
+            _find(responses, base, kept / "rows.jsonl", options)
             _verify(kept / "rows.jsonl", target, options)
         if options.html:
-            report(ReportOptions((str(target),), output=options.html, title="Claims and evidence"))
+            rows = read_scored_rows(target)
+            write_text(options.html, claims_page("Claims and evidence", rows, SCORERS))
         yield from _lines(read_scored_rows(target), options)
 
 

@@ -3,7 +3,7 @@
 import functools
 import math
 
-from faith_jax.core.types import ScorerCard
+from faith_jax.core.types import Direction, ScorerCard
 
 _card = functools.partial(ScorerCard, low=0.0, high=1.0, needs_model=True)
 
@@ -46,6 +46,7 @@ NLI = _by_name(
         "Probability that the grounding neither entails nor contradicts the response; it is high "
         "where they are unrelated.",
         source="Gupta 2022, section 5.1",
+        direction=Direction.NONE,
     ),
 )
 FAITH_CRITIC = _by_name(
@@ -67,19 +68,26 @@ SUMMAC_ZS = _card(
 )
 FLUENCY = _card(
     "fluency",
-    "Mean log-probability of the response's tokens by themselves; no measure of faithfulness.",
+    "Mean log-probability of the response's tokens by themselves.",
     low=-math.inf,
     high=0.0,
     source="Gupta 2022, section 4.1.1",
+    direction=Direction.NONE,
 )
 _CLAIM = "Gupta 2022, section 5.3"
 CLAIMS = _by_name(
     _card("claim_supports", "Probability that the evidence supports the claim.", source=_CLAIM),
-    _card("claim_refutes", "Probability that the evidence refutes the claim.", source=_CLAIM),
+    _card(
+        "claim_refutes",
+        "Probability that the evidence refutes the claim.",
+        source=_CLAIM,
+        direction=Direction.NONE,
+    ),
     _card(
         "claim_not_enough_info",
         "Probability that the evidence neither supports nor refutes the claim.",
         source=_CLAIM,
+        direction=Direction.NONE,
     ),
 )
 NPOV_NLI = _by_name(
