@@ -94,6 +94,22 @@ class PairEncoder:
         row = self.tokenizer.add_special_tokens(fitted.ids)
         return PairRow(check_ids(row, self.vocab_size), fitted.cut, len(row))
 
+    def claim(
+        self,
+        claim: str,
+        context: Sequence[str],
+        titles: Sequence[str],
+        sentences: Sequence[str],
+        name: str = "a claim",
+    ) -> PairRow:
+        """Returns the row of a claim with its evidence, as in DialFact's tasks.
+
+        Encoders read the evidence beside the claim; for errors see `__call__`.
+        """
+        if self.form is None:
+            return self(*templates.dialfact_pair(context, claim, titles, sentences), name)
+        return self.one(templates.dialfact_inputs(context, claim, titles, sentences), name)
+
 
 @dataclasses.dataclass(frozen=True)
 class LabelForm:

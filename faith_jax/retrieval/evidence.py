@@ -1,13 +1,12 @@
 """Evidence for claims: sentences of retrieved documents, ranked; a score above 0 means relevant."""
 
 import collections
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from faith_jax.core.templates import EOT, one_space
 from faith_jax.datasets.raw.dialfact import Evidence
 from faith_jax.retrieval.documents import Query
 from faith_jax.retrieval.knowledge_base import KnowledgeBase, content
@@ -78,32 +77,3 @@ def _bm25(terms: Sequence[str], weights: dict[str, float], mean_length: float) -
     counts = collections.Counter(term for term in terms if term in weights)
     penalty = _K1 * (1 - _B + _B * len(terms) / mean_length) if terms else 1.0
     return sum(weights[t] * n * (_K1 + 1) / (n + penalty) for t, n in counts.items())
-
-
-# Probabilities [pairs, classes] of premises and hypotheses.
-Classify = Callable[[Sequence[tuple[str, str]]], np.ndarray]
-
-
-class ClassifierRanker:
-    """Ranks sentences by a classifier of pairs: 2 P(relevant) - 1, from -1 to 1.
-
-    Reference: Gupta 2022, section 5.2, whose model learns -1 for irrelevant and 1 for relevant.
-    """
-
-    def __init__(self, classify: Classify, relevant: int):
-        self._classify, self._relevant = classify, relevant
-
-    def __call__(self, query: Query, candidates: Sequence[Candidate]) -> np.ndarray:
-        """Returns float64 [candidates]."""
-        pairs = [evidence_pair(query, candidate) for candidate in candidates]
-        return 2 * self._classify(pairs)[:, self._relevant] - 1 if pairs else np.zeros(0)
-
-
-def evidence_pair(query: Query, candidate: Candidate) -> tuple[str, str]:
-    """Returns premise and hypothesis: the sentence behind its title, the claim behind its context.
-
-    >>> evidence_pair(Query("It is hot.", ("Tea?",)), Candidate("Tea", "", "Tea is hot."))
-    ('title: Tea content: Tea is hot.', 'Tea? [EOT] It is hot.')
-    """
-    premise = f"title: {one_space(candidate.title)} content: {one_space(candidate.sentence)}"
-    return premise, f" {EOT} ".join(map(one_space, (*query.context, query.claim)))

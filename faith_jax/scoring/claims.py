@@ -119,11 +119,8 @@ class ClaimVerifier:
         encode, name, evidence = self._classify.encode, f"example {example.id!r}", example.grounding
         titles = evidence.perspectives or ("",) * len(evidence.texts)
         if self.reads_all and evidence.texts:
-            told = example.history, example.response, titles, evidence.texts
-            if encode.form is None:
-                rows = [encode(*templates.dialfact_pair(*told), name)]
-            else:
-                rows = [encode.one(templates.dialfact_inputs(*told), name)]
+            told = example.response, example.history, titles, evidence.texts
+            rows = [encode.claim(*told, name)]
         else:
             rows = [
                 encode(templates.evidence_text(t, s) if t else s, example.response, name)

@@ -1,20 +1,15 @@
 import math
 
-import numpy as np
 import pytest
 
-from faith_jax.core.templates import dialfact_inputs
 from faith_jax.datasets.raw.dialfact import select_evidence
 from faith_jax.retrieval.documents import Query
 from faith_jax.retrieval.evidence import (
     Candidate,
-    ClassifierRanker,
     LexicalRanker,
     candidates,
-    evidence_pair,
     ranked,
 )
-from faith_jax.runs.data.evidence import written_pair
 
 QUERY = Query("Hornbeam has leaves in winter", ("What grows?",))
 
@@ -51,27 +46,3 @@ def test_the_best_sentences_come_first_and_those_above_zero_are_evidence(base):
     assert [it.score for it in best] == sorted((it.score for it in best), reverse=True)
     assert len(best) == 4
     assert select_evidence(best) == [it for it in best if it.score > 0]
-
-
-def test_a_classifier_scores_from_minus_one_to_one():
-    asked = []
-
-    def classify(pairs):
-        asked.extend(pairs)
-        return np.array([[0.9, 0.1], [0.25, 0.75]])
-
-    found = [Candidate("Tea", "u", "Tea  is hot."), Candidate("Oslo", "u", "It is a city.")]
-    best = ranked(QUERY, found, ClassifierRanker(classify, 1), 5)
-    assert [(it.title, it.score) for it in best] == [("Oslo", 0.5), ("Tea", pytest.approx(-0.8))]
-    assert asked[0] == (
-        "title: Tea content: Tea is hot.",
-        "What grows? [EOT] Hornbeam has leaves in winter",
-    )
-    assert ranked(QUERY, [], ClassifierRanker(classify, 1), 5) == []
-
-
-@pytest.mark.parametrize("context", [(), ("Hi.",), ("Hi.", "What is it?")])
-def test_a_model_that_writes_the_class_reads_what_it_was_trained_on(context):
-    pair = evidence_pair(Query("It is  hot.", context), Candidate("Tea", "", "Tea is hot."))
-    expected = dialfact_inputs(context, "It is hot.", ["Tea"], ["Tea is hot."])
-    assert written_pair(*pair) == expected

@@ -5,9 +5,10 @@ import logging
 import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.core.files import (
@@ -24,7 +25,6 @@ from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, Seen, read_jsonl
 from faith_jax.core.schema import Text, read_as
 from faith_jax.core.table import Table, figure_text
-from faith_jax.core.templates import EOT, dialfact_inputs
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.raw.dialfact import Evidence
 from faith_jax.datasets.samples import SAMPLE, sample_folder
@@ -34,6 +34,9 @@ from faith_jax.retrieval.documents import BM25, ENTITIES, Bm25, Entities, Query,
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs.options import EvidenceOptions, FindingOptions
 from faith_jax.statistics.retrieval import found_share, recall
+
+if TYPE_CHECKING:
+    from faith_jax.scoring.pair_classifier import PairClassifier
 
 logger = logging.getLogger("faith_jax")
 
@@ -172,16 +175,35 @@ def _dense(options: FindingOptions, base: KnowledgeBase) -> Retriever:
 def _ranker(options: FindingOptions, base: KnowledgeBase) -> ranking.Ranker:
     if not options.evidence_model:
         return ranking.LexicalRanker(base)
+    from faith_jax.core.templates import nli_inputs  # only says that the model reads one text
     from faith_jax.inference.text_pairs import LabelForm
     from faith_jax.scoring.pair_classifier import pair_classifier
 
-    form = LabelForm(tuple(label.value for label in EvidenceLabel), written_pair)
-    classifier = pair_classifier(
-        options.evidence_model, form, relevant_class, vocabulary=options.evidence_vocabulary
+    form = LabelForm(tuple(label.value for label in EvidenceLabel), nli_inputs)
+    vocabulary = options.evidence_vocabulary
+    return ClassifierRanker(
+        pair_classifier(options.evidence_model, form, relevant_class, vocabulary=vocabulary)
     )
-    return ranking.ClassifierRanker(
-        lambda pairs: classifier(pairs)[0], relevant_class(classifier.label_names)
-    )
+
+
+class ClassifierRanker:
+    """Ranks sentences by a classifier of claims and sentences: 2 P(relevant) - 1, from -1 to 1.
+
+    Reference: Gupta 2022, section 5.2, whose model learns -1 for irrelevant and 1 for relevant.
+    """
+
+    def __init__(self, classifier: "PairClassifier"):
+        self._classifier, self._relevant = classifier, relevant_class(classifier.label_names)
+
+    def __call__(self, query: Query, candidates: Sequence[ranking.Candidate]) -> np.ndarray:
+        """Returns float64 [candidates]."""
+        rows = [
+            self._classifier.encode.claim(query.claim, query.context, [it.title], [it.sentence])
+            for it in candidates
+        ]
+        if not rows:
+            return np.zeros(0)
+        return 2 * self._classifier.probabilities(rows)[:, self._relevant] - 1
 
 
 def relevant_class(names: Sequence[str]) -> int:
@@ -197,17 +219,6 @@ def relevant_class(names: Sequence[str]) -> int:
         f"--evidence-model: has the classes {', '.join(names)}; expected one that is called "
         "relevant, or LABEL_1, as of a model that was trained on dialfact_evidence."
     )
-
-
-def written_pair(premise: str, hypothesis: str) -> str:
-    """Returns what a model that writes the class reads of `evidence_pair`, as in training.
-
-    >>> written_pair("title: Tea content: Tea is hot.", "Tea? [EOT] It is hot.")
-    '{context: Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
-    """
-    *context, claim = hypothesis.split(f" {EOT} ")
-    title, _, sentence = premise.removeprefix("title: ").partition(" content: ")
-    return dialfact_inputs(context, claim, [title], [sentence])
 
 
 def _found(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[str, Any]]:

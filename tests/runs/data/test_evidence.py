@@ -8,6 +8,8 @@ import pytest
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw import dialfact
 from faith_jax.datasets.samples import sample_folder
+from faith_jax.retrieval.documents import Query
+from faith_jax.retrieval.evidence import Candidate
 from faith_jax.runs.data import evidence
 from faith_jax.scoring.pair_classifier import pair_classifier
 from tests.paths import REPOSITORY
@@ -175,3 +177,30 @@ def test_the_class_of_relevant_sentences(names, place):
 def test_a_classifier_of_other_classes_is_refused():
     with pytest.raises(ValueError, match="has the classes entailment, neutral; expected one"):
         evidence.relevant_class(("entailment", "neutral"))
+
+
+class Classifier:
+    """Stands for a classifier: what it is asked, and what it says."""
+
+    label_names = ("irrelevant", "relevant")
+
+    def __init__(self, form, says):
+        self.encode = self
+        self.form, self.says, self.asked = form, says, []
+
+    def claim(self, *told):
+        return told
+
+    def probabilities(self, rows):
+        self.asked += rows
+        return np.array(self.says)
+
+
+def test_a_classifier_scores_from_minus_one_to_one():
+    classifier = Classifier(None, [[0.9, 0.1], [0.25, 0.75]])
+    rank = evidence.ClassifierRanker(classifier)
+    found = [Candidate("Tea", "u", "Tea is hot."), Candidate("Oslo", "u", "It is a city.")]
+    query = Query("Is it hot?", ("Tea?",))
+    assert rank(query, found).tolist() == [pytest.approx(-0.8), 0.5]
+    assert classifier.asked[0] == ("Is it hot?", ("Tea?",), ["Tea"], ["Tea is hot."])
+    assert rank(query, []).tolist() == []
