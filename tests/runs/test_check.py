@@ -11,6 +11,7 @@ from faith_jax.runs import check
 from faith_jax.runs.check import FactChecker, verdict_of
 from faith_jax.runs.options import FindingOptions
 from faith_jax.scoring.claims import ClaimVerifier
+from tests.paths import REPOSITORY
 from tests.scoring import reference
 
 ARTICLES = [
@@ -135,11 +136,13 @@ def test_the_context_finds_what_a_pronoun_means(nli, base):
 
 
 def test_mini_nli_and_the_encyclopedia_need_nothing(command):
-    claim = "Many hummingbirds beat their wings about fifty times a second."
-    status, out, err = command("check", f"--claim={claim}")
+    claim = "The accordion has bellows and keys. I have played it for ten years."
+    status, out, err = command("check", f"--claim={claim}", "--history=What instrument is that?")
     assert status == 0, err
-    assert out.startswith(f"SUPPORTS: {claim}")
-    assert "  Hummingbird: Many kinds beat their wings about fifty times a second" in out
+    page = (REPOSITORY / "docs" / "dialfact.md").read_text("utf-8")
+    shown = page.partition("```text\n")[2].partition("  …")[0]
+    assert shown.startswith("SUPPORTS: The accordion")
+    assert out.startswith(shown)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_stopped_run_resumes(command, base, claims, tmp_path, monkeypatch):
 def test_the_documentation_shows_what_the_sample_prints(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (REPOSITORY / "docs" / "dialfact.md").read_text("utf-8")
-    shown = page.partition("```text\n")[2].partition("```")[0]
+    shown = page.partition("They print:\n\n```text\n")[2].partition("```")[0]
     first = command("index", "sample", "knowledge")[1]
     second = command("evidence", "sample", "knowledge", "--output=evidence.jsonl")[1]
     assert (first + second).strip() == shown.strip()
@@ -121,7 +121,7 @@ def test_a_classifier_ranks_sentences(command, base, claims, tmp_path):
     names = ("irrelevant", "relevant")
     model = tiny_models.write_model(tmp_path / "model", "bert", label_names=names)
     output = tmp_path / "evidence.jsonl"
-    given = (f"--model={model}", "--sentences=20", "--documents=3", f"--output={output}")
+    given = (f"--evidence-model={model}", "--sentences=20", "--documents=3", f"--output={output}")
     status, _, err = command("evidence", claims, base, *given)
     assert status == 0, err
     turns, claim = CLAIM["context"][-2:], CLAIM["response"]
