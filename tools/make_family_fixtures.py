@@ -75,6 +75,14 @@ _DEBERTA = _BERT | {
     "type_vocab_size": 0,
     "pooler_hidden_size": 16,
 }
+_DEBERTA_V1 = _BERT | {
+    "max_position_embeddings": 48,
+    "relative_attention": True,
+    "max_relative_positions": 7,
+    "pos_att_type": "c2p|p2c",
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+}
 _LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 100.0,
@@ -228,6 +236,17 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "id2label": {2: "c", 1: "b", 0: "a"},
             "hidden_act": "gelu_new",
         },
+        {},
+    ),
+    "deberta_squad": ("DebertaV2ForQuestionAnswering", _DEBERTA, {}),
+    "deberta_v1_nli": (
+        "DebertaForSequenceClassification",
+        _DEBERTA_V1 | {"id2label": {2: "ENTAILMENT", 0: "CONTRADICTION", 1: "NEUTRAL"}},
+        {},
+    ),
+    "deberta_v1_squad": (
+        "DebertaForQuestionAnswering",
+        _DEBERTA_V1 | {"max_relative_positions": -1, "type_vocab_size": 2},
         {},
     ),
     "deberta_base_model": ("DebertaV2Model", _DEBERTA | {"position_buckets": 16}, {}),

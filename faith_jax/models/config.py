@@ -55,7 +55,8 @@ class TransformerConfig(Settings):
       attention_block_length: where a head has more scores than this number squared, attention goes
         by blocks of at most so many queries and keys: memory grows with the length, not with its
         square, and numbers are the same up to rounding, but dropout draws other masks. 0 = never.
-      relative_attention_num_buckets: buckets of relative positions, even and >= 4.
+      relative_attention_num_buckets: buckets of relative positions; but for `separate_positions`
+        even and >= 4.
       relative_attention_max_distance: distance from which all positions share a bucket; more
         than half the number of buckets.
       layer_norm_epsilon: added to the mean square or variance in the norm.
@@ -76,6 +77,9 @@ class TransformerConfig(Settings):
       scale_embeddings: multiply embeddings by sqrt(emb_dim) (Gemma).
       positions: the position encoding: T5's "relative_bias", a "learned" embedding, "rotary"
         (Su 2021), "alibi" (Press 2022), or DeBERTa's "disentangled" attention.
+      separate_positions: disentangled attention as in DeBERTa v1: relative positions have
+        projections of their own and their embedding no norm, keys have no bias, and each distance
+        below `relative_attention_num_buckets` is a bucket.
       max_positions: maximum length of a sequence; 0 = no limit. A learned embedding has
         `max_positions + position_offset` rows.
       position_offset: row of the first position in a learned embedding (2 in BART, RoBERTa).
@@ -143,6 +147,7 @@ class TransformerConfig(Settings):
     embedding_norm: bool = False
     scale_embeddings: bool = False
     positions: Positions = "relative_bias"
+    separate_positions: bool = False
     max_positions: NotNegative = 0
     position_offset: NotNegative = 0
     num_token_types: NotNegative = 0
@@ -183,7 +188,7 @@ class TransformerConfig(Settings):
         self.require("pad_id", self.pad_id < self.vocab_size, f"{known}, or -1")
         self.require("decoder_start_id", self.decoder_start_id < self.vocab_size, known)
         buckets = self.relative_attention_num_buckets
-        even = buckets >= 4 and buckets % 2 == 0
+        even = self.separate_positions or (buckets >= 4 and buckets % 2 == 0)
         self.require("relative_attention_num_buckets", even, "an even number >= 4")
         self.require(
             "relative_attention_max_distance",

@@ -22,7 +22,8 @@ from faith_jax.models.positions import at_distances, log_buckets, skew
 def relative_rows(length: int, buckets: int, max_distance: int) -> np.ndarray:
     """Returns the relative embedding's row for each distance, int32 [2 * length - 1].
 
-    Element c is the row for a query that is length - 1 - c positions after its key.
+    Element c is the row for a query that is length - 1 - c positions after its key. With a
+    `max_distance` of 0, each distance below `buckets` is a bucket (DeBERTa v1).
     """
     by_distance = log_buckets(np.arange(length - 1, -length, -1), buckets, max_distance)
     return np.clip(by_distance + buckets, 0, 2 * buckets - 1)
@@ -63,8 +64,9 @@ class DisentangledBias(struct.PyTreeNode):
 class DisentangledAttention(nn.Module):
     """Self-attention whose logits also compare contents with relative positions.
 
-    The projections of the contents also give the queries and keys of the positions. Three products
-    are summed, so `scale` is (3 * head_dim) ** -0.5.
+    The projections of the contents also give the queries and keys of the positions, except in
+    DeBERTa v1 (`separate_positions`). Three products are summed, so `scale` is
+    (3 * head_dim) ** -0.5.
 
     Attributes:
       config: of the model; the relative embedding has twice as many rows as relative buckets.
@@ -85,28 +87,36 @@ class DisentangledAttention(nn.Module):
 
         Args:
           inputs: [batch, length, embed], like the result.
-          relative: the relative embedding [2 * buckets, embed], normalised.
+          relative: the relative embedding [2 * buckets, embed]; normalised, except in DeBERTa v1.
           mask: boolean, broadcast to [batch, heads, length, length]; True = attend. An
             `AttentionMask` = attend by blocks.
           deterministic: no dropout.
         """
         cfg = self.config
         width = cfg.num_heads * cfg.head_dim
-        parts = {
-            name: Projection(width, ("embed", "joined_kv"), cfg.dtype, use_bias=True, name=name)
-            for name in ("query", "key", "value")
-        }
+        separate = cfg.separate_positions
+
+        def projection(name, use_bias=True):
+            axes = ("embed", "joined_kv")
+            return Projection(width, axes, cfg.dtype, use_bias=use_bias, name=name)
+
+        of_contents = projection("query"), projection("key", not separate), projection("value")
+        of_positions = of_contents[:2]
+        if separate:
+            of_positions = projection("position_query"), projection("position_key", False)
         relative = nn.Dropout(cfg.dropout_rate)(relative, deterministic=deterministic)[None]
-        query, key, value = (self._heads(parts[name](inputs)) for name in parts)
+        query, key, value = (self._heads(part(inputs)) for part in of_contents)
         by_blocks = isinstance(mask, AttentionMask)
         length = inputs.shape[1]
         if by_blocks:
             length = math.prod(block_sizes(length, cfg.attention_block_length))
-        rows = relative_rows(
-            length, cfg.relative_attention_num_buckets, cfg.relative_attention_max_distance
-        )
+        max_distance = 0 if separate else cfg.relative_attention_max_distance
+        rows = relative_rows(length, cfg.relative_attention_num_buckets, max_distance)
+        order: Any = rows
+        if len(rows) < relative.shape[1]:  # the fewer are projected
+            relative, order = relative[:, rows], slice(None)
         position_query, position_key = (
-            self._heads(parts[name](relative))[0][:, rows] for name in ("query", "key")
+            self._heads(part(relative))[0][:, order] for part in of_positions
         )
         bias: Any = DisentangledBias(position_query, position_key, cfg.attention_scale)
         if not by_blocks:

@@ -49,7 +49,8 @@ class _Stack(nn.Module):
         elif cfg.positions == "disentangled":
             rows = 2 * cfg.relative_attention_num_buckets
             self.relative_embedder = Embedding(rows, cfg.emb_dim, cfg.dtype, "position", 0.02)
-            self.relative_norm = norm(cfg)
+            if not cfg.separate_positions:
+                self.relative_norm = norm(cfg)
         if cfg.num_token_types:
             self.token_type_embedder = Embedding(
                 cfg.num_token_types, cfg.embedding_width, cfg.dtype, "position", 0.02
@@ -106,7 +107,9 @@ class _Stack(nn.Module):
                 return around._replace(rotation=position_schemes.rotation(cfg, query_positions))
             case "disentangled":
                 rows = jnp.arange(2 * cfg.relative_attention_num_buckets)
-                relative = self.relative_norm(self.relative_embedder(rows))
+                relative = self.relative_embedder(rows)
+                if not cfg.separate_positions:
+                    relative = self.relative_norm(relative)
                 return around._replace(relative=relative)
         return around
 

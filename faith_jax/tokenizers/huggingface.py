@@ -3,16 +3,17 @@
 | file | of | read as |
 | --- | --- | --- |
 | tokenizer.json | any family | the file says |
-| vocab.json with merges.txt | GPT-2, DialoGPT, RoBERTa, BART | byte-level BPE |
+| vocab.json with merges.txt | GPT-2, DialoGPT, RoBERTa, BART, DeBERTa v1 | byte-level BPE |
 | vocab.txt | BERT, DPR | WordPiece |
 | spm.model: SentencePiece with [CLS], [SEP] and [PAD] | DeBERTa-v2 and v3 | Unigram |
 | spiece.model: the same with <pad> | ALBERT | Unigram |
 | tokenizer.model: SentencePiece BPE with a begin token | Llama, Gemma | BPE with bytes |
 
-Transformers 5 differs from a tokenizer.json in one case: it rebuilds the pre-tokenizers of some
-classes, so that with old Llama files (those with a "Prepend" normalizer) a text that begins with a
-space has one id fewer there. DeBERTa's text is normalised as in Transformers 5 (NFC, white space),
-not by the rules in spm.model.
+Transformers 5 differs from this in two cases: it rebuilds the pre-tokenizers of some classes, so
+that with old Llama files (those with a "Prepend" normalizer) a text that begins with a space has
+one id fewer there; and between two texts of DeBERTa v1 it puts two [SEP], where the models were
+trained with one, as Transformers 4 has it. The text of DeBERTa v2 and v3 is normalised as in
+Transformers 5 (NFC, white space), not by the rules in spm.model.
 """
 
 import hashlib
@@ -32,6 +33,7 @@ from faith_jax.tokenizers.special_tokens import (
     ALBERT,
     BERT,
     DEBERTA,
+    DEBERTA_V1,
     GEMMA,
     GPT2,
     LLAMA,
@@ -156,7 +158,8 @@ def _from_vocab_and_merges(
     prefix_space = config.option("add_prefix_space", default=False)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
     tokenizer.decoder = decoders.ByteLevel()
-    usual_class = GPT2 if model.token_to_id("</s>") is None else ROBERTA
+    ends = {"</s>": ROBERTA, "[SEP]": DEBERTA_V1}
+    usual_class = next((ends[end] for end in ends if model.token_to_id(end) is not None), GPT2)
     return tokenizer, config.tokenizer_class or usual_class
 
 
@@ -310,7 +313,7 @@ def _put_around(
     front = tokens.get("bos") if config.option("add_bos_token", default=begin) else None
     behind = tokens.get("eos") if config.option("add_eos_token", default=False) else None
     between = front
-    if tokenizer_class in (ALBERT, BERT, DEBERTA):
+    if tokenizer_class in (ALBERT, BERT, DEBERTA, DEBERTA_V1):
         front, between, behind = tokens["cls"], None, tokens["sep"]
 
     def around(front: Token | None, text: str, number: int) -> list[str]:

@@ -19,7 +19,7 @@ from faith_jax.core.rows import read_json
 from faith_jax.tokenizers.base import NAMES
 
 GPT2, ROBERTA, BERT = "GPT2Tokenizer", "RobertaTokenizer", "BertTokenizer"
-ALBERT, DEBERTA = "AlbertTokenizer", "DebertaV2Tokenizer"
+ALBERT, DEBERTA, DEBERTA_V1 = "AlbertTokenizer", "DebertaV2Tokenizer", "DebertaTokenizer"
 LLAMA, GEMMA = "LlamaTokenizer", "GemmaTokenizer"
 Kind = TypeVar("Kind")
 
@@ -41,7 +41,9 @@ _CLASS_TOKENS: dict[str, tuple[str | None, ...]] = {
     ROBERTA: ("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"),
     BERT: (None, None, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"),
     ALBERT: ("[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"),
-    DEBERTA: ("[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"),
+    **dict.fromkeys(
+        (DEBERTA, DEBERTA_V1), ("[CLS]", "[SEP]", "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]")
+    ),
     LLAMA: ("<s>", "</s>", "<unk>", None, None, None, None),
     GEMMA: ("<bos>", "<eos>", "<unk>", None, "<pad>", None, "<mask>"),
 }
@@ -57,6 +59,7 @@ _CLASS_OF_MODEL_TYPE = {
     "bert": BERT,
     "dpr": BERT,
     "albert": ALBERT,
+    "deberta": DEBERTA_V1,
     "deberta-v2": DEBERTA,
     "llama": LLAMA,
     "gemma": GEMMA,

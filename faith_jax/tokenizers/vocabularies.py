@@ -58,10 +58,10 @@ def load_vocabulary(
     """Returns a tokenizer, whose file is loaded once.
 
     The first of these files in a folder is read: spiece.model or sentencepiece.model (T5's),
-    tokenizer.json, vocab.json with merges.txt (GPT-2's, RoBERTa's), spm.model (DeBERTa's),
-    tokenizer.model (Llama's or Gemma's), vocab.txt (BERT's). The pieces of a SentencePiece model
-    show its kind: [CLS] and [SEP] with [PAD] = DeBERTa's, with <pad> = ALBERT's, BPE with a begin
-    token = Llama's or Gemma's, else T5's.
+    tokenizer.json, vocab.json with merges.txt (GPT-2's, RoBERTa's, DeBERTa v1's), spm.model
+    (DeBERTa v2's and v3's), tokenizer.model (Llama's or Gemma's), vocab.txt (BERT's). The pieces of
+    a SentencePiece model show its kind: [CLS] and [SEP] with [PAD] = DeBERTa's, with <pad> =
+    ALBERT's, BPE with a begin token = Llama's or Gemma's, else T5's.
 
     Args:
       path_or_name: the name of an embedded vocabulary or model, a tokenizer's file, or the folder

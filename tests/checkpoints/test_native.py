@@ -323,6 +323,7 @@ DPR = families.BERT.replace(label_names=(), pooler=False)
         (families.BERT, "dpr-question", "bert"),  # with a head
         (families.ALBERT, "", "albert"),
         (families.DEBERTA, "", "deberta-v2"),
+        (families.DEBERTA_V1, "", "deberta"),
         (TINY, "", "t5"),
         (PROMPTED, "mt5", "mt5"),
         (TINY.replace(num_encoder_layers=0), "", "other"),

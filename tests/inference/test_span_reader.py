@@ -42,7 +42,10 @@ def test_the_best_span_is_that_of_all_spans(longest):
     np.testing.assert_array_equal(found.null, logits[:, 0].sum(axis=1))
 
 
-@pytest.mark.parametrize("case", ["bert_squad", "albert_squad", "roberta_squad"])
+SQUAD = [case for case in family_folders.cases() if case.endswith("_squad")]
+
+
+@pytest.mark.parametrize("case", SQUAD)
 def test_spans_are_those_of_transformers(case):
     """Its choice among the second half of each row, and whether "no answer" is better."""
     expected = family_folders.expected_of(case)

@@ -125,6 +125,7 @@ DEBERTA = TransformerConfig(
         "label_names": ("faithful", "hallucinated"),
     }
 )
+DEBERTA_V1 = DEBERTA.replace(separate_positions=True)
 DECODERS = {
     "gpt2": GPT2,
     "bloom": BLOOM,
@@ -134,4 +135,5 @@ DECODERS = {
     "gemma2": GEMMA2,
 }
 ENCODERS = {"roberta": ROBERTA, "bert": BERT, "albert": ALBERT, "deberta": DEBERTA}
+ENCODERS["deberta_v1"] = DEBERTA_V1
 FAMILIES = DECODERS | ENCODERS | {"bart": BART, "doha": DOHA}

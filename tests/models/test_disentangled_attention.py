@@ -27,24 +27,26 @@ def test_relative_rows_are_the_buckets_of_each_distance(length, half, beyond):
             assert rows[length - 1 - (i - j)] == expected
 
 
-def double_loop(x, relative, mask, kernels):
+def double_loop(config, x, relative, mask, kernels):
     """Equation 4 of the paper without its position-to-position term, pair by pair."""
-    heads, width = CONFIG.num_heads, CONFIG.head_dim
+    heads, width, separate = config.num_heads, config.head_dim, config.separate_positions
     buckets, distance = (
-        CONFIG.relative_attention_num_buckets,
-        CONFIG.relative_attention_max_distance,
+        config.relative_attention_num_buckets,
+        config.relative_attention_max_distance,
     )
 
     def projected(name, inputs):
-        out = inputs @ kernels[name]["kernel"] + kernels[name]["bias"]
+        out = inputs @ kernels[name]["kernel"] + kernels[name].get("bias", 0)
         return out.reshape(*out.shape[:-1], heads, width)
 
     query, key, value = (projected(name, x) for name in ("query", "key", "value"))
-    position_query, position_key = projected("query", relative), projected("key", relative)
-    length = x.shape[0]
-    bucketed = log_buckets(
-        np.subtract.outer(np.arange(length), np.arange(length)), buckets, distance
+    position_query, position_key = (
+        projected("position_" * separate + name, relative) for name in ("query", "key")
     )
+    length = x.shape[0]
+    bucketed = np.subtract.outer(np.arange(length), np.arange(length))
+    if not separate:
+        bucketed = log_buckets(bucketed, buckets, distance)
     result = np.zeros((length, heads, width))
     for head in range(heads):
         for i in range(length):
@@ -64,23 +66,27 @@ def double_loop(x, relative, mask, kernels):
 
 
 @pytest.mark.parametrize("length", [1, 5, 17])
-def test_attention_equals_a_double_loop(length):
+@pytest.mark.parametrize("config", [CONFIG, families.DEBERTA_V1], ids=["v3", "v1"])
+def test_attention_equals_a_double_loop(config, length):
     rng = np.random.default_rng(length)
-    module = DisentangledAttention(CONFIG)
+    module = DisentangledAttention(config)
     x = rng.normal(size=(1, length, 8)).astype(np.float32)
-    rows = 2 * CONFIG.relative_attention_num_buckets
+    rows = 2 * config.relative_attention_num_buckets
     relative = rng.normal(size=(rows, 8)).astype(np.float32)
     mask = np.tri(length, dtype=bool) | (rng.random((length, length)) < 0.5)
     shapes = jax.eval_shape(
         lambda: module.init(jax.random.key(0), x, relative, mask=None, deterministic=True)
     )["params"]
+    separate = {"position_query", "position_key"} if config.separate_positions else set()
+    assert shapes.keys() == {"query", "key", "value", "out"} | separate
+    assert ("bias" in shapes["key"]) is not config.separate_positions
     params = jax.tree.map(lambda s: rng.normal(size=s.shape).astype(np.float32) * 0.5, shapes)
     found = jax.jit(
         lambda p: module.apply(
             {"params": p}, x, relative, mask=mask[None, None], deterministic=True
         )
     )(params)
-    expected = double_loop(x[0], relative, mask, params)
+    expected = double_loop(config, x[0], relative, mask, params)
     np.testing.assert_allclose(found[0], expected, atol=2e-4, rtol=1e-4)
 
 

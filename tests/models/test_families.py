@@ -174,6 +174,7 @@ ONE = {"num_encoder_layers": 1, "num_decoder_layers": 1}
 LONG = {"t5": T5.replace(**ONE), "deberta": FAMILIES["deberta"]} | {
     name: FAMILIES[name].replace(decoder_prompt_length=3) for name in ("bloom", "gemma2")
 }
+LONG["deberta_v1"] = FAMILIES["deberta_v1"]
 LONG["doha"] = FAMILIES["doha"].replace(**ONE)
 
 
@@ -233,7 +234,7 @@ def test_prefill_by_blocks_gives_the_next_tokens_logits(name):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["t5", "bloom", "gemma2", "deberta"])
+@pytest.mark.parametrize("name", ["t5", "bloom", "gemma2", "deberta", "deberta_v1"])
 def test_memory_of_attention_by_blocks_grows_with_the_length(name):
     config = LONG[name].replace(scan_layers=True, max_positions=0, attention_block_length=256)
     module = Transformer(config)

@@ -293,6 +293,13 @@ def deberta_nli(folder: pathlib.Path):
     )
 
 
+def deberta_v1(folder: pathlib.Path):
+    tokens = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    byte_level(tokens).model.save(str(folder))
+    write_json(folder / "tokenizer_config.json", {"do_lower_case": False, "vocab_type": "gpt2"})
+    write_json(folder / "config.json", {"model_type": "deberta"})
+
+
 def bert(folder: pathlib.Path):
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -353,6 +360,7 @@ FAMILIES = {
         gemma_model,
         deberta,
         deberta_nli,
+        deberta_v1,
         bert,
         bert_vocab,
         albert,

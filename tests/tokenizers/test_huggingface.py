@@ -20,7 +20,7 @@ from tests.tokenizers.published_tokenizers import FAMILIES, TEXTS, write_json
 SPECIAL_TEXT = "a <s> b </s>c<mask> [SEP] x<|endoftext|>y <bos>z <|end_of_text|> [MASK]"
 NAMES = ("pad", "bos", "eos", "unk", "cls", "sep", "mask")
 
-BYTE_LEVEL = ("gpt2", "dialogpt", "roberta", "roberta_old", "bart", "bloom", "llama3")
+BYTE_LEVEL = ("gpt2", "dialogpt", "roberta", "roberta_old", "bart", "bloom", "llama3", "deberta_v1")
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,7 @@ def load(folder):
         ("llama_model", 400, (None, 1, 2, 0, None, None, None)),
         ("gemma", 400, (0, 2, 1, 3, None, None, 4)),
         ("deberta_nli", 141, (0, 1, 2, 3, 1, 2, 140)),
+        ("deberta_v1", 420, (0, 1, 2, 3, 1, 2, 4)),
         ("bert", 200, (0, None, None, 1, 2, 3, 4)),
         ("bert_vocab", 200, (0, None, None, 1, 2, 3, 4)),
         ("albert", 130, (0, 2, 3, 1, 2, 3, 4)),
@@ -76,6 +77,7 @@ def test_special_ids_by_hand(family, size, special, load):
         ("roberta", ([0], [2]), ([0], [2, 2], [2])),
         ("bart", ([0], [2]), ([0], [2, 2], [2])),
         ("deberta", ([1], [2]), ([1], [2], [2])),
+        ("deberta_v1", ([1], [2]), ([1], [2], [2])),
         ("bert", ([2], [3]), ([2], [3], [3])),
         ("bert_vocab", ([2], [3]), ([2], [3], [3])),
         ("albert", ([2], [3]), ([2], [3], [3])),
@@ -270,6 +272,11 @@ def test_ids_offsets_and_text_are_those_of_transformers(family, folder, referenc
         assert ours.encode_with_special_tokens(text) == theirs(text)["input_ids"], text
         pair = theirs(text, "Tea is good.", return_token_type_ids=True)
         row = ours.encode_with_special_tokens(text, "Tea is good.")
+        if family == "deberta_v1":  # it was trained with one [SEP] between texts
+            between = len(theirs(text)["input_ids"])
+            assert pair["input_ids"][between - 1 : between + 1] == [2, 2]
+            assert row == pair["input_ids"][:between] + pair["input_ids"][between + 1 :], text
+            continue
         assert row == pair["input_ids"], text
         if ours.cls_id is not None:  # an encoder's
             second = ours.second_start(len(ours.encode(text)), len(row))

@@ -16,6 +16,7 @@ def test_no_file_says_nothing(tmp_path):
     [
         ({"tokenizer_class": "GPT2TokenizerFast"}, {}, "GPT2Tokenizer"),
         ({"tokenizer_class": "BartTokenizer"}, {"model_type": "bart"}, "RobertaTokenizer"),
+        ({}, {"model_type": "deberta"}, "DebertaTokenizer"),
         ({}, {"model_type": "deberta-v2"}, "DebertaV2Tokenizer"),
         ({}, {"tokenizer_class": "BertTokenizer", "model_type": "gpt2"}, "BertTokenizer"),
         ({}, {"model_type": "bloom"}, ""),

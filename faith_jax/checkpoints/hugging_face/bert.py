@@ -13,16 +13,18 @@ from faith_jax.checkpoints.hugging_face.family import (
 )
 from faith_jax.models.config import TransformerConfig
 
+AFTER_ATTENTION = {
+    "attention.output.LayerNorm": "post_attention_layer_norm",
+    "intermediate.dense": "mlp/wi",
+    "output.dense": "mlp/wo",
+    "output.LayerNorm": "post_mlp_layer_norm",
+}
+
 
 def bert_layer(*names: str) -> dict[str, str]:
     """Returns the modules of a layer; `names` are the query's, key's and value's."""
     own = (*(f"self.{name}" for name in names), "output.dense")
-    return attention_modules("attention", "attention", own) | {
-        "attention.output.LayerNorm": "post_attention_layer_norm",
-        "intermediate.dense": "mlp/wi",
-        "output.dense": "mlp/wo",
-        "output.LayerNorm": "post_mlp_layer_norm",
-    }
+    return attention_modules("attention", "attention", own) | AFTER_ATTENTION
 
 
 def bert_embeddings(base: str) -> dict[str, str]:

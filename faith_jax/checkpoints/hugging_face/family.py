@@ -345,10 +345,10 @@ class Family:
         for theirs, held in modules.items():
             parts = tuple(held.split())
             if held in shapes:  # an array by itself
-                maps.append(TensorMap(theirs, parts, row=True))
+                maps.append(TensorMap(theirs, parts, row=theirs == LOGITS_BIAS))
             for kind, suffix in _KINDS.items():
                 names = tuple(f"{part}/{kind}" for part in parts)
-                if names[0] in shapes:
+                if all(name in shapes for name in names):
                     turned = self.turned or theirs == "lm_head"
                     turned = kind == "rel_embedding" or (kind == "kernel" and turned)
                     groups = config.num_heads if self.interleaved else 1

@@ -242,6 +242,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
     (r"attention_block_length", lambda c: True),
     (r"logits_bias|logits_via_embedding|pooler|span_head", lambda c: True),  # the tensors show them
     (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
+    (r"relative_attention_max_distance", lambda c: c.separate_positions),
     (r"rope.*", lambda c: c.positions != "rotary"),
     (r"rope_factor", lambda c: c.rope_type == "default"),
     (r"rope_(low|high|original).*", lambda c: c.rope_type != "llama3"),

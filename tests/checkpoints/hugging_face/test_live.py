@@ -165,6 +165,17 @@ def _bert_or_albert(rng):
     return f"{family}For{head}", settings | {"type_vocab_size": 2}
 
 
+def _deberta_v1(rng):
+    settings = _bert(rng, int(rng.integers(40, 60)))
+    return "DebertaForSequenceClassification", settings | {
+        "relative_attention": True,
+        "max_relative_positions": int(rng.choice([-1, 1, 6, 7, 64])),
+        "pos_att_type": "c2p|p2c",
+        "position_biased_input": False,
+        "type_vocab_size": int(rng.integers(0, 3)),
+    }
+
+
 def _deberta(rng):
     settings = _bert(rng, int(rng.integers(40, 60)))
     return "DebertaV2ForSequenceClassification", settings | {
@@ -181,7 +192,7 @@ def _deberta(rng):
 
 
 DRAWN = [_gpt2, _bloom, _llama, _mistral, _gemma, _gemma2, _bart, _bert_or_albert]
-DRAWN += [_roberta, _deberta]
+DRAWN += [_roberta, _deberta, _deberta_v1]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

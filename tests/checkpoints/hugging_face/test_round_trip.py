@@ -78,6 +78,7 @@ def test_tensors_and_settings_come_back(tmp_path, case):
         "gpt2_inner_relu",
         "roberta_types",
         "deberta_long",
+        "deberta_v1_nli",
     ],
 )
 def test_files_may_lack_the_base_models_prefix(tmp_path, case):
@@ -202,6 +203,15 @@ def test_robertas_numbers_and_other_heads_are_dropped(tmp_path):
     found = opened_with(tmp_path, "roberta_types", more)
     assert found.config.label_names == ("entailment", "neutral", "contradiction")
     assert written_names(tmp_path, found) == set(tensors_of("roberta_types"))
+
+
+def test_debertas_table_of_the_masked_language_model_is_dropped(tmp_path):
+    more = {
+        "deberta.embeddings.position_embeddings.weight": np.ones((48, 16), np.float32),
+        "lm_predictions.lm_head.bias": np.ones(40, np.float32),
+    }
+    found = opened_with(tmp_path, "deberta_v1_nli", more)
+    assert written_names(tmp_path, found) == set(tensors_of("deberta_v1_nli"))
 
 
 def test_a_masked_language_model_has_no_classes(tmp_path):
