@@ -30,6 +30,7 @@ class Evaluate(EvaluateFiles):
       %(prog)s npov_scores.jsonl --protocol=npov
       %(prog)s critic_scores.jsonl --protocol=accuracy --scorers=faith_critic_call
       %(prog)s runs/verify/predictions.jsonl --protocol=dialfact --dataset=dialfact/official
+      %(prog)s claim_scores.jsonl --protocol=dialfact --dataset=dialfact/retrieved
     """
 
     def run(self) -> str:

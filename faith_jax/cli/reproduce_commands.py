@@ -36,6 +36,8 @@ Examples:
   %(prog)s faith_critic --model=checkpoints/roberta-large --critics=MNLI=checkpoints/mnli \\
       --output=runs/critics
   %(prog)s nli --model=checkpoints/deberta_nli --augmented-model=runs/nli --output=runs/nli_table
+  %(prog)s dialfact --verifiers=Aug-WoW=runs/verifier --scorer-option=Aug-WoW.form=dialfact \\
+      --output=runs/dialfact
 """
 
 

@@ -50,6 +50,7 @@ class Columns:
     Attributes:
       grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME; default: the usual
         names, TRUE's first
+      perspective_column (NAME): of each text of the grounding its side, or its article's title
       response_column (NAME): the text; default: the usual names, TRUE's first
       history_column (NAME): earlier utterances
       label_column (NAME): 1, yes, true or faithful; 0, no, false or hallucinated; or empty
@@ -64,6 +65,7 @@ class Columns:
 
     group: ClassVar = "columns"
     grounding_column: str = ""
+    perspective_column: str = "perspectives"
     response_column: str = ""
     history_column: str = ""
     label_column: str | None = None
@@ -257,15 +259,15 @@ def _example_row(
     }
     example = GroundedExample(
         id=_identifier(values["id"], place, number, columns.id_column),
-        grounding=_grounding(fields, place, names["grounding"]),
+        grounding=_grounding(fields, place, names["grounding"], columns.perspective_column),
         history=_texts(fields, place, names["history"]) if names["history"] else (),
         response=_response(values["response"], names["response"], place),
         label=_label(values["label"], columns, names["label"], place),
     )
     used = {*_perspectives(names["grounding"]).values(), ""}
     used |= {names[what] for what in ("response", "history", "id", "corpus")}
-    if _scored_perspectives(fields, names["grounding"]):
-        used.add("perspectives")
+    if _text_perspectives(fields, names["grounding"], columns.perspective_column):
+        used.add(columns.perspective_column)
     used |= {"label"} & {names["label"]}  # other names say what the label is of
     others, left_out = _json_fields({n: v for n, v in fields.items() if n not in used})
     return ExampleRow(example, _shown(values["corpus"]) or corpus, others, left_out)
@@ -351,22 +353,26 @@ def _perspectives(spec: str) -> dict[str, str]:
     return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
 
 
-def _scored_perspectives(fields: Mapping[str, Any], spec: str) -> Sequence[Any]:
-    """Returns what a scored row says of the perspectives of its grounding; empty = nothing."""
-    sides = fields.get("perspectives")
-    return sides if "=" not in spec and isinstance(sides, list | tuple) else ()
+def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Sequence[Any]:
+    """Returns what a row says of the perspectives of its grounding's texts; empty = nothing."""
+    sides, texts = fields.get(column), fields.get(spec)
+    if "=" in spec or not isinstance(sides, list | tuple):
+        return ()
+    if isinstance(texts, list | tuple) and len(texts) == len(sides):
+        return [side for side, text in zip(sides, texts, strict=True) if (text or "").strip()]
+    return sides
 
 
-def _grounding(fields: Mapping[str, Any], place: str, spec: str) -> Grounding:
+def _grounding(fields: Mapping[str, Any], place: str, spec: str, column: str) -> Grounding:
     found = [
         (perspective, text)
         for perspective, column in _perspectives(spec).items()
         for text in _texts(fields, place, column)
     ]
-    if sides := _scored_perspectives(fields, spec):
+    if sides := _text_perspectives(fields, spec, column):
         if len(sides) != len(found) or not all(isinstance(side, str) for side in sides):
             expected = f"the side of each of the {counted(len(found), 'text')} of the grounding"
-            raise field_error(place, "perspectives", expected, sides)
+            raise field_error(place, column, expected, sides)
         found = [(side, text) for side, (_, text) in zip(sides, found, strict=True)]
     if not found:
         raise field_error(place, spec, "a text that is not empty, or several", [])

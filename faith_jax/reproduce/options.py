@@ -364,4 +364,34 @@ class NliPhrases(NliModels):
     learning_rate: PositiveNumber = 5e-6
 
 
-WORKFLOWS = (PmiDecode, NpovDetection, Faithdial, FaithCritic, Nli, NliPhrases)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dialfact(Workflow):
+    """Gupta 2022, tables 2 to 8 and 10 to 12: fact-checking in dialogue.
+
+    Which claims are verifiable, which evidence is found, and what verifiers say of claims with the
+    annotators' evidence and with a retriever's (docs/dialfact.md).
+
+    Attributes:
+      verifiers (NAME=FOLDER): an NLI classifier, or a model that was trained on dialfact_verify_…
+        (repeatable); mini_nli stands beside them
+      scorer_option (NAME.OPTION=VALUE): of a verifier, such as ours.form=dialfact (repeatable)
+      neutral_model (FOLDER): an NLI classifier, for table 3; the paper: one of Dialogue NLI
+      knowledge_base (FOLDER): of faith-jax index, for tables 4 and 5
+      claims (FILE): test_split.jsonl, whose evidence is looked for in it
+      vectors (FOLDER): of faith-jax embed, for dense retrieval
+      question_model (FOLDER): its encoder of claims (without: that of the passages)
+      evidence_model (FOLDER): ranks sentences (without: BM25)
+    """
+
+    name: ClassVar = "dialfact"
+    verifiers: dict[str, Folder] = dataclasses.field(default_factory=dict)
+    scorer_option: tuple[str, ...] = ()
+    neutral_model: Folder = "mini_nli"
+    knowledge_base: Folder = ""
+    claims: Folder = ""
+    vectors: Folder = ""
+    question_model: Folder = ""
+    evidence_model: Folder = ""
+
+
+WORKFLOWS = (PmiDecode, NpovDetection, Faithdial, FaithCritic, Nli, NliPhrases, Dialfact)

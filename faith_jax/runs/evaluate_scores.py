@@ -21,6 +21,7 @@ from faith_jax.core.errors import (
 )
 from faith_jax.core.files import reserves, write_json, write_text
 from faith_jax.core.files.stores import path_of, reason, storage_errors
+from faith_jax.core.labels import DialFactLabel
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, converted
 from faith_jax.core.table import Table
@@ -620,7 +621,8 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
     from faith_jax.input.score_input import dataset_rows
 
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
-    table = protocols.verification_table(claims, _predictions(files))
+    bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
+    table = protocols.verification_table(claims, _predictions(files, bare))
     return table, {"rows": table.records()}, {}
 
 
@@ -629,16 +631,45 @@ class _Prediction(msgspec.Struct):
     prediction: str  # a model may have answered with nothing
 
 
-def _predictions(files: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Returns the predicted texts by claim, of each file under its name."""
+class _ClaimScores(msgspec.Struct):
+    claim_supports: float
+    claim_refutes: float
+    claim_not_enough_info: float
+
+
+class _ScoredClaim(msgspec.Struct):
+    id: Text
+    scores: _ClaimScores
+
+    @property
+    def prediction(self) -> str:
+        """The most probable label."""
+        return tuple(DialFactLabel)[int(np.argmax(msgspec.structs.astuple(self.scores)))].value
+
+
+def _predictions(
+    files: Sequence[str], without_evidence: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Returns the predicted labels by claim, of each file under its name.
+
+    Files are predictions, or scores of the three labels; claims without evidence, which are not
+    scored, are NOT ENOUGH INFO.
+    """
     found: dict[str, dict[str, str]] = {}
     for path in files:
         by_id = found[path] = {}
+        bare: Sequence[str] = ()
         for place, fields in read_jsonl(path):
-            row = converted(fields, place, _Prediction)
+            row: _Prediction | _ScoredClaim
+            if "scores" in fields:
+                row, bare = converted(fields, place, _ScoredClaim), without_evidence
+            else:
+                row = converted(fields, place, _Prediction)
             if row.id in by_id:
                 raise InputError(f"{place}: field 'id': {row.id!r} occurs twice.")
             by_id[row.id] = row.prediction
+        for identifier in bare:
+            by_id.setdefault(identifier, DialFactLabel.NOT_ENOUGH_INFO.value)
     return found
 
 

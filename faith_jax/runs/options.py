@@ -223,6 +223,7 @@ class EvidenceOptions(FindingOptions):
         evidence_list, as DialFact's; or sample
       knowledge_base (FOLDER): of faith-jax index
       output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
+      json (FILE): the figures of recall
       restart: discard what a stopped run with other settings has made
     """
 
@@ -230,6 +231,7 @@ class EvidenceOptions(FindingOptions):
     knowledge_base: str
     _: dataclasses.KW_ONLY
     output: str
+    json: str = ""
     restart: bool = False
 
 

@@ -112,6 +112,33 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike, macro: bool = False) ->
     return float(falling[ends][f1 >= f1.max() - 1e-12][0])  # equal but for rounding
 
 
+def best_ordered_thresholds(scores: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """Returns the two scores that part three classes in rising order with the best macro F1.
+
+    Args:
+      scores: [rows], finite.
+      labels: [rows], 0, 1 or 2, the class of the highest scores.
+
+    Returns:
+      [2]: at or above the first begins class 1, at or above the second class 2.
+    """
+    given, truth = np.asarray(scores, np.float64), np.asarray(labels)
+    places = np.append(np.unique(given), np.inf)
+    # By threshold and class the rows at or above it: [thresholds, 3].
+    parts = [np.sort(given[truth == label]) for label in range(3)]
+    above = np.stack([part.size - np.searchsorted(part, places) for part in parts], axis=1)
+    total = np.bincount(truth, minlength=3)
+    low, high = above[:, None], above[None]
+    counts = (total - low, low - high, high + 0 * low)  # of each class that is called 0, 1 and 2
+    f1 = sum(
+        2 * called[..., label] / np.maximum(called.sum(axis=-1) + total[label], 1)
+        for label, called in enumerate(counts)
+    )
+    f1 = np.where(places[:, None] <= places[None], f1, -1.0)
+    best = np.unravel_index(int(np.argmax(f1)), f1.shape)
+    return places[list(best)]
+
+
 def _class_figures(labels: np.ndarray, calls: np.ndarray, threshold: float) -> list[float]:
     """Returns precision, recall and F1 of class 1, and accuracy, in per cent."""
     from sklearn import metrics

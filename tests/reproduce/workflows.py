@@ -52,14 +52,19 @@ def without_snakemake(monkeypatch):
     def run(rules, config, options):
         steps = json.loads(json.dumps(config))
         with contextlib.chdir(options.output):
-            os.makedirs("scores", exist_ok=True)
             for name, step in steps["train"].items():
                 if not os.path.exists(folder := f"models/{name}"):
                     given = shlex.split(step["arguments"])
                     assert main(["train", *given, f"--gin.MODEL_DIR={folder}"]) == 0
             for name, step in steps["score"].items():
                 if not os.path.exists(path := f"scores/{name}.jsonl"):
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
                     assert main(["score", *shlex.split(step["arguments"]), f"--output={path}"]) == 0
+
+            for name, step in steps.get("evidence", {}).items():
+                os.makedirs("evidence", exist_ok=True)
+                made = f"--output=evidence/{name}.jsonl", f"--json=evidence/{name}.json"
+                assert main(["evidence", *shlex.split(step["arguments"]), *made]) == 0
 
     monkeypatch.setattr(workflow, "run_workflow", run)
 

@@ -18,6 +18,7 @@ from faith_jax.core.files import (
     partial_output,
     put,
     stamp,
+    write_json,
     write_jsonl,
 )
 from faith_jax.core.labels import EvidenceLabel
@@ -66,12 +67,13 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     claims_file = pathlib.Path(options.claims).expanduser()
     if options.claims == SAMPLE:
         claims_file = sample_folder("dialfact") / "test_split.jsonl"
-    check_outputs([options.claims, options.knowledge_base], {"--output": str(target)})
+    outputs = {"--output": str(target), "--json": options.json}
+    check_outputs([options.claims, options.knowledge_base], outputs)
     base = KnowledgeBase.open(options.knowledge_base)
     claims = list(read_claims(claims_file))
     finder = Finder(base, options)
     told = dataclasses.asdict(options)
-    run = {name: value for name, value in told.items() if name not in ("output", "restart")}
+    run = {name: value for name, value in told.items() if name not in ("output", "json", "restart")}
     run["read"] = [stamp([claims_file]), msgspec.structs.asdict(base.manifest)]
     with partial_output(target, run, options.restart) as folder:
         rows = folder / ROWS
@@ -88,7 +90,11 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         write_jsonl(whole, ({k: v for k, v in row.items() if k != "recall"} for row in made))
         put(whole, target)
     yield f"{target}: evidence of {counted(len(made), 'claim')}"
-    yield from _recall_lines([row["recall"] for row in made], options)
+    table = _recall_table([row["recall"] for row in made], options)
+    if options.json:
+        write_json(options.json, {"rows": (table.tidy or table).records()})
+    if table.rows:
+        yield rendered(table)
 
 
 def read_claims(path: pathlib.Path) -> Iterator[ClaimRow]:
@@ -242,20 +248,17 @@ def _found(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[str, Any
         }
 
 
-def _recall_lines(
-    found: Sequence[Mapping[str, float | None]], options: EvidenceOptions
-) -> Iterator[str]:
-    """Yields the lines of a table of recall, where any claim has gold evidence."""
+def _recall_table(found: Sequence[Mapping[str, float | None]], options: EvidenceOptions) -> Table:
+    """Returns a table of recall; it has no rows where no claim has gold evidence."""
     names = [*options.retrievers, *([FUSED] if len(options.retrievers) > 1 else []), SENTENCES]
-    rows = []
+    rows, tidy = [], []
     for name in names:
         known = recall([math.nan if (it := row[name]) is None else it for row in found])
         if known.claims:
             most = options.sentences if name == SENTENCES else options.documents
-            figure = figure_text(
-                100 * known.value, (100 * known.interval.low, 100 * known.interval.high), 1
-            )
-            rows.append((name, most, figure, known.claims))
-    if rows:
-        columns = ("what", "at most", "recall %", "claims")
-        yield rendered(Table("Gold evidence that was found", columns, tuple(rows)))
+            value, low, high = (100 * it for it in (known.value, *known.interval))
+            rows.append((name, most, figure_text(value, (low, high), 1), known.claims))
+            tidy.append((name, most, known.value, *known.interval, known.claims))
+    columns = ("what", "at most", "recall %", "claims")
+    plain = Table("", ("what", "at_most", "recall", "low", "high", "claims"), tuple(tidy))
+    return Table("Gold evidence that was found", columns, tuple(rows), (), plain)

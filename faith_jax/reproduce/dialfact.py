@@ -1,0 +1,427 @@
+"""What DialFact's tables are made of (Gupta 2022, tables 2 to 8 and 10 to 12).
+
+Verifiers score the claims of test and validation with the annotators' evidence (oracle) and with
+that of a retriever. Table 7, of variants of one verifier, has the form of table 6.
+"""
+
+import json
+import pathlib
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.core.files import write_jsonl
+from faith_jax.core.labels import DialFactLabel, verification_label
+from faith_jax.core.table import DASH, figure_text
+from faith_jax.core.table import Table as Rows
+from faith_jax.datasets.samples import SAMPLE
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.input.score_input import dataset_rows
+from faith_jax.report.table_pages import joined, write_tables
+from faith_jax.reproduce import workflow
+from faith_jax.reproduce.options import Dialfact, absolute
+from faith_jax.reproduce.scorers import published_figures
+from faith_jax.reproduce.workflow import (
+    CountRows,
+    Scores,
+    leave_accelerators,
+    model_state,
+    opened_by,
+    scorer_flags,
+)
+from faith_jax.retrieval.knowledge_base import KnowledgeBase
+from faith_jax.runs import options as run_options
+from faith_jax.runs.evaluate_scores import evaluation
+from faith_jax.runs.options import EvaluateOptions
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.dataset_statistics import bias_table
+from faith_jax.statistics.protocols import best_ordered_thresholds
+
+SPLITS = TEST, VALIDATION = "test", "validation"
+ORACLE, RETRIEVED = "oracle", "retrieved"
+# Data sets by what their evidence is, and those of the sample.
+DATA = {ORACLE: "dialfact/official", RETRIEVED: "dialfact/retrieved"}
+_SAMPLES = {ORACLE: "dialfact/sample", RETRIEVED: "dialfact/retrieved_sample"}
+MINI, NEUTRAL, LEXICAL, NOTHING = "mini_nli", "nli_neutral", "lexical_overlap", "not_enough_info"
+BASELINES = "baselines"  # the file of scores that need nothing that is given
+_PROBABILITIES = tuple(f"claim_{label.name.lower()}" for label in DialFactLabel)
+# By the share of a claim's words that its evidence has.
+_RISING = (DialFactLabel.NOT_ENOUGH_INFO, DialFactLabel.REFUTES, DialFactLabel.SUPPORTS)
+_NAME = re.compile(r"\w[\w.+-]*")
+_CONTEXTS = {"claim only": ("claim_only", 0), "claim and context": ("ctx", 2)}
+_TIDY = ("table", "system", "column", "figure", "claims", "value", "published")
+
+
+class Column(NamedTuple):
+    """A column of a table of verifiers.
+
+    Attributes:
+      evidence: of the claims.
+      group: of the claims: all, generated or written.
+    """
+
+    evidence: str
+    group: str = "all"
+
+
+class Form(NamedTuple):
+    """A table of verifiers.
+
+    Attributes:
+      title: of the table.
+      split: of the claims.
+      figure: 3-way, 2-way or factual.
+      columns: by their headings.
+    """
+
+    title: str
+    split: str
+    figure: str
+    columns: Mapping[str, Column]
+
+
+_BY_EVIDENCE = {name: Column(name) for name in (ORACLE, RETRIEVED)}
+FORMS = {
+    "6": Form("Verification of claims by evidence, test", TEST, "3-way", _BY_EVIDENCE),
+    "8": Form(
+        "Verification of generated and written claims by oracle evidence, test",
+        TEST,
+        "3-way",
+        {group: Column(ORACLE, group) for group in ("generated", "written")},
+    ),
+    "10": Form("Verification of claims by evidence, validation", VALIDATION, "3-way", _BY_EVIDENCE),
+    "11": Form("Verification of factual claims by evidence, test", TEST, "factual", _BY_EVIDENCE),
+    "12": Form("SUPPORTS or not, by evidence, test", TEST, "2-way", _BY_EVIDENCE),
+}
+
+
+def verifiers_of(options: Dialfact) -> dict[str, dict[str, Any]]:
+    """Returns the options of the verifiers' scorers, and of table 3's classifier.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    folders = {MINI: MINI, NEUTRAL: options.neutral_model} | options.verifiers
+    told = run_options.scorer_options(folders, options.scorer_option, "the verifiers")
+    return {
+        name: {"model": folder}
+        | {key: absolute(it) if isinstance(it, str) else it for key, it in told[name].items()}
+        for name, folder in folders.items()
+    }
+
+
+def check(options: Dialfact) -> None:
+    """Checks names, and opens models and knowledge base; the accelerator stays free.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    for name in options.verifiers:
+        if name in (MINI, NEUTRAL, LEXICAL, NOTHING, BASELINES) or not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"--verifiers: {name!r} cannot be a verifier's name: expected letters, digits and "
+                "._+-, and no baseline's name."
+            )
+    if bool(options.knowledge_base) != bool(options.claims):
+        lacking = "--claims" if options.knowledge_base else "--knowledge-base"
+        raise ConfigError(f"tables 4 and 5 need --knowledge-base and --claims; give {lacking}.")
+    if not options.knowledge_base and (options.vectors or options.evidence_model):
+        raise ConfigError("--vectors and --evidence-model go with --knowledge-base.")
+    if options.knowledge_base:
+        KnowledgeBase.open(options.knowledge_base)
+    leave_accelerators()
+    for name, given in verifiers_of(options).items():
+        try:
+            load_scorer(NEUTRAL if name == NEUTRAL else _PROBABILITIES[0], **given)
+        except FaithJaxError as error:
+            option = "--neutral-model" if name == NEUTRAL else f"--verifiers: {name}"
+            raise ConfigError(f"{option}: {error}") from None
+
+
+class Table(workflow.Table):
+    """The workflow: each verifier scores each split with each evidence."""
+
+    nothing = "dialfact: no claims"
+
+    def __init__(self, options: Dialfact, rows: CountRows):
+        super().__init__(options, rows)
+        names = _SAMPLES if options.sample else DATA
+        self.verifiers = verifiers_of(options)
+        neutral = self.verifiers.pop(NEUTRAL)
+        self.searches = dict(self._searches(options))
+        # Data sets by split and evidence.
+        self.data: dict[tuple[str, str], str] = {}
+        for split in SPLITS:
+            for evidence, data in names.items():
+                if rows(data, split):
+                    self.data[split, evidence] = data
+                else:
+                    self.left_out.append(f"{split} with {evidence} evidence (no data)")
+        for (split, evidence), data in self.data.items():
+            for verifier, given in self.verifiers.items():
+                scorers: dict[str, Mapping[str, Any]] = dict.fromkeys(_PROBABILITIES, given)
+                if verifier == MINI:
+                    scorers |= {LEXICAL: {}, NEUTRAL: neutral}
+                arguments = [
+                    f"--tfds={data}@{split}",
+                    *scorer_flags(scorers),
+                    "--perspective-column=evidence_titles",
+                    "--label-column=type_label",
+                    "--label-values=factual=1,personal=0",
+                    "--skip-bad-rows",  # claims without evidence
+                ]
+                name = self._scores_of(split, evidence, verifier)
+                self.scores[name] = Scores(arguments, models=opened_by(scorers))
+
+    @staticmethod
+    def _scores_of(split: str, evidence: str, verifier: str) -> str:
+        return f"{split}/{evidence}/{BASELINES if verifier == MINI else verifier}"
+
+    def _searches(self, options: Dialfact) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields the steps that look for evidence, by name."""
+        base, claims = options.knowledge_base, options.claims
+        if options.sample and not base:
+            base, claims = "knowledge", SAMPLE
+        retrievers = ["entities", "bm25", *(["dense"] if options.vectors else [])]
+        models = {
+            "question-model": options.question_model,
+            "evidence-model": options.evidence_model,
+        }
+        given = {"vectors": options.vectors} | models
+        for name, turns in _CONTEXTS.values() if base else ():
+            arguments = [
+                *(claims, base, f"--retrievers={','.join(retrievers)}", f"--context-turns={turns}"),
+                *(f"--{option}={path}" for option, path in given.items() if path),
+            ]
+            state = [model_state(path) for path in models.values() if path]
+            inputs = [base, *filter(None, [options.claims])]
+            yield name, {"arguments": shlex.join(arguments), "inputs": inputs, "state": state}
+
+    def steps(self) -> dict[str, Any]:
+        """See `workflow.Table`."""
+        found = super().steps()
+        made = [*found["made"], *(f"evidence/{name}.json" for name in self.searches)]
+        return {**found, "made": made, "evidence": self.searches}
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Writes the tables as dialfact.md, .tex, .csv and .json; of the sample as its sample."""
+        published = {} if self.options.sample else published_figures("dialfact")
+        figures = {key: self._verified(folder, *key) for key in self.data}
+        tables = [self._bigrams()] if (TEST, ORACLE) in self.data else []
+        tables += [*self._verifiable(folder), *self._recall(folder)]
+        tables += [
+            made
+            for number, form in FORMS.items()
+            if (made := _verification(number, form, figures, published)).rows
+        ]
+        title = "Fact-checking in dialogue (Gupta 2022)"
+        if self.options.sample:
+            title = f"SAMPLES, not the paper's data: {title}"
+        told = {
+            "title": title,
+            "notes": list(self._notes()),
+            "sample": self.options.sample,
+            "verifiers": self.verifiers,
+            "rows": joined(tables).records(),
+        }
+        captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
+        write_tables(folder / self.file_name, told, tables, captioned)
+
+    def _bigrams(self) -> Rows:
+        """Returns table 2, of the refuted claims of test."""
+        claims = [dict(row.fields) for row in dataset_rows("", self.data[TEST, ORACLE], TEST)]
+        found = bias_table(claims, "response", "response_label")
+        rows = [row[1:] for row in found.rows if row[0] == DialFactLabel.REFUTES.value]
+        tidy = [
+            ("2", bigram, "REFUTES", figure, count, value, None)
+            for bigram, *values, count in rows
+            for figure, value in zip(("lmi", "probability"), values, strict=True)
+        ]
+        title = "Bigrams that give REFUTES away (Gupta 2022, table 2)"
+        return Rows(title, found.columns[1:], tuple(rows), (), Rows("", _TIDY, tuple(tidy)))
+
+    def _verifiable(self, folder: pathlib.Path) -> Iterator[Rows]:
+        """Yields table 3, where both splits have claims of both kinds with evidence."""
+        rows, tidy, notes = [], [], []
+        for evidence in (ORACLE, RETRIEVED):
+            if not {(TEST, evidence), (VALIDATION, evidence)} <= set(self.data):
+                continue
+            files = {s: folder / f"scores/{s}/{evidence}/{BASELINES}.jsonl" for s in SPLITS}
+            kinds = [{row["label"] for row in read_scored_rows(path)} for path in files.values()]
+            if any(len(kind) < 2 for kind in kinds):
+                notes.append(f"{evidence}: all claims with evidence are of one kind.")
+                continue
+            options = EvaluateOptions(
+                protocol="verifiable",
+                scorers=(LEXICAL, NEUTRAL),
+                development=str(files[VALIDATION]),
+                ensemble=(f"{LEXICAL} + {NEUTRAL}={LEXICAL},{NEUTRAL}",),
+            )
+            found = evaluation([str(files[TEST])], options)
+            claims = len(next(iter(found.corpora.values())).ids)
+            for scorer, _, *values in found.table.rows:
+                rows.append((scorer, evidence, *(f"{value:.1f}" for value in values)))
+                tidy += [
+                    ("3", scorer, evidence, figure, claims, value, None)
+                    for figure, value in zip(found.table.columns[2:], values, strict=True)
+                ]
+            notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
+        if rows:
+            columns = ("scorer", "evidence", "Acc", "F1 verifiable", "F1 non-verifiable")
+            notes.append("Thresholds have the best macro F1 on validation; the sum is a mean here.")
+            title = "Verifiable claims, per cent, test (Gupta 2022, table 3)"
+            yield Rows(title, columns, tuple(rows), tuple(notes), Rows("", _TIDY, tuple(tidy)))
+
+    def _recall(self, folder: pathlib.Path) -> Iterator[Rows]:
+        """Yields tables 4 and 5, where evidence was looked for."""
+        found: dict[str, dict[str, Mapping[str, Any]]] = {}
+        for heading, (name, _) in _CONTEXTS.items() if self.searches else ():
+            told = json.loads((folder / f"evidence/{name}.json").read_text("utf-8"))
+            for row in told["rows"]:
+                found.setdefault(row["what"], {})[heading] = row
+        ranked = {f"by {self.options.evidence_model or 'BM25'}": found.pop("sentences", {})}
+        for number, what, part in (("4", "documents", found), ("5", "sentences", ranked)):
+            rows, tidy = [], []
+            for name, by_context in part.items():
+                cells = []
+                for heading, row in by_context.items():
+                    value, low, high = (100 * row[key] for key in ("recall", "low", "high"))
+                    cells.append(figure_text(value, (low, high), 1))
+                    tidy.append((number, name, heading, "recall", row["claims"], value, None))
+                if cells:
+                    rows.append((f"{name}, {row['at_most']} at most", *cells))
+            if rows:
+                title = f"Recall of {what} with gold evidence, per cent, test"
+                title = f"{title} (Gupta 2022, table {number})"
+                columns = (what, *_CONTEXTS)
+                yield Rows(title, columns, tuple(rows), (), Rows("", _TIDY, tuple(tidy)))
+
+    def _verified(
+        self, folder: pathlib.Path, split: str, evidence: str
+    ) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """Returns the figures of a split with some evidence by system and group."""
+        files = {
+            name: folder / f"scores/{self._scores_of(split, evidence, name)}.jsonl"
+            for name in self.verifiers
+        }
+        claims = [dict(row.fields) for row in dataset_rows("", self.data[split, evidence], split)]
+        for name, labels in self._baselines(folder, split, evidence, claims).items():
+            files[name] = folder / f"{BASELINES}/{split}/{evidence}/{name}.jsonl"
+            files[name].parent.mkdir(parents=True, exist_ok=True)
+            rows = zip(claims, labels, strict=True)
+            write_jsonl(files[name], ({"id": c["id"], "prediction": label} for c, label in rows))
+        names = {str(path): name for name, path in files.items()}
+        data = self.data[split, evidence]
+        options = EvaluateOptions(protocol="dialfact", dataset=data, split=split)
+        found = evaluation(list(names), options).figures["rows"]
+        return {(names[row["system"]], row["claims"]): row for row in found}
+
+    def _baselines(
+        self, folder: pathlib.Path, split: str, evidence: str, claims: Sequence[Mapping[str, Any]]
+    ) -> dict[str, list[str]]:
+        """Returns what needs no model says of claims.
+
+        The more of its words the evidence has, the more a claim is REFUTES and then SUPPORTS, by
+        the thresholds with the best macro F1 on validation.
+        """
+        found = {NOTHING: [DialFactLabel.NOT_ENOUGH_INFO.value] * len(claims)}
+        if (VALIDATION, evidence) in self.data:
+            known = self._overlaps(folder, VALIDATION, evidence)
+            rows = dataset_rows("", self.data[VALIDATION, evidence], VALIDATION)
+            scores, labels = [], []
+            for row in (row.fields for row in rows):
+                label = verification_label(row["response_label"], row["type_label"])
+                scores.append(known.get(row["id"], 0.0))
+                labels.append(_RISING.index(DialFactLabel(label)))
+            thresholds = best_ordered_thresholds(scores, labels)
+            here = self._overlaps(folder, split, evidence)
+            found[LEXICAL] = [
+                _RISING[int(np.sum(here.get(claim["id"], 0.0) >= thresholds))].value
+                for claim in claims
+            ]
+        return found
+
+    def _overlaps(self, folder: pathlib.Path, split: str, evidence: str) -> dict[str, float]:
+        path = folder / f"scores/{split}/{evidence}/{BASELINES}.jsonl"
+        return {row["id"]: row["scores"][LEXICAL] or 0.0 for row in read_scored_rows(path)}
+
+    def _notes(self) -> Iterator[str]:
+        """Yields what the figures are of, and what is left out."""
+        for name, given in self.verifiers.items():
+            others = (f"{option} = {value}" for option, value in given.items() if option != "model")
+            yield "; ".join((f"{name}: {given['model']}", *others)) + "."
+        yield (
+            "Verification: accuracy / macro F1 in per cent; claims that cannot be verified are NOT "
+            "ENOUGH INFO, and so is each claim without evidence."
+        )
+        yield (
+            f"{NOTHING} says NOT ENOUGH INFO of all claims, as verifiers do without evidence. "
+            f"{LEXICAL} says SUPPORTS, REFUTES or NOT ENOUGH INFO by the share of a claim's words "
+            "in its evidence; its two thresholds are chosen on validation."
+        )
+        if not self.options.sample:
+            yield (
+                "The paper's figures of tables 2 to 5, 8, 11 and 12, and of table 7 but one, are "
+                "not at hand."
+            )
+        if self.left_out:
+            yield f"Left out: {'; '.join(self.left_out)}."
+
+
+def _verification(
+    number: str,
+    form: Form,
+    figures: Mapping[tuple[str, str], Mapping[tuple[str, str], Mapping[str, Any]]],
+    published: Mapping[str, Any],
+) -> Rows:
+    """Returns a table of verifiers and the paper's; without rows where its split has no claims."""
+    ours: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for heading, (evidence, group) in form.columns.items():
+        for (system, of), row in figures.get((form.split, evidence), {}).items():
+            if of == group:
+                ours.setdefault(system, {})[heading] = row
+    rows: list[tuple[str, ...]] = []
+    tidy: dict[tuple[str, str, str], list[Any]] = {}  # claims, our value, the paper's
+    names = {figure: f"{form.figure} {figure}" for figure in ("Acc", "F1")}
+    theirs = published.get("published", {}).get(number, {})
+    for system in dict.fromkeys((*ours, *theirs)) if ours else ():
+        if found := ours.get(system):
+            rows.append((system, *(_pair(found, c, names.values()) for c in form.columns)))
+        for heading, row in (found or {}).items():
+            for figure, name in names.items():
+                tidy[system, heading, figure] = [row["number"], row[name], None]
+        if known := theirs.get(system):
+            cells = [_published_pairs(known.get(heading, {})) for heading in form.columns]
+            rows.append((f"{system} (published)", *cells))
+        for heading, pairs in (known or {}).items():
+            for of, pair in pairs.items():
+                for figure, value in zip(names, pair, strict=True):
+                    cell = system, f"{heading} {of}".strip(), figure
+                    tidy.setdefault(cell, [None, None, None])[2] = value
+    notes = filter(None, [published.get("notes", {}).get(number, "")])
+    title = f"{form.title} (Gupta 2022, table {number})"
+    columns = ("verifier", *form.columns)
+    plain = Rows("", _TIDY, tuple((number, *cell, *values) for cell, values in tidy.items()))
+    return Rows(title, columns, tuple(rows), tuple(notes), plain)
+
+
+def _pair(found: Mapping[str, Mapping[str, Any]], column: str, names: Iterable[str]) -> str:
+    """Returns accuracy / macro F1; "" where the column has none."""
+    if column not in found:
+        return ""
+    figures = [found[column][name] for name in names]
+    return " / ".join(DASH if value is None else f"{value:.1f}" for value in figures)
+
+
+def _published_pairs(known: Mapping[str, Sequence[float]]) -> str:
+    """Returns the paper's figures, each with what its evidence is of.
+
+    >>> _published_pairs({"Wiki": [39.1, 31.5], "DPR": [38.4, 29.5]})
+    '39.1 / 31.5 (Wiki), 38.4 / 29.5 (DPR)'
+    """
+    told = (f"{a:.1f} / {f1:.1f}" + (f" ({of})" if of else "") for of, (a, f1) in known.items())
+    return ", ".join(told)

@@ -1,0 +1,167 @@
+"""A verifier that is right 90% of the time, and one that is shuffled, through DialFact's tables."""
+
+import functools
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from faith_jax.cli import main
+from faith_jax.core.cutting import CutTokens
+from faith_jax.inference.text_pairs import PairRow
+from faith_jax.scoring import pair_classifier
+from faith_jax.scoring.pair_classifier import PairClassifier
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.reproduce.planted import prepare, sentences, write_rows
+from tests.reproduce.workflows import figures, without_snakemake
+from tests.scoring.tiny_models import write_model
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+# A verifier's classes, in an order of its own, and what they are to DialFact.
+CLASSES = ("contradiction", "entailment", "neutral")
+OF_CLASS = (1, 0, 2)
+COUNT = 90  # claims of a split
+SPLITS = {"validation": "valid", "test": "test"}
+
+
+def write_data(raw):
+    """Writes DialFact's files; returns the claims by split.
+
+    Labels take turns, every fifth claim without information is personal, and every other claim is
+    generated. A retriever finds the gold evidence of the first half of the claims; of the others it
+    finds a sentence of another article or, every third time, nothing.
+    """
+    claims = {}
+    for seed, (split, file) in enumerate(SPLITS.items()):
+        texts = sentences(3 * COUNT, seed)
+        rows, retrieved = [], []
+        for n in range(COUNT):
+            claim = texts[COUNT + n]
+            if n % 3 == 0:  # a supported one shares half of its words with its evidence
+                claim = " ".join(texts[n].split()[:4] + claim.split()[4:])
+            rows.append({
+                "id": f"{split}-{n}", "context_id": "c", "context": ["Tell me more."],
+                "response": claim, "response_label": LABELS[n % 3],
+                "type_label": "personal" if n % 15 == 2 else "factual",
+                "data_type": ("written", "generated")[n % 2],
+                "evidence_list": [[f"Article {n}", "", texts[n], "0"]],
+            })  # fmt: skip
+            sentence = texts[n] if n < COUNT // 2 else texts[2 * COUNT + n]
+            found = [] if n >= COUNT // 2 and n % 3 == 1 else [[f"Article {n}", "", sentence, 1.0]]
+            retrieved.append({"id": f"{split}-{n}", "evidence": found})
+        write_rows(raw / f"{file}_split.jsonl", rows)
+        write_rows(raw / f"{file}_evidence.jsonl", retrieved)
+        claims[split] = rows
+    for name in ("dialfact", "dialfact/retrieved"):
+        prepare(name, raw)
+    return claims
+
+
+def planted_labels(claims, shuffle):
+    """Returns by premise and claim what is said: wrong every tenth time of each label."""
+    said = {}
+    for rows in claims.values():
+        made = [(n + (n // 3 % 10 == 0)) % 3 for n in range(COUNT)]
+        if shuffle:
+            made = np.random.default_rng(0).permutation(made).tolist()
+        for row, label in zip(rows, made, strict=True):
+            title, _, text, _ = row["evidence_list"][0]
+            said[f"title: {title} content: {text}", row["response"]] = label
+    return said
+
+
+class Planted:
+    """Stands for a checkpoint's probabilities; knows nothing of other evidence."""
+
+    num_compilations = 0
+
+    def __init__(self, said):
+        self.said, self.pairs = said, []
+
+    def encode(self, premise, hypothesis, name=""):
+        self.pairs.append((premise, hypothesis))
+        return PairRow([len(self.pairs) - 1], CutTokens(), 1)
+
+    encode.tokenizer = load_vocabulary("english_4096")
+    encode.form = None
+
+    def probabilities(self, rows, second=None):
+        found = np.full((len(rows), 3), 0.1)
+        for row, (pair,) in zip(found, rows, strict=True):
+            row[OF_CLASS.index(self.said.get(self.pairs[pair], 2))] = 0.8
+        return found
+
+
+def expected(claims, said, evidence, choose=lambda row: True, two=False):
+    """Returns accuracy and macro F1 in per cent."""
+    truth, calls = [], []
+    for n, row in enumerate(claims):
+        if choose(row):
+            label = LABELS.index(row["response_label"])
+            title, _, text, _ = row["evidence_list"][0]
+            call = said[f"title: {title} content: {text}", row["response"]]
+            call = call if evidence == "oracle" or n < COUNT // 2 else 2
+            truth.append(label > 0 if two else label)
+            calls.append(call > 0 if two else call)
+    f1 = metrics.f1_score(truth, calls, average="macro")
+    return pytest.approx((100 * metrics.accuracy_score(truth, calls), 100 * f1))
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True], ids=["right 9 in 10 times", "shuffled"])
+def test_tables(tmp_path, monkeypatch, is_shuffled):
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "prepared"))
+    claims = write_data(tmp_path / "raw")
+    said = planted_labels(claims, is_shuffled)
+
+    @functools.lru_cache
+    def opened(model, *_, **options):
+        engine = Planted(said)
+        return PairClassifier(CLASSES, engine, engine.encode)
+
+    monkeypatch.setattr(pair_classifier, "_opened", opened)
+    without_snakemake(monkeypatch)
+    verifier = write_model(tmp_path / "verifier", "roberta", label_names=CLASSES)
+    # The knowledge base has the evidence of the first third.
+    articles = [
+        {"title": row["evidence_list"][0][0], "text": row["evidence_list"][0][2]}
+        for row in claims["test"][: COUNT // 3]
+    ]
+    write_rows(tmp_path / "articles.jsonl", articles)
+    base, table = tmp_path / "base", tmp_path / "table"
+    assert main(["index", str(tmp_path / "articles.jsonl"), str(base)]) == 0
+    arguments = (
+        f"--verifiers=Aug-WoW={verifier}", f"--neutral-model={verifier}", f"--output={table}",
+        f"--knowledge-base={base}", f"--claims={tmp_path / 'raw' / 'test_split.jsonl'}",
+    )  # fmt: skip
+    assert main(["reproduce", "dialfact", *arguments]) == 0
+    rows = figures(table, "dialfact", "table", "system", "column", "figure")
+
+    def pair(number, column, system="Aug-WoW"):
+        return tuple(rows[number, system, column, figure]["value"] for figure in ("Acc", "F1"))
+
+    def of_kind(kind):
+        return lambda row: row["data_type"] == kind
+
+    for evidence in ("oracle", "retrieved"):
+        for number, split in (("6", "test"), ("10", "validation")):
+            assert pair(number, evidence) == expected(claims[split], said, evidence)
+        factual = expected(claims["test"], said, evidence, lambda r: r["type_label"] == "factual")
+        assert pair("11", evidence) == factual
+        assert pair("12", evidence) == expected(claims["test"], said, evidence, two=True)
+    for kind in ("generated", "written"):
+        assert pair("8", kind) == expected(claims["test"], said, "oracle", of_kind(kind))
+    assert pair("6", "oracle", "not_enough_info") == pytest.approx((100 / 3, 50 / 3))
+    accuracy = pair("6", "oracle")[0]
+    # A third is right by chance.
+    assert accuracy == pytest.approx(100 / 3, abs=12) if is_shuffled else accuracy == 90
+    # Overlap alone tells supported claims from the others, of which one kind is right.
+    assert pair("6", "oracle", "lexical_overlap")[0] == pytest.approx(200 / 3)
+    published = {key[2]: row["published"] for key, row in rows.items() if row["published"]}
+    assert published["retrieved DPR"] == 28.9 or published["retrieved DPR"] == 49.6
+    assert rows["6", "Aug-WoW", "oracle", "Acc"]["published"] == 69.2
+    assert rows["6", "Aug-WoW-claimonly", "oracle no evidence", "F1"]["published"] == 28.9
+    markdown = (table / "dialfact.md").read_text("utf-8")
+    assert "51.6 / 51.3 (Wiki), 51.5 / 50.2 (DPR)" in markdown
+    assert rows["4", "bm25", "claim only", "recall"]["value"] <= 100 / 3
