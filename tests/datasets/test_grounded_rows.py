@@ -158,6 +158,20 @@ def test_a_scored_row_keeps_its_perspectives():
             examples(row | {"perspectives": sides})
 
 
+def test_titles_are_perspectives_where_they_are_asked_for():
+    """A blank text is left out, and its title with it."""
+    row = {"evidence": ["Tea calms.", " ", "It stains."], "titles": ["Tea", "Ink", ""]}
+    row |= {"response": "Tea is good."}
+    (found,) = examples(row)
+    assert found.example.grounding == Grounding(("Tea calms.", "It stains."))
+    assert found.fields["titles"] == ["Tea", "Ink", ""]
+    (found,) = examples(row, perspective_column="titles")
+    assert found.example.grounding == Grounding(("Tea calms.", "It stains."), ("Tea", ""))
+    assert "titles" not in found.fields
+    with pytest.raises(InputError, match=r"'titles': expected the side of each of the 2 texts"):
+        examples(row | {"titles": ["Tea"]}, perspective_column="titles")
+
+
 def test_an_empty_response_is_one():
     for value in ("", " "):
         assert examples(TRUE_ROW | {"generated_text": value})[0].example.response == ""

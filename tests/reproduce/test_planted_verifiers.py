@@ -1,6 +1,7 @@
 """A verifier that is right 90% of the time, and one that is shuffled, through DialFact's tables."""
 
 import functools
+import math
 
 import numpy as np
 import pytest
@@ -60,7 +61,10 @@ def write_data(raw):
 
 
 def planted_labels(claims, shuffle):
-    """Returns by premise and claim what is said: wrong every tenth time of each label."""
+    """Returns by premise and claim what is said: wrong every tenth time of each label.
+
+    Of evidence without its title, which is of table 3, claims are neutral unless personal.
+    """
     said = {}
     for rows in claims.values():
         made = [(n + (n // 3 % 10 == 0)) % 3 for n in range(COUNT)]
@@ -69,6 +73,10 @@ def planted_labels(claims, shuffle):
         for row, label in zip(rows, made, strict=True):
             title, _, text, _ = row["evidence_list"][0]
             said[f"title: {title} content: {text}", row["response"]] = label
+        kinds = [row["type_label"] for row in rows]
+        kinds = np.random.default_rng(1).permutation(kinds).tolist() if shuffle else kinds
+        for row, kind in zip(rows, kinds, strict=True):
+            said[row["evidence_list"][0][2], row["response"]] = 0 if kind == "personal" else 2
     return said
 
 
@@ -158,10 +166,18 @@ def test_tables(tmp_path, monkeypatch, is_shuffled):
     assert accuracy == pytest.approx(100 / 3, abs=12) if is_shuffled else accuracy == 90
     # Overlap alone tells supported claims from the others, of which one kind is right.
     assert pair("6", "oracle", "lexical_overlap")[0] == pytest.approx(200 / 3)
-    published = {key[2]: row["published"] for key, row in rows.items() if row["published"]}
-    assert published["retrieved DPR"] == 28.9 or published["retrieved DPR"] == 49.6
+    personal = rows["3", "nli_neutral", "oracle", "F1 non-verifiable"]["value"]
+    assert personal < 40 if is_shuffled else personal == 100
+    assert rows["6", "Aug-WoW", "retrieved DPR", "Acc"]["published"] == 51.5
     assert rows["6", "Aug-WoW", "oracle", "Acc"]["published"] == 69.2
     assert rows["6", "Aug-WoW-claimonly", "oracle no evidence", "F1"]["published"] == 28.9
     markdown = (table / "dialfact.md").read_text("utf-8")
     assert "51.6 / 51.3 (Wiki), 51.5 / 50.2 (DPR)" in markdown
-    assert rows["4", "bm25", "claim only", "recall"]["value"] <= 100 / 3
+    # Only supported claims share words with their evidence, of which the base has a third.
+    for number, name in (("4", "bm25"), ("5", "by BM25")):
+        for context in ("claim only", "claim and context"):
+            assert rows[number, name, context, "recall"]["value"] == pytest.approx(100 / 9)
+    # Each bigram occurs once: p(w, l) log(p(l | w) / p(l)) of one of 7 * 90.
+    lmi = [row["value"] for key, row in rows.items() if (key[0], key[3]) == ("2", "lmi")]
+    assert len(lmi) == 5
+    assert lmi == pytest.approx([1e6 / (7 * COUNT) * math.log(3)] * 5)

@@ -233,6 +233,36 @@ def test_the_protocol_of_dialfact(capsys, tmp_path, offline_data_dir):
     assert "splits validation, test" in evaluate(capsys, *arguments, "--split=train")[2]
 
 
+def test_scored_claims_are_predictions(capsys, tmp_path, offline_data_dir):
+    """The most probable label is predicted; claims without evidence are not scored."""
+    path, table = tmp_path / "scores.jsonl", tmp_path / "table.json"
+    text = (sample_folder("dialfact") / "test_split.jsonl").read_text()
+    claims = [json.loads(line) for line in text.splitlines()]
+    names = {"SUPPORTS": "claim_supports", "REFUTES": "claim_refutes"}
+    labels = [*names, "NOT ENOUGH INFO"]
+    scored = [claim for claim in claims if claim["evidence_list"]]
+    rows = [
+        {"id": claim["id"], "scores": {
+            name: 0.6 if label == claim["response_label"] else 0.2
+            for label, name in zip(labels, [*names.values(), "claim_not_enough_info"], strict=True)
+        }}
+        for claim in scored
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = (path, "--protocol=dialfact", "--dataset=dialfact/sample", f"--json={table}")
+    assert evaluate(capsys, *arguments)[0] == 0
+    found = json.loads(table.read_text())["rows"][0]
+    # Those without evidence are personal, which count as NOT ENOUGH INFO.
+    assert (found["number"], found["3-way Acc"], found["3-way F1"]) == (104, 100, 100)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows[1:]))
+    assert "1 of 104 claims have no prediction, '3___1--0'" in evaluate(capsys, *arguments)[2]
+    del rows[0]["scores"]["claim_refutes"]
+    path.write_text(json.dumps(rows[0]) + "\n")
+    assert (
+        "scores.jsonl:1: field 'scores.claim_refutes' is missing" in evaluate(capsys, *arguments)[2]
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

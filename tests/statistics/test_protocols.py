@@ -13,6 +13,7 @@ from faith_jax.statistics.protocols import (
     AccuracyLayout,
     accuracy,
     accuracy_table,
+    best_ordered_thresholds,
     best_threshold,
     pronoun_table,
     threshold_table,
@@ -84,6 +85,21 @@ def test_no_threshold_is_better(rows, macro):
     values = {score: f1(score) for score in scores.tolist()}
     assert values[best] == pytest.approx(max(values.values()))
     assert best == max(score for score, value in values.items() if value > values[best] - 1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=10))
+def test_no_two_thresholds_are_better(rows):
+    scores, labels = (np.array(column) for column in zip(*rows, strict=True))
+
+    def f1(low, high):
+        calls = (scores >= low).astype(int) + (scores >= high)
+        return metrics.f1_score(labels, calls, labels=[0, 1, 2], average="macro", zero_division=0)
+
+    low, high = best_ordered_thresholds(scores, labels)
+    assert low <= high
+    places = [*range(6)]
+    best = max(f1(one, two) for one in places for two in places if one <= two)
+    assert f1(low, high) == pytest.approx(best)
 
 
 def test_parts_with_other_scorers_or_without_groups():

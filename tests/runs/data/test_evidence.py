@@ -48,9 +48,14 @@ def rows_of(path):
 
 
 def test_evidence_is_written_and_recall_is_told(command, base, claims, tmp_path):
-    output = tmp_path / "evidence.jsonl"
-    status, out, err = command("evidence", claims, base, f"--output={output}")
+    output, told = tmp_path / "evidence.jsonl", tmp_path / "recall.json"
+    status, out, err = command("evidence", claims, base, f"--output={output}", f"--json={told}")
     assert status == 0, err
+    figures = json.loads(told.read_text())["rows"]
+    assert [row["what"] for row in figures] == ["entities", "bm25", "fused", "sentences"]
+    assert {(row["recall"], row["low"], row["high"], row["claims"]) for row in figures} == {
+        (0.5, 0.0, 1.0, 2)
+    }
     lines = [line.split() for line in out.splitlines()]
     assert lines[0][1:] == ["evidence", "of", "4", "claims"]
     figures = {line[0]: line[1:] for line in lines[4:] if line}

@@ -1,0 +1,78 @@
+"""DialFact's tables: what their workflow does, and what it refuses."""
+
+import pytest
+
+from faith_jax.cli import main
+from faith_jax.reproduce import workflow
+from faith_jax.reproduce.dialfact import Table
+from faith_jax.reproduce.options import Dialfact
+from tests.reproduce.workflows import shown_commands
+from tests.retrieval.encyclopedia import built
+from tests.scoring.tiny_models import write_model
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+CLASSES = ("contradiction", "entailment", "neutral")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "nli": write_model(folder / "nli", "roberta", label_names=CLASSES),
+        "two": write_model(folder / "two", "roberta", label_names=("no", "yes")),
+        "base": str(built(folder).folder),
+    }
+
+
+def test_the_commands_of_the_sample(tmp_path, capfd):
+    commands = shown_commands(capfd, "dialfact", "--sample", f"--output={tmp_path}")
+    kinds = [command.split("faith_jax ")[1].split()[0] for command in commands]
+    assert sorted(kinds) == ["evidence", "evidence", "index", *["score"] * 4]
+
+
+def test_a_verifier_has_files_and_options_of_its_own(folders):
+    given = ("ours.form=dialfact", "nli_neutral.max_length=64")
+    options = Dialfact(
+        output="", sample=True, verifiers={"ours": folders["nli"]}, scorer_option=given
+    )
+    table = Table(options, lambda data, split: split == "test")
+    kinds = ("oracle", "retrieved")
+    assert set(table.scores) == {
+        f"test/{kind}/{n}" for kind in kinds for n in ("baselines", "ours")
+    }
+    arguments = table.scores["test/retrieved/ours"].given
+    assert "--tfds=dialfact/retrieved_sample@test" in arguments
+    assert "--scorer-option=claim_refutes.form='dialfact'" in arguments
+    assert table.scores["test/oracle/ours"].models[0] == folders["nli"]
+    assert (
+        "--scorer-option=nli_neutral.max_length=64" in table.scores["test/oracle/baselines"].given
+    )
+    assert table.left_out == [f"validation with {kind} evidence (no data)" for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--verifiers=ours=none",), "--verifiers: ours: none: there is no such checkpoint"),
+        (("--verifiers=ours={two}",), "--verifiers: ours: the model's classes"),
+        (("--verifiers=mini_nli={nli}",), "'mini_nli' cannot be a verifier's name"),
+        (("--verifiers=a/b={nli}",), "'a/b' cannot be a verifier's name"),
+        (("--neutral-model={two}",), "--neutral-model: "),
+        (("--scorer-option=ours.form=nli",), "'ours' is not among the verifiers"),
+        (("--scorer-option=mini_nli.form=x",), "--verifiers: mini_nli: form: expected nli or dial"),
+        (("--knowledge-base={base}",), "need --knowledge-base and --claims; give --claims"),
+        (("--claims={base}",), "need --knowledge-base and --claims; give --knowledge-base"),
+        (("--vectors={base}",), "--vectors and --evidence-model go with --knowledge-base"),
+        (("--knowledge-base={nli}", "--claims={nli}"), "nli: "),
+    ],
+)
+def test_bad_input_is_one_line(folders, tmp_path, capfd, monkeypatch, arguments, message):
+    monkeypatch.setattr(workflow, "run_workflow", None)
+    output = tmp_path / "out"
+    given = [argument.format(**folders) for argument in arguments]
+    status = main(["reproduce", "dialfact", "--sample", f"--output={output}", *given])
+    errors = capfd.readouterr().err.strip().splitlines()
+    assert (status, len(errors)) == (2, 1), errors
+    assert message in errors[0]
+    assert not output.exists()
