@@ -165,11 +165,11 @@ def test_titles_are_perspectives_where_they_are_asked_for():
     (found,) = examples(row)
     assert found.example.grounding == Grounding(("Tea calms.", "It stains."))
     assert found.fields["titles"] == ["Tea", "Ink", ""]
-    (found,) = examples(row, perspective_column="titles")
+    (found,) = examples(row, perspective="titles")
     assert found.example.grounding == Grounding(("Tea calms.", "It stains."), ("Tea", ""))
     assert "titles" not in found.fields
     with pytest.raises(InputError, match=r"'titles': expected the side of each of the 2 texts"):
-        examples(row | {"titles": ["Tea"]}, perspective_column="titles")
+        examples(row | {"titles": ["Tea"]}, perspective="titles")
 
 
 def test_an_empty_response_is_one():

@@ -45,9 +45,8 @@ def test_a_verifier_has_files_and_options_of_its_own(folders):
     assert "--tfds=dialfact/retrieved_sample@test" in arguments
     assert "--scorer-option=claim_refutes.form='dialfact'" in arguments
     assert table.scores["test/oracle/ours"].models[0] == folders["nli"]
-    assert (
-        "--scorer-option=nli_neutral.max_length=64" in table.scores["test/oracle/baselines"].given
-    )
+    arguments = table.scores["test/oracle/baselines"].given
+    assert "--scorer-option=nli_neutral.max_length=64" in arguments
     assert table.left_out == [f"validation with {kind} evidence (no data)" for kind in kinds]
 
 
@@ -55,12 +54,18 @@ def test_a_verifier_has_files_and_options_of_its_own(folders):
     ("arguments", "message"),
     [
         (("--verifiers=ours=none",), "--verifiers: ours: none: there is no such checkpoint"),
-        (("--verifiers=ours={two}",), "--verifiers: ours: the model's classes"),
+        (
+            ("--verifiers=ours={two}",),
+            "--verifiers: ours: claim_supports: the model has 2 classes (no",
+        ),
         (("--verifiers=mini_nli={nli}",), "'mini_nli' cannot be a verifier's name"),
         (("--verifiers=a/b={nli}",), "'a/b' cannot be a verifier's name"),
         (("--neutral-model={two}",), "--neutral-model: "),
         (("--scorer-option=ours.form=nli",), "'ours' is not among the verifiers"),
-        (("--scorer-option=mini_nli.form=x",), "--verifiers: mini_nli: form: expected nli or dial"),
+        (
+            ("--scorer-option=mini_nli.form=x",),
+            "mini_nli: claim_supports: form: expected nli or dialfact",
+        ),
         (("--knowledge-base={base}",), "need --knowledge-base and --claims; give --claims"),
         (("--claims={base}",), "need --knowledge-base and --claims; give --knowledge-base"),
         (("--vectors={base}",), "--vectors and --evidence-model go with --knowledge-base"),

@@ -93,7 +93,9 @@ def test_no_two_thresholds_are_better(rows):
 
     def f1(low, high):
         calls = (scores >= low).astype(int) + (scores >= high)
-        return metrics.f1_score(labels, calls, labels=[0, 1, 2], average="macro", zero_division=0)
+        parts = ((calls == name, labels == name) for name in range(3))
+        found = [2 * (said & true).sum() / max(said.sum() + true.sum(), 1) for said, true in parts]
+        return sum(found) / 3
 
     low, high = best_ordered_thresholds(scores, labels)
     assert low <= high
