@@ -4,18 +4,19 @@ Verifiers score the claims of test and validation with the annotators' evidence 
 that of a retriever. Table 7, of variants of one verifier, has the form of table 6.
 """
 
+import collections
 import json
 import pathlib
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.core.files import write_jsonl
-from faith_jax.core.labels import DialFactLabel, verification_label
+from faith_jax.core.labels import DialFactLabel, DialFactType, verification_label
 from faith_jax.core.table import DASH, figure_text
 from faith_jax.core.table import Table as Rows
 from faith_jax.datasets.samples import SAMPLE
@@ -39,7 +40,7 @@ from faith_jax.runs.evaluate_scores import evaluation
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.dataset_statistics import bias_table
-from faith_jax.statistics.protocols import best_ordered_thresholds
+from faith_jax.statistics.protocols import accuracy, best_ordered_thresholds
 
 SPLITS = TEST, VALIDATION = "test", "validation"
 ORACLE, RETRIEVED = "oracle", "retrieved"
@@ -53,7 +54,7 @@ _PROBABILITIES = tuple(f"claim_{label.name.lower()}" for label in DialFactLabel)
 _RISING = (DialFactLabel.NOT_ENOUGH_INFO, DialFactLabel.REFUTES, DialFactLabel.SUPPORTS)
 _NAME = re.compile(r"\w[\w.+-]*")
 _CONTEXTS = {"claim only": ("claim_only", 0), "claim and context": ("ctx", 2)}
-_TIDY = ("table", "system", "column", "figure", "claims", "value", "published")
+_TIDY = ("table", "system", "column", "figure", "claims", "value", "low", "high", "published")
 
 
 class Column(NamedTuple):
@@ -237,7 +238,7 @@ class Table(workflow.Table):
         found = bias_table(claims, "response", "response_label")
         rows = [row[1:] for row in found.rows if row[0] == DialFactLabel.REFUTES.value]
         tidy = [
-            ("2", bigram, "REFUTES", figure, count, value, None)
+            ("2", bigram, "REFUTES", figure, count, value, None, None, None)
             for bigram, *values, count in rows
             for figure, value in zip(("lmi", "probability"), values, strict=True)
         ]
@@ -266,7 +267,7 @@ class Table(workflow.Table):
             for scorer, _, *values in found.table.rows:
                 rows.append((scorer, evidence, *(f"{value:.1f}" for value in values)))
                 tidy += [
-                    ("3", scorer, evidence, figure, claims, value, None)
+                    ("3", scorer, evidence, figure, claims, value, None, None, None)
                     for figure, value in zip(found.table.columns[2:], values, strict=True)
                 ]
             notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
@@ -291,7 +292,8 @@ class Table(workflow.Table):
                 for heading, row in by_context.items():
                     value, low, high = (100 * row[key] for key in ("recall", "low", "high"))
                     cells.append(figure_text(value, (low, high), 1))
-                    tidy.append((number, name, heading, "recall", row["claims"], value, None))
+                    figures = row["claims"], value, low, high, None
+                    tidy.append((number, name, heading, "recall", *figures))
                 if cells:
                     rows.append((f"{name}, {row['at_most']} at most", *cells))
             if rows:
@@ -318,7 +320,12 @@ class Table(workflow.Table):
         data = self.data[split, evidence]
         options = EvaluateOptions(protocol="dialfact", dataset=data, split=split)
         found = evaluation(list(names), options).figures["rows"]
-        return {(names[row["system"]], row["claims"]): row for row in found}
+        factual = [c["data_type"] for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
+        sizes = {"all": len(factual)} | collections.Counter(factual)
+        return {
+            (names[row["system"]], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
+            for row in found
+        }
 
     def _baselines(
         self, folder: pathlib.Path, split: str, evidence: str, claims: Sequence[Mapping[str, Any]]
@@ -355,13 +362,13 @@ class Table(workflow.Table):
             others = (f"{option} = {value}" for option, value in given.items() if option != "model")
             yield "; ".join((f"{name}: {given['model']}", *others)) + "."
         yield (
-            "Verification: accuracy / macro F1 in per cent; claims that cannot be verified are NOT "
-            "ENOUGH INFO, and so is each claim without evidence."
+            "Verification: accuracy, with its 95% bootstrap interval, / macro F1 in per cent. Claims "
+            "that cannot be verified are NOT ENOUGH INFO; so is what is said without evidence."
         )
         yield (
             f"{NOTHING} says NOT ENOUGH INFO of all claims, as verifiers do without evidence. "
             f"{LEXICAL} says SUPPORTS, REFUTES or NOT ENOUGH INFO by the share of a claim's words "
-            "in its evidence; its two thresholds are chosen on validation."
+            "in its evidence; validation, without which it is left out, has chosen its thresholds."
         )
         if not self.options.sample:
             yield (
@@ -385,15 +392,16 @@ def _verification(
             if of == group:
                 ours.setdefault(system, {})[heading] = row
     rows: list[tuple[str, ...]] = []
-    tidy: dict[tuple[str, str, str], list[Any]] = {}  # claims, our value, the paper's
+    tidy: dict[tuple[str, str, str], list[Any]] = {}  # claims to the paper's figure
     names = {figure: f"{form.figure} {figure}" for figure in ("Acc", "F1")}
     theirs = published.get("published", {}).get(number, {})
     for system in dict.fromkeys((*ours, *theirs)) if ours else ():
         if found := ours.get(system):
-            rows.append((system, *(_pair(found, c, names.values()) for c in form.columns)))
+            rows.append((system, *(_pair(found, c, form) for c in form.columns)))
         for heading, row in (found or {}).items():
             for figure, name in names.items():
-                tidy[system, heading, figure] = [row["number"], row[name], None]
+                interval = _interval(row, form) if figure == "Acc" else (None, None)
+                tidy[system, heading, figure] = [_size(row, form), row[name], *interval, None]
         if known := theirs.get(system):
             cells = [_published_pairs(known.get(heading, {})) for heading in form.columns]
             rows.append((f"{system} (published)", *cells))
@@ -401,7 +409,7 @@ def _verification(
             for of, pair in pairs.items():
                 for figure, value in zip(names, pair, strict=True):
                     cell = system, f"{heading} {of}".strip(), figure
-                    tidy.setdefault(cell, [None, None, None])[2] = value
+                    tidy.setdefault(cell, [None] * 5)[-1] = value
     notes = filter(None, [published.get("notes", {}).get(number, "")])
     title = f"{form.title} (Gupta 2022, table {number})"
     columns = ("verifier", *form.columns)
@@ -409,12 +417,27 @@ def _verification(
     return Rows(title, columns, tuple(rows), tuple(notes), plain)
 
 
-def _pair(found: Mapping[str, Mapping[str, Any]], column: str, names: Iterable[str]) -> str:
-    """Returns accuracy / macro F1; "" where the column has none."""
+def _size(row: Mapping[str, Any], form: Form) -> int:
+    """Returns of how many claims a table's figures are."""
+    return int(row["factual" if form.figure == "factual" else "number"])
+
+
+def _interval(row: Mapping[str, Any], form: Form) -> tuple[float, float]:
+    """Returns the bootstrap interval of an accuracy in per cent."""
+    size = _size(row, form)
+    hits = np.arange(size) < round((row[f"{form.figure} Acc"] or 0) * size / 100)
+    low, high = accuracy(np.ones(size), hits).interval
+    return 100 * low, 100 * high
+
+
+def _pair(found: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> str:
+    """Returns accuracy with its interval / macro F1; "" where the column has none."""
     if column not in found:
         return ""
-    figures = [found[column][name] for name in names]
-    return " / ".join(DASH if value is None else f"{value:.1f}" for value in figures)
+    row, name = found[column], f"{form.figure} Acc"
+    if row[name] is None:
+        return DASH
+    return f"{figure_text(row[name], _interval(row, form), 1)} / {row[f'{form.figure} F1']:.1f}"
 
 
 def _published_pairs(known: Mapping[str, Sequence[float]]) -> str:
