@@ -362,8 +362,8 @@ class Table(workflow.Table):
             others = (f"{option} = {value}" for option, value in given.items() if option != "model")
             yield "; ".join((f"{name}: {given['model']}", *others)) + "."
         yield (
-            "Verification: accuracy, with its 95% bootstrap interval, / macro F1 in per cent. Claims "
-            "that cannot be verified are NOT ENOUGH INFO; so is what is said without evidence."
+            "Verification: accuracy, with its 95% bootstrap interval, / macro F1 in per cent. "
+            "Claims that cannot be verified are NOT ENOUGH INFO; so are those without evidence."
         )
         yield (
             f"{NOTHING} says NOT ENOUGH INFO of all claims, as verifiers do without evidence. "
