@@ -3,7 +3,7 @@
 import pytest
 
 from tests.runs.conftest import TINY
-from tests.training.processes import finish, start_pair
+from tests.training.processes import start_pair, statuses_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.devices]
 TASKS = ("bad_rows_long_target", "bad_rows_no_number")
@@ -22,9 +22,9 @@ def command(folder, task):
 def test_a_row_that_process_0_cannot_read_ends_both(tmp_path):
     """A mistake that has a message of its own ends with status 2, any other with a traceback."""
     pair = start_pair(tmp_path, "process", [command(tmp_path, task) for task in TASKS])
-    statuses = finish(tmp_path, pair)
-    assert statuses == {"process0": [2], "process1": [2, 2]}
-    assert [process.returncode for process in pair.values()] == [1, 0]
+    assert [process.wait(timeout=600) for process in pair.values()] == [1, 2]
+    # Process 0 ends in the second command by its own error.
+    assert statuses_of(tmp_path, pair) == {"process0": [2], "process1": [2, 2]}
     zero, one = ((tmp_path / f"{name}.err").read_text() for name in pair)
     assert "bad_rows_long_target, split 'train', example 1: the target has 161 tokens" in zero
     assert "Traceback" in zero

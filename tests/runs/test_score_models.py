@@ -291,7 +291,7 @@ def test_runs_need_a_language_model(command, models, tmp_path):
     for message, *run in (
         ("CrossEntropy is not for an encoder", "train", "--gin_file=npov_generate_prompt_tune.gin",
          f"--gin.MODEL_DIR={tmp_path / 'a'}", f"--gin.INITIAL_CHECKPOINT_PATH={model}"),
-        ("is an encoder-only model (RoBERTa, DeBERTa), which cannot generate", "infer",
+        ("is an encoder-only model (BERT, RoBERTa …), which cannot generate", "infer",
          "--gin_file=runs/infer.gin", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'b'}",
          f"--gin.CHECKPOINT_PATH={model}"),
     ):  # fmt: skip

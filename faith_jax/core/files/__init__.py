@@ -774,4 +774,7 @@ def _leased(path: pathlib.Path, output: pathlib.Path, wait: bool | None) -> Iter
 
 def _stop(output: pathlib.Path, why: str) -> None:
     logger.error("%s: %s; this one stops", output, why)
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # wakes it
+    # A shell lets what it starts in the background ignore Ctrl-C.
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    number = signal.SIGTERM if ignored else signal.SIGINT
+    signal.pthread_kill(threading.main_thread().ident or 0, number)  # wakes it

@@ -1,4 +1,5 @@
 import json
+import signal
 import threading
 import time
 
@@ -91,6 +92,18 @@ def test_who_waits_gets_the_right_after_the_other(store):
     assert order == ["first", "second"]
 
 
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
+def interrupting(request):
+    """One of both signals interrupts, the other is ignored, as Ctrl-C is in the background."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    signal.signal(request.param, signal.default_int_handler)
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("interrupting")
 def test_a_lost_lease_stops_the_run(gs, caplog):
     target = path_of(f"{gs}/s.jsonl")
     lease = target.with_name(".s.jsonl.lock")
