@@ -162,4 +162,4 @@ def _read_row(row: Row) -> tuple[str, list[str], list[str], str]:
     plain = converted(row.fields, row.place, _ArticleRow)
     title = one_space(plain.title)
     texts = _BLANK_LINES.split(plain.text) if isinstance(plain.text, str) else plain.text
-    return title, texts, plain.aliases, plain.url or wiki_url(title)
+    return title, texts, plain.aliases, plain.url

@@ -137,6 +137,8 @@ class ClaimVerifier:
 
     def verdicts(self, rows: Sequence[ClaimRows]) -> list[Verdict]:
         """Returns what the evidence says of each claim."""
+        if not rows:
+            return []
         found = self._classify.probabilities([one for row in rows for one in row.rows])
         ends = np.cumsum([len(row.rows) for row in rows])
         return [verdict(part) for part in np.split(found[:, self._order], ends[:-1])]

@@ -190,10 +190,16 @@ def _telling(example: GroundedExample) -> Iterator[Sentence]:
     known, side = _has_sides(example) and _CON in sides, ""
     for place, share in enumerate(told.sentences):
         side = sides[place] or side if known else ""
-        if not math.isnan(share):
+        if not math.isnan(share) and not _is_framing(wholes[place]):
             text = wholes[place][len(links[place]) :]
             start = told.spans[place][0] + len(links[place])
             yield Sentence(text[:1].upper() + text[1:], start, side=side)
+
+
+def _is_framing(sentence: str) -> bool:
+    """Whether a sentence says no more than that there are views, such as "There are two views."."""
+    words = {word.text.lower() for word in content_words(sentence)}
+    return words <= FRAMING_WORDS | {"two", "both", "several", "many", "various"}
 
 
 def _side_named(link: str, sentence: str) -> str:

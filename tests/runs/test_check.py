@@ -120,6 +120,10 @@ def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypa
     assert len(rows_of(tmp_path / "checked.jsonl")) == 4
 
 
+def test_a_response_of_nothing_claims_nothing(nli, base):
+    assert FactChecker(base, nli).check_all(["", "  "]) == [[], []]
+
+
 def test_few_words_in_the_evidence_are_no_verifiable_claim():
     assert verdict_of(0.2, (0.1, 0.2, 0.7), 0.2) == "NOT ENOUGH INFO"
     assert verdict_of(0.19, (0.1, 0.2, 0.7), 0.2) == "NOT VERIFIABLE"

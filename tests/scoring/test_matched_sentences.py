@@ -117,6 +117,13 @@ def test_a_response_of_framing_words_tells_nothing(nli):
     assert coverage.value == 0
 
 
+@pytest.mark.parametrize("opening", ["There are two views.", "Both sides have points."])
+def test_openings_are_no_arguments(nli, opening):
+    scorer = load_scorer("npov_nli_hallucination", model=nli)
+    found = [s.value for s in scorer.score([ARGUMENTS] * 2, [RESPONSE, f"{opening} {RESPONSE}"])]
+    assert found[0] == pytest.approx(found[1], abs=1e-6)
+
+
 def test_more_sentences_than_arguments_score_0(nli):
     scorer = load_scorer("npov_nli_hallucination", model=nli)
     assert scorer.score([["Tea is hot."]], ["Tea is hot. Tea is cold."])[0].value == 0
