@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import check_outputs, partial_output, put, write_jsonl
+from faith_jax.core.files import partial_output, put, write_jsonl, writing
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
@@ -67,7 +67,6 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
     target = pathlib.Path(options.output).expanduser()
     if target.exists():
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
-    check_outputs([], {"--output": str(target)})
     is_sample = options.folder == SAMPLE
     folder = sample_folder("wizard_of_wikipedia") if is_sample else options.folder
     source = pathlib.Path(folder).expanduser() / TRAIN
@@ -80,6 +79,8 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
     told = dataclasses.asdict(options)
     run = {name: value for name, value in told.items() if name not in ("output", "restart")}
     run["turns"] = len(turns)
+    with writing(f"--output: {target}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
     with partial_output(target, run, options.restart) as kept:
         made = kept / "made"
         made.mkdir(exist_ok=True)

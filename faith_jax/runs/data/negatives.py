@@ -14,7 +14,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import content_digest, partial_output, put, write_json, write_jsonl
+from faith_jax.core.files import (
+    content_digest,
+    partial_output,
+    put,
+    write_json,
+    write_jsonl,
+    writing,
+)
 from faith_jax.core.json_items import read_array
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
@@ -68,6 +75,8 @@ def negatives(options: NegativesOptions) -> list[str]:
     told = dataclasses.asdict(options)
     run = {name: value for name, value in told.items() if name not in ("output", "restart")}
     run["perturbed"] = content_digest(rows)
+    with writing(f"--output: {target}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
     with partial_output(target, run, options.restart) as folder:
         made = folder / "made"
         made.mkdir(exist_ok=True)
