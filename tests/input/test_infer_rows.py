@@ -287,7 +287,7 @@ def test_the_policy_end_leaves_no_empty_branch_of_pmi():
     assert row_tokens(limit, "end")(alone).second == [1]
 
 
-def test_reading_can_begin_at_any_row(tmp_path):
+def test_reading_can_begin_at_any_row(tmp_path, own_tasks):
     path = tmp_path / "rows.jsonl"
     lines = [json.dumps({"inputs": f"What is {word}?"}) for word in ("tea", "mate", "milk")]
     path.write_text("\n\n".join(lines) + "\n")
