@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Unpack
 
 import msgspec
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import (
     append_rows,
     check_outputs,
@@ -31,10 +31,10 @@ from faith_jax.core.files import (
     write_jsonl,
     write_text,
 )
+from faith_jax.core.files.staging import stands
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.progress import Progress
-from faith_jax.core.rows import BadRows, Seen, read_jsonl
-from faith_jax.core.schema import Text, read_as
+from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import split_sentences
 from faith_jax.datasets.grounded_rows import ExampleRow
@@ -46,7 +46,7 @@ from faith_jax.input.score_input import ScoreInput
 from faith_jax.report.claims import claims_page
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
-from faith_jax.runs.data.evidence import Finder
+from faith_jax.runs.data.evidence import ClaimRow, Finder, read_claims
 from faith_jax.runs.options import CheckOptions, FindingOptions
 from faith_jax.runs.score import score
 from faith_jax.scoring.claims import LABELS, NLI, ClaimVerifier, Verdict
@@ -163,14 +163,6 @@ def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float
     return LABELS[max(range(len(LABELS)), key=lambda place: probabilities[place])].value
 
 
-class ClaimRow(msgspec.Struct):
-    """A response to check."""
-
-    id: Text
-    response: Text
-    context: list[str] = []
-
-
 class GroundedClaim(msgspec.Struct):
     """A claim with its evidence; the lists are of its sentences."""
 
@@ -259,7 +251,10 @@ def check(options: CheckOptions) -> Iterator[str]:
             source = f"{folder}/claim.jsonl"
             row = {"id": "claim", "response": options.claim, "context": list(options.history)}
             write_jsonl(source, [row])
-        responses, base = list(_read(source)), open_base(options.knowledge_base)
+        if stands(target):
+            raise ConfigError(f"--output: {target} exists already; remove it or name another.")
+        responses, base = list(read_claims(source)), open_base(options.knowledge_base)
+        ClaimVerifier(options.model, options.form, options.labels)  # says what is wrong before work
         # What is found is kept beside the output until that is there.
         beside = target.with_name(f"{target.name}.evidence")
         with partial_output(beside, _finding(source, base, options), options.restart) as kept:
@@ -293,17 +288,6 @@ def _find(
         append_rows(kept, [{"id": row.id, "claims": claims.get(row.id, [])} for row in batch])
         done += len(batch)
         progress.update(done)
-
-
-def _read(source: str) -> Iterator[ClaimRow]:
-    seen = Seen()
-
-    def once(row: ClaimRow, place: str) -> Iterator[ClaimRow]:
-        if not seen.add(row.id):
-            raise InputError(f"{place}: the id {row.id} is given twice; each response has its own.")
-        yield row
-
-    return read_as(ClaimRow, read_jsonl(source), once, BadRows())
 
 
 def _verify(evidence: pathlib.Path, target: pathlib.Path, options: CheckOptions) -> None:

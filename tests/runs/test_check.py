@@ -120,6 +120,16 @@ def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypa
     assert len(rows_of(tmp_path / "checked.jsonl")) == 4
 
 
+def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, responses, tmp_path):
+    output = tmp_path / "checked.jsonl"
+    given = ("check", f"--input={responses}", f"--knowledge-base={base}", f"--output={output}")
+    assert command(*given, "--model=nowhere")[0] == 2
+    output.write_text("")
+    status, _, err = command(*given, f"--model={nli}")
+    assert (status, "exists already" in err) == (2, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [output.name, responses.name]
+
+
 def test_a_response_of_nothing_claims_nothing(nli, base):
     assert FactChecker(base, nli).check_all(["", "  "]) == [[], []]
 

@@ -97,7 +97,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         yield rendered(table)
 
 
-def read_claims(path: pathlib.Path) -> Iterator[ClaimRow]:
+def read_claims(path: str | pathlib.Path) -> Iterator[ClaimRow]:
     """Yields the claims of a file.
 
     Raises:
