@@ -387,7 +387,7 @@ class ClassificationEngine:
         if longest == 1:
             # The decoder reads the same for all, and what normalises their logits is the same.
             whole = [LikelihoodRow([*row, *front], [*behind, 0]) for row in rows]
-            logits: np.ndarray = self._likelihoods.label_logits(whole, labels.tokens[:, 0])
+            logits: np.ndarray = self._likelihoods.label_logits(whole, labels.tokens[:, 0].tolist())
             return logits
         weights = [weights[weights > 0] for weights in labels.weights]
         texts = [

@@ -27,6 +27,11 @@ WINDOW = 512
 _TOKENS_ON_CPU, _TOKENS = 4096, 1 << 20
 # A block has so many times the tokens and keys that it needs; the first that holds all is taken.
 _SPARE = (1.0, 1.02, 1.04, 1.06, 1.1, 1.15, 1.25, 1.4)
+# The projection of a state to keys and values, beside all that the decoder computes of a token.
+_KEY_SHARE = 0.15
+# Where less than this share of the decoder's tokens is no padding, more and smaller blocks are
+# tried too.
+_ENOUGH, _MORE = 0.93, (1.0, 1.1, 1.25, 1.5, 1.75)
 
 
 class Group(NamedTuple):
@@ -261,40 +266,67 @@ def pack_blocks(groups: Sequence[Group], tokens: int, devices: int = 1) -> list[
         length = padded_length(length + 1, TARGET_LENGTHS)
     most = max(1, tokens // length)
     pieces = [piece for group in groups for piece in _pieces(group, most * length + group.shared)]
-    inputs = sum(piece.shared for piece in pieces)
+    own = sum(piece.total - piece.shared for piece in pieces)
+    fewest = -(-own // (most * length * devices))
+    found = list[Block]()
+    for factor in _MORE:
+        blocks = _filled(pieces, math.ceil(factor * fewest) * devices, most, length)
+        blocks += [Block(blocks[0].shape) for _ in range(-len(blocks) % devices)]
+        if not found or _cost(blocks) < _cost(found):
+            found = blocks
+        shape = found[0].shape
+        if own > _ENOUGH * len(found) * shape.lines * shape.targets:
+            break
+    return found
+
+
+def _cost(blocks: Sequence[Block]) -> float:
+    shape = blocks[0].shape
+    return len(blocks) * (shape.lines * shape.targets + _KEY_SHARE * shape.key_lines * shape.keys)
+
+
+def _filled(pieces: Sequence[Group], count: int, most: int, length: int) -> list[Block]:
+    """Packs groups into blocks of the smallest shape of which `count` hold all.
+
+    Lines have a length; `most` of them are a block.
+    """
     own = [piece.total - piece.shared for piece in pieces]
+    inputs = sum(piece.shared for piece in pieces)
     keys = padded_length(max(piece.shared for piece in pieces), LENGTHS)
-    count = -(-sum(own) // (most * length * devices)) * devices
+    blocks, shape = list[Block](), None
     for spare in _SPARE:
-        lines = _rounded_up(spare * sum(own) / count / length)
-        key_lines = _rounded_up((2 * spare - 1) * inputs / count / keys)
-        queries = min(max(max(own), 1.5 * lines * length / key_lines), lines * length)
-        shape = BlockShape(keys, key_lines, _rounded_up(queries), length, lines)
-        blocks = fill_blocks(pieces, shape, count)
+        lines = _stepped(spare * sum(own) / count / length, most)
+        key_lines = padded_length(math.ceil((2 * spare - 1) * inputs / count / keys), (1,))
+        queries = max(max(own), math.ceil(1.25 * lines * length / key_lines))
+        queries = min(padded_length(queries, (64,)), lines * length)
+        before, shape = shape, BlockShape(keys, key_lines, queries, length, lines)
+        if shape != before:
+            blocks = fill_blocks(pieces, shape, count)
         if len(blocks) == count:
             break
-    return blocks + [Block(shape) for _ in range(-len(blocks) % devices)]
+    return blocks
 
 
 def even_size(count: int, most: int) -> int:
     """Returns how many of `count` lines make a batch, at most `most`.
 
-    Batches of `most` where the last one is nearly full, else all about as long.
+    Of few batches it is the size from half of `most` on with the least padding, in steps of an
+    eighth; of many it is `most`, so that the lines of all windows have one shape.
 
-    >>> even_size(100, 10), even_size(101, 10), even_size(11, 10), even_size(3, 10)
+    >>> even_size(100, 10), even_size(1001, 10), even_size(11, 10), even_size(3, 10)
     (10, 10, 6, 3)
     """
-    batches = -(-count // most)
-    if batches * most <= 1.05 * count or batches > 8:
+    if -(-count // most) > 16:
         return most
-    return min(most, _rounded_up(count / batches))
+    step = max(1, most // 8)
+    sizes = range(most, max(0, most // 2 - 1), -step) if count > most else [_stepped(count, most)]
+    return min(most, min(sizes, key=lambda size: -(-count // size) * size))
 
 
-def _rounded_up(number: float) -> int:
-    """Returns the next whole number of at most five binary digits in front of zeros."""
-    whole = math.ceil(number)
-    step = 1 << max(0, whole.bit_length() - 5)
-    return -(-whole // step) * step
+def _stepped(number: float, most: int) -> int:
+    """Returns the next of about eight even steps up to `most` and beyond."""
+    step = max(1, most // 8)
+    return max(1, math.ceil(number / step)) * step
 
 
 def fill_blocks(groups: Sequence[Group], shape: BlockShape, count: int) -> list[Block]:

@@ -57,8 +57,8 @@ class LikelihoodRow(NamedTuple):
     """One row to score.
 
     Attributes:
-      inputs: token ids of the encoder's input, or of what stands in front in a decoder-only model
-        (at least one there).
+      inputs: token ids of the encoder's input, or of what stands in front in a decoder-only model;
+        at least one.
       targets: token ids of the response.
     """
 
@@ -234,7 +234,7 @@ class LikelihoodEngine:
 
     Args:
       model: an encoder-decoder or a decoder-only model.
-      tokens_per_batch: tokens of a batch, padding included; default: 1,024 on a CPU (4,096 of a
+      tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU (4,096 of a
         decoder that has an encoder), else 32,768, for each device that shares the rows.
       max_logits_bytes: see `token_log_probs`.
     """
@@ -249,7 +249,7 @@ class LikelihoodEngine:
         config, self._devices = model.config, model.partitioner.data_parallelism
         # What stands where a soft prompt comes, and what is read and not seen.
         self._room, self._pad = int(config.pad_id == 0), max(0, config.pad_id)
-        tokens = batch_tokens(tokens_per_batch, devices=self._devices)
+        tokens = batch_tokens(tokens_per_batch, 2048, devices=self._devices)
         self._packer = Packer(attention_share(config), tokens, self._devices)
         self._block_tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS)
         self._shapes: set[tuple[int, ...]] = set()
@@ -408,7 +408,7 @@ class LikelihoodEngine:
 
     def _encoded(self, inputs: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], np.ndarray]:
         """Returns the encoder's states of each input, [prompt + length, embed], on the host."""
-        config, found = self.model.config, {}
+        config, found = self.model.config, dict[tuple[int, ...], np.ndarray]()
         prompt = config.encoder_prompt_length
         bound = functools.partial(_encode, self.model.module, self.model.params)
         groups = [Group(prompt + len(ids), [(0, n)]) for n, ids in enumerate(inputs)]
@@ -485,15 +485,15 @@ class LikelihoodEngine:
                 states[number, own], keys[number, own] = encoded[ids], [*room, *ids]
                 key_segments[number, own] = segment
                 for part, row in placed.rows:
-                    read = [*start, *rows[row].targets[:-1]]
+                    fed = [*start, *rows[row].targets[:-1]]
                     first = part * shape.targets + ends[part]
-                    own = slice(first, first + len(read))
-                    seen = slice(query_end, query_end := query_end + len(read))
-                    tokens.flat[own], positions.flat[own] = read, np.arange(len(read))
+                    own = slice(first, first + len(fed))
+                    seen = slice(query_end, query_end := query_end + len(fed))
+                    tokens.flat[own], positions.flat[own] = fed, np.arange(len(fed))
                     segments.flat[own] = 1 + segments[part].max()
                     queries.flat[seen], places[seen] = segment, np.arange(own.start, own.stop)
                     back[own] = np.arange(seen.start, seen.stop)
-                    ends[part] += len(read)
+                    ends[part] += len(fed)
                     sources[row] = np.arange(own.start + len(start) - 1, own.stop)
         regrouped = Regrouped(places[None], back[None], queries)
         read = Blocks(states, keys, key_segments, tokens, segments, positions, regrouped)
@@ -563,10 +563,10 @@ def scoring_program(
     else:
         keys = padded_length(config.encoder_prompt_length + len(row.inputs), LENGTHS)
         length = padded_length(config.decoder_prompt_length + len(row.targets), TARGET_LENGTHS)
-        block, inputs = [ints(rows, length)] * 3, [ints(rows, keys)] * 2
+        inputs, own = ints(rows, keys), ints(rows, length)
         flat = ints(groups, rows * length // groups)
-        read = Blocks(None, *inputs, *block, Regrouped(flat, flat, block[0]))
-        arrays, score = (*inputs, read), _encode_and_score
+        read = Blocks(None, inputs, inputs, own, own, own, Regrouped(flat, flat, own))
+        arrays, score = (inputs, inputs, read), _encode_and_score
     tokens = rows * length // groups
     wanted = Wanted(ints(groups, tokens), ints(groups, tokens), ints(groups))
     piece = max(1, min(tokens, max_logits_bytes // (4 * config.vocab_size)))

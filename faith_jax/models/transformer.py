@@ -480,7 +480,7 @@ class Transformer(nn.Module):
         tokens = jnp.ones((1, 2), jnp.int32)
         cfg = self.config
         if cfg.is_encoder_only:
-            hidden = self.encode(tokens, None, False)
+            hidden: Any = self.encode(tokens, None, False)
             if cfg.label_names or cfg.pooler:
                 self.classifier(hidden[:, 0], deterministic=True)
             if cfg.span_head:

@@ -28,6 +28,8 @@ MODELS = {
         positions="rotary", sliding_window=8, sliding_window_layers=(0,)
     ),
     "biased": CAUSAL,
+    "gpt2_by_blocks": GPT2.replace(attention_block_length=32),
+    "t5_by_blocks": T5.replace(attention_block_length=32),
     "scanned": T5.replace(num_decoder_layers=2, scan_layers=True),
 }
 
