@@ -143,8 +143,8 @@ DECODING = _of(
     (
         "search-length",
         "search.py",
-        "length=state.length + ~ended,",
-        "length=state.length + ~(ended | is_end(chosen, config)),",
+        "length=rows.length + new,",
+        "length=rows.length + new - jnp.any(kept & is_end(chosen, config), axis=1),",
         f"{_SEARCH}::test_greedy_follows_the_largest_logit_and_pads_behind_the_end",
     ),
     (
@@ -352,8 +352,8 @@ MODELS = _of(
     (
         "attention-cached-value",
         "attention.py",
-        "jax.lax.dynamic_update_slice(cached_value.value, value, start)",
-        "jax.lax.dynamic_update_slice(cached_value.value, key, start)",
+        "_written(cached_value.value, value, position)",
+        "_written(cached_value.value, key, position)",
         "tests/models/test_decoding_caches.py",
     ),
     (

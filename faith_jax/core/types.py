@@ -159,8 +159,9 @@ class StepScores(NamedTuple):
     """What a decoding step says of every next token.
 
     Attributes:
-      scores: float32 [rows, vocab], what a search ranks by; -inf = may not be chosen.
-      log_probs: float32 [rows, vocab], the model's own; a plain model's scores are this array.
+      scores: float32 [rows, vocab], what a search ranks by; -inf = may not be chosen. Where several
+        tokens a row were fed, [rows, several, vocab].
+      log_probs: of the same shape, the model's own; a plain model's scores are this array.
     """
 
     scores: Array
@@ -176,7 +177,8 @@ class StepFunction(Protocol):
 
         Args:
           tokens: int32 [rows], the last token of each row. A search over `batch` examples has
-            rows = batch * copies (beams or samples); row r belongs to example r // copies.
+            rows = batch * copies (beams or samples); row r belongs to example r // copies. In
+            speculation int32 [rows, several], the last token and drafts of those that follow.
           cache: the model's state.
         """
         ...

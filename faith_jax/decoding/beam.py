@@ -93,7 +93,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
     def advance(state: _State) -> _State:
         scored, cache = prefilled.step(state.last.reshape(-1), state.cache)
         responses = state.live.tokens.reshape(-1, config.max_length)
-        scores = limited_scores(scored, state.position, config, prefilled, responses)
+        scores = limited_scores(scored, state.position[None], config, prefilled, responses)
         scored = scored._replace(scores=scores)
         candidates, parents = _continue(state.live, scored, state.position, config)
         length = state.position + 1

@@ -4,13 +4,15 @@ The model reads all tokens of an input except the last at once. Their keys and v
 once for all beams or samples of an example. The loop feeds the last token first.
 """
 
-import jax
+import functools
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Integer, Key
 
 from faith_jax.core.types import Array, PyTree, StepScores
-from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import for_model
 from faith_jax.decoding.pmi import pmi_decode
 from faith_jax.decoding.search import decode
@@ -21,6 +23,7 @@ from faith_jax.decoding.steps import (
     reorder_rows,
     repeat_rows,
     stack_rows,
+    take_back,
 )
 from faith_jax.models.transformer import Transformer
 
@@ -47,40 +50,63 @@ def prefill(
     Inputs are padded on the right and have at least one token. At most `max_length` tokens can be
     decoded then.
     """
-    lengths = jnp.asarray(input_lengths)
-    last, caches = _read(module, params, input_tokens, lengths, max_length)
-    prompt = jnp.repeat(_filled_in_front(input_tokens, lengths), copies, axis=0)
-    return _started(module, params, last, caches, copies)._replace(prompt=prompt)
+    branches = [(input_tokens, input_lengths)]
+    return opened(module, params, *read(module, params, branches, max_length, copies), copies)
 
 
-def _read(
-    module: Transformer, params: PyTree, tokens: Array, lengths: Array, max_length: int
-) -> tuple[Array, PyTree]:
-    """Returns each row's last token, and the caches after the tokens before it."""
-    last = jnp.take_along_axis(tokens, lengths[:, None] - 1, axis=1)[:, 0]
-    _, caches = module.apply(
-        {"params": params},
-        tokens,
-        lengths - 1,
-        max_length,
-        method="prefill",
-        mutable=["cache", "prefix_cache"],
-    )
-    return last, caches
+def read(
+    module: Transformer,
+    params: PyTree,
+    branches: Sequence[tuple[Array, Array]],
+    max_length: int,
+    copies: int = 1,
+) -> tuple[PyTree, PyTree]:
+    """Reads the inputs of each branch, tokens and their lengths; the branches' may differ.
+
+    Returns:
+      What decoding does not change: the input tokens, -1 for padding, and keys and values of all
+      but the last of them, each of all branches. And what it changes, the cache of all rows.
+    """
+
+    def read_branch(branch: tuple[Array, Array]) -> tuple[PyTree, PyTree]:
+        tokens, lengths = map(jnp.asarray, branch)
+        _, caches = module.apply(
+            {"params": params},
+            tokens,
+            lengths - 1,
+            max_length,
+            method="prefill",
+            mutable=["cache", "prefix_cache"],
+        )
+        is_padding = jnp.arange(tokens.shape[1])[None] >= lengths[:, None]
+        memory = {"tokens": jnp.where(is_padding, -1, tokens)}
+        memory["prefix_cache"] = caches["prefix_cache"]
+        return memory, repeat_rows(caches["cache"], len(tokens), copies)
+
+    return functools.reduce(stack_rows, map(read_branch, branches))
 
 
-def _filled_in_front(tokens: Array, lengths: Array) -> Array:
-    """Moves the padding of rows [batch, length] from the right to the left, as -1."""
-    length = tokens.shape[1]
-    place = jnp.arange(length)[None] - (length - lengths[:, None])
+def _filled_in_front(tokens: Array) -> Array:
+    """Moves the padding of rows [batch, length], which is -1, from the right to the left."""
+    padding = jnp.sum(tokens < 0, axis=1)[:, None]
+    place = jnp.arange(tokens.shape[1])[None] - padding
     moved = jnp.take_along_axis(tokens, jnp.maximum(place, 0), axis=1)
     return jnp.where(place >= 0, moved, -1).astype(jnp.int32)
 
 
-def _started(
-    module: Transformer, params: PyTree, last: Array, caches: PyTree, copies: int
+def opened(
+    module: Transformer,
+    params: PyTree,
+    memory: PyTree,
+    cache: PyTree,
+    copies: int = 1,
+    pmi: PMIConfig | None = None,
 ) -> Prefilled:
-    fixed = {"params": params, "prefix_cache": caches["prefix_cache"]}
+    """Returns the model that has read inputs, from what `read` returns.
+
+    With `pmi` there are two branches, the second one without the document.
+    """
+    fixed = {"params": params, "prefix_cache": memory["prefix_cache"]}
 
     def step(tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
         logits, updated = module.apply(
@@ -88,9 +114,11 @@ def _started(
         )
         return model_scores(logits), updated["cache"]
 
-    cache = repeat_rows(caches["cache"], len(last), copies)
-    first_tokens = jnp.repeat(last, copies).astype(jnp.int32)
-    return Prefilled(step, cache, first_tokens, jax.tree_util.Partial(reorder_rows))
+    prompt = jnp.repeat(_filled_in_front(memory["tokens"]), copies, axis=0)
+    first_tokens, rows = prompt[:, -1], len(prompt) if pmi is None else len(prompt) // 2
+    own = prompt[:rows]
+    model = Prefilled(step, cache, first_tokens, reorder_rows, own, take_back, own)
+    return model if pmi is None else pmi_decode(model, pmi)
 
 
 def generate(
@@ -107,11 +135,7 @@ def generate(
       ConfigError: if `config.pmi` is set; PMI-Decode needs more inputs.
     """
     config.require("pmi", config.pmi is None, "None, or generate_pmi with both inputs")
-    config = for_model(config, module)
-    prefilled = prefill(
-        module, params, input_tokens, input_lengths, config.max_length, config.copies
-    )
-    return decode(prefilled, row_keys, config)
+    return _generate(module, params, [(input_tokens, input_lengths)], row_keys, config)
 
 
 def generate_pmi(
@@ -135,19 +159,19 @@ def generate_pmi(
     Raises:
       ConfigError: if `config.pmi` is None.
     """
-    pmi = config.pmi
-    config.require("pmi", pmi is not None, "a PMIConfig for generate_pmi")
-    assert pmi is not None
+    config.require("pmi", config.pmi is not None, "a PMIConfig for generate_pmi")
+    without_document = (input_tokens_without_document, input_lengths_without_document)
+    both = [(input_tokens, input_lengths), without_document]
+    return _generate(module, params, both, row_keys, config)
+
+
+def _generate(
+    module: Transformer,
+    params: PyTree,
+    branches: Sequence[tuple[Array, Array]],
+    row_keys: Array,
+    config: DecodingConfig,
+) -> DecodingResult:
     config = for_model(config, module)
-    (first, caches), (second, caches_without_document) = (
-        _read(module, params, tokens, jnp.asarray(lengths), config.max_length)
-        for tokens, lengths in (
-            (input_tokens, input_lengths),
-            (input_tokens_without_document, input_lengths_without_document),
-        )
-    )
-    last, both = jnp.concatenate([first, second]), stack_rows(caches, caches_without_document)
-    prompt = _filled_in_front(input_tokens, jnp.asarray(input_lengths))
-    base = _started(module, params, last, both, config.copies)
-    base = base._replace(prompt=jnp.repeat(prompt, config.copies, axis=0))
-    return decode(pmi_decode(base, pmi), row_keys, config)
+    found = read(module, params, branches, config.cache_length, config.copies)
+    return decode(opened(module, params, *found, config.copies, config.pmi), row_keys, config)

@@ -63,6 +63,9 @@ class DecodingConfig(Settings):
         of several; None = not forced. A forced token has the score 0.
       num_return: responses per example: the best beams, or that many samples.
       pmi: settings of PMI-Decode; None = use the model's probabilities.
+      speculation: "ngram" = draft the next tokens by looking up the last ones in the input, see
+        `decoding.speculation`; None = one token a step. Responses stay the same.
+      draft_length: tokens of a draft.
     """
 
     max_length: Positive = 64
@@ -80,6 +83,8 @@ class DecodingConfig(Settings):
     forced_eos_id: TokenId | TokenIds | None = None
     num_return: Positive = 1
     pmi: PMIConfig | None = None
+    speculation: Literal["ngram"] | None = None
+    draft_length: Positive = 5
 
     def __post_init__(self):
         super().__post_init__()
@@ -92,6 +97,7 @@ class DecodingConfig(Settings):
             self.require("top_p", self.top_p == 1, f"1.0 {beams}")
             most = f"at most num_beams = {self.num_beams}"
             self.require("num_return", self.num_return <= self.num_beams, most)
+            self.require("speculation", self.speculation is None, f"None {beams}")
         elif self.temperature == 0:
             alone = "1 in greedy search, which finds one response; set temperature or num_beams"
             self.require("num_return", self.num_return == 1, alone)
@@ -100,6 +106,16 @@ class DecodingConfig(Settings):
     def copies(self) -> int:
         """The number of rows per example: beams, or samples."""
         return self.num_beams if self.num_beams > 1 else self.num_return
+
+    @property
+    def num_drafted(self) -> int:
+        """The number of tokens that each step drafts."""
+        return self.draft_length if self.speculation else 0
+
+    @property
+    def cache_length(self) -> int:
+        """The number of tokens that a model's cache must hold: drafts may exceed `max_length`."""
+        return self.max_length + self.num_drafted
 
     @property
     def end_ids(self) -> tuple[int, ...]:

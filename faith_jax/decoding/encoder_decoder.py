@@ -1,11 +1,14 @@
 """Generation with encoder-decoder models: the step function and its filled caches."""
 
+import functools
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Integer, Key
 
 from faith_jax.core.types import Array, PyTree, StepScores
-from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.pmi import pmi_decode
 from faith_jax.decoding.search import decode
 from faith_jax.decoding.steps import (
@@ -15,6 +18,7 @@ from faith_jax.decoding.steps import (
     reorder_rows,
     repeat_rows,
     stack_rows,
+    take_back,
 )
 from faith_jax.models.transformer import Inputs, Transformer
 
@@ -31,31 +35,60 @@ def prefill(
     Inputs are padded with the model's `pad_id`; DoHA's are a pair. At most `max_length` tokens can
     be decoded then.
     """
-    caches = _read(module, params, encoder_input_tokens, max_length)
-    return _started(module, params, encoder_input_tokens, caches, copies)
-
-
-def _read(module: Transformer, params: PyTree, inputs: Inputs, max_length: int) -> PyTree:
-    """Returns the collections `cache` and `encoder_cache` of a model that has read its inputs."""
-    variables = {"params": params}
-    encoded = module.apply(variables, inputs, None, False, method="encode")
-    _, caches = module.apply(
-        variables,
-        encoded,
-        inputs,
-        max_length,
-        method="start_decoding",
-        mutable=["cache", "encoder_cache"],
+    return opened(
+        module, params, *read(module, params, [encoder_input_tokens], max_length, copies), copies
     )
-    return caches
 
 
-def _started(
-    module: Transformer, params: PyTree, inputs: Inputs, caches: PyTree, copies: int
+def read(
+    module: Transformer,
+    params: PyTree,
+    branches: Sequence[Inputs],
+    max_length: int,
+    copies: int = 1,
+) -> tuple[PyTree, PyTree]:
+    """Encodes the inputs of each branch, which may have other lengths.
+
+    Returns:
+      What decoding does not change: the encoder's tokens, -1 for padding, and keys and values of
+      its outputs, each of all branches. And what it changes, the cache of all rows.
+    """
+    pad_id = module.config.pad_id
+
+    def read_branch(inputs: Inputs) -> tuple[PyTree, PyTree]:
+        variables = {"params": params}
+        encoded = module.apply(variables, inputs, None, False, method="encode")
+        _, caches = module.apply(
+            variables,
+            encoded,
+            inputs,
+            max_length,
+            method="start_decoding",
+            mutable=["cache", "encoder_cache"],
+        )
+        tokens = jax.tree.map(lambda x: jnp.where(x == pad_id, -1, x), inputs)
+        memory = {"tokens": tokens, "encoder_cache": caches["encoder_cache"]}
+        batch = jax.tree.leaves(inputs)[0].shape[0]
+        return memory, repeat_rows(caches["cache"], batch, copies)
+
+    return functools.reduce(stack_rows, map(read_branch, branches))
+
+
+def opened(
+    module: Transformer,
+    params: PyTree,
+    memory: PyTree,
+    cache: PyTree,
+    copies: int = 1,
+    pmi: PMIConfig | None = None,
 ) -> Prefilled:
+    """Returns the model that has read inputs, from what `read` returns.
+
+    With `pmi` there are two branches, the second one without the document.
+    """
     # Constant in the loop, so a closure holds it instead of the loop state.
-    fixed = {"params": params, "encoder_cache": caches["encoder_cache"]}
-    batch = jax.tree.leaves(inputs)[0].shape[0]
+    fixed = {"params": params, "encoder_cache": memory["encoder_cache"]}
+    inputs = jax.tree.map(lambda x: jnp.where(x < 0, module.config.pad_id, x), memory["tokens"])
 
     def step(tokens: Array, cache: PyTree) -> tuple[StepScores, PyTree]:
         logits, updated = module.apply(
@@ -67,9 +100,13 @@ def _started(
         )
         return model_scores(logits), updated["cache"]
 
-    cache = repeat_rows(caches["cache"], batch, copies)
+    tokens = jax.tree.leaves(memory["tokens"])
+    batch = tokens[0].shape[0]
     first_tokens = jnp.full((batch * copies,), module.config.decoder_start_id, jnp.int32)
-    return Prefilled(step, cache, first_tokens, reorder_rows)
+    source = jnp.concatenate(tokens, axis=1)[: batch if pmi is None else batch // 2]
+    source = jnp.repeat(source, copies, axis=0)
+    model = Prefilled(step, cache, first_tokens, reorder_rows, None, take_back, source)
+    return model if pmi is None else pmi_decode(model, pmi)
 
 
 def generate(
@@ -85,9 +122,7 @@ def generate(
       ConfigError: if `config.pmi` is set; PMI-Decode needs more inputs.
     """
     config.require("pmi", config.pmi is None, "None, or generate_pmi with both inputs")
-    config = for_model(config, module)
-    prefilled = prefill(module, params, encoder_input_tokens, config.max_length, config.copies)
-    return decode(prefilled, row_keys, config)
+    return _generate(module, params, [encoder_input_tokens], row_keys, config)
 
 
 def generate_pmi(
@@ -109,15 +144,21 @@ def generate_pmi(
     Raises:
       ConfigError: if `config.pmi` is None.
     """
-    pmi = config.pmi
-    config.require("pmi", pmi is not None, "a PMIConfig for generate_pmi")
-    assert pmi is not None
+    config.require("pmi", config.pmi is not None, "a PMIConfig for generate_pmi")
+    both = [encoder_input_tokens, encoder_input_tokens_without_document]
+    return _generate(module, params, both, row_keys, config)
+
+
+def _generate(
+    module: Transformer,
+    params: PyTree,
+    branches: Sequence[Inputs],
+    row_keys: Array,
+    config: DecodingConfig,
+) -> DecodingResult:
     config = for_model(config, module)
-    both = (encoder_input_tokens, encoder_input_tokens_without_document)
-    caches = stack_rows(*(_read(module, params, tokens, config.max_length) for tokens in both))
-    inputs = _stack_padded(*both, module.config.pad_id)
-    base = _started(module, params, inputs, caches, config.copies)
-    return decode(pmi_decode(base, pmi), row_keys, config)
+    found = read(module, params, branches, config.cache_length, config.copies)
+    return decode(opened(module, params, *found, config.copies, config.pmi), row_keys, config)
 
 
 def row_keys(seed: int, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
@@ -134,13 +175,3 @@ def for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
     config.check_vocabulary(module.config.vocab_size)
     # -1 never occurs, so a model without end tokens decodes to the maximum length.
     return config.for_model(module.config.eos_ids or -1, module.config.pad_id)
-
-
-def _stack_padded(first: Array, second: Array, pad_id: int) -> Array:
-    """Pads two arrays [batch, any length] and stacks them to int [2 * batch, length]."""
-    length = max(first.shape[1], second.shape[1])
-    padded = [
-        jnp.pad(x, ((0, 0), (0, length - x.shape[1])), constant_values=pad_id)
-        for x in (first, second)
-    ]
-    return jnp.concatenate(padded)

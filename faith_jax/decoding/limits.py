@@ -1,38 +1,40 @@
 """Limits on the next token: minimum length, repeated n-grams, forced tokens."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Integer
 
 from faith_jax.core.types import Array, StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import Prefilled, is_end
+from faith_jax.models.masks import repeat_rows
 
 
 def limited_scores(
     scored: StepScores,
-    position: Integer[Array, ""],
+    position: Integer[Array, "#rows"],
     config: DecodingConfig,
     prefilled: Prefilled,
     responses: Integer[Array, "rows max_length"],
 ) -> Float[Array, "rows vocab"]:
-    """Returns the scores of the token at `position`, -inf for forbidden tokens.
+    """Returns the scores of the token at each row's `position`, -inf for forbidden tokens.
 
     End tokens are forbidden before `min_length`, and tokens that complete an n-gram which the row
     already contains are always forbidden. If no token is left (PMI-Decode's nucleus may contain
     only forbidden ones), the model's log-probabilities of the other tokens replace the scores. A
     forced token has the score 0 and all others -inf, regardless of other limits.
 
-    Only the first `position` tokens of the responses count.
+    Only the first `position` tokens of the responses count. There may be several consecutive rows
+    of scores and responses to each row of the model, such as of several positions.
     """
     scores = scored.scores
     tokens = jnp.arange(scores.shape[-1])[None]
     forbidden = jnp.zeros((1, scores.shape[-1]), bool)
     if config.min_length > 1:
-        forbidden |= is_end(tokens, config) & (position + 1 < config.min_length)
+        forbidden |= is_end(tokens, config) & (position + 1 < config.min_length)[:, None]
     if config.no_repeat_ngram:
         prompt = prefilled.prompt
         prompt = prefilled.first_tokens[:, None] if prompt is None else prompt
+        prompt = repeat_rows(prompt, len(responses))
         size = config.no_repeat_ngram
         forbidden |= repeating(prompt, responses, position, size, scores.shape[-1])
     if config.min_length > 1 or config.no_repeat_ngram:
@@ -42,11 +44,12 @@ def limited_scores(
         scores = jnp.where(possible, others, jnp.where(forbidden, -jnp.inf, scored.log_probs))
     if config.forced_bos_id is not None:
         first = jnp.where(tokens == config.forced_bos_id, 0.0, -jnp.inf)
-        scores = jnp.where(position == 0, first, scores)
+        scores = jnp.where((position == 0)[:, None], first, scores)
     if config.forced_last_ids:
         is_last = jnp.isin(tokens, jnp.asarray(config.forced_last_ids))
         last = jnp.where(is_last, 0.0, -jnp.inf)
-        scores = jnp.where(position + 1 == config.max_length, last, scores)
+        is_at_limit = (position + 1 == config.max_length)[:, None]
+        scores = jnp.where(is_at_limit, last, scores)
     return scores
 
 
@@ -57,7 +60,7 @@ def _any(scores: Array) -> Array:
 def repeating(
     prompt: Integer[Array, "rows any"],
     responses: Integer[Array, "rows max_length"],
-    position: Integer[Array, ""],
+    position: Integer[Array, "#rows"],
     size: int,
     vocab_size: int,
 ) -> Bool[Array, "rows vocab"]:
@@ -69,10 +72,11 @@ def repeating(
     """
     history = jnp.concatenate([prompt, responses], axis=1)
     rows, length = history.shape
-    known = prompt.shape[1] + position
+    known = (prompt.shape[1] + position)[:, None]
     # The n-grams that end at the first tokens start in the padding.
     padded = jnp.pad(history, ((0, 0), (size - 1, 0)), constant_values=-1)
-    last = jax.lax.dynamic_slice(padded, (0, known), (rows, size - 1))
+    places = jnp.broadcast_to(known + jnp.arange(size - 1)[None], (rows, size - 1))
+    last = jnp.take_along_axis(padded, places, axis=1)
     # An n-gram that starts with padding does not count.
     found = (padded[:, :length] >= 0) & (jnp.arange(length)[None] < known)
     for place in range(size - 1):

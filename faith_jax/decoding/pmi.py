@@ -18,7 +18,6 @@ Reference: Nandwani 2023, section 4.2.
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -35,7 +34,7 @@ _LOWEST_LOG_PROB = -1e4
 class _PairedCache(NamedTuple):
     base: PyTree  # with 2 * rows rows
     first_tokens: Array  # int32 [2 * rows]
-    started: Array  # boolean scalar
+    started: Array  # boolean [2 * rows]
 
 
 def pmi_scores(
@@ -57,7 +56,8 @@ def pmi_decode(base: Prefilled, config: PMIConfig) -> Prefilled:
 
     Args:
       base: a plain model. Its first `rows` rows have read the document, the others the same inputs
-        without it. After their own first tokens, both are fed the same tokens.
+        without it. After their own first tokens, both are fed the same tokens. Its prompt and
+        source are those of the first rows alone.
       config: alpha and p.
 
     Returns:
@@ -67,16 +67,29 @@ def pmi_decode(base: Prefilled, config: PMIConfig) -> Prefilled:
 
     def step(tokens: Array, cache: _PairedCache) -> tuple[StepScores, _PairedCache]:
         # The prompts of the two branches may end with different tokens.
-        fed = jnp.where(cache.started, jnp.tile(tokens, 2), cache.first_tokens)
+        fed = jnp.concatenate([tokens, tokens])
+        last = fed if fed.ndim == 1 else fed[:, 0]
+        last = jnp.where(cache.started, last, cache.first_tokens)
+        fed = last if fed.ndim == 1 else fed.at[:, 0].set(last)
         scored, updated = base.step(fed, cache.base)
         with_document, without_document = jnp.split(scored.log_probs, 2)
-        scores = pmi_scores(with_document, without_document, config)
-        new_cache = _PairedCache(updated, cache.first_tokens, jnp.bool_(True))
+        first, second = (x.reshape(-1, x.shape[-1]) for x in (with_document, without_document))
+        scores = pmi_scores(first, second, config).reshape(with_document.shape)
+        new_cache = _PairedCache(updated, cache.first_tokens, jnp.ones_like(cache.started))
         return StepScores(scores, with_document), new_cache
 
     def reorder(cache: _PairedCache, order: Array) -> _PairedCache:
         return cache._replace(base=base.reorder(cache.base, jnp.concatenate([order, order + rows])))
 
-    cache = _PairedCache(base.cache, base.first_tokens, jnp.bool_(False))
-    prompt = None if base.prompt is None else base.prompt[:rows]
-    return Prefilled(step, cache, base.first_tokens[:rows], jax.tree_util.Partial(reorder), prompt)
+    def take_back(cache: _PairedCache, tokens: Array) -> _PairedCache:
+        assert base.take_back is not None
+        return cache._replace(base=base.take_back(cache.base, jnp.concatenate([tokens, tokens])))
+
+    started = jnp.zeros(base.first_tokens.shape, bool)
+    return base._replace(
+        step=step,
+        cache=_PairedCache(base.cache, base.first_tokens, started),
+        first_tokens=base.first_tokens[:rows],
+        reorder=reorder,
+        take_back=base.take_back and take_back,
+    )

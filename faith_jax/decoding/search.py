@@ -1,8 +1,8 @@
 """Greedy search and sampling, as one compiled loop over a step function.
 
 The loop does not depend on the model: it feeds the last token of each row to a `StepFunction` and
-selects the next one. Each example has its own random key, so its samples do not depend on the other
-rows of the batch.
+selects the next one, or several (`decoding.speculation`). Each row has a position of its own. Each
+example has its own random key, so its samples do not depend on the other rows of the batch.
 """
 
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from faith_jax.decoding.beam import beam_search
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.limits import limited_scores
 from faith_jax.decoding.nucleus import keep_most_probable
+from faith_jax.decoding.speculation import ngram_draft
 from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
 
 
@@ -72,12 +73,13 @@ def copy_keys(row_keys: Key[Array, "batch"], copies: int) -> Key[Array, "rows"]:
     return row_keys if copies == 1 else jax.vmap(keys)(row_keys).reshape(-1)
 
 
-class _State(NamedTuple):
-    position: Array  # int32 scalar, tokens decoded so far
+class Rows(NamedTuple):
+    """Rows that are being decoded."""
+
     tokens: Array  # int32 [rows, max_length]
     last: Array  # int32 [rows], the token to feed
     ended: Array  # boolean [rows]
-    length: Array  # int32 [rows]
+    length: Array  # int32 [rows], the number of tokens decoded so far
     log_prob: Array  # float32 [rows]
     score: Array  # float32 [rows]
     cache: PyTree
@@ -92,45 +94,80 @@ def search(
 
     Arguments and results are those of `decode`.
     """
-    rows = prefilled.first_tokens.shape[0]
     keys = copy_keys(row_keys, config.copies)
+    end = jax.lax.while_loop(
+        lambda rows: ~jnp.all(rows.ended),
+        lambda rows: advance(rows, prefilled, keys, config),
+        start(prefilled, config),
+    )
+    result = DecodingResult(end.tokens, end.log_prob, end.length, end.score)
+    if config.num_return == 1:
+        return result
+    return jax.tree.map(lambda x: x.reshape(-1, config.num_return, *x.shape[1:]), result)
 
-    def unfinished(state: _State) -> Array:
-        return (state.position < config.max_length) & ~jnp.all(state.ended)
 
-    def advance(state: _State) -> _State:
-        scored, cache = prefilled.step(state.last, state.cache)
-        scores = limited_scores(scored, state.position, config, prefilled, state.tokens)
-        position_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, state.position)
-        chosen = next_tokens(scores, config, position_keys)
-        gained = jnp.take_along_axis(scores, chosen[:, None], axis=-1)[:, 0]
-        log_prob = jnp.take_along_axis(scored.log_probs, chosen[:, None], axis=-1)[:, 0]
-        stuck = ~state.ended & (gained == -jnp.inf)
-        ended = state.ended | stuck
-        chosen = jnp.where(ended, config.padding, chosen)
-        return _State(
-            position=state.position + 1,
-            tokens=jax.lax.dynamic_update_slice(state.tokens, chosen[:, None], (0, state.position)),
-            last=chosen,
-            ended=ended | is_end(chosen, config),
-            length=state.length + ~ended,
-            log_prob=state.log_prob + jnp.where(ended & ~stuck, 0.0, log_prob),
-            score=state.score + jnp.where(ended & ~stuck, 0.0, gained),
-            cache=cache,
-        )
-
-    start = _State(
-        position=jnp.int32(0),
+def start(prefilled: Prefilled, config: DecodingConfig) -> Rows:
+    """Returns the rows of a model before their first tokens."""
+    rows, cache = prefilled.first_tokens.shape[0], prefilled.cache
+    if prefilled.take_back is not None:
+        cache = prefilled.take_back(cache, jnp.zeros((rows,), jnp.int32))
+    return Rows(
         tokens=jnp.full((rows, config.max_length), config.padding, jnp.int32),
         last=prefilled.first_tokens,
         ended=jnp.zeros((rows,), bool),
         length=jnp.zeros((rows,), jnp.int32),
         log_prob=jnp.zeros((rows,), jnp.float32),
         score=jnp.zeros((rows,), jnp.float32),
-        cache=prefilled.cache,
+        cache=cache,
     )
-    end = jax.lax.while_loop(unfinished, advance, start)
-    result = DecodingResult(end.tokens, end.log_prob, end.length, end.score)
-    if config.num_return == 1:
-        return result
-    return jax.tree.map(lambda x: x.reshape(-1, config.num_return, *x.shape[1:]), result)
+
+
+def advance(
+    rows: Rows, prefilled: Prefilled, keys: Key[Array, "rows"], config: DecodingConfig
+) -> Rows:
+    """Takes a step of the model; rows that have not ended gain a token, or drafted ones as well."""
+    count = 1 + config.num_drafted
+    fed, draft = rows.last, None
+    if count > 1:
+        assert prefilled.source is not None
+        draft = ngram_draft(prefilled.source, rows.tokens, rows.length, count - 1)
+        fed = jnp.concatenate([rows.last[:, None], jnp.maximum(draft, 0)], axis=1)
+    scored, cache = prefilled.step(fed, rows.cache)
+    scored = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), scored)
+    positions = rows.length[:, None] + jnp.arange(count)[None]  # [rows, count], as below
+    responses = rows.tokens
+    if draft is not None:
+        responses = jnp.repeat(_written(rows.tokens, positions[:, :-1], draft), count, axis=0)
+    scores = limited_scores(scored, positions.reshape(-1), config, prefilled, responses)
+    fold = jax.vmap(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
+    position_keys = fold(keys, positions).reshape(-1)
+    chosen = next_tokens(scores, config, position_keys)
+    gained = jnp.take_along_axis(scores, chosen[:, None], axis=-1)[:, 0]
+    log_prob = jnp.take_along_axis(scored.log_probs, chosen[:, None], axis=-1)[:, 0]
+    chosen, gained, log_prob = (x.reshape(-1, count) for x in (chosen, gained, log_prob))
+    stuck = gained == -jnp.inf
+    ends = stuck | is_end(chosen, config) | (positions + 1 >= config.max_length)
+    reached = ~rows.ended[:, None]
+    if draft is not None:
+        goes_on = ((chosen[:, :-1] == draft) & ~ends[:, :-1]).astype(jnp.int32)
+        reached &= jnp.pad(jnp.cumprod(goes_on, axis=1), ((0, 0), (1, 0)), constant_values=1) > 0
+    kept = reached & ~stuck
+    new = jnp.sum(kept, axis=1, dtype=jnp.int32)
+    last = jnp.take_along_axis(chosen, jnp.maximum(new - 1, 0)[:, None], axis=1)[:, 0]
+    if draft is not None:
+        assert prefilled.take_back is not None
+        cache = prefilled.take_back(cache, count - new)
+    return Rows(
+        tokens=_written(rows.tokens, jnp.where(kept, positions, config.max_length), chosen),
+        last=jnp.where(new > 0, last, rows.last),
+        ended=rows.ended | jnp.any(reached & ends, axis=1),
+        length=rows.length + new,
+        log_prob=rows.log_prob + jnp.sum(jnp.where(reached, log_prob, 0.0), axis=1),
+        score=rows.score + jnp.sum(jnp.where(reached, gained, 0.0), axis=1),
+        cache=cache,
+    )
+
+
+def _written(tokens: Array, positions: Array, new: Array) -> Array:
+    """Writes tokens [rows, any] at positions of each row; those behind its end are dropped."""
+    return tokens.at[jnp.arange(len(tokens))[:, None], positions].set(new, mode="drop")

@@ -4,8 +4,8 @@ A search over `batch` examples with `copies` rows each (beams or samples of an e
 `rows = batch * copies` rows. Row r belongs to example r // copies.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +19,16 @@ class Prefilled(NamedTuple):
     """A model that has read its inputs and is about to decode.
 
     Attributes:
-      step: feeds the last token of each row and scores the next one.
+      step: feeds the last tokens of each row and scores the next ones.
       cache: the model's state before the first token.
       first_tokens: int32 [rows], the tokens to feed first: the start token, or a prompt's last.
       reorder: (cache, int32 [rows]) -> cache whose row r is row rows[r] of the given cache.
       prompt: int32 [rows, any], the tokens of each row's own sequence up to `first_tokens`, padded
         on the left with -1; equal for the rows of an example. None = only `first_tokens`.
+      take_back: (cache, int32 [rows]) -> cache without so many of the last tokens of each row. Only
+        speculation needs it.
+      source: int32 [rows, any], the tokens of each row's input, from which drafts are copied; -1 =
+        padding. Only n-gram speculation needs it.
     """
 
     step: StepFunction
@@ -32,6 +36,8 @@ class Prefilled(NamedTuple):
     first_tokens: Array
     reorder: Callable[[PyTree, Array], PyTree]
     prompt: Array | None = None
+    take_back: Callable[[PyTree, Array], PyTree] | None = None
+    source: Array | None = None
 
 
 class DecodingResult(NamedTuple):
@@ -52,30 +58,45 @@ class DecodingResult(NamedTuple):
     score: Array
 
 
-def model_scores(logits: Float[Array, "rows vocab"]) -> StepScores:
-    """Returns the scores of a plain model, the log-probabilities of logits [rows, vocab]."""
+def model_scores(logits: Float[Array, "rows *several vocab"]) -> StepScores:
+    """Returns the scores of a plain model, the log-probabilities of logits."""
     log_probs = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
     return StepScores(log_probs, log_probs)
 
 
+_KEYS_AND_VALUES = ("cached_key", "cached_value", "key", "value")
+
+
+def _row_axis(path: Any, leaf: Array) -> int:
+    name = getattr(path[-1], "key", None) if path else None
+    return leaf.ndim - 4 if name in _KEYS_AND_VALUES else 0
+
+
 def reorder_rows(cache: PyTree, rows: Array) -> PyTree:
-    """Gathers rows of a model's cache.
+    """Gathers rows of what a model remembers.
 
     Args:
-      cache: leaves `cached_key` and `cached_value` [..., rows, heads, length, head_dim], with the
-        layers first if they are stacked; scalars, which all rows share; other leaves with the rows
-        first.
+      cache: keys and values [..., rows, heads, length, head_dim], with the layers first if they are
+        stacked; scalars, which all rows share; other leaves with the rows first.
       rows: int32 [new rows], the old row that each new row continues.
     """
 
     def gather(path, leaf):
-        if jnp.ndim(leaf) == 0:
-            return leaf
-        name = getattr(path[-1], "key", None) if path else None
-        axis = leaf.ndim - 4 if name in ("cached_key", "cached_value") else 0
-        return jnp.take(leaf, rows, axis=axis)
+        return leaf if jnp.ndim(leaf) == 0 else jnp.take(leaf, rows, axis=_row_axis(path, leaf))
 
     return jax.tree_util.tree_map_with_path(gather, cache)
+
+
+def take_back(cache: PyTree, tokens: Integer[Array, "rows"]) -> PyTree:
+    """Takes so many of each row's last tokens back from a model's cache, by its `cache_index`.
+
+    The index is each row's own then, int32 [rows]; before, it may be a scalar.
+    """
+
+    def lower(path, leaf):
+        return leaf - tokens if path[-1].key == "cache_index" else leaf
+
+    return jax.tree_util.tree_map_with_path(lower, cache)
 
 
 def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
@@ -86,27 +107,56 @@ def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
 
 
 def stack_rows(first: PyTree, second: PyTree) -> PyTree:
-    """Joins the caches of two batches into one, with the rows of the first batch first.
+    """Joins what a model remembers of two batches, with the rows of the first batch first.
 
     Args:
-      first: what a model stores about its inputs: keys and values [..., rows, heads, length,
-        head_dim], with the layers first if they are stacked, `valid` [rows, length], and scalars,
-        which are equal in both.
-      second: the same, of any length; the shorter one is padded with zeros at the end.
+      first: as in `reorder_rows`; scalars are equal in both.
+      second: the same, of any length; the shorter one is filled up at the end, tokens with -1.
     """
 
     def stack(path, a, b):
         if jnp.ndim(a) == 0:
             return a
-        rows, length = (0, 1) if path[-1].key == "valid" else (a.ndim - 4, a.ndim - 2)
-        longest = max(a.shape[length], b.shape[length])
-        filled = [
-            jnp.pad(x, [(0, (longest - n) * (i == length)) for i, n in enumerate(x.shape)])
-            for x in (a, b)
-        ]
-        return jnp.concatenate(filled, axis=rows)
+        axis = _row_axis(path, a)
+        longest = [max(sizes) for sizes in zip(a.shape, b.shape, strict=True)]
+        return jnp.concatenate([_filled_up(x, longest, axis) for x in (a, b)], axis=axis)
 
     return jax.tree_util.tree_map_with_path(stack, first, second)
+
+
+def place_rows(
+    held: PyTree, new: PyTree, examples: Integer[Array, "new"], batch: int, branches: int = 1
+) -> PyTree:
+    """Writes the rows of a few examples among those of a batch.
+
+    Args:
+      held: what is remembered of the batch, as in `reorder_rows`, without scalars: of each branch
+        the examples, and of each example its copies.
+      new: the same of the new examples, of these lengths or shorter.
+      examples: their numbers in the batch; those of `batch` are left out.
+      batch: examples of `held`.
+      branches: of PMI-Decode.
+    """
+
+    def place(path, leaf, rows):
+        axis = _row_axis(path, leaf)
+        copies = leaf.shape[axis] // (batch * branches)
+        first = jnp.arange(branches)[:, None, None] * batch + examples[None, :, None]
+        index = (first * copies + jnp.arange(copies)[None, None]).reshape(-1)
+        is_left_out = jnp.tile(jnp.repeat(examples >= batch, copies), branches)
+        index = jnp.where(is_left_out, leaf.shape[axis], index)
+        rows = _filled_up(rows, leaf.shape, axis)
+        return leaf.at[(slice(None),) * axis + (index,)].set(rows, mode="drop")
+
+    return jax.tree_util.tree_map_with_path(place, held, new)
+
+
+def _filled_up(leaf: Array, shape: Sequence[int], row_axis: int) -> Array:
+    """Fills an array up at the end of each axis but that of the rows; tokens with -1, else 0."""
+    sizes = zip(leaf.shape, shape, strict=True)
+    padding = [(0, 0 if i == row_axis else most - n) for i, (n, most) in enumerate(sizes)]
+    is_tokens = jnp.issubdtype(leaf.dtype, jnp.integer)
+    return jnp.pad(leaf, padding, constant_values=-1 if is_tokens else 0)
 
 
 def is_end(tokens: Integer[Array, "*shape"], config: DecodingConfig) -> Bool[Array, "*shape"]:

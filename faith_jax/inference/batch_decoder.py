@@ -1,7 +1,8 @@
-"""Decodes a stream of rows on the mesh, in batches of few shapes."""
+"""Decodes rows on the mesh, in few shapes; a row that has ended gives its place to the next."""
 
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,8 +13,10 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.refilling import Places, Refilling
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.batching import bucket_length, padded
+from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Compiled, Partitioner
 from faith_jax.models.transformer import Transformer
 
@@ -35,13 +38,16 @@ class DecodedRow(NamedTuple):
 
 
 class BatchDecoder:
-    """Decodes rows of input tokens in batches of few shapes, on the mesh.
+    """Decodes rows of input tokens, longest inputs first, on the mesh.
+
+    Rows that have ended give their places to the next ones, where there are two batches or more.
+    Beam search decodes whole batches.
 
     Args:
       module: the model.
       partitioner: the mesh.
       decoding: how tokens are picked, and how many responses a row gets.
-      batch_size: rows of a batch.
+      batch_size: rows that are decoded at once.
       seed: of the sampling; row number i has the same randomness in any batch.
 
     Raises:
@@ -67,12 +73,17 @@ class BatchDecoder:
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
         self._decode = _compiled(module, partitioner, decoding, seed)
-        self._compiled_before = self._decode.num_compilations
+        self._refilled = _refilled(module, partitioner, decoding, seed)
+        self._compiled_before = self._num_compiled
+
+    @property
+    def _num_compiled(self) -> int:
+        return self._decode.num_compilations + self._refilled.num_compilations
 
     @property
     def num_compilations(self) -> int:
-        """How many shapes were compiled so far, but for what a decoder before had compiled."""
-        return self._decode.num_compilations - self._compiled_before
+        """How many programs were compiled so far, but for what a decoder before had compiled."""
+        return self._num_compiled - self._compiled_before
 
     def __call__(
         self,
@@ -80,6 +91,7 @@ class BatchDecoder:
         inputs: Sequence[Any],
         first_row: int = 0,
         second_inputs: Sequence[Any] | None = None,
+        on_done: Callable[[int], object] = lambda count: None,
     ) -> list[list[DecodedRow]]:
         """Decodes rows.
 
@@ -89,6 +101,7 @@ class BatchDecoder:
           first_row: the number of the first.
           second_inputs: the same of PMI-Decode's branch without the document, or of DoHA's
             knowledge; others do not look at them.
+          on_done: is told how many further rows have their responses.
 
         Returns:
           The responses to each row, `num_return` or, where so many do not exist, fewer, but at
@@ -103,17 +116,74 @@ class BatchDecoder:
                 what = "inputs without the document" if self._uses_pmi else "knowledge"
                 raise ConfigError(f"The rows have no {what}, which this decoding needs.")
             branches.append(second_inputs)
-        decoded: list[list[DecodedRow]] = []
-        for start in range(0, len(inputs), self._batch_size):
-            pieces = [rows[start : start + self._batch_size] for rows in branches]
-            arrays = {}
-            for number, piece in enumerate(pieces):
-                arrays[f"tokens_{number}"], arrays[f"lengths_{number}"] = self._padded(piece)
-            arrays["rows"] = first_row + start + np.arange(self._batch_size)
-            batch = self._partitioner.put_batch(arrays)
-            result = self._decode(params, *(batch[name] for name in arrays))
-            decoded.extend(decoded_rows(result, self._decoding)[: len(pieces[0])])
-        return decoded
+        lengths = [
+            tuple(bucket_length(len(rows[i])) for rows in branches) for i in range(len(inputs))
+        ]
+        order = sorted(range(len(inputs)), key=lambda i: lengths[i], reverse=True)
+        refills = len(inputs) >= 2 * self._batch_size and self._decoding.num_beams == 1
+        decode = self._in_places if refills else self._in_batches
+        decoded: dict[int, list[DecodedRow]] = {}
+        for rows, found in decode(params, branches, order, first_row):
+            decoded |= zip(rows, found, strict=True)
+            on_done(len(rows))
+        return [decoded[row] for row in range(len(inputs))]
+
+    def _in_batches(
+        self, params: PyTree, branches: list[Sequence[Any]], order: list[int], first_row: int
+    ) -> Iterator[tuple[list[int], list[list[DecodedRow]]]]:
+        """Yields the rows of each batch and what was decoded of them."""
+        for start in range(0, len(order), self._batch_size):
+            rows = order[start : start + self._batch_size]
+            numbers, arrays = self._batch(branches, rows, self._batch_size, first_row)
+            result = self._decode(params, *arrays, numbers)
+            yield rows, decoded_rows(result, self._decoding)[: len(rows)]
+
+    def _in_places(
+        self, params: PyTree, branches: list[Sequence[Any]], order: list[int], first_row: int
+    ) -> Iterator[tuple[list[int], list[list[DecodedRow]]]]:
+        """Yields rows that have ended and what was decoded of them, while others go on."""
+        size, refilled = self._batch_size, self._refilled
+        group = _group_size(size, self._partitioner.data_parallelism)
+        in_places, waiting = dict(enumerate(order[:size])), order[size:]
+        free: list[int] = []
+        longest = [max(map(len, inputs)) for inputs in branches]
+        first = self._batch(branches, order[:size], size, first_row, longest)
+        places = refilled.fill(params, *first)
+        while in_places:
+            enough = min(group, len(waiting)) if waiting else size
+            places, result, ended = refilled.run(params, places, enough)
+            done = [place for place in in_places if ended[place]]
+            found = jax.tree.map(lambda x, done=done: x[done], result)
+            yield [in_places.pop(place) for place in done], decoded_rows(found, self._decoding)
+            free += done
+            while waiting and len(free) >= min(group, len(waiting)):
+                rows, waiting = waiting[:group], waiting[group:]
+                into, free = free[: len(rows)], free[len(rows) :]
+                in_places |= zip(into, rows, strict=True)
+                to = np.asarray(into + [size] * (group - len(rows)), np.int32)
+                arrays = self._batch(branches, rows, group, first_row)
+                places = refilled.admit(params, places, to, *arrays)
+
+    def _batch(
+        self,
+        branches: list[Sequence[Any]],
+        rows: list[int],
+        size: int,
+        first_row: int,
+        at_least: Sequence[int] = (1, 1),
+    ) -> tuple[Any, list[Any]]:
+        """Returns the numbers [size] of rows and, of each branch, tokens and lengths.
+
+        The tokens of each branch have room for `at_least` so many.
+        """
+        numbers = np.zeros(size, np.int32)
+        numbers[: len(rows)] = first_row + np.asarray(rows)
+        padded_inputs = [
+            self._padded([inputs[row] for row in rows], size, room)
+            for inputs, room in zip(branches, at_least, strict=False)
+        ]
+        numbers, *others = self._partitioner.put_batch([numbers, *sum(padded_inputs, ())])
+        return numbers, others
 
     def laid_out(self, params: PyTree, input_length: int) -> PyTree:
         """Returns parameters as they lie best for the loop of decoding; on TPUs, others are copied.
@@ -142,21 +212,36 @@ class BatchDecoder:
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
         return self._decode.compile_with_layouts(params, *branches, shape(rows))
 
-    def _padded(self, rows: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns int32 [batch, bucket] and lengths [batch]; rows that only fill up have one."""
-        length = bucket_length(max(len(row) for row in rows))
+    def _padded(
+        self, rows: Sequence[Any], size: int, at_least: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Returns int32 [size, bucket] and lengths [size]; rows that only fill up have one."""
+        length = bucket_length(max(at_least, *map(len, rows)))
         pad_id = self._config.pad_id
         if self._config.is_decoder_only:
             pad_id = max(0, pad_id)
-        tokens = padded(rows, length, pad_id, self._batch_size)
-        lengths = np.ones(self._batch_size, np.int32)
+        tokens = padded(rows, length, pad_id, size)
+        lengths = np.ones(size, np.int32)
         lengths[: len(rows)] = [len(row) for row in rows]
         return tokens, lengths
+
+
+def _group_size(places: int, multiple_of: int) -> int:
+    """Returns how many examples are admitted at once: an eighth, since others wait for them."""
+    return -(-places // (8 * multiple_of)) * multiple_of
 
 
 def with_formats(arrays: PyTree, formats: PyTree) -> PyTree:
     """Returns arrays as they are to lie, one after the other; the given ones are used up."""
     return jax.tree.map(lambda x, place: jax.device_put(x, place, donate=True), arrays, formats)
+
+
+def _branches(config: TransformerConfig, arrays: Sequence[Any]) -> list[Any]:
+    """Returns the inputs of each branch, of tokens and lengths in turn, as models read them."""
+    if config.is_decoder_only:
+        return list(zip(arrays[::2], arrays[1::2], strict=True))
+    tokens = list(arrays[::2])
+    return [tuple(tokens)] if config.knowledge_attention else tokens
 
 
 @functools.lru_cache(maxsize=8)
@@ -170,13 +255,78 @@ def _compiled(
 
     def decode(params, *arrays):
         *inputs, rows = arrays
-        # A decoder-only model's inputs come with their lengths.
-        inputs = inputs if config.is_decoder_only else inputs[::2]
-        inputs = [tuple(inputs)] if config.knowledge_attention else inputs
+        inputs = _branches(config, inputs)
+        if config.is_decoder_only:
+            inputs = list(itertools.chain(*inputs))
         keys = encoder_decoder.row_keys(seed, rows)
         return generate(module, params, *inputs, keys, decoding)
 
     return partitioner.jit(decode, out_shardings=partitioner.replicated)
+
+
+class _Refilled:
+    """The compiled functions of refilling."""
+
+    def __init__(self, refilling: Refilling, partitioner: Partitioner):
+        self._refilling, self._partitioner = refilling, partitioner
+        self._fill = partitioner.jit(self._first)
+        self._others: tuple[Compiled, Compiled] | None = None
+
+    def _first(self, params: PyTree, numbers: Any, *arrays: Any) -> Places:
+        branches = _branches(self._refilling.module.config, arrays)
+        return self._refilling.fill(params, numbers, branches)
+
+    def _next(
+        self, params: PyTree, places: Places, free: Any, numbers: Any, *arrays: Any
+    ) -> Places:
+        branches = _branches(self._refilling.module.config, arrays)
+        return self._refilling.admit(params, places, free, numbers, branches)
+
+    def fill(self, params: PyTree, numbers: Any, arrays: Sequence[Any]) -> Places:
+        """See `Refilling.fill`."""
+        places: Places = self._fill(params, numbers, *arrays)
+        if self._others is None:
+            # Places lie on the mesh as XLA has chosen here, and stay there.
+            lie = jax.tree.map(lambda x: x.sharding, places)
+            everywhere = self._partitioner.replicated
+            self._others = (
+                self._partitioner.jit(self._next, donate_argnums=1, out_shardings=lie),
+                self._partitioner.jit(
+                    self._refilling.run, donate_argnums=3, out_shardings=(lie.rows, everywhere)
+                ),
+            )
+        return places
+
+    def admit(
+        self, params: PyTree, places: Places, free: np.ndarray, numbers: Any, arrays: Sequence[Any]
+    ) -> Places:
+        """See `Refilling.admit`."""
+        assert self._others is not None
+        found: Places = self._others[0](params, places, free, numbers, *arrays)
+        return found
+
+    def run(
+        self, params: PyTree, places: Places, enough: int
+    ) -> tuple[Places, DecodingResult, np.ndarray]:
+        """See `Refilling.run`; results are arrays on the host."""
+        assert self._others is not None
+        memory, numbers, rows = places
+        rows, found = self._others[1](params, memory, numbers, rows, np.int32(enough))
+        result, ended = jax.device_get(found)
+        return Places(memory, numbers, rows), result, ended
+
+    @property
+    def num_compilations(self) -> int:
+        """Number of compiled programs."""
+        return sum(one.num_compilations for one in (self._fill, *(self._others or ())))
+
+
+@functools.lru_cache(maxsize=8)
+def _refilled(
+    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig, seed: int
+) -> _Refilled:
+    """Returns what `_compiled` does, with refilling."""
+    return _Refilled(Refilling(module, decoding, seed), partitioner)
 
 
 def decoded_rows(result: DecodingResult, decoding: DecodingConfig) -> list[list[DecodedRow]]:

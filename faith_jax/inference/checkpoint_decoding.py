@@ -100,6 +100,8 @@ def from_checkpoint(
     early_stopping: bool | Literal["never"] | None = None,
     no_repeat_ngram: int | None = None,
     num_return: int | None = None,
+    speculation: Literal["ngram"] | None = None,
+    draft_length: int | None = None,
 ) -> DecodingConfig:
     """Returns the decoding that a checkpoint asks for, and says in the log what is left of it.
 
@@ -116,6 +118,8 @@ def from_checkpoint(
       early_stopping: of beam search.
       no_repeat_ngram: tokens.
       num_return: responses.
+      speculation: how tokens are drafted.
+      draft_length: tokens.
 
     Raises:
       ConfigError: where the checkpoint says nothing of decoding, on a field of another type than

@@ -108,7 +108,8 @@ class MultiHeadAttention(nn.Module):
           bias: added to the logits, broadcast in the same way; by blocks, what makes them.
           deterministic: no dropout.
           rotation: cosine and sine of the inputs' rotary positions (`positions.rotation`).
-          cache_position: int32 scalar, the position of the inputs in the `cache`; None = no cache.
+          cache_position: int32 scalar or [rows], the position of the inputs in the `cache`; None =
+            no cache.
           cache_length: length of a `cache` that does not exist yet.
           prefill: store the keys and values as the `prefix_cache`.
           regrouped: which of the rows of `encoded` each query sees; None = its own. The mask's
@@ -208,10 +209,17 @@ class MultiHeadAttention(nn.Module):
         cached_value = self.variable("cache", "cached_value", jnp.zeros, shape, value.dtype)
         if not exists:
             return key, value
-        start = (0,) * (key.ndim - 2) + (position, 0)
-        cached_key.value = jax.lax.dynamic_update_slice(cached_key.value, key, start)
-        cached_value.value = jax.lax.dynamic_update_slice(cached_value.value, value, start)
+        cached_key.value = _written(cached_key.value, key, position)
+        cached_value.value = _written(cached_value.value, value, position)
         return cached_key.value, cached_value.value
+
+
+def _written(cached: Array, new: Array, position: Array) -> Array:
+    """Writes [rows, heads, new, head_dim] into a cache, at one position or each row's own."""
+    if jnp.ndim(position) == 0:
+        return jax.lax.dynamic_update_slice_in_dim(cached, new, position, axis=-2)
+    write = jax.vmap(lambda row, part, at: jax.lax.dynamic_update_slice_in_dim(row, part, at, -2))
+    return write(cached, new, position)
 
 
 _kernel_init = nn.initializers.variance_scaling(1.0, "fan_in", "normal")

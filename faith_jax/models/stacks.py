@@ -280,7 +280,7 @@ class Decoder(_Stack):
         return positions, AttentionMask(queries, Tokens(valid), causal=True)
 
     def _advance(self, length: int) -> tuple[Array, Array, Array, Array | None]:
-        """Advances the cache by `length` tokens.
+        """Advances the cache by `length` tokens; its index is a scalar, or each row's own.
 
         Returns:
           Their position in the cache, the positions of queries and keys [rows or 1, length], and
@@ -292,7 +292,7 @@ class Decoder(_Stack):
         if cached_length is None:
             positions = jnp.arange(length)[None]
             return cache_position, positions, positions, None
-        query_slots = cache_position + jnp.arange(length)[None]
+        query_slots = cache_position.reshape(-1, 1) + jnp.arange(length)[None]
         key_slots = jnp.arange(cached_length)[None]
         mask = (key_slots[:, None, :] <= query_slots[:, :, None])[:, None]
         index.value = cache_position + length

@@ -435,15 +435,16 @@ class Transformer(nn.Module):
         )
 
     def decode_step(
-        self, encoder_input_tokens: Inputs | None, tokens: Integer[Array, "rows"]
-    ) -> Float[Array, "rows vocab"]:
-        """Feeds one token per row and returns the logits of the next token.
+        self, encoder_input_tokens: Inputs | None, tokens: Integer[Array, "rows *several"]
+    ) -> Float[Array, "rows *several vocab"]:
+        """Feeds one token per row, or several, and returns the logits of the token after each.
 
-        Apply with `mutable=["cache"]` and the caches of `start_decoding` or `prefill`.
+        Apply with `mutable=["cache"]` and the caches of `start_decoding` or `prefill`. Tokens are
+        taken back by a lower `cache_index`, which may be int32 [rows].
 
         Args:
           encoder_input_tokens: for the mask; None in a decoder-only model.
-          tokens: the last token of each row; the rows of an example are consecutive.
+          tokens: the last tokens of each row; the rows of an example are consecutive.
 
         Raises:
           ValueError: if the caches are missing.
@@ -456,8 +457,9 @@ class Transformer(nn.Module):
             raise ValueError(
                 f"decode_step needs the collections that {maker} makes; missing: {sorted(missing)}."
             )
-        hidden = self._decode_hidden(None, encoder_input_tokens, tokens[:, None], None)
-        return self.logits(hidden)[:, 0]
+        fed = tokens.reshape(len(tokens), -1)
+        hidden = self._decode_hidden(None, encoder_input_tokens, fed, None)
+        return self.logits(hidden.reshape(*tokens.shape, -1))
 
     def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
         """Projects hidden states [..., embed] to float32 logits [..., vocab]."""

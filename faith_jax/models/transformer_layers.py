@@ -42,7 +42,8 @@ class Surroundings(NamedTuple):
       encoded: for each cross-attention [batch, encoder_length, embed], or None if the
         `encoder_cache` is filled.
       encoder_masks: one for each cross-attention, like `mask`.
-      cache_position: int32 scalar, the position of the inputs in the cache; None = no cache.
+      cache_position: int32 scalar or [rows], the position of the inputs in the cache; None = no
+        cache.
       regrouped: how cross-attention finds its keys where they are not of the same rows.
     """
 

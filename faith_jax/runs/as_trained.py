@@ -75,6 +75,8 @@ def decoding(
     no_repeat_ngram: NotNegative | None = None,
     num_return: Positive | None = None,
     pmi: Any = None,
+    speculation: Literal["ngram"] | None = None,
+    draft_length: Positive = 5,
 ) -> DecodingConfig:
     """Returns the decoding of the run of a checkpoint, or what is given of one.
 
@@ -82,7 +84,8 @@ def decoding(
       path: CHECKPOINT_PATH.
       max_length: of a response; None = `decode_length`.
       min_length: as the others, see `DecodingConfig`. If one of them is given, the run's are not
-        taken: what is not given has `DecodingConfig`'s defaults.
+        taken: what is not given has `DecodingConfig`'s defaults. Speculation, which changes no
+        response, joins either.
       temperature: of sampling.
       top_k: of sampling.
       top_p: of sampling.
@@ -92,24 +95,28 @@ def decoding(
       no_repeat_ngram: tokens.
       num_return: responses.
       pmi: of PMI-Decode.
+      speculation: how tokens are drafted.
+      draft_length: tokens.
 
     Raises:
       ConfigError: as `decode_length`.
     """
+    drafting: dict[str, Any] = {"speculation": speculation, "draft_length": draft_length}
     given = {
         name: value
         for name, value in locals().items()
-        if name not in ("path", "max_length") and value is not None
+        if name not in ("path", "max_length", "drafting", *drafting) and value is not None
     }
     length = decode_length(path) if max_length is None else max_length
     if given:
-        return DecodingConfig(max_length=length, **given)
+        return DecodingConfig(max_length=length, **given, **drafting)
 
     def found(settings: Mapping[str, Setting]) -> DecodingConfig | None:
         said = _decoding(settings)
         return said and dataclasses.replace(said, max_length=length)
 
-    return _agreed(path, "DECODING", found, DecodingConfig(max_length=length))
+    agreed = _agreed(path, "DECODING", found, DecodingConfig(max_length=length))
+    return dataclasses.replace(agreed, **drafting)
 
 
 def _agreed(

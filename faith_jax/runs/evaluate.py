@@ -136,7 +136,7 @@ class DecodedEvaluation:
         layout = check_layout(config, module.config)
         layout.check_positions(config.task_feature_lengths["inputs"], decoding.max_length, settings)
         self._is_doha = module.config.knowledge_attention
-        self._batch_size, self._members = config.batch_size, rows.members
+        self._members = rows.members
         self._decoder = BatchDecoder(module, partitioner, decoding, config.batch_size)
         # SeqIO makes the targets; what the model reads are our rows.
         lengths = {name: config.task_feature_lengths[name] for name in ("inputs", "targets")}
@@ -177,13 +177,10 @@ class DecodedEvaluation:
         numbers = [int(number) for number, _ in listed]
         logger.info("Decoding %s, for the task's metrics", counted(len(numbers), "response"))
         progress = Progress("decoding", len(numbers))
-        decoded: list[DecodedRow] = []
-        for start in range(0, len(numbers), self._batch_size):
-            rows = [member[number] for number in numbers[start : start + self._batch_size]]
-            second = [row["knowledge"] for row in rows] if self._is_doha else None
-            found = self._decoder(params, [row["inputs"] for row in rows], start, second)
-            decoded.extend(best for best, *_ in found)
-            progress.update(len(decoded))
+        rows = [member[number] for number in numbers]
+        second = [row["knowledge"] for row in rows] if self._is_doha else None
+        found = self._decoder(params, [row["inputs"] for row in rows], 0, second, progress.add)
+        decoded: list[DecodedRow] = [best for best, *_ in found]
         longest = max(len(row.tokens) for row in decoded)
         return [
             (number, np.pad(row.tokens, (0, longest - len(row.tokens))).tolist())

@@ -64,6 +64,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("faith_jax")
 
 PREDICTIONS, SUMMARY = "predictions.jsonl", "summary.json"
+# Rows are decoded, and written, in windows of so many batches. The longest inputs of a window come
+# first, and rows that have ended give their places to the next ones.
+WINDOW = 16
 _MADE, _TFDS = "made", "tfds"
 _NONE = -1
 _PARTS = tuple(kind.name.lower() for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE))
@@ -119,7 +122,7 @@ def infer(
         name of an embedded sample.
       arguments_per_side: how many arguments are drawn for such a row.
       max_input_length: tokens of an input of a file, the end token included.
-      batch_size: rows decoded at once.
+      batch_size: rows decoded at once; one that has ended gives its place to the next.
       decoding: default: greedy, 64 tokens.
       model: a module in place of the checkpoint's, with the same dimensions.
       seed: of sampling, to which a replicate adds its number, and of the choice of arguments.
@@ -398,13 +401,13 @@ class _Responder(NamedTuple):
     read: RowTokens
     decoder: BatchDecoder
     params: PyTree
-    batch_size: int
+    window: int  # rows
     num_return: int
     together: bool  # with the other processes of the run
 
     def respond(self, job: Job, formats: Sequence[str]) -> None:
         """Responds to the shards that no other process has."""
-        for taken in processes.taken(job, self.together, self.batch_size):
+        for taken in processes.taken(job, self.together, self.window):
             shard, writes, _ = taken
             if shard.number == 0 and writes:
                 rows = map(self.system.row, shard.read(self.source.read, self.source.name))
@@ -413,7 +416,7 @@ class _Responder(NamedTuple):
             self._respond_to(taken, job.progress)
             if writes:
                 shard.finish(*_counted(shard, formats, self.source))
-        logger.info("%s compiled", counted(self.decoder.num_compilations, "shape"))
+        logger.info("%s compiled", counted(self.decoder.num_compilations, "program"))
 
     def _respond_to(self, taken: processes.Taken, progress: Progress) -> None:
         shard, writes, done = taken
@@ -422,19 +425,18 @@ class _Responder(NamedTuple):
             progress.others(done)
         every = map(self.system.row, shard.read(self.source.read, self.source.name))
         rows = itertools.islice(every, done, None)
-        while batch := list(itertools.islice(rows, self.batch_size)):
-            inputs = [self.read(row) for row in batch]
+        while window := list(itertools.islice(rows, self.window)):
+            inputs = [self.read(row) for row in window]
             ids, second = [found.ids for found in inputs], [found.second for found in inputs]
-            decoded = self.decoder(self.params, ids, shard.first + done, second)
+            decoded = self.decoder(self.params, ids, shard.first + done, second, progress.add)
             if writes:
                 vocabulary, count = self.read.tokenizer, self.num_return
                 written = [
                     _output_row(row, given.cut, found, vocabulary, count)
-                    for row, given, found in zip(batch, inputs, decoded, strict=True)
+                    for row, given, found in zip(window, inputs, decoded, strict=True)
                 ]
                 append_rows(shard.rows, written)
-            done += len(batch)
-            progress.add(len(batch))
+            done += len(window)
 
 
 def _responder(
@@ -458,7 +460,8 @@ def _responder(
     params = decoder.laid_out(params, source.max_length)
     together = partitioner.mesh.is_multi_process
     count = decoding.num_return
-    return _Responder(system, source, read, decoder, params, batch_size, count, together)
+    window = WINDOW * batch_size
+    return _Responder(system, source, read, decoder, params, window, count, together)
 
 
 def _output_row(

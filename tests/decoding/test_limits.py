@@ -47,9 +47,10 @@ def test_what_is_forbidden_is_what_hugging_face_forbids(size, position):
     lengths = rng.integers(1, 7, 40)
     prompt[np.arange(6) < 6 - lengths[:, None]] = -1
     find = jax.jit(repeating, static_argnums=(3, 4))
-    found = np.asarray(find(prompt, responses, jnp.int32(position), size, VOCAB))
+    positions = (position + np.arange(40, dtype=np.int32)) % 8
+    found = np.asarray(find(prompt, responses, positions, size, VOCAB))
     for row in range(40):
-        history = [*prompt[row][prompt[row] >= 0], *responses[row, :position]]
+        history = [*prompt[row][prompt[row] >= 0], *responses[row, : positions[row]]]
         expected = banned_by_hugging_face([int(t) for t in history], size)
         assert set(np.flatnonzero(found[row])) == expected
 

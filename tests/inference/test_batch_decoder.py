@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from jax.experimental.layout import Format, Layout
 
-from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, with_formats
 from faith_jax.models.partitioning import make_partitioner
 from tests.models import families, tiny
@@ -70,3 +70,43 @@ def test_how_parameters_lie_changes_nothing():
         for row, before in zip(decoder(placed, INPUTS), expected, strict=True):
             np.testing.assert_array_equal(row[0].tokens, before[0].tokens)
             np.testing.assert_allclose(row[0].log_prob, before[0].log_prob, rtol=1e-6)
+
+
+REFILLED = {
+    "t5": (tiny.TINY, {}),
+    "sampling": (tiny.TINY, {"temperature": 1.0, "num_return": 2}),
+    "limits": (families.GPT2, {"no_repeat_ngram": 2, "speculation": "ngram", "draft_length": 2}),
+    "pmi": (families.GPT2, {"pmi": PMIConfig(), "temperature": 1.0}),
+    "prompts": (
+        tiny.TINY.replace(scan_layers=True, encoder_prompt_length=3, decoder_prompt_length=2),
+        {"pmi": PMIConfig(p=1.0), "speculation": "ngram", "draft_length": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFILLED)
+def test_rows_that_take_places_of_others_have_the_same_responses(case):
+    """As one by one, whoever is beside them, and at any length of their inputs."""
+    config, options = REFILLED[case]
+    rng = np.random.default_rng(4)
+    inputs = [rng.integers(3, 50, size).tolist() for size in [3, 20, 5, 2, 17, 9, 30, 4, 6, 18, 2]]
+    others = [row[: len(row) // 2 + 1] for row in inputs]
+    others[-1] *= 9  # longer than all that come first
+    module, params = tiny.model_and_params(config)
+    decoding = DecodingConfig(max_length=8, eos_id=tuple(range(9)), **options)
+    partitioner = make_partitioner(config)
+    decoder = BatchDecoder(module, partitioner, decoding, 4, seed=2)
+    done = []
+    found = decoder(params, inputs, 5, others, done.append)
+    assert sum(done) == len(inputs)
+    assert len(done) > 3
+    # The first four, then one at a time of each padded length (32, 24, 16 or less), and the loop.
+    assert decoder.num_compilations <= 2 + 3
+    alone = BatchDecoder(module, partitioner, decoding, 1, seed=2)
+    for number, rows in enumerate(found):
+        (expected,) = alone(params, inputs[number : number + 1], 5 + number, others[number:])
+        for row, one in zip(rows, expected, strict=True):
+            np.testing.assert_array_equal(row.tokens, one.tokens)
+            np.testing.assert_allclose(row.log_prob, one.log_prob, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(row.score, one.score, rtol=1e-4, atol=1e-5)
+    assert len({len(row.tokens) for rows in found for row in rows}) > 1

@@ -18,7 +18,7 @@ def test_tokens_outside_the_vocabulary_are_refused_before_a_run_begins(config):
         BatchDecoder(Transformer(config), None, decoding, batch_size=2)
 
 
-def test_batches_are_decoded_one_by_one_and_told_of(monkeypatch, caplog):
+def test_rows_are_decoded_together_and_told_of(monkeypatch, caplog):
     """With the written responses as what is decoded, the metrics are at their best."""
     dataset = DatasetConfig(
         "npov_generate_sample",
@@ -37,8 +37,9 @@ def test_batches_are_decoded_one_by_one_and_told_of(monkeypatch, caplog):
     rows = list(dataset.task().get_dataset(None, "validation", shuffle=False).as_numpy_iterator())
     pieces = []
 
-    def decode(params, inputs, first, second):
+    def decode(params, inputs, first, second, on_done):
         pieces.append((first, len(inputs)))
+        on_done(len(inputs))
         written = rows[first : first + len(inputs)]
         return [[DecodedRow(row["targets"], 0.0, 0.0, True)] for row in written]
 
@@ -46,7 +47,7 @@ def test_batches_are_decoded_one_by_one_and_told_of(monkeypatch, caplog):
     with caplog.at_level("INFO", logger="faith_jax"):
         found = evaluation.evaluate({})
     assert len(rows) == 18
-    assert pieces == [(0, 7), (7, 7), (14, 4)]
+    assert pieces == [(0, 18)]
     assert "Decoding 18 responses, for the task's metrics" in caplog.text
     assert found["rouge1"] == found["token_f1"] == 1.0
     assert np.isfinite(found["argument_recall"])

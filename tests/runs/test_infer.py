@@ -17,6 +17,15 @@ from faith_jax.statistics.protocols import verification_table
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
 
+
+@pytest.fixture(scope="module", autouse=True)
+def windows_of_one_batch():
+    """A kill is then between batches."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(infer, "WINDOW", 1)
+        yield
+
+
 TASK = "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample"
 
 
@@ -199,7 +208,10 @@ def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_pa
     assert "the run began with step 1, which is gone; step 2 is there now" in err
 
 
-def test_samples_do_not_depend_on_the_batch_size(command, tiny_run, tmp_path, unbroken):
+def test_samples_do_not_depend_on_the_batch_size_and_the_window(
+    command, tiny_run, tmp_path, unbroken, monkeypatch
+):
+    monkeypatch.setattr(infer, "WINDOW", 2)
     out = tmp_path / "other"
     status, _, err = command(*arguments(tiny_run, out, "--gin.BATCH_SIZE=7"))
     assert status == 0, err
@@ -269,7 +281,7 @@ def forced(gpt2, monkeypatch):
     vocabulary = load_vocabulary(gpt2)
 
     class ForcedDecoder(BatchDecoder):
-        def __call__(self, params, inputs, first_row=0, second_inputs=None):
+        def __call__(self, params, inputs, first_row=0, second_inputs=None, on_done=None):
             texts = [TEXTS[(first_row + i) % len(TEXTS)] for i in range(len(inputs))]
             ends = [vocabulary.eos_id]
             rows = [np.array(vocabulary.encode(t) + ends) for t in texts]

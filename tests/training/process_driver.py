@@ -62,6 +62,7 @@ def kill_in_batch(process: int, batch: int) -> None:
 
 def main(path: str) -> int:
     """Runs the commands."""
+    infer.WINDOW = 1  # a kill is between batches
     with open(path, encoding="utf-8") as file:
         commands = json.load(file)
     for arguments in commands:

@@ -1,0 +1,117 @@
+"""Continuous refilling: an example whose rows have ended gives its place in the batch to the next.
+
+A batch that waits for its longest response computes much that nobody reads. Here the loop stops as
+soon as some examples have ended; the next ones are read and take their places, and the loop goes
+on. Each row has its own position in the cache, and its own random key, so that responses do not
+depend on who decodes beside it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Integer
+
+from faith_jax.core.types import Array, PyTree
+from faith_jax.decoding import causal, encoder_decoder
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.search import Rows, advance, copy_keys, start
+from faith_jax.decoding.steps import DecodingResult, place_rows
+from faith_jax.models.transformer import Transformer
+
+
+class Places(NamedTuple):
+    """The places of a batch, each with an example.
+
+    Attributes:
+      memory: what the model has read of each, see `encoder_decoder.read`.
+      numbers: int32 [places], the number of the example, from which its random key is made.
+      rows: [places * copies].
+    """
+
+    memory: PyTree
+    numbers: Array
+    rows: Rows
+
+
+class Refilling(NamedTuple):
+    """The three functions of refilling, to be compiled.
+
+    Attributes:
+      module: the model.
+      config: greedy search or sampling, with the model's tokens set.
+      seed: of the sampling.
+    """
+
+    module: Transformer
+    config: DecodingConfig
+    seed: int
+
+    @property
+    def _family(self) -> Any:
+        return causal if self.module.config.is_decoder_only else encoder_decoder
+
+    def fill(self, params: PyTree, numbers: Array, branches: Sequence[Any]) -> Places:
+        """Reads as many examples as there are places.
+
+        Args:
+          params: of the model.
+          numbers: int32 [places].
+          branches: the inputs as `read` takes them; PMI-Decode has two branches.
+        """
+        config = self.config
+        memory, cache = self._family.read(
+            self.module, params, branches, config.cache_length, config.copies
+        )
+        model = self._family.opened(self.module, params, memory, cache, config.copies, config.pmi)
+        return Places(memory, numbers, start(model, config))
+
+    def admit(
+        self,
+        params: PyTree,
+        places: Places,
+        free: Integer[Array, "new"],
+        numbers: Integer[Array, "new"],
+        branches: Sequence[Any],
+    ) -> Places:
+        """Reads a few examples, and puts them in free places.
+
+        Args:
+          params: of the model.
+          places: their inputs may be longer.
+          free: the place of each; the number of places = in none.
+          numbers: see `Places`.
+          branches: see `fill`.
+        """
+        new, batch = self.fill(params, numbers, branches), len(places.numbers)
+        both = 1 + (self.config.pmi is not None)
+        memory = place_rows(places.memory, new.memory, free, batch, both)
+        cache = place_rows(places.rows.cache, new.rows.cache, free, batch, both)
+        held, fresh = ((one.numbers, one.rows._replace(cache=None)) for one in (places, new))
+        numbers, rows = place_rows(held, fresh, free, batch)
+        return Places(memory, numbers, rows._replace(cache=cache))
+
+    def run(
+        self, params: PyTree, memory: PyTree, numbers: Array, rows: Rows, enough: Array
+    ) -> tuple[Rows, tuple[DecodingResult, Array]]:
+        """Decodes until so many places have nothing more to decode.
+
+        Returns:
+          The rows, and of each place the result and whether it has ended, boolean [places].
+        """
+        config = self.config
+        model = self._family.opened(self.module, params, memory, None, config.copies, config.pmi)
+        keys = copy_keys(encoder_decoder.row_keys(self.seed, numbers), config.copies)
+
+        def ended(rows: Rows) -> Array:
+            return jnp.all(rows.ended.reshape(-1, config.copies), axis=1)
+
+        rows = jax.lax.while_loop(
+            lambda rows: jnp.sum(ended(rows)) < enough,
+            lambda rows: advance(rows, model, keys, config),
+            rows,
+        )
+        found = DecodingResult(rows.tokens, rows.log_prob, rows.length, rows.score)
+        by_place = jax.tree.map(lambda x: x.reshape(-1, config.copies, *x.shape[1:]), found)
+        return rows, (by_place, ended(rows))
