@@ -19,7 +19,12 @@ from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
-from faith_jax.runs.evaluate_scores import area_table, compare_systems, systems_by_file
+from faith_jax.runs.evaluate_scores import (
+    area_table,
+    checked_claims,
+    compare_systems,
+    systems_by_file,
+)
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics.auc_table import auc_rows
@@ -69,6 +74,8 @@ def report(options: ReportOptions) -> pathlib.Path:
     try:
         tables = list(_areas(corpora, options)) if is_labelled else []
         tables.append(_means(options, is_labelled))
+        if (checked := checked_claims(options.files)).rows:
+            tables.append(checked)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     note = ""
