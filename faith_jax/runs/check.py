@@ -1,9 +1,10 @@
 """Checks claims in responses: can one be verified, what is the evidence, is it supported.
 
 A response's sentences are its claims. Evidence is found for each in a knowledge base (Gupta 2022,
-section 5.2), and a verifier says whether it supports or refutes the claim (section 5.3). A claim
-that has few of its words in any sentence of evidence is called not verifiable, by the lexical
-overlap of section 5.1.
+section 5.2), and a verifier says whether it supports or refutes the claim (section 5.3). Where a
+claim names what it is about, only sentences about that count; and of these only those that have
+enough of its words, by the lexical overlap of section 5.1. A claim without such a sentence is
+called not verifiable.
 """
 
 import atexit
@@ -39,7 +40,7 @@ from faith_jax.core.labels import NOT_VERIFIABLE, DialFactLabel, response_verdic
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding, Score
-from faith_jax.core.words import split_sentences
+from faith_jax.core.words import split_sentences, visible
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
 from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
@@ -48,13 +49,15 @@ from faith_jax.export.scored_rows import ScoredRow, form_of, scored_row, write_s
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.report.claims import claims_page, verdict_table
 from faith_jax.report.table_pages import rendered
+from faith_jax.retrieval.evidence import about
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import VERSION, KnowledgeBase
 from faith_jax.runs.data.evidence import Finder
 from faith_jax.runs.options import CheckOptions, FindingOptions
+from faith_jax.statistics.text_metrics import lexical_overlap
 
 if TYPE_CHECKING:  # wrong options and files are told before JAX is imported
-    from faith_jax.scoring.claims import Verdict
+    from faith_jax.scoring.claims import ClaimRows, Verdict
     from faith_jax.scoring.pair_classifier import ClassifierOptions
 
 logger = logging.getLogger("faith_jax")
@@ -159,43 +162,49 @@ class FactChecker:
             for own, before in zip(sentences, said, strict=True)
             for place, claim in enumerate(own)
         ]
-        examples, evidence = list[GroundedExample](), list[list[Evidence]]()
-        for number, ((claim, history), found) in enumerate(
-            zip(claims, self._finder(claims), strict=True), 1
-        ):
-            evidence.append(select_evidence(found.evidence))
-            examples.append(_example(f"claim {number}", claim, history, evidence[-1]))
-        rows = [self._verifier.read(example) for example in examples]
-        overlaps = self._overlap.score(examples)
+        found = [
+            about(self.base, it.subjects, select_evidence(it.evidence))
+            for it in self._finder(claims)
+        ]
+        overlaps = self._overlap.score([_example(*it) for it in zip(claims, found, strict=True)])
+        read = [
+            [it for it in evidence if self._may_decide(claim, it)]
+            for (claim, _), evidence in zip(claims, found, strict=True)
+        ]
+        rows = [self._verifier.read(_example(*it)) for it in zip(claims, read, strict=True)]
         verdicts = self._verifier.verdicts(rows)
-        checked = (
-            self._checked(*found, by_name(row.cut))
-            for *found, row in zip(examples, evidence, overlaps, verdicts, rows, strict=True)
-        )
+        checked = iter(map(self._checked, claims, found, overlaps, read, rows, verdicts))
         by_response = [list(itertools.islice(checked, len(own))) for own in sentences]
         return [CheckedResponse(response_verdict(it.verdict for it in b), b) for b in by_response]
 
+    def _may_decide(self, claim: str, evidence: Evidence) -> bool:
+        """Whether a sentence has enough words of a claim; a model that reads all weighs them."""
+        overlap = lexical_overlap(visible(claim), [visible(evidence.sentence)])
+        return self._verifier.reads_all or overlap >= self._verifiable
+
     def _checked(
         self,
-        example: GroundedExample,
+        claim: tuple[str, Sequence[str]],
         evidence: list[Evidence],
         overlap: Score,
+        read: list[Evidence],
+        row: "ClaimRows",
         found: "Verdict",
-        cut: Mapping[str, int],
     ) -> Checked:
         verdict = verdict_of(overlap.value, found.probabilities, self._verifiable)
         probabilities = dict(zip((it.value for it in _LABELS), found.probabilities, strict=True))
-        decisive = None
-        if verdict != NOT_VERIFIABLE and not self._verifier.reads_all:
-            decisive = evidence[found.decisive or 0]
-        return Checked(example.response, verdict, probabilities, evidence, decisive, overlap, cut)
+        is_one = found.decisive is not None and not self._verifier.reads_all
+        decisive = read[found.decisive or 0] if is_one else None
+        cut = by_name(row.cut)
+        return Checked(claim[0], verdict, probabilities, evidence, decisive, overlap, cut)
 
 
 def _example(
-    name: str, claim: str, history: Sequence[str], evidence: Sequence[Evidence]
+    claim: tuple[str, Sequence[str]], evidence: Sequence[Evidence], name: str = "claim"
 ) -> GroundedExample:
+    """Returns a claim with what was said before it, and its evidence, as scorers read it."""
     grounding = Grounding(tuple(e.sentence for e in evidence), tuple(e.title for e in evidence))
-    return GroundedExample(name, grounding, tuple(history), claim)
+    return GroundedExample(name, grounding, tuple(claim[1]), claim[0])
 
 
 def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float) -> str:
@@ -395,7 +404,7 @@ def _scored(row: ExampleRow, found: CheckedResponse) -> Iterator[ScoredRow]:
             name: Score(value, cut=claim.cut)
             for name, value in zip(SCORERS, claim.probabilities.values(), strict=True)
         }
-        example = _example(f"{row.example.id}#{number}", claim.claim, said, claim.evidence)
+        example = _example((claim.claim, said), claim.evidence, f"{row.example.id}#{number}")
         said = (*said, claim.claim)
         yield scored_row(
             ExampleRow(example, row.corpus, fields), {**scores, OVERLAP: claim.overlap}
