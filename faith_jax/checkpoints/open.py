@@ -16,7 +16,7 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.embedded import checkpoint_path, not_there
 from faith_jax.checkpoints.hugging_face.folder import is_huggingface, read_huggingface
 from faith_jax.checkpoints.lazy_arrays import checked_first, lazy, once
 from faith_jax.checkpoints.manifest import finite

@@ -16,6 +16,7 @@ from faith_jax.runs import check
 from faith_jax.runs.check import FactChecker, verdict_of
 from faith_jax.runs.options import FindingOptions
 from faith_jax.scoring.claims import ClaimVerifier
+from faith_jax.statistics.text_metrics import lexical_overlap
 from tests.paths import REPOSITORY
 from tests.runs.test_as_trained import model_dir
 from tests.scoring import reference, tiny_models
@@ -202,6 +203,37 @@ def test_few_words_in_the_evidence_are_no_verifiable_claim():
     assert verdict_of(0.2, (0.1, 0.2, 0.7), 0.2) == "NOT ENOUGH INFO"
     assert verdict_of(0.19, (0.1, 0.2, 0.7), 0.2) == "NOT VERIFIABLE"
     assert verdict_of(float("nan"), (0.9, 0.1, 0.0), 0.2) == "NOT VERIFIABLE"
+
+
+def test_sentences_about_another_subject_do_not_count(nli, tmp_path):
+    texts = {
+        "Cello": "The cello is low. Four strings are tuned in fifths.",
+        "Guitar": "The guitar has six strings. Six strings are plucked, unlike those of a cello.",
+    }
+    rows = [{"title": title, "text": text} for title, text in texts.items()]
+    (tmp_path / "articles.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    build(tmp_path / "articles.jsonl", tmp_path / "base")
+    checker = FactChecker(tmp_path / "base", nli)
+
+    def found(claim, history=()):
+        return [it.sentence for it in checker(claim, history).claims[0].evidence]
+
+    of_guitars = "The guitar has six strings."
+    with_cello = "Six strings are plucked, unlike those of a cello."
+    cello = ["The cello is low.", "Four strings are tuned in fifths."]
+    assert sorted(found("The cello has six strings.")) == sorted([*cello, with_cello])
+    assert of_guitars in found("Six strings are tuned low.")  # it names nothing
+    assert of_guitars not in found("It has six strings.", ["Do you play the cello?"])
+    assert of_guitars in found("The guitar has six strings.", ["Do you play the cello?"])
+    assert with_cello in found("The guitar is low.")
+
+
+def test_sentences_with_few_words_of_a_claim_do_not_decide(nli, base):
+    claim = "Tea, lakes, snow, ice, frost, wind and rain are what children skate on."
+    (found,) = FactChecker(base, nli, verifiable=0.15).check_all([claim])[0].claims
+    shares = [lexical_overlap(claim, [it.sentence]) for it in found.evidence]
+    assert min(shares) < 0.15 <= max(shares)
+    assert lexical_overlap(claim, [found.decisive.sentence]) >= 0.15
 
 
 def test_the_context_finds_what_a_pronoun_means(nli, base):
