@@ -272,12 +272,11 @@ def _check_form(model: str, form: str) -> None:
             "docs/dialfact.md says how to train a verifier."
         )
     run = path.parent.parent if path.parent.name == "checkpoints" else path
-    settings = None
+    task = None
     if (run / "config.gin").is_file():
         from faith_jax.runs.gin_config import read_settings
 
-        settings = read_settings(run)
-    task = settings and settings.get("train_dataset.mixture_or_task_name")
+        task = (read_settings(run) or {}).get("train_dataset.mixture_or_task_name")
     if task is None:
         if wanted:
             logger.warning("%s: whether it was trained on %s… cannot be seen in it.", path, _TASKS)
@@ -340,11 +339,11 @@ def check(options: CheckOptions) -> Iterator[str]:
             with made_in(kept) as made:
                 write_scored(found, made, form, (*SCORERS, OVERLAP))
                 put(made, target)
-        found = functools.partial(read_scored_rows, target)
+        claims = functools.partial(read_scored_rows, target)
         if options.html:
-            write_text(options.html, claims_page("Claims and evidence", found(), SCORERS))
-        yield from _told(found()) if options.claim else [rendered(verdict_table(found()))]
-        if cut := sum(any(row["cut_tokens"].values()) for row in found()):
+            write_text(options.html, claims_page("Claims and evidence", claims(), SCORERS))
+        yield from _told(claims()) if options.claim else [rendered(verdict_table(claims()))]
+        if cut := sum(any(row["cut_tokens"].values()) for row in claims()):
             yield f"{counted(cut, 'claim')} with evidence that was too long for the model, and cut"
     yield from bad_rows.told()
 
