@@ -4,9 +4,11 @@ import json
 import math
 import pathlib
 
+from faith_jax.core.errors import CheckpointError, did_you_mean
 from faith_jax.core.files.stores import is_remote, path_of
 
 BEST = "best"
+_SIGNS = ("config.json", "model.json", "checkpoint", "checkpoints")  # of a checkpoint of any form
 _FOLDER = pathlib.Path(__file__).parents[1] / "models" / "embedded"
 
 
@@ -39,6 +41,30 @@ def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
     if str(path_or_name) in embedded_models() and not path.exists():
         return _FOLDER / str(path_or_name)
     return path
+
+
+def not_there(path: pathlib.Path) -> str:
+    """Returns the message for a path where nothing is."""
+    names = embedded_models()
+    beside = path.parent.iterdir() if path.parent.is_dir() else []
+    near = [*names, *(p.name for p in beside if any((p / it).exists() for it in _SIGNS))]
+    named = f", or one of the package's models: {', '.join(names)}" if names else ""
+    return (
+        f"{path}: there is no such checkpoint.{did_you_mean(path.name, near)} Give the path of "
+        "a Hugging Face folder, a T5X checkpoint, an imported checkpoint or a run's MODEL_DIR"
+        f"{named}; nothing is fetched from a network."
+    )
+
+
+def check_is_there(path_or_name: str | pathlib.Path) -> None:
+    """Says at once, without JAX, that there is no such checkpoint.
+
+    Raises:
+      CheckpointError: nothing is at this path.
+    """
+    path = checkpoint_path(path_or_name)
+    if not path.exists():
+        raise CheckpointError(not_there(path))
 
 
 def step_folders(checkpoints: pathlib.Path) -> list[pathlib.Path]:

@@ -16,7 +16,7 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models
+from faith_jax.checkpoints.embedded import checkpoint_path, not_there
 from faith_jax.checkpoints.hugging_face.folder import is_huggingface, read_huggingface
 from faith_jax.checkpoints.lazy_arrays import checked_first, lazy, once
 from faith_jax.checkpoints.manifest import finite
@@ -30,7 +30,7 @@ from faith_jax.checkpoints.native import (
 from faith_jax.checkpoints.peft import is_peft
 from faith_jax.checkpoints.t5x import is_t5x, newest_t5x, read_t5x, t5x_tensors
 from faith_jax.checkpoints.tensors import find_tensors
-from faith_jax.core.errors import CheckpointError, did_you_mean
+from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
 
@@ -169,16 +169,8 @@ def _with_base(checkpoint: Checkpoint, base: Checkpoint) -> dict:
 
 def nothing_known(path: pathlib.Path) -> str:
     """Returns the message for a path that `open_checkpoint` does not know."""
-    names = embedded_models()
     if not path.exists():
-        beside = path.parent.iterdir() if path.parent.is_dir() else []
-        near = [*names, *(p.name for p in beside if p.is_dir() and is_checkpoint(p))]
-        named = f", or one of the package's models: {', '.join(names)}" if names else ""
-        return (
-            f"{path}: there is no such checkpoint.{did_you_mean(path.name, near)} Give the path of "
-            "a Hugging Face folder, a T5X checkpoint, an imported checkpoint or a run's MODEL_DIR"
-            f"{named}; nothing is fetched from a network."
-        )
+        return not_there(path)
     if path.is_file():
         return f"{path}: is a file; give the folder of a checkpoint."
     if is_peft(path):

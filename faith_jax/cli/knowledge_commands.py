@@ -135,7 +135,6 @@ class Check(CheckOptions):
     opens_checkpoints = True
 
     def run(self) -> int:
-        quiet_tensorflow()
         from faith_jax.runs.check import check
 
         def find() -> int:

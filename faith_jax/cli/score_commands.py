@@ -1,7 +1,7 @@
 """The commands that score: score and scorers."""
 
 import dataclasses
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from faith_jax.cli.shared import OneOfSeveral, resumable
 from faith_jax.core.errors import counted
@@ -9,9 +9,6 @@ from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs.options import listed_names, scorer_options
-
-if TYPE_CHECKING:
-    from faith_jax.core.rows import BadRows
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,7 +91,8 @@ class Score(ScoreInput, OneOfSeveral):
         output = self.output, self.format or ""
         if self.dry_run:
             score.preflight(self, told, *output, bad_rows)
-            _print_skipped(bad_rows)
+            for line in bad_rows.told():
+                print(line)
             return 0
         summary = score.score(
             self, told, *output, self.batch_size, bad_rows, self.restart, self.costs,
@@ -118,15 +116,9 @@ class Score(ScoreInput, OneOfSeveral):
         if summary.left_out:
             columns = ", ".join(f"{name} ({kind})" for name, kind in summary.left_out.items())
             print(f"columns that JSON cannot hold are left out: {columns}")
-        _print_skipped(bad_rows)
+        for line in bad_rows.told():
+            print(line)
         return 0
-
-
-def _print_skipped(bad_rows: "BadRows") -> None:
-    if bad_rows.count:
-        print(f"{counted(bad_rows.count, 'bad row')} skipped:")
-        for message in bad_rows.messages:
-            print(f"  {message}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from faith_jax.core.errors import storage_failure
+from faith_jax.core.files.staging import user_cache
 from faith_jax.core.settings import Positive
 from faith_jax.core.table import printable
 
@@ -138,7 +139,6 @@ def keep_compiled_programs() -> None:
     Where JAX is imported already, or JAX_COMPILATION_CACHE_DIR is set, nothing changes; an empty
     value keeps nothing.
     """
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             cpu = next((line for line in file if line.startswith(("flags", "Features"))), "")
@@ -146,7 +146,7 @@ def keep_compiled_programs() -> None:
         cpu = platform.processor()
     kind = f"{platform.machine()}-{hashlib.sha256(cpu.encode()).hexdigest()[:8]}"
     for name, value in {
-        "JAX_COMPILATION_CACHE_DIR": os.path.join(caches, "faith_jax", "compiled", kind),
+        "JAX_COMPILATION_CACHE_DIR": str(user_cache() / "compiled" / kind),
         "JAX_COMPILATION_CACHE_MAX_SIZE": str(_MOST_COMPILED),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }.items():

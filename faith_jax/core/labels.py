@@ -83,6 +83,26 @@ class DialFactLabel(_FirstIsFaithful):
     NOT_ENOUGH_INFO = "NOT ENOUGH INFO"
 
 
+NOT_VERIFIABLE = "NOT VERIFIABLE"
+VERDICTS = (*(label.value for label in DialFactLabel), NOT_VERIFIABLE)
+
+
+def response_verdict(verdicts: Iterable[str]) -> str:
+    """Returns the verdict on a response by those on its claims, which are of `VERDICTS`.
+
+    One refuted claim refutes it; else one without enough information leaves it without; else it is
+    supported. Claims that cannot be verified do not count, unless there are no others.
+
+    >>> response_verdict(["SUPPORTS", "NOT VERIFIABLE"]), response_verdict([])
+    ('SUPPORTS', 'NOT VERIFIABLE')
+    >>> response_verdict(["SUPPORTS", "NOT ENOUGH INFO", "REFUTES"])
+    'REFUTES'
+    """
+    found = set(verdicts)
+    decisive = (DialFactLabel.REFUTES, DialFactLabel.NOT_ENOUGH_INFO, DialFactLabel.SUPPORTS)
+    return next((label.value for label in decisive if label.value in found), NOT_VERIFIABLE)
+
+
 class DialFactType(enum.StrEnum):
     """Whether a claim can be verified; `personal` ones cannot."""
 

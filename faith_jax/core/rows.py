@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
-from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, shown
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, counted, shown
 
 Parsed = TypeVar("Parsed")
 
@@ -66,6 +66,12 @@ class BadRows:
         self._seen = self._seen or Seen()
         if self._seen.add(message):
             self.take(1, [message])
+
+    def told(self) -> Iterator[str]:
+        """Yields lines about the rows that were skipped, where there are any."""
+        if self.count:
+            yield f"{counted(self.count, 'bad row')} skipped:"
+            yield from (f"  {message}" for message in self.messages)
 
     def take(self, count: int, messages: Iterable[str]) -> None:
         """Counts rows that were skipped elsewhere, such as when data was prepared."""

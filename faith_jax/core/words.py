@@ -39,6 +39,14 @@ _ABBREVIATIONS = (
     "oct", "p.m", "pp", "prof", "rep", "rev", "sen", "sep", "sept", "sgt", "sr", "st", "u.k", "u.n",
     "u.s", "v", "vol", "vs",
 )  # fmt: skip
+# Those that may end a sentence, and words that then begin the next one ("6 p.m. Eastern" goes on).
+_LAST = r"a\.m|co|corp|etc|inc|jr|ltd|p\.m|sr|u\.k|u\.n|u\.s"
+_FIRST = (
+    "A|After|All|Also|An|And|As|At|Before|But|By|For|From|He|Her|His|How|However|I|If|In|It|Its|"
+    "Most|My|No|On|Our|She|Since|So|Some|That|The|Their|Then|There|These|They|This|Those|Today|"
+    "We|What|When|Where|Which|While|Who|Why|With|You|Your"
+)
+_END = regex.compile(rf"(?<=(?<!\p{{L}})(?i:{_LAST})\.)\s+(?=(?:{_FIRST})\b)")
 
 
 def lower_words(text: str) -> list[str]:
@@ -113,6 +121,8 @@ def split_sentences(text: str) -> list[str]:
 
     >>> split_sentences("Dr. Lee lives in the U.S. since 1994. She likes it!  Why not?")
     ['Dr. Lee lives in the U.S. since 1994.', 'She likes it!', 'Why not?']
+    >>> split_sentences("It shuts at 6 p.m. The bar is open until 2 a.m. on Mondays.")
+    ['It shuts at 6 p.m.', 'The bar is open until 2 a.m. on Mondays.']
     """
-    found = (sentence.strip() for sentence in _splitter().tokenize(text))
-    return [sentence for sentence in found if sentence]
+    parts = (part for found in _splitter().tokenize(text) for part in _END.split(found))
+    return [sentence for part in parts if (sentence := part.strip())]

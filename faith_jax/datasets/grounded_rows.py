@@ -64,6 +64,7 @@ class Columns:
     """
 
     group: ClassVar = "columns"
+    needs_grounding: ClassVar[bool] = True  # else a row's grounding is not read
     grounding_column: str = ""
     perspective_column: str = "perspectives"
     response_column: str = ""
@@ -245,7 +246,8 @@ def _example_row(
     fields: Mapping[str, Any], place: str, number: int, columns: Columns, corpus: str
 ) -> ExampleRow:
     names = _names(columns, tuple(fields))
-    if missing := [what for what in ("grounding", "response") if not names[what]]:
+    needed = ("grounding", "response") if columns.needs_grounding else ("response",)
+    if missing := [what for what in needed if not names[what]]:
         options = [f"--{what}-column={_likely(what, fields)}" for what in missing]
         raise InputError(
             f"{place}: none of the columns {', '.join(fields)} is known to hold the "
@@ -291,8 +293,10 @@ def have_usual_names(fields: Iterable[str]) -> bool:
 @functools.lru_cache
 def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
     """Returns the columns that hold the parts of an example; "" = none, a named one may lack."""
-    found = {}
+    found = {"grounding": ""}
     for what, usual in _USUAL.items():
+        if what == "grounding" and not columns.needs_grounding:
+            continue
         given = getattr(columns, f"{what}_column")
         if given:
             names = given.split(",") if what == "label" else [given]
@@ -364,6 +368,8 @@ def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Seq
 
 
 def _grounding(fields: Mapping[str, Any], place: str, spec: str, column: str) -> Grounding:
+    if not spec:
+        return Grounding(())
     found = [
         (perspective, text)
         for perspective, column in _perspectives(spec).items()

@@ -10,14 +10,18 @@ import itertools
 import json
 import math
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.cutting import Kind
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import has_parent, write_jsonl
 from faith_jax.core.types import Score
 from faith_jax.datasets.grounded_rows import ExampleRow
 
 ScoredRow = dict[str, Any]
+TFDS = "tfds"
+_FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
 # What `cut` may name.
 PARTS = tuple(kind.name.lower() for kind in Kind)
 _BATCH = 1024
@@ -92,6 +96,50 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
         left = map(_nested, rows)
         while batch := list(itertools.islice(left, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
+
+
+def form_of(target: pathlib.Path, form: str = "") -> str:
+    """Returns "jsonl", "parquet" or "tfds", as an output's ending or `form` says.
+
+    Raises:
+      ConfigError: neither says one, they differ, or the folder of the output is not there.
+    """
+    said = _FORMATS.get(target.suffix, "" if target.suffix else TFDS)
+    problem = ""
+    if form and target.suffix in _FORMATS and form != said:
+        problem = f"the ending says {said}, --format says {form}; let them agree"
+    elif not (form or said):
+        problem = "name a .jsonl or .parquet file, or a folder"
+    elif not has_parent(target):
+        problem = "no such folder"
+    if problem:
+        raise ConfigError(f"--output: {target}: {problem}.")
+    return form or said
+
+
+def write_scored(
+    rows: Iterable[ScoredRow], made: pathlib.Path, form: str, scorers: Sequence[str]
+) -> None:
+    """Writes rows with the scores of all `scorers` in a format of `form_of`."""
+    if form == TFDS:
+        from faith_jax.export import tfds
+
+        count = 0
+
+        def counted() -> Iterator[ScoredRow]:
+            nonlocal count
+            for row in rows:
+                count += 1
+                yield row
+
+        data_set = tfds.scores("rows", scorers)
+        made.mkdir()
+        data_set.write_shard(made, 0, 1, counted())
+        data_set.write_metadata(made, [count])
+    elif form == "jsonl":
+        write_jsonl(made, rows)
+    else:
+        write_parquet(rows, made, scorers)
 
 
 def _nested(row: ScoredRow) -> ScoredRow:

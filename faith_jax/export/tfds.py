@@ -120,6 +120,7 @@ def scores(split: str, scorers: Sequence[str]) -> DataSet:
     An unknown label is -1, an undefined score NaN, and a word of the response has the text -1.
     Scores are rounded to float32, the precision of TFDS's records.
     """
+    quiet_tensorflow(with_seqio=False)
     import numpy as np
     import tensorflow_datasets as tfds
 

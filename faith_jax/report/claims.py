@@ -1,34 +1,42 @@
 """A page of checked claims with the evidence beside them."""
 
-import collections
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from faith_jax.core.labels import VERDICTS
+from faith_jax.core.table import Table
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.table_pages import page_template
 from faith_jax.statistics.text_metrics import content_words
 
 MOST = 2000  # claims in a page
+VERDICT = "response_verdict"  # the field of a claim that says that of its response
 _URLS = ("http://", "https://")
 
 
 class ShownEvidence(NamedTuple):
-    """A sentence of evidence: its article, and its pieces, each with whether it is marked."""
+    """A sentence of evidence: its article, its pieces, each with whether it is marked."""
 
     title: str
     url: str
     pieces: list[tuple[str, bool]]
+    decides: bool
 
 
 class ShownClaim(NamedTuple):
-    """A claim as the page has it; `before` is the last thing that was said before it."""
+    """A claim as the page has it; `before` is the last thing that was said before it.
+
+    `response` is the verdict on its response, of the first claim of one that has several.
+    """
 
     id: str
     text: str
     before: str
     verdict: str
+    response: str
     probabilities: str
     evidence: list[ShownEvidence]
 
@@ -41,23 +49,74 @@ def claims_page(title: str, rows: Iterable[ScoredRow], scorers: Sequence[str]) -
       rows: scored claims, with the field `verdict`.
       scorers: whose scores are shown as probabilities.
     """
-    counts = collections.Counter[str]()
+    shown = list[ScoredRow]()
 
-    def counted() -> Iterator[ScoredRow]:
+    def kept() -> Iterator[ScoredRow]:
         for row in rows:
-            counts[row["fields"]["verdict"]] += 1
+            if len(shown) < MOST:
+                shown.append(row)
             yield row
 
-    left = counted()
-    claims = [_shown(row, scorers) for row in itertools.islice(left, MOST)]
-    more = sum(1 for _ in left)
-    found = dict(counts.most_common())
+    counts = verdict_counts(kept())
+    responses = itertools.groupby(shown, _response)
     return str(
-        page_template("claims.html").render(title=title, counts=found, claims=claims, left_out=more)
+        page_template("claims.html").render(
+            title=title,
+            counts=counts,
+            claims=[_shown(*it, scorers) for _, own in responses for it in _with_verdicts(own)],
+            left_out=sum(it.claims for it in counts.values()) - len(shown),
+        )
     )
 
 
-def _shown(row: ScoredRow, scorers: Sequence[str]) -> ShownClaim:
+class VerdictCount(NamedTuple):
+    """How many responses and claims have a verdict."""
+
+    responses: int
+    claims: int
+
+
+def verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, VerdictCount]:
+    """Returns how many have each verdict; the claims of a response stand together."""
+    claims, responses = Counter[str](), Counter[str]()
+    for (*_, verdict), own in itertools.groupby(rows, _response):
+        responses[verdict] += 1
+        claims.update(row["fields"]["verdict"] for row in own)
+    return {name: VerdictCount(responses[name], claims[name]) for name in VERDICTS}
+
+
+def verdict_table(rows: Iterable[ScoredRow]) -> Table:
+    """Returns how many have each verdict, by system where rows name one; see `verdict_counts`."""
+    found: dict[str, Counter[tuple[str, str]]] = {}
+    for system, own in itertools.groupby(rows, lambda row: row["fields"].get("system", "")):
+        counts = found.setdefault(system, Counter())
+        for verdict, count in verdict_counts(own).items():
+            counts.update({(verdict, what): n for what, n in count._asdict().items()})
+    named, whats = any(found), VerdictCount._fields
+    lines = tuple(
+        (*([system] if named else []), verdict, *(counts[verdict, what] for what in whats))
+        for system, counts in found.items()
+        for verdict in VERDICTS
+    )
+    return Table("Checked claims", (*(["system"] if named else []), "verdict", *whats), lines)
+
+
+def _response(row: ScoredRow) -> tuple[str, ...]:
+    """Returns what the claims of one response have in common; last the verdict on it."""
+    fields = row["fields"]
+    names = ("system", "replicate", "response_id", VERDICT)
+    return (row["corpus"], *(fields.get(name, "") for name in names))
+
+
+def _with_verdicts(rows: Iterable[ScoredRow]) -> Iterator[tuple[ScoredRow, str]]:
+    """Yields the claims of a response, the first of several with the verdict on all."""
+    own = list(rows)
+    for place, row in enumerate(own):
+        is_first = place == 0 and len(own) > 1
+        yield row, row["fields"].get(VERDICT, "") if is_first else ""
+
+
+def _shown(row: ScoredRow, response: str, scorers: Sequence[str]) -> ShownClaim:
     claim, history = row["generated_text"], row["history"]
     said = {word.stem for text in (claim, *history[-2:]) for word in content_words(text)}
     urls = json.loads(row["fields"].get("evidence_urls", "[]"))  # fields are read as texts
@@ -67,9 +126,15 @@ def _shown(row: ScoredRow, scorers: Sequence[str]) -> ShownClaim:
         claim,
         history[-1] if history else "",
         row["fields"]["verdict"],
+        response,
         " / ".join(f"{row['scores'][name]:.2f}" for name in scorers),
         [
-            ShownEvidence(title, url if url.startswith(_URLS) else "", _pieces(text, said))
+            ShownEvidence(
+                title,
+                url if url.startswith(_URLS) else "",
+                _pieces(text, said),
+                text == row["fields"].get("decisive"),
+            )
             for title, url, text in places
         ],
     )

@@ -7,6 +7,7 @@ Reference: Gupta 2022, section 5.2.
 """
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -30,6 +31,10 @@ _COLLOQUIAL_WORDS = """
     big people person man woman name called used use us
 """
 _COLLOQUIAL = frozenset(_COLLOQUIAL_WORDS.split())
+_PRONOUN = re.compile(
+    r"\b(it|its|they|them|their|he|him|his|she|her|hers|this|that|these|those|one|there)\b",
+    re.IGNORECASE,
+)
 
 
 class Query(NamedTuple):
@@ -86,6 +91,19 @@ class Entities:
         return [
             self._articles(itertools.islice(tagged, len(parts)), most) for parts in map(list, texts)
         ]
+
+    def subjects(self, query: Query) -> list[str]:
+        """Returns the names of articles in a claim; where it has a pronoun or none, its context's.
+
+        A claim with a pronoun is about what its context names as well.
+        """
+        texts = self._tagger.tag([query.claim, *query.context])
+        own, *others = (
+            [n for n in self._names(it) if self._knowledge_base.named(n)] for it in texts
+        )
+        if own and not _PRONOUN.search(query.claim):
+            others = []
+        return list(dict.fromkeys(itertools.chain(own, *others)))
 
     def _articles(self, texts: Iterable[TaggedText], most: int) -> list[int]:
         names = dict.fromkeys(name for text in texts for name in self._names(text))

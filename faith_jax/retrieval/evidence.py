@@ -49,6 +49,28 @@ def ranked(query: Query, found: Sequence[Candidate], ranker: Ranker, most: int) 
     ]
 
 
+def about(
+    knowledge_base: KnowledgeBase, names: Sequence[str], found: Sequence[Evidence]
+) -> list[Evidence]:
+    """Returns the sentences of articles that have one of the names, or that have it themselves.
+
+    Returns all where there are no such sentences: the names may not be what a claim is about.
+    """
+    titles = {
+        knowledge_base.article(number).title
+        for name in names
+        for number in knowledge_base.named(name)
+    }
+    texts = (*names, *(it.sentence for it in found))
+    terms = list(map(set, knowledge_base.terms([" ".join(content(text)) for text in texts])))
+    asked, told = [name for name in terms[: len(names)] if name], terms[len(names) :]
+    return [
+        it
+        for it, own in zip(found, told, strict=True)
+        if it.title in titles or any(name <= own for name in asked)
+    ] or list(found)
+
+
 class LexicalRanker:
     """Ranks sentences by BM25 of their words, behind those of their title, with the query's.
 

@@ -1,62 +1,73 @@
 """Checks claims in responses: can one be verified, what is the evidence, is it supported.
 
 A response's sentences are its claims. Evidence is found for each in a knowledge base (Gupta 2022,
-section 5.2), and a verifier says whether it supports or refutes the claim (section 5.3). A claim
-that has few of its words in any sentence of evidence is called not verifiable, by the lexical
-overlap of section 5.1.
+section 5.2), and a verifier says whether it supports or refutes the claim (section 5.3). Where a
+claim names what it is about, only sentences about that count; and of these only those that have
+enough of its words, by the lexical overlap of section 5.1. A claim without such a sentence is
+called not verifiable.
 """
 
 import atexit
-import collections
 import dataclasses
 import functools
+import hashlib
 import itertools
 import logging
-import math
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Unpack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Unpack
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.checkpoints.embedded import check_is_there, checkpoint_path, embedded_models
+from faith_jax.core.cutting import by_name
+from faith_jax.core.errors import ConfigError, InputError, StorageError, counted
 from faith_jax.core.files import (
     append_rows,
     check_outputs,
     count_whole_rows,
+    keep_rows,
+    made_in,
     partial_output,
-    stamp,
-    write_jsonl,
+    put,
     write_text,
 )
-from faith_jax.core.files.staging import stands
+from faith_jax.core.files.staging import made_once, stands, user_cache
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.labels import NOT_VERIFIABLE, DialFactLabel, response_verdict
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
-from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.core.words import split_sentences
+from faith_jax.core.types import GroundedExample, Grounding, Score
+from faith_jax.core.words import split_sentences, visible
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
 from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.export.scored_rows import ScoredRow
+from faith_jax.export.scored_rows import ScoredRow, form_of, scored_row, write_scored
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.report.claims import claims_page
+from faith_jax.report.claims import claims_page, verdict_table
+from faith_jax.report.table_pages import rendered
+from faith_jax.retrieval.evidence import about
 from faith_jax.retrieval.index import build
-from faith_jax.retrieval.knowledge_base import KnowledgeBase
-from faith_jax.runs.data.evidence import ClaimRow, Finder, read_claims
+from faith_jax.retrieval.knowledge_base import VERSION, KnowledgeBase
+from faith_jax.runs.data.evidence import Finder
 from faith_jax.runs.options import CheckOptions, FindingOptions
-from faith_jax.runs.score import score
-from faith_jax.scoring.claims import LABELS, NLI, ClaimVerifier, Verdict
-from faith_jax.scoring.pair_classifier import ClassifierOptions
 from faith_jax.statistics.text_metrics import lexical_overlap
 
-NOT_VERIFIABLE = "NOT VERIFIABLE"
+if TYPE_CHECKING:  # wrong options and files are told before JAX is imported
+    from faith_jax.scoring.claims import ClaimRows, Verdict
+    from faith_jax.scoring.pair_classifier import ClassifierOptions
+
+logger = logging.getLogger("faith_jax")
+
 OVERLAP = "lexical_overlap"
 SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
-_BATCH = 32  # responses whose evidence is found together
+_LABELS = tuple(DialFactLabel)
+_ROWS = "rows.jsonl"
+_TASKS = "dialfact_verify_"
+_MOST_SAMPLES = 3  # knowledge bases of the sample, of other versions of the package
 
 
 class Checked(NamedTuple):
@@ -67,7 +78,10 @@ class Checked(NamedTuple):
       verdict: "SUPPORTS", "REFUTES", "NOT ENOUGH INFO" or "NOT VERIFIABLE".
       probabilities: of the first three, by name.
       evidence: sentences with title, URL and score, best first.
-      decisive: the one that the probabilities are of; None = all or none.
+      decisive: the one that the verdict follows from; None where it follows from none or from all.
+      overlap: the largest share of the claim's words that a sentence of evidence has; undefined
+        without evidence.
+      cut: how many tokens of claim and evidence the model could not read, by part.
     """
 
     claim: str
@@ -75,6 +89,15 @@ class Checked(NamedTuple):
     probabilities: dict[str, float]
     evidence: list[Evidence]
     decisive: Evidence | None
+    overlap: Score
+    cut: Mapping[str, int]
+
+
+class CheckedResponse(NamedTuple):
+    """What is found about a response: its verdict (see `response_verdict`), and its claims."""
+
+    verdict: str
+    claims: list[Checked]
 
 
 class FactChecker:
@@ -94,7 +117,7 @@ class FactChecker:
       ConfigError: no knowledge base or model, and for wrong options.
 
     >>> checker = FactChecker()  # doctest: +SKIP
-    >>> checker("Tea is a hot drink from leaves.")[0].verdict  # doctest: +SKIP
+    >>> checker("Tea is a hot drink from leaves.").verdict  # doctest: +SKIP
     'SUPPORTS'
     """
 
@@ -102,49 +125,86 @@ class FactChecker:
         self,
         knowledge_base: str | pathlib.Path = SAMPLE,
         model: str = "mini_nli",
-        form: str = NLI,
+        form: str = CheckOptions.form,
         labels: str | Sequence[str] | None = None,
         verifiable: float = CheckOptions.verifiable,
         finding: FindingOptions | None = None,
-        **options: Unpack[ClassifierOptions],
+        **options: "Unpack[ClassifierOptions]",
     ):
-        self._verifier = ClaimVerifier(model, form, labels, **options)
-        self._verifiable = verifiable
-        self._finder = Finder(open_base(knowledge_base), finding or FindingOptions())
+        check_is_there(model)
+        self.base = open_base(knowledge_base)
+        self._finder = Finder(self.base, finding or FindingOptions())
+        from faith_jax.scoring.claims import ClaimVerifier
+        from faith_jax.scoring.registry import load_scorer
 
-    def __call__(self, response: str, history: Sequence[str] = ()) -> list[Checked]:
-        """Returns what is found about each sentence of a response; see `check_all`."""
+        self._verifier = ClaimVerifier(model, form, labels, **options)
+        if self._verifier.writes_labels:
+            _check_form(model, form)
+        self._verifiable, self._overlap = verifiable, load_scorer(OVERLAP)
+
+    def __call__(self, response: str, history: Sequence[str] = ()) -> CheckedResponse:
+        """Returns what is found about a response; see `check_all`."""
         return self.check_all([response], [history])[0]
 
     def check_all(
         self, responses: Sequence[str], histories: Sequence[Sequence[str]] | None = None
-    ) -> list[list[Checked]]:
-        """Returns what is found about each sentence of each response.
+    ) -> list[CheckedResponse]:
+        """Returns what is found about each response, and about each of its sentences.
 
         Args:
           responses: texts.
           histories: what was said before each, oldest first; None = nothing.
         """
         said = histories or [()] * len(responses)
-        pairs = enumerate(zip(responses, said, strict=True))
-        rows = [ClaimRow(str(number), text, list(history)) for number, (text, history) in pairs]
-        grounded = list(_grounded(rows, self._finder))
-        examples = [row.example() for row in grounded]
-        verdicts = self._verifier.verdicts([self._verifier.read(example) for example in examples])
-        found: list[list[Checked]] = [[] for _ in responses]
-        for row, it in zip(grounded, verdicts, strict=True):
-            found[int(row.response_id)].append(self._checked(row, it))
-        return found
+        sentences = [split_sentences(response) for response in responses]
+        claims = [
+            (claim, (*before, *own[:place]))
+            for own, before in zip(sentences, said, strict=True)
+            for place, claim in enumerate(own)
+        ]
+        found = [
+            about(self.base, it.subjects, select_evidence(it.evidence))
+            for it in self._finder(claims)
+        ]
+        overlaps = self._overlap.score([_example(*it) for it in zip(claims, found, strict=True)])
+        read = [
+            [it for it in evidence if self._may_decide(claim, it)]
+            for (claim, _), evidence in zip(claims, found, strict=True)
+        ]
+        rows = [self._verifier.read(_example(*it)) for it in zip(claims, read, strict=True)]
+        verdicts = self._verifier.verdicts(rows)
+        checked = iter(map(self._checked, claims, found, overlaps, read, rows, verdicts))
+        by_response = [list(itertools.islice(checked, len(own))) for own in sentences]
+        return [CheckedResponse(response_verdict(it.verdict for it in b), b) for b in by_response]
 
-    def _checked(self, row: "GroundedClaim", found: Verdict) -> Checked:
-        probabilities = dict(zip((it.value for it in LABELS), found.probabilities, strict=True))
-        overlap = lexical_overlap(row.claim, row.grounding)
-        verdict = verdict_of(overlap, found.probabilities, self._verifiable)
-        places = zip(row.perspectives, row.urls, row.grounding, row.scores, strict=True)
-        evidence = [Evidence(*place) for place in places]
+    def _may_decide(self, claim: str, evidence: Evidence) -> bool:
+        """Whether a sentence has enough words of a claim; a model that reads all weighs them."""
+        overlap = lexical_overlap(visible(claim), [visible(evidence.sentence)])
+        return self._verifier.reads_all or overlap >= self._verifiable
+
+    def _checked(
+        self,
+        claim: tuple[str, Sequence[str]],
+        evidence: list[Evidence],
+        overlap: Score,
+        read: list[Evidence],
+        row: "ClaimRows",
+        found: "Verdict",
+    ) -> Checked:
+        verdict = verdict_of(overlap.value, found.probabilities, self._verifiable)
+        probabilities = dict(zip((it.value for it in _LABELS), found.probabilities, strict=True))
         is_one = found.decisive is not None and not self._verifier.reads_all
-        decisive = evidence[found.decisive or 0] if is_one else None
-        return Checked(row.claim, verdict, probabilities, evidence, decisive)
+        decisive = read[found.decisive or 0] if is_one else None
+        cut = by_name(row.cut)
+        return Checked(claim[0], verdict, probabilities, evidence, decisive, overlap, cut)
+
+
+def _example(
+    claim: tuple[str, Sequence[str]], evidence: Sequence[Evidence], name: str = "claim"
+) -> GroundedExample:
+    """Returns a claim with what was said before it, and its evidence, as scorers read it."""
+    grounding = Grounding(tuple(e.sentence for e in evidence), tuple(e.title for e in evidence))
+    return GroundedExample(name, grounding, tuple(claim[1]), claim[0])
 
 
 def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float) -> str:
@@ -160,29 +220,13 @@ def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float
     """
     if not overlap >= verifiable:
         return NOT_VERIFIABLE
-    return LABELS[max(range(len(LABELS)), key=lambda place: probabilities[place])].value
-
-
-class GroundedClaim(msgspec.Struct):
-    """A claim with its evidence; the lists are of its sentences."""
-
-    id: str
-    response_id: str
-    claim: str
-    history: list[str]
-    grounding: list[str]
-    perspectives: list[str]
-    urls: list[str]
-    scores: list[float]
-
-    def example(self) -> GroundedExample:
-        """Returns it as scorers read it."""
-        grounding = Grounding(tuple(self.grounding), tuple(self.perspectives))
-        return GroundedExample(self.id, grounding, tuple(self.history), self.claim)
+    return _LABELS[max(range(len(_LABELS)), key=lambda place: probabilities[place])].value
 
 
 def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
-    """Opens a knowledge base; "sample" is made of the package's encyclopedia.
+    """Opens a knowledge base; "sample" is that of the package's encyclopedia.
+
+    The sample's is made once, in the user's cache; where nothing can be written there, each time.
 
     Raises:
       ConfigError: there is none.
@@ -194,135 +238,191 @@ def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
 
 @functools.cache
 def _sample_base() -> KnowledgeBase:
+    digest = hashlib.sha256(b"%d " % VERSION + ENCYCLOPEDIA.read_bytes()).hexdigest()[:16]
+    kept = user_cache() / "encyclopedia"
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        made_once(kept / digest, _make_sample)
+        for other in sorted(kept.iterdir(), key=lambda it: it.stat().st_mtime)[:-_MOST_SAMPLES]:
+            shutil.rmtree(other, ignore_errors=True)
+        return KnowledgeBase.open(kept / digest)
+    except (OSError, StorageError, ConfigError) as error:  # not ours to write, full, or damaged
+        logger.warning("The sample's knowledge base cannot be kept (%s).", error)
+        shutil.rmtree(kept / digest, ignore_errors=True)
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return build(str(ENCYCLOPEDIA), f"{folder}/{SAMPLE}", 0)
+    return _make_sample(pathlib.Path(folder) / SAMPLE)
 
 
-def _grounded(rows: Sequence[ClaimRow], finder: Finder) -> Iterator[GroundedClaim]:
-    """Yields the claims of responses with their evidence."""
-    claims = [
-        (row, number, sentence, [*row.context, *sentences[:number]])
-        for row in rows
-        for sentences in [split_sentences(row.response)]
-        for number, sentence in enumerate(sentences)
-    ]
-    found = finder([(sentence, said) for _, _, sentence, said in claims])
-    for (row, number, sentence, said), (_, best) in zip(claims, found, strict=True):
-        evidence = select_evidence(best)
-        yield GroundedClaim(
-            f"{row.id}#{number}",
-            row.id,
-            sentence,
-            said,
-            [it.sentence for it in evidence],
-            [it.title for it in evidence],
-            [it.url for it in evidence],
-            [it.score for it in evidence],
+def _make_sample(folder: pathlib.Path) -> KnowledgeBase:
+    return build(str(ENCYCLOPEDIA), folder, 0)
+
+
+def _check_form(model: str, form: str) -> None:
+    """Says whether a model that writes labels was trained for a form, as far as that is known.
+
+    Raises:
+      ConfigError: it was not.
+    """
+    wanted = form == "dialfact"
+    path = checkpoint_path(model)
+    if str(model) in embedded_models() and wanted:
+        raise ConfigError(
+            f"form: {model} was not trained on {_TASKS}…; --form=nli is that of mini_nli, and "
+            "docs/dialfact.md says how to train a verifier."
+        )
+    run = path.parent.parent if path.parent.name == "checkpoints" else path
+    task = None
+    if (run / "config.gin").is_file():
+        from faith_jax.runs.gin_config import read_settings
+
+        task = (read_settings(run) or {}).get("train_dataset.mixture_or_task_name")
+    if task is None:
+        if wanted:
+            logger.warning("%s: whether it was trained on %s… cannot be seen in it.", path, _TASKS)
+    elif wanted != str(task.value).startswith(_TASKS):
+        right = "nli" if wanted else "dialfact"
+        raise ConfigError(
+            f"form: {path} was trained on {task.value}, which --form={form} does not fit; give "
+            f"--form={right}, or another model."
         )
 
 
-class _Claims(ScoreInput):
-    """Claims with their evidence, from the file that `_find` writes."""
+class _Responses(ScoreInput):
+    """Responses whose evidence is yet to be found."""
 
-    def _part(self, part: int, bad_rows: BadRows, first: int) -> Iterator[ExampleRow]:
-        claims = (claim for row in read_jsonl(self.input[part]) for claim in row.fields["claims"])
-        for number, told in enumerate(claims):
-            if number >= first:
-                claim = msgspec.convert(told, GroundedClaim)
-                fields = {"response_id": claim.response_id, "evidence_urls": claim.urls}
-                yield ExampleRow(claim.example(), self.corpus, fields, place=(0, number))
+    needs_grounding: ClassVar[bool] = False
 
 
 def check(options: CheckOptions) -> Iterator[str]:
-    """Checks a response, or those of a file, and yields lines about them; a stopped run resumes.
+    """Checks a response, or those of files, and yields lines about them; a stopped run resumes.
 
     Raises:
       InputError: for missing or bad rows.
       ConfigError: for wrong options, no knowledge base or model, and an output that exists.
     """
-    check_outputs([options.input], {"--html": options.html})
+    check_outputs(options.input, {"--output": options.output, "--html": options.html})
     if options.claim:
-        logging.getLogger("faith_jax").setLevel(logging.WARNING)
+        logger.setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
         target = path_of(options.output or f"{folder}/checked.jsonl")
-        source = options.input
-        if options.claim:
-            source = f"{folder}/claim.jsonl"
-            row = {"id": "claim", "response": options.claim, "context": list(options.history)}
-            write_jsonl(source, [row])
+        form = form_of(target)
         if stands(target):
             raise ConfigError(f"--output: {target} exists already; remove it or name another.")
-        responses, base = list(read_claims(source)), open_base(options.knowledge_base)
-        ClaimVerifier(options.model, options.form, options.labels)  # says what is wrong before work
-        # What is found is kept beside the output until that is there.
-        beside = target.with_name(f"{target.name}.evidence")
-        with partial_output(beside, _finding(source, base, options), options.restart) as kept:
-            _find(responses, base, kept / "rows.jsonl", options)
-            _verify(kept / "rows.jsonl", target, options)
-        if options.html:
-            rows = read_scored_rows(target)
-            write_text(options.html, claims_page("Claims and evidence", rows, SCORERS))
-        yield from _lines(read_scored_rows(target), options)
-
-
-def _finding(source: str, base: KnowledgeBase, options: CheckOptions) -> dict[str, Any]:
-    """Returns what decides the evidence."""
-    run = {field.name: getattr(options, field.name) for field in dataclasses.fields(FindingOptions)}
-    # The sample is made anew each time, from the same text.
-    made = SAMPLE if options.knowledge_base == SAMPLE else msgspec.structs.asdict(base.manifest)
-    read = stamp([source]) if options.input else [options.claim, *options.history]
-    return run | {"knowledge_base": made, "read": read}
-
-
-def _find(
-    rows: Sequence[ClaimRow], base: KnowledgeBase, kept: pathlib.Path, options: CheckOptions
-) -> None:
-    """Writes the claims of responses with their evidence, those that are not there yet."""
-    finder, done = Finder(base, options), count_whole_rows(kept)
-    progress = Progress("response", len(rows), done)
-    while batch := rows[done : done + _BATCH]:
-        found = [msgspec.to_builtins(claim) for claim in _grounded(batch, finder)]
-        by_response = itertools.groupby(found, key=lambda claim: claim["response_id"])
-        claims = {name: list(own) for name, own in by_response}
-        append_rows(kept, [{"id": row.id, "claims": claims.get(row.id, [])} for row in batch])
-        done += len(batch)
-        progress.update(done)
-
-
-def _verify(evidence: pathlib.Path, target: pathlib.Path, options: CheckOptions) -> None:
-    """Writes the scored claims with their verdicts."""
-    model = {"model": options.model, "form": options.form, "labels": options.labels}
-
-    def with_verdict(row: ScoredRow) -> ScoredRow:
-        scores = {name: math.nan if it is None else it for name, it in row["scores"].items()}
-        probabilities = [scores[name] for name in SCORERS]
-        verdict = verdict_of(scores[OVERLAP], probabilities, options.verifiable)
-        return {**row, "fields": {**row["fields"], "verdict": verdict}}
-
-    score(
-        _Claims(input=(str(evidence),), corpus="claims"),
-        {**{name: model for name in SCORERS}, OVERLAP: {}},
-        str(target),
-        batch_size=options.batch_size,
-        restart=options.restart,
-        finish=with_verdict,
-    )
-
-
-def _lines(rows: Iterable[ScoredRow], options: CheckOptions) -> Iterator[str]:
-    """Yields a response's claims with verdicts and evidence; of a file the counts of verdicts."""
-    counts = collections.Counter[str]()
-    for row in rows:
-        verdict = row["fields"]["verdict"]
-        counts[verdict] += 1
-        if options.claim:
-            told = ", ".join(
-                f"{label.value.lower()} {row['scores'][name]:.2f}"
-                for label, name in zip(LABELS, SCORERS, strict=True)
+        bad_rows = BadRows(skip=options.skip_bad_rows)
+        given = None
+        if options.input:
+            given = _Responses(
+                input=options.input,
+                input_format=options.input_format,
+                perspective_column="",
+                response_column=options.response_column,
+                history_column=options.history_column,
+                label_column="",
+                id_column=options.id_column,
             )
-            yield f"{verdict}: {row['generated_text']} ({told})"
-            for title, text in zip(row["perspectives"], row["grounding"], strict=True):
-                yield f"  {title}: {text}"
-    if options.input:
-        yield from (f"{count:6,}  {verdict}" for verdict, count in counts.most_common())
+        rows = functools.partial(_responses, options, given)
+        count = sum(1 for _ in rows(bad_rows))
+        if not count:
+            raise InputError(f"{', '.join(options.input)}: no rows to check.")
+        checker = FactChecker(
+            options.knowledge_base,
+            options.model,
+            options.form,
+            options.labels,
+            options.verifiable,
+            options,
+        )
+        with partial_output(target, _run(options, given, checker), options.restart) as kept:
+            _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options.batch_size)
+            found = (row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"])
+            with made_in(kept) as made:
+                write_scored(found, made, form, (*SCORERS, OVERLAP))
+                put(made, target)
+        claims = functools.partial(read_scored_rows, target)
+        if options.html:
+            write_text(options.html, claims_page("Claims and evidence", claims(), SCORERS))
+        yield from _told(claims()) if options.claim else [rendered(verdict_table(claims()))]
+        if cut := sum(any(row["cut_tokens"].values()) for row in claims()):
+            yield f"{counted(cut, 'claim')} with evidence that was too long for the model, and cut"
+    yield from bad_rows.told()
+
+
+def _responses(
+    options: CheckOptions, given: ScoreInput | None, bad_rows: BadRows
+) -> Iterator[ExampleRow]:
+    if given is not None:
+        return given.rows(bad_rows)
+    example = GroundedExample("claim", Grounding(()), options.history, options.claim)
+    return iter([ExampleRow(example, "claims", {})])
+
+
+def _run(options: CheckOptions, given: ScoreInput | None, checker: FactChecker) -> dict[str, Any]:
+    """Returns what must be the same for a stopped run to resume."""
+    from faith_jax.checkpoints.identity import checkpoint_digest  # imports JAX
+
+    models = filter(None, (options.model, options.evidence_model, options.question_model))
+    left_out = ("output", "html", "restart")
+    run = {k: v for k, v in dataclasses.asdict(options).items() if k not in left_out}
+    return run | {
+        "read": given.stamp() if given else [],
+        "base": msgspec.structs.asdict(checker.base.manifest),
+        "models": [checkpoint_digest(model) for model in models],
+    }
+
+
+def _check(
+    rows: Iterable[ExampleRow], count: int, checker: FactChecker, kept: pathlib.Path, size: int
+) -> None:
+    """Writes the claims of each response as scored rows, those that are not there yet."""
+    done = count_whole_rows(kept)
+    # The claims of a batch change the last digits of each other's probabilities.
+    done = keep_rows(kept, done if done == count else done - done % size)
+    progress = Progress("response", count, done)
+    left = itertools.islice(rows, done, None)
+    while batch := list(itertools.islice(left, size)):
+        examples = [row.example for row in batch]
+        found = checker.check_all([e.response for e in examples], [e.history for e in examples])
+        append_rows(kept, ({"claims": list(_scored(*it))} for it in zip(batch, found, strict=True)))
+        progress.add(len(batch))
+
+
+def _scored(row: ExampleRow, found: CheckedResponse) -> Iterator[ScoredRow]:
+    """Yields the claims of a response as scored rows."""
+    said = row.example.history
+    for number, claim in enumerate(found.claims):
+        fields = {
+            **row.fields,
+            "response_id": row.example.id,
+            "response_verdict": found.verdict,
+            "verdict": claim.verdict,
+            "decisive": claim.decisive and claim.decisive.sentence,
+            "evidence_urls": [it.url for it in claim.evidence],
+        }
+        scores = {
+            name: Score(value, cut=claim.cut)
+            for name, value in zip(SCORERS, claim.probabilities.values(), strict=True)
+        }
+        example = _example((claim.claim, said), claim.evidence, f"{row.example.id}#{number}")
+        said = (*said, claim.claim)
+        yield scored_row(
+            ExampleRow(example, row.corpus, fields), {**scores, OVERLAP: claim.overlap}
+        )
+
+
+def _told(rows: Iterable[ScoredRow]) -> Iterator[str]:
+    """Yields a response's claims with verdicts and evidence, and the verdict on the response."""
+    count, verdict = 0, NOT_VERIFIABLE
+    for row in rows:
+        count += 1
+        told = ", ".join(
+            f"{label.value.lower()} {row['scores'][name]:.2f}"
+            for label, name in zip(_LABELS, SCORERS, strict=True)
+        )
+        verdict = row["fields"]["response_verdict"]
+        yield f"{row['fields']['verdict']}: {row['generated_text']} ({told})"
+        for title, text in zip(row["perspectives"], row["grounding"], strict=True):
+            mark = "[decides] " if text == row["fields"].get("decisive") else ""
+            yield f"  {mark}{title}: {text}"
+    if count != 1:
+        yield f"The response: {verdict}"

@@ -28,6 +28,7 @@ from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
+from faith_jax.report.claims import VERDICT, verdict_table
 from faith_jax.report.table_pages import rendered
 from faith_jax.runs.options import (
     AUTO,
@@ -128,6 +129,8 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
+    if (checked := checked_claims(files)).rows:
+        further, found = (*further, checked), found | {"verdicts": checked.records()}
     if options.protocol != "auc":  # which tells of usable rows itself
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
         table = table._replace(notes=table.notes + few_rows(sizes))
@@ -138,6 +141,23 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     names = ("protocol", *(("resamples", "confidence", "seed") if is_drawn else ()))
     told = {name: getattr(options, name) for name in names} | found
     return Evaluation(table, told, corpora, further)
+
+
+def checked_claims(files: Sequence[str]) -> Table:
+    """Returns how many claims and responses of what `check` wrote have each verdict.
+
+    The table has no rows where no file begins with such a claim.
+    """
+    systems = systems_by_file(files)
+
+    def rows(path: str) -> Iterator[dict[str, Any]]:
+        for row in read_scored_rows(path_of(path)):
+            if VERDICT not in row["fields"]:
+                return
+            named = {"system": systems[path]} if path in systems else {}
+            yield {**row, "fields": named | row["fields"]}
+
+    return verdict_table(row for path in files for row in rows(path))
 
 
 def has_labels(files: Sequence[str]) -> bool:

@@ -235,12 +235,22 @@ class EvidenceOptions(FindingOptions):
     restart: bool = False
 
 
+_OF_INPUT = ("input_format", "response_column", "history_column", "id_column", "skip_bad_rows")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckOptions(FindingOptions):
     """What is checked, and by what.
 
     Attributes:
-      input (FILE): responses in JSON lines with id, response and, where they are known, context
+      input (FILE): .jsonl, .csv, .tsv or .parquet: responses and, where they are known, ids
+        and what was said before, in columns as score knows them (repeatable)
+      input_format: of FILE (default: as its name ends)
+      response_column (NAME): the text; default: the usual names, response among them
+      history_column (NAME): earlier utterances; default: the usual names, context among them
+      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
+        number
+      skip_bad_rows: skip bad rows, count and list them
       claim (TEXT): or a single response
       history (TEXT): what was said before it, oldest first (repeatable)
       knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
@@ -251,14 +261,19 @@ class CheckOptions(FindingOptions):
       labels (NAMES): the order of its classes, where their names do not tell
       verifiable (SHARE): claims with a smaller share of their words in the evidence are called not
         verifiable
-      output (FILE): .jsonl or .parquet, or a folder for TFDS: what faith-jax score writes, with the
-        field verdict
+      output (FILE): .jsonl or .parquet, or a folder for TFDS: what faith-jax score writes, a row
+        for each claim, with the fields verdict, response_verdict and decisive
       html (FILE): a page with the evidence beside each claim
-      batch_size (N): claims verified at once
+      batch_size (N): responses checked at once
       restart: discard what a stopped run with other settings has made
     """
 
-    input: str = ""
+    input: tuple[str, ...] = ()
+    input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
+    response_column: str = ""
+    history_column: str = ""
+    id_column: str | None = None
+    skip_bad_rows: bool = False
     claim: str = ""
     history: tuple[str, ...] = ()
     knowledge_base: str = "sample"
@@ -276,6 +291,8 @@ class CheckOptions(FindingOptions):
             raise ConfigError("Give either --input or --claim.")
         if self.history and self.input:
             raise ConfigError("--history: goes with --claim; the rows of a file have context.")
+        if self.claim and (told := [n for n in _OF_INPUT if getattr(self, n)]):
+            raise ConfigError(f"--{told[0].replace('_', '-')}: goes with --input.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -375,8 +375,13 @@ def _warnings(report: Report) -> Iterator[str]:
 def _lines(report: Report) -> Iterator[str]:
     if "scorers" in report:
         yield f"{report['source']}: {counted(report['rows'], 'row')} to score{_looked_at(report)}"
+        alike: dict[str, list[str]] = {}  # scorers whose models read the same
         for scorer, found in report["scorers"].items():
-            yield f"{scorer}: {counted(found['inputs'], 'input')}, {found['inputs_cut']:,} cut"
+            alike.setdefault(json.dumps(found), []).append(scorer)
+        for scorers in alike.values():
+            found = report["scorers"][scorers[0]]
+            inputs = f"{counted(found['inputs'], 'input')}, {found['inputs_cut']:,} cut"
+            yield f"{', '.join(scorers)}: {inputs}"
             yield from cut_lines(found["cut"])
             # As JSON, so that a text stays in one line and cannot steer a terminal.
             yield from _example_lines(found["examples"], json.dumps)

@@ -19,10 +19,16 @@ from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
-from faith_jax.runs.evaluate_scores import area_table, compare_systems, systems_by_file
+from faith_jax.runs.evaluate_scores import (
+    area_table,
+    checked_claims,
+    compare_systems,
+    systems_by_file,
+)
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
 from faith_jax.scoring.registry import scorer_card, scorer_names
-from faith_jax.statistics.auc_table import auc_rows
+from faith_jax.statistics.auc_table import auc_rows, npov_rows
+from faith_jax.statistics.npov_detection import ERROR_FIELDS, npov_cells, with_errors
 from faith_jax.statistics.scored_corpora import (
     Corpus,
     check_usable,
@@ -55,7 +61,7 @@ def report(options: ReportOptions) -> pathlib.Path:
             path: _gathering(own, examples, lambda _: len(examples) < options.most_examples)
             for path, own in rows.items()
         },
-        only_fields(options.cluster_field),
+        only_fields(options.cluster_field, *ERROR_FIELDS.values()),
     )
     corpora = chosen_scorers(found, options.scorers)
     check_usable(corpora, labels=False)  # examples can be read without
@@ -68,7 +74,12 @@ def report(options: ReportOptions) -> pathlib.Path:
     is_labelled = any(corpus.usable().any() for corpus in corpora.values())
     try:
         tables = list(_areas(corpora, options)) if is_labelled else []
+        if judged := with_errors(corpora):
+            drawn = options.resamples, options.confidence, options.seed
+            tables.append(npov_rows(npov_cells(judged, "", *drawn), options.confidence))
         tables.append(_means(options, is_labelled))
+        if (checked := checked_claims(options.files)).rows:
+            tables.append(checked)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     note = ""

@@ -21,7 +21,6 @@ from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.files import (
     append_rows,
     check_outputs,
-    has_parent,
     kept_note,
     made_folder,
     put,
@@ -34,7 +33,7 @@ from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
-from faith_jax.export.scored_rows import ScoredRow, scored_row, write_parquet
+from faith_jax.export.scored_rows import TFDS, ScoredRow, form_of, scored_row, write_parquet
 from faith_jax.export.shards import Job, Shard, split
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
-OUTPUT_FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
-_TFDS = "tfds"
 _TIMED_ROWS = 64  # of `costs`
 # Scored between two passes, so that the second one is not remembered.
 _OTHER = GroundedExample("other", Grounding(("Nothing is said.",)), (), "It is not said.")
@@ -126,7 +123,6 @@ def score(
     costs: str = "",
     shards: int = 0,
     joins_only: bool = False,
-    finish: Callable[[ScoredRow], ScoredRow] | None = None,
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
@@ -142,10 +138,9 @@ def score(
       costs: a file for what each scorer costs; "" = none.
       shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
       joins_only: only join what other processes have scored.
-      finish: adds fields to a row that is scored.
     """
     target = path_of(output)
-    form = _output_format(target, output_format)
+    form = form_of(target, output_format)
     try:
         chosen, digests = _pinned(scorers, {} if restart else kept_note(target))
     except CheckpointError:
@@ -173,7 +168,7 @@ def score(
         count = len(job)
         summary = ScoreSummary(target, count, job.known["left_out"])
         names = list(dict.fromkeys(told.partition("=")[0] for told in scorers))
-        data_set = _data_set(names, given) if form == "tfds" else None
+        data_set = _data_set(names, given) if form == TFDS else None
         warnings: list[str] = []
         if joins_only:
             job.check_done()
@@ -187,12 +182,12 @@ def score(
                 preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
             rows = shard.read(read, given.source)
             lines = shard.rows if writes else None
-            counts = _score_rows(rows, loaded, lines, batch_size, done, job.progress, finish)
+            counts = _score_rows(rows, loaded, lines, batch_size, done, job.progress)
             if not writes:
                 continue
             files = []
             if data_set is not None:
-                folder = made_folder(shard.folder / _TFDS)
+                folder = made_folder(shard.folder / TFDS)
                 scored = _scored(shard.rows)
                 files = [data_set.write_shard(folder, shard.number, shard.of, scored)]
             shard.finish(counts, *files)
@@ -307,7 +302,7 @@ def preflight(
 ) -> None:
     """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored."""
     target = path_of(output)
-    _output_format(target, output_format)
+    form_of(target, output_format)
     loaded = _loaded(scorers, target)
     rows = given.rows(bad_rows or BadRows())
     report = preflights.scoring_report(given.source, rows, loaded)
@@ -333,20 +328,6 @@ def _loaded(
     return loaded
 
 
-def _output_format(target: pathlib.Path, form: str) -> str:
-    said = OUTPUT_FORMATS.get(target.suffix, "" if target.suffix else "tfds")
-    problem = ""
-    if form and target.suffix in OUTPUT_FORMATS and form != said:
-        problem = f"the ending says {said}, --format says {form}; let them agree"
-    elif not (form or said):
-        problem = "name a .jsonl or .parquet file, or a folder"
-    elif not has_parent(target):
-        problem = "no such folder"
-    if problem:
-        raise ConfigError(f"--output: {target}: {problem}.")
-    return form or said
-
-
 def _score_rows(
     rows: Iterator[ExampleRow],
     scorers: Mapping[str, BaseScorer],
@@ -354,7 +335,6 @@ def _score_rows(
     batch_size: int,
     done: int,
     progress: Progress,
-    finish: Callable[[ScoredRow], ScoredRow] | None,
 ) -> dict[str, Any]:
     """Appends the rows that are not scored yet to those that are; returns the counts of all.
 
@@ -374,8 +354,6 @@ def _score_rows(
             scored_row(row, {name: scores[place] for name, scores in columns.items()})
             for place, row in enumerate(batch)
         ]
-        if finish is not None:
-            scored = list(map(finish, scored))
         if lines is not None:
             append_rows(lines, scored)
         summary.add(scored)
@@ -392,8 +370,8 @@ def _finish(
 ) -> None:
     """Turns the rows into the output, which appears whole."""
     if data_set is not None:
-        data_set.write_metadata(job.folder / _TFDS, [shard.count for shard in job.shards])
-        put(job.folder / _TFDS, target)
+        data_set.write_metadata(job.folder / TFDS, [shard.count for shard in job.shards])
+        put(job.folder / TFDS, target)
         return
     with written_whole(target) as made:
         if form == "jsonl":

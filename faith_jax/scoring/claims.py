@@ -72,7 +72,8 @@ def verdict(probabilities: np.ndarray) -> Verdict:
 class ClaimVerifier:
     """Says of claims whether their evidence supports or refutes them.
 
-    `reads_all` says whether the model reads all evidence at once.
+    `reads_all` says whether the model reads all evidence at once, `writes_labels` whether it writes
+    the label, as a T5 does, and no head classifies.
 
     Args:
       model: a folder of an NLI classifier, or of one that was trained on `dialfact_verify_…`.
@@ -113,6 +114,7 @@ class ClaimVerifier:
         read = _DIALFACT_FORM if self.reads_all else NLI_FORM
         self._classify = pair_classifier(model, read, order, **options)
         self._order = order(self._classify.label_names)
+        self.writes_labels = self._classify.encode.form is not None
 
     def read(self, example: GroundedExample) -> ClaimRows:
         """Returns the rows of a claim."""

@@ -34,6 +34,8 @@ from faith_jax.statistics.told_arguments import FRAMING_WORDS, tell_arguments
 
 # "Critics argue that …", "They also note: …".
 _LINK = re.compile(r"[^:]{1,80}?(?: that|:) ")
+# Between two clauses of such a phrase; "and that of" takes up a noun.
+_AND_THAT = re.compile(r",? (?:and|but) (?:also )?that (?!of\b)")
 # Who holds a view, in such a phrase; at the beginning of a sentence without one only nouns tell.
 _PRO, _CON = "pro", "con"
 _NOUNS = {
@@ -193,7 +195,9 @@ def _telling(example: GroundedExample) -> Iterator[Sentence]:
         if not math.isnan(share) and not _is_framing(wholes[place]):
             text = wholes[place][len(links[place]) :]
             start = told.spans[place][0] + len(links[place])
-            yield Sentence(text[:1].upper() + text[1:], start, side=side)
+            for first, end in _clauses(links[place], text):
+                clause = text[first:end]
+                yield Sentence(clause[:1].upper() + clause[1:], start + first, side=side)
 
 
 def _is_framing(sentence: str) -> bool:
@@ -222,6 +226,22 @@ def _link_length(sentence: str) -> int:
     if link and all(w.text.lower() in FRAMING_WORDS for w in content_words(link.group())):
         return link.end()
     return 0
+
+
+def _clauses(link: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yields where the clauses of what follows a link begin and end.
+
+    Only a link with "that" has several: "Critics say that tea is hot and that it stains teeth."
+
+    >>> text = "tea is hot, and that it stains teeth."
+    >>> [text[start:end] for start, end in _clauses("Critics say that ", text)]
+    ['tea is hot', 'it stains teeth.']
+    """
+    start = 0
+    for found in _AND_THAT.finditer(text if link.endswith("that ") else ""):
+        yield start, found.start()
+        start = found.end()
+    yield start, len(text)
 
 
 def _given(example: GroundedExample) -> Iterator[Sentence]:

@@ -26,7 +26,7 @@ from faith_jax.statistics.significance import SIGNIFICANT, bonferroni, hanley_mc
 ERRORS = ("hallucination", "coverage")
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
 # The fields that say of an example which errors it has.
-_FIELDS = {"hallucination": "has_hallucination", "coverage": "has_coverage_error"}
+ERROR_FIELDS = {"hallucination": "has_hallucination", "coverage": "has_coverage_error"}
 
 
 class Judged(NamedTuple):
@@ -59,6 +59,16 @@ def npov_cells(
     for key, detection in detections(parts, methods, *settings).items():
         found.setdefault((key.error, key.method), {})[key.slice] = detection.cell
     return found
+
+
+def with_errors(corpora: Mapping[str, Corpus]) -> dict[str, Corpus]:
+    """Returns the corpora whose rows all say which errors they have."""
+    names = ERROR_FIELDS.values()
+    return {
+        name: corpus
+        for name, corpus in corpora.items()
+        if corpus.fields and all(it in fields for fields in corpus.fields for it in names)
+    }
 
 
 def detectors(part: Corpus, error: str, words: bool = False) -> list[str]:
@@ -103,7 +113,7 @@ def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[H
     """
     found: dict[Hashable, Judged] = {}
     if not words:
-        flags = {name: _flags(part, field) for name, field in _FIELDS.items()}
+        flags = {name: _flags(part, field) for name, field in ERROR_FIELDS.items()}
         for row, score in enumerate(part.scores[scorer].tolist()):
             clean = not any(values[row] for values in flags.values())
             if (clean or flags[error][row]) and not math.isnan(score):

@@ -1,18 +1,25 @@
 """Claims of responses, their evidence and verdicts, through the command and in Python."""
 
 import json
+import os
+import shutil
 
 import pytest
 
 import faith_jax
-from faith_jax.core.labels import DialFactLabel
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import VERDICTS, DialFactLabel, response_verdict
+from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.retrieval.index import build
+from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs import check
 from faith_jax.runs.check import FactChecker, verdict_of
 from faith_jax.runs.options import FindingOptions
 from faith_jax.scoring.claims import ClaimVerifier
+from faith_jax.statistics.text_metrics import lexical_overlap
 from tests.paths import REPOSITORY
-from tests.scoring import reference
+from tests.runs.test_as_trained import model_dir
+from tests.scoring import reference, tiny_models
 
 ARTICLES = [
     {"title": "Tea", "text": "Tea is a hot drink. It is made of leaves.", "url": "u/Tea"},
@@ -28,6 +35,11 @@ RESPONSES = [
 @pytest.fixture(scope="module")
 def nli(tmp_path_factory):
     return reference.write_models(tmp_path_factory.mktemp("models"))["nli"]
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory):
+    return str(tiny_models.write_t5(tmp_path_factory.mktemp("models") / "t5"))
 
 
 @pytest.fixture(scope="module")
@@ -64,29 +76,35 @@ def test_a_file_of_responses(command, nli, base, responses, tmp_path):
     assert rows[2]["grounding"] == []
     assert rows[2]["scores"]["claim_not_enough_info"] == 1
     verdicts = [row["fields"]["verdict"] for row in rows]
+    of_responses = [row["fields"]["response_verdict"] for row in rows]
+    assert of_responses == [response_verdict(verdicts[:2])] * 2 + verdicts[2:]
+    assert first["fields"]["decisive"] in first["grounding"]
+    assert "decisive" not in rows[2]["fields"] or rows[2]["fields"]["decisive"] is None
     for row, verdict in zip(rows, verdicts, strict=True):
         scores = [row["scores"][name] for name in check.SCORERS]
         assert verdict == verdict_of(row["scores"]["lexical_overlap"] or 0, scores, 0.2)
     assert verdicts[2] == "NOT VERIFIABLE"
-    assert sum(int(line.split()[0]) for line in out.splitlines()) == 4
+    counts = [line.split()[-2:] for line in out.splitlines()[3:] if line]
+    assert [sum(map(int, column)) for column in zip(*counts, strict=True)] == [3, 4]
     assert "Tea is a hot drink." in page.read_text()
-    assert [path.name for path in tmp_path.iterdir() if "evidence" in path.name] == []
+    assert sorted(p.name for p in tmp_path.iterdir()) == [page.name, output.name, responses.name]
     # Python says the same.
     checker = FactChecker(base, nli)
     found = checker.check_all(
         [row["response"] for row in RESPONSES], [row.get("context", []) for row in RESPONSES]
     )
-    assert [[claim.verdict for claim in claims] for claims in found] == [
+    assert [[claim.verdict for claim in it.claims] for it in found] == [
         verdicts[:2],
         verdicts[2:3],
         verdicts[3:],
     ]
-    claim = found[0][0]
+    assert [it.verdict for it in found] == of_responses[1:]
+    claim = found[0].claims[0]
     assert claim.probabilities["SUPPORTS"] == pytest.approx(
         first["scores"]["claim_supports"], abs=1e-5
     )
-    assert claim.decisive in claim.evidence
-    assert found[1][0].decisive is None
+    assert claim.decisive.sentence == first["fields"]["decisive"]
+    assert found[1].claims[0].decisive is None
     assert faith_jax.FactChecker is FactChecker
 
 
@@ -97,27 +115,74 @@ def test_a_single_claim(command, nli, base):
     verdict, first, *_ = out.splitlines()
     assert verdict.partition(":")[0] in {*DialFactLabel, "NOT VERIFIABLE"}
     assert "It is made of leaves. (supports 0." in verdict
-    assert first == "  Tea: It is made of leaves."
+    assert first == "  [decides] Tea: It is made of leaves."
+
+
+def test_a_response_of_several_sentences_has_a_verdict(command, nli, base):
+    given = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves. Qwxyz.")
+    _, out, _ = command("check", *given)
+    first, *others, last = out.splitlines()
+    assert any(line.startswith("NOT VERIFIABLE: Qwxyz.") for line in others)
+    assert last == f"The response: {first.partition(':')[0]}"
+
+
+def test_responses_in_other_formats_and_columns(command, nli, base, tmp_path):
+    path, output = tmp_path / "answers.csv", tmp_path / "checked.parquet"
+    path.write_text("number,question,said\n7,Tea?,Tea is a hot drink.\n8,\n9,,The lake freezes.\n")
+    given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
+    columns = ("--response-column=said", "--id-column=number")
+    status, _, err = command(*given, *columns)
+    assert (status, f"{path}:3" in err, err.count("\n")) == (2, True, 1)
+    status, out, err = command(*given, *columns, f"--output={output}", "--skip-bad-rows")
+    assert status == 0, err
+    assert "1 bad row skipped:" in out
+    rows = list(read_scored_rows(output))
+    assert [(row["id"], row["corpus"], row["history"]) for row in rows] == [
+        ("7#0", "answers", ["Tea?"]),
+        ("9#0", "answers", []),
+    ]
+    status, _, err = command(*given, "--response-column=sad")
+    assert (status, "column 'sad' is missing. Did you mean 'said'?" in err) == (2, True)
+
+
+def test_a_data_set_names_what_decides(command, nli, base, responses, tmp_path):
+    given = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
+    assert command(*given, f"--output={tmp_path / 'checked'}")[0] == 0
+    assert command(*given, f"--output={tmp_path / 'checked.jsonl'}")[0] == 0
+    one, other = (list(read_scored_rows(tmp_path / n)) for n in ("checked", "checked.jsonl"))
+    assert [row["fields"] for row in one] == [row["fields"] for row in other]
+    told = tmp_path / "told.json"
+    status, out, err = command("evaluate", str(tmp_path / "checked"), f"--json={told}")
+    assert status == 0, err
+    assert "Checked claims" in out
+    verdicts = [row["fields"]["verdict"] for row in one]
+    counts = {row["verdict"]: row["claims"] for row in json.loads(told.read_text())["verdicts"]}
+    assert counts == {name: verdicts.count(name) for name in VERDICTS}
+    page = tmp_path / "page.html"
+    assert command("report", str(tmp_path / "checked"), f"--output={page}")[0] == 0
+    assert "Checked claims" in page.read_text()
 
 
 def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypatch):
     given = (f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
-    output = f"--output={tmp_path / 'checked.jsonl'}"
+    given += ("--batch-size=1",)
+    assert command("check", *given, f"--output={tmp_path / 'whole.jsonl'}")[0] == 0
+    output, verdicts, seen = tmp_path / "checked.jsonl", ClaimVerifier.verdicts, []
 
-    def stop(*_):
-        raise KeyboardInterrupt
+    def stops(self, rows):
+        seen.append(len(rows))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return verdicts(self, rows)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(ClaimVerifier, "verdicts", stop)
-        assert command("check", *given, output)[0] != 0
-    assert not (tmp_path / "checked.jsonl").exists()
-    status, _, err = command("check", *given, output, "--documents=3")
+    monkeypatch.setattr(ClaimVerifier, "verdicts", stops)
+    assert command("check", *given, f"--output={output}")[0] == 130
+    assert not output.exists()
+    status, _, err = command("check", *given, f"--output={output}", "--documents=3")
     assert (status, "another value of documents (10, not 3)" in err) == (2, True)
-    with monkeypatch.context() as patched:  # no evidence is found again
-        patched.setattr(check, "_grounded", stop)
-        status, _, err = command("check", *given, output)
-    assert status == 0, err
-    assert len(rows_of(tmp_path / "checked.jsonl")) == 4
+    assert command("check", *given, f"--output={output}")[0] == 0
+    assert seen == [2, 1, 1, 1]  # the first response is not checked again
+    assert output.read_text() == (tmp_path / "whole.jsonl").read_text().replace("whole", "checked")
 
 
 def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, responses, tmp_path):
@@ -131,7 +196,7 @@ def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, res
 
 
 def test_a_response_of_nothing_claims_nothing(nli, base):
-    assert FactChecker(base, nli).check_all(["", "  "]) == [[], []]
+    assert FactChecker(base, nli).check_all(["", "  "]) == [("NOT VERIFIABLE", [])] * 2
 
 
 def test_few_words_in_the_evidence_are_no_verifiable_claim():
@@ -140,16 +205,48 @@ def test_few_words_in_the_evidence_are_no_verifiable_claim():
     assert verdict_of(float("nan"), (0.9, 0.1, 0.0), 0.2) == "NOT VERIFIABLE"
 
 
+def test_sentences_about_another_subject_do_not_count(nli, tmp_path):
+    texts = {
+        "Cello": "The cello is low. Four strings are tuned in fifths.",
+        "Guitar": "The guitar has six strings. Six strings are plucked, unlike those of a cello.",
+    }
+    rows = [{"title": title, "text": text} for title, text in texts.items()]
+    (tmp_path / "articles.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    build(tmp_path / "articles.jsonl", tmp_path / "base")
+    checker = FactChecker(tmp_path / "base", nli)
+
+    def found(claim, history=()):
+        return [it.sentence for it in checker(claim, history).claims[0].evidence]
+
+    of_guitars = "The guitar has six strings."
+    with_cello = "Six strings are plucked, unlike those of a cello."
+    cello = ["The cello is low.", "Four strings are tuned in fifths."]
+    assert sorted(found("The cello has six strings.")) == sorted([*cello, with_cello])
+    assert of_guitars in found("Six strings are tuned low.")  # it names nothing
+    assert of_guitars not in found("It has six strings.", ["Do you play the cello?"])
+    assert of_guitars in found("The guitar has six strings.", ["Do you play the cello?"])
+    assert with_cello in found("The guitar is low.")
+
+
+def test_sentences_with_few_words_of_a_claim_do_not_decide(nli, base):
+    claim = "Tea, lakes, snow, ice, frost, wind and rain are what children skate on."
+    (found,) = FactChecker(base, nli, verifiable=0.15).check_all([claim])[0].claims
+    shares = [lexical_overlap(claim, [it.sentence]) for it in found.evidence]
+    assert min(shares) < 0.15 <= max(shares)
+    assert lexical_overlap(claim, [found.decisive.sentence]) >= 0.15
+
+
 def test_the_context_finds_what_a_pronoun_means(nli, base):
     finding = FindingOptions(retrievers=("bm25",), sentences=1)
     checker = FactChecker(base, nli, finding=finding)
-    (with_context,) = checker("It is very cold.", ["Does the lake freeze in winter?"])
+    (with_context,) = checker("It is very cold.", ["Does the lake freeze in winter?"]).claims
     assert [it.title for it in with_context.evidence] == ["Lake"]
-    (without,) = checker("It is very cold.")
+    (without,) = checker("It is very cold.").claims
     assert without.evidence == []
 
 
-def test_mini_nli_and_the_encyclopedia_need_nothing(command):
+def test_mini_nli_and_the_encyclopedia_need_nothing(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     claim = "The accordion has bellows and keys. I have played it for ten years."
     status, out, err = command("check", f"--claim={claim}", "--history=What instrument is that?")
     assert status == 0, err
@@ -157,6 +254,8 @@ def test_mini_nli_and_the_encyclopedia_need_nothing(command):
     shown = page.partition("```text\n")[2].partition("  …")[0]
     assert shown.startswith("SUPPORTS: The accordion")
     assert out.startswith(shown)
+    (kept,) = (tmp_path / "faith_jax" / "encyclopedia").iterdir()
+    assert len(KnowledgeBase.open(kept)) == 188
 
 
 @pytest.mark.parametrize(
@@ -186,4 +285,48 @@ def test_an_id_that_is_given_twice(command, nli, base, tmp_path):
     given = (f"--model={nli}", f"--knowledge-base={base}")
     status, _, err = command("check", f"--input={path}", *given)
     assert status == 2
-    assert "twice.jsonl:2: the id a is given twice" in err
+    assert "twice.jsonl:2: field 'id': 'a' occurs twice" in err
+
+
+def test_the_sample_is_indexed_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = tmp_path / "faith_jax" / "encyclopedia"
+    for number in range(5):
+        (kept / f"old{number}").mkdir(parents=True)
+        os.utime(kept / f"old{number}", (number, number))
+    check._sample_base.cache_clear()
+    folder = check.open_base("sample").folder
+    assert {path.name for path in kept.iterdir()} == {"old3", "old4", folder.name}
+    with monkeypatch.context() as patched:
+        patched.setattr(check, "build", lambda *_: pytest.fail("indexed again"))
+        check._sample_base.cache_clear()
+        assert check.open_base("sample").folder == folder
+    (folder / "articles.sqlite").write_bytes(b"cut")  # a damaged one is made anew
+    for place in (None, folder):
+        check._sample_base.cache_clear()
+        found = check.open_base("sample")
+        assert len(found) == 188
+        assert place is None or found.folder == place
+    kept.parent.joinpath("file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kept.parent / "file"))  # no folder can be made there
+    check._sample_base.cache_clear()
+    assert len(check.open_base("sample")) == 188
+    check._sample_base.cache_clear()
+
+
+def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog):
+    with pytest.raises(ConfigError, match="mini_nli was not trained on dialfact_verify_"):
+        FactChecker(base, "mini_nli", form="dialfact")
+    FactChecker(base, t5, form="dialfact")
+    assert "whether it was trained on dialfact_verify_… cannot be seen in it" in caplog.text
+    run = tmp_path / "run"
+    for task, right, wrong in (
+        ("dialfact_verify_oracle", "dialfact", "nli"),
+        ("dialogue_nli", "nli", "dialfact"),
+    ):
+        shutil.rmtree(run, ignore_errors=True)
+        model_dir(run, f"MIXTURE_OR_TASK_NAME={task}")
+        shutil.copytree(t5, run, dirs_exist_ok=True)
+        FactChecker(base, str(run), form=right)
+        with pytest.raises(ConfigError, match=f"on {task}, which --form={wrong} does not fit"):
+            FactChecker(base, str(run), form=wrong)

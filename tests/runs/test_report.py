@@ -138,3 +138,20 @@ def test_tests_clusters_and_confidence_are_options(tmp_path, capsys):
     assert "80% bootstrap intervals" in text
     assert main([*run[:2], f"--output={tmp_path / 'x.html'}", "--test=delong"]) == 2
     assert "give --baseline=SCORER" in capsys.readouterr().err
+
+
+def test_errors_of_npov_responses_are_labels(capsys, tmp_path):
+    path = write(tmp_path / "s.jsonl", "npov_rouge1_coverage", labels=(None,) * 4)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row, has_error in zip(rows, (1, 0, 1, 0), strict=True):
+        row["fields"] = {"has_hallucination": 0, "has_coverage_error": has_error}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = tmp_path / "report.html"
+    assert report(capsys, path, f"--output={page}", "--resamples=100")[0] == 0
+    html = page.read_text(encoding="utf-8")
+    assert "Detection of errors, ROC AUC" in html
+    assert "75.0" in html  # three of the four pairs of an error and none are in order
+    rows[0]["fields"] = {}  # one that does not say it
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert report(capsys, path, f"--output={page}")[0] == 0
+    assert "Detection of errors" not in page.read_text(encoding="utf-8")

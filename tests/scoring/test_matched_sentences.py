@@ -127,3 +127,19 @@ def test_openings_are_no_arguments(nli, opening):
 def test_more_sentences_than_arguments_score_0(nli):
     scorer = load_scorer("npov_nli_hallucination", model=nli)
     assert scorer.score([["Tea is hot."]], ["Tea is hot. Tea is cold."])[0].value == 0
+
+
+def test_clauses_of_one_phrase_are_told_apart():
+    def told(response):
+        grounding = Grounding(("Tea calms.", "Tea stains teeth."), ("pro", "con"))
+        example = GroundedExample("1", grounding, (), response)
+        return [(it.text, response[it.start : it.start + 5]) for it in _telling(example)]
+
+    both = "Critics say that tea stains teeth, and that sleep suffers."
+    assert told(both) == [("Tea stains teeth", "tea s"), ("Sleep suffers.", "sleep")]
+    for one in (
+        "Critics say that the price of tea and that of milk rise.",  # it takes up a noun
+        "Critics say: Tea stains teeth and that is bad.",  # of an argument as it was given
+        "Tea stains teeth and that is bad.",
+    ):
+        assert len(told(one)) == 1

@@ -181,12 +181,37 @@ def check_whole(folder: Any) -> dict[str, tuple[str, int]]:
     return found
 
 
+def user_cache() -> pathlib.Path:
+    """Returns the user's folder for what can be made again."""
+    caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(caches) / "faith_jax"
+
+
 def cache_folder() -> pathlib.Path:
     """Returns the local folder for data of stores: FAITH_JAX_STAGING, or in the user's cache."""
     if named := os.environ.get("FAITH_JAX_STAGING"):
         return pathlib.Path(named)
-    caches = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(caches) / "faith_jax" / "stores"
+    return user_cache() / "stores"
+
+
+def made_once(place: pathlib.Path, make: Callable[[pathlib.Path], object]) -> None:
+    """Makes a folder of a cache, whole or not at all, unless it is there.
+
+    Several processes may make it at once.
+
+    Args:
+      place: the folder; the one above it is there.
+      make: gets the path of another folder, which takes its place.
+    """
+    if place.exists():
+        return
+    made = place.with_name(f"{place.name}.{secrets.token_hex(4)}.partial")
+    try:
+        make(made)
+        with contextlib.suppress(OSError):  # another process was first
+            made.rename(place)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def local_copy(given: str | os.PathLike[str], names: Iterable[str] | None = None) -> pathlib.Path:
@@ -225,32 +250,23 @@ def _staged(path: Any, names: set[str] | None) -> pathlib.Path:
         found = {path.name: (str(info.get("generation") or info.get("ETag")), int(info["size"]))}
     told = json.dumps([str(path), sorted(found.items())])
     place = cache_folder() / "copies" / hashlib.sha256(told.encode()).hexdigest()[:32]
-    copy = place / path.name
-    if not place.exists():
-        _make_copy(path, found, copy, is_folder)
-    return copy
-
-
-def _make_copy(
-    path: Any, found: dict[str, tuple[str, int]], copy: pathlib.Path, is_folder: bool
-) -> None:
-    place = copy.parent
     place.parent.mkdir(parents=True, exist_ok=True)
-    size, free = sum(it[1] for it in found.values()), shutil.disk_usage(place.parent).free
+    made_once(place, lambda made: _copy(path, found, made, is_folder))
+    return place / path.name
+
+
+def _copy(
+    path: Any, found: dict[str, tuple[str, int]], made: pathlib.Path, is_folder: bool
+) -> None:
+    size, free = sum(it[1] for it in found.values()), shutil.disk_usage(made.parent).free
     if free < size:
         raise StorageError(
-            f"{place.parent}: No space left on device: a copy of {path} needs "
+            f"{made.parent}: No space left on device: a copy of {path} needs "
             f"{size / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free."
         )
-    made = place.with_name(f"{place.name}.{secrets.token_hex(4)}.partial")
-    try:
-        (made / copy.name if is_folder else made).mkdir(parents=True)
-        source, target = (path, made / copy.name) if is_folder else (path.parent, made)
-        if any(".." in pathlib.PurePosixPath(name).parts for name in found):
-            raise InputError(f"{path}: an object's name has '..'; rename it.")
-        places = [(source / name).path for name in found]
-        path.fs.get(places, [str(target / name) for name in found])
-        with contextlib.suppress(OSError):  # another process was first
-            made.rename(place)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    source, target = (path, made / path.name) if is_folder else (path.parent, made)
+    target.mkdir(parents=True)
+    if any(".." in pathlib.PurePosixPath(name).parts for name in found):
+        raise InputError(f"{path}: an object's name has '..'; rename it.")
+    places = [(source / name).path for name in found]
+    path.fs.get(places, [str(target / name) for name in found])

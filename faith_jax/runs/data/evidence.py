@@ -119,10 +119,12 @@ class Found(NamedTuple):
     Attributes:
       rankings: the numbers of the articles, best first, by retriever, and all together.
       evidence: the best sentences.
+      subjects: names of articles that the claim is about.
     """
 
     rankings: Mapping[str, Sequence[int]]
     evidence: Sequence[Evidence]
+    subjects: Sequence[str]
 
 
 class Finder:
@@ -134,7 +136,9 @@ class Finder:
 
     def __init__(self, base: KnowledgeBase, options: FindingOptions):
         self.base, self._options = base, options
-        self._retrievers, self._ranker = _retrievers(options, base), _ranker(options, base)
+        self._entities = Entities(base, load_tagger(options.tagger))
+        self._retrievers = _retrievers(options, base, self._entities)
+        self._ranker = _ranker(options, base)
 
     def __call__(self, claims: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Found]:
         """Yields what is found for each of the claims, which come with what was said before."""
@@ -148,13 +152,15 @@ class Finder:
             together = fused(list(rankings.values()), options.documents)
             candidates = ranking.candidates(self.base, together)
             best = ranking.ranked(query, candidates, self._ranker, options.sentences)
-            yield Found({**rankings, FUSED: together}, best)
+            yield Found({**rankings, FUSED: together}, best, self._entities.subjects(query))
 
 
-def _retrievers(options: FindingOptions, base: KnowledgeBase) -> dict[str, Retriever]:
+def _retrievers(
+    options: FindingOptions, base: KnowledgeBase, entities: Entities
+) -> dict[str, Retriever]:
     """Returns the retrievers that are asked for, by name."""
     make: dict[str, Callable[[], Retriever]] = {
-        ENTITIES: lambda: Entities(base, load_tagger(options.tagger)),
+        ENTITIES: lambda: entities,
         BM25: lambda: Bm25(base),
         DENSE: lambda: _dense(options, base),
     }
@@ -230,7 +236,7 @@ def relevant_class(names: Sequence[str]) -> int:
 def _found(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[str, Any]]:
     """Yields for each claim its evidence, the titles of its documents, and what was recalled."""
     found = finder([(row.response, row.context) for row in claims])
-    for row, (rankings, best) in zip(claims, found, strict=True):
+    for row, (rankings, best, _) in zip(claims, found, strict=True):
         texts = {
             name: [" ".join(finder.base.article(number).paragraphs) for number in numbers]
             for name, numbers in rankings.items()
