@@ -53,6 +53,22 @@ def upload_file(source: pathlib.Path, target: Any) -> None:
         target.fs.put_file(str(source), target.path)
 
 
+def fetch_file(source: Any, target: pathlib.Path) -> bool:
+    """Copies an object to a local file; returns False if there is no such object.
+
+    Raises:
+      InputError: it cannot be read.
+    """
+    try:
+        with answering(source):
+            source.fs.get_file(source.path, str(target))
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read ({reason(error)}).") from None
+    return True
+
+
 def upload_folder(source: pathlib.Path, target: Any) -> None:
     """Copies a local folder to a store, in place of what a stopped upload has left there.
 
