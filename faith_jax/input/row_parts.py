@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.core.errors import ConfigError, ProcessError, StorageError
 from faith_jax.core.files import writing
 from faith_jax.core.files.staging import fetch_file, remove_tree, upload_file
 from faith_jax.core.files.stores import is_remote
@@ -70,6 +70,7 @@ def make_parts(
     Raises:
       FaithJaxError: on all processes, the same one: that of the first bad row. No part is kept,
         since the data will be another.
+      ProcessError: another process does not come.
       ConfigError: `local` cannot be written, or `shared` is not shared.
       StorageError: the disk is full.
     """
@@ -99,16 +100,22 @@ def make_parts(
         problem = error
     try:
         raise_together(problem, f"make {what}", number)
-    except FaithJaxError:
-        if shared and jax.process_index() == 0:
+    except (ProcessError, StorageError):
+        raise  # the same command resumes
+    except Exception:
+        if shared and index == 0:
             remove_tree(shared)
         raise
-    missing = next((part.name for part in parts if not _is_there(part, local, shared)), None)
-    lost = ConfigError(
-        f"{shared or local}: process {jax.process_index()} does not find {missing}, which another "
-        "one has made: MODEL_DIR is not on storage that all processes share."
-    )
-    raise_together(lost if missing else None, f"find {what}")
+    try:
+        missing = next((part.name for part in parts if not _is_there(part, local, shared)), None)
+        if missing:
+            problem = ConfigError(
+                f"{shared or local}: process {index} does not find {missing}, which another one "
+                "has made: MODEL_DIR is not on storage that all processes share."
+            )
+    except Exception as error:
+        problem = error
+    raise_together(problem, f"find {what}")
 
 
 def _is_there(part: Part, local: pathlib.Path, shared: pathlib.Path | None) -> bool:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, InputError, StorageError
+from faith_jax.core.errors import ConfigError, InputError, StorageError, storage_failure
 from faith_jax.core.files.stores import (
     content,
     is_remote,
@@ -58,6 +58,7 @@ def fetch_file(source: Any, target: pathlib.Path) -> bool:
 
     Raises:
       InputError: it cannot be read.
+      StorageError: the local disk is full.
     """
     try:
         with answering(source):
@@ -65,6 +66,8 @@ def fetch_file(source: Any, target: pathlib.Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
+        if storage_failure(error):
+            raise StorageError(f"{target}: cannot be written ({reason(error)}).") from None
         raise InputError(f"{source}: cannot be read ({reason(error)}).") from None
     return True
 

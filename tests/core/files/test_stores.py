@@ -4,9 +4,17 @@ import pathlib
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import is_remote, path_of, stores
+from faith_jax.core.files import stores
 from faith_jax.core.files.staging import upload_file
-from faith_jax.core.files.stores import content, put_if, remove_if, version, versions
+from faith_jax.core.files.stores import (
+    content,
+    is_remote,
+    path_of,
+    put_if,
+    remove_if,
+    version,
+    versions,
+)
 from tests.stores import SECRET
 
 
