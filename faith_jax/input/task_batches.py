@@ -167,10 +167,11 @@ class SplitRows:
         task = config.task()
         tasks = list(getattr(task, "tasks", [task]))
         self._layout = None if model.is_encoder_only else check_layout(config, model)
-        local = folder
         if folder is None or is_remote(folder):
             self._temporary = tempfile.TemporaryDirectory(prefix="faith_jax_rows_")
             local = pathlib.Path(self._temporary.name)  # removed when this object is
+        else:
+            local = folder
         self.members = self._members(tasks, local, folder)
         rates = [float(task.get_rate(member)) for member in tasks] if len(tasks) > 1 else [1.0]
         self.order = Order(

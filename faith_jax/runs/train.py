@@ -167,9 +167,9 @@ def train(
         )
         batch = next(_batches(rows, partitioner, 0))
         sizes = {"trained": setup.count_params(trained), "frozen": setup.count_params(frozen)}
-        sizes |= trainer.step_cost(state, frozen, batch)
+        cost = trainer.step_cost(state, frozen, batch)
         if report is not None:
-            report["model"] = sizes
+            report["model"] = sizes | cost
             path = preflight.beside(folder) if dry_run else folder / "preflight.json"
             preflight.tell(report, path, dry_run)
         if dry_run:

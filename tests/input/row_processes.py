@@ -84,10 +84,10 @@ def run(output, folder, targets=40, starts=(), dies=-1):
 
 def main(address, count, index, jobs):
     jax.distributed.initialize(address, int(count), int(index))
-    processes.limit_waits(60)
+    processes.limit_waits(300)
     for job in json.loads(pathlib.Path(jobs).read_text()):
         if "dies" in job:
-            processes.limit_waits(5)
+            processes.limit_waits(20)
         failed = "ProcessError" in run(**job)["error"]
     if failed:  # JAX would wait for the one that was killed
         time.sleep(3 if index == "0" else 0)

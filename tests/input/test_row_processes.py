@@ -155,7 +155,7 @@ def test_a_process_that_dies_leaves_no_other_hanging_and_no_half_part(folder):
     for index in range(3):
         error = json.loads((folder / f"dead_told/{index}.json").read_text())["error"]
         assert error == (
-            "ProcessError: process 3 of this run did not come within 5 seconds to where all have "
+            "ProcessError: process 3 of this run did not come within 20 seconds to where all have "
             "tried to make the rows of text_to_text, split 'train'; see what it says. The same "
             "command resumes."
         )
