@@ -22,26 +22,36 @@ from faith_jax.datasets.task_data import data_dir
 PrepareBuilder = Callable[[str, str | None], tfds.core.DatasetBuilder]
 
 
-class _UnshardedSource(seqio.DataSource):
-    """A source whose data is not split into files that hosts could share out."""
+class _StoredSource(seqio.DataSource):
+    """A source of which any examples can be read without those before them."""
 
     @property
     def supports_arbitrary_sharding(self) -> bool:
-        """False: SeqIO deals the examples out itself."""
-        return False
+        """True: a shard is a range of examples, of which there can be any number."""
+        return True
 
     def list_shards(self, split: str) -> Sequence[str]:
-        """Returns one name."""
+        """Returns one name: SeqIO need not know files."""
         return [split]
 
-    @staticmethod
-    def _dealt_out(dataset: tf.data.Dataset, shard_info: seqio.ShardInfo | None) -> tf.data.Dataset:
-        if shard_info and shard_info.num_shards > 1:
-            return dataset.shard(shard_info.num_shards, shard_info.index)
-        return dataset
+
+def _stored(builder: tfds.core.DatasetBuilder, split: str, wanted: range) -> tf.data.Dataset:
+    """Returns the examples of a split that have these numbers, in the stored order."""
+    if wanted == range(builder.info.splits[split].num_examples):
+        return builder.as_dataset(split=split, shuffle_files=False)
+    if not wanted:
+        return builder.as_dataset(split=split, shuffle_files=False).take(0)
+    read = tfds.core.ReadInstruction(split, from_=wanted.start, to=wanted.stop, unit="abs")
+    return builder.as_dataset(split=read, shuffle_files=False)
 
 
-class PreparedTfdsSource(_UnshardedSource):
+def _range(count: int, shard_info: seqio.ShardInfo | None) -> range:
+    """Returns which of so many examples belong to a shard, all of them without one."""
+    index, shards = (shard_info.index, shard_info.num_shards) if shard_info else (0, 1)
+    return range(count * index // shards, count * (index + 1) // shards)
+
+
+class PreparedTfdsSource(_StoredSource):
     """Reads one config of a TFDS builder, preparing it first where that is not done.
 
     Nothing is touched before splits, sizes or examples are asked for. Examples come in the
@@ -94,9 +104,8 @@ class PreparedTfdsSource(_UnshardedSource):
     ) -> tf.data.Dataset:
         """Returns the examples of a split, in the stored order."""
         builder = self.builder()
-        self._checked_splits(builder, split)
-        dataset = builder.as_dataset(split=split, shuffle_files=False)
-        return self._dealt_out(dataset, shard_info)
+        count = self._checked_splits(builder, split)[split].num_examples
+        return _stored(builder, split, _range(count, shard_info))
 
     def _checked_splits(self, builder: tfds.core.DatasetBuilder, split: str) -> Any:
         splits = builder.info.splits
@@ -112,7 +121,7 @@ class PreparedTfdsSource(_UnshardedSource):
         return f"PreparedTfdsSource({self._name}/{self._config})"
 
 
-class TfdsUnionSource(_UnshardedSource):
+class TfdsUnionSource(_StoredSource):
     """Reads data sets that TFDS itself has, one after the other, as one.
 
     TFDS fetches and prepares them when they are first read.
@@ -157,14 +166,24 @@ class TfdsUnionSource(_UnshardedSource):
                 f"{self.dataset_name}: there is no split {split!r}."
                 f"{did_you_mean(str(split), self._tfds_splits)}"
             )
-        parts = [self._part(name, self._tfds_splits[split]) for name in self._names]
+        wanted = _range(self.num_input_examples(split), shard_info)
+        parts, first = list[tf.data.Dataset](), 0
+        for name in self._names:
+            builder = self._prepared(name)
+            count = builder.info.splits[self._tfds_splits[split]].num_examples
+            own = range(count)[max(0, wanted.start - first) : max(0, wanted.stop - first)]
+            parts.append(self._part(builder, name, self._tfds_splits[split], own))
+            first += count
         dataset = parts[0]
         for part in parts[1:]:
             dataset = dataset.concatenate(part)
-        return self._dealt_out(dataset, shard_info)
+        return dataset
 
-    def _part(self, name: str, split: str) -> tf.data.Dataset:
-        part = self._prepared(name).as_dataset(split=split, shuffle_files=False)
+    @staticmethod
+    def _part(
+        builder: tfds.core.DatasetBuilder, name: str, split: str, wanted: range
+    ) -> tf.data.Dataset:
+        part = _stored(builder, split, wanted)
         return part.map(lambda example: {**example, "source": tf.constant(name)})
 
     def _prepared(self, name: str) -> tfds.core.DatasetBuilder:

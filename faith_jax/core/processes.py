@@ -17,11 +17,21 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, ProcessError, counted
+from faith_jax.core.errors import (
+    CheckpointError,
+    ConfigError,
+    FaithJaxError,
+    InputError,
+    ProcessError,
+    StorageError,
+    counted,
+)
 
 T = TypeVar("T")
 
 LONGEST_WAIT = 3600  # seconds
+_NOWHERE = np.iinfo(np.int32).max
+_TOLD = (InputError, CheckpointError, ConfigError, FaithJaxError, StorageError)
 _END_WAIT = 10  # seconds in which processes fail together
 _SECONDS = contextvars.ContextVar("seconds", default=LONGEST_WAIT)
 _numbers = itertools.count()
@@ -134,22 +144,43 @@ def on_first_process(make: Callable[[], T], what: str) -> T | None:
     return made
 
 
-def raise_together(problem: Exception | None, what: str) -> None:
-    """Raises the problem of this process, or an error where another process has one.
+def raise_together(problem: BaseException | None, what: str, place: int = 0) -> None:
+    """Raises one error on all processes, where one of them or several have a problem.
 
     Args:
-      problem: None = this process has none.
+      problem: of this process; None = it has none.
       what: could not be done, for the error of the other processes.
+      place: where the problem is; of several, that of the lowest place is told.
 
     Raises:
-      ConfigError: on the processes without a problem, where another one has one.
+      FaithJaxError: on all processes, the same one.
+      ConfigError: where the problem is an exception of another kind, on the other processes.
     """
-    failed = from_all(problem is not None, f"all have tried to {what}")
-    if problem is not None:
+    if jax.process_count() == 1:
+        if problem is not None:
+            raise problem
+        return
+    places = from_all(_NOWHERE if problem is None else place, f"all have tried to {what}")
+    if (places == _NOWHERE).all():
+        return
+    first = int(np.argmin(places))
+    kind = next((kind for kind in _TOLD if isinstance(problem, kind)), None)
+    told = f"{kind.__name__}\n{problem}" if kind else ""
+    name, _, text = _texts_of_all(told, what)[first].partition("\n")
+    if problem is not None and (kind is None or jax.process_index() == first):
         raise problem
-    if failed.any():
-        process = int(np.flatnonzero(failed)[0])
-        raise ConfigError(f"process {process} could not {what}; see what it says.")
+    for kind in _TOLD:
+        if kind.__name__ == name:
+            raise kind(text)
+    raise ConfigError(f"process {first} could not {what}; see what it says.")
+
+
+def _texts_of_all(text: str, what: str) -> list[str]:
+    """Returns the texts that the processes have."""
+    own = np.frombuffer(text.encode(), np.uint8)
+    sizes = from_all(len(own), f"all have tried to {what}")
+    padded = from_all(np.pad(own, (0, int(sizes.max()) - len(own))), f"all have tried to {what}")
+    return [bytes(row[:size]).decode() for row, size in zip(padded, sizes.tolist(), strict=True)]
 
 
 def text_of_first_process(make: Callable[[], str], what: str) -> str:

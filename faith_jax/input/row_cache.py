@@ -1,15 +1,13 @@
-"""A split's rows as a run reads them, in an Arrow file that any row can be read from at once."""
+"""Rows as a run reads them, in Arrow files that any row can be read from at once."""
 
-import contextlib
 import itertools
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from faith_jax.core.errors import InputError
 from faith_jax.core.files import writing, written_whole
 
 Row = Mapping[str, Any]
@@ -36,18 +34,18 @@ _SCHEMA = pa.schema(
 
 
 class RowCache:
-    """The rows of one split of a task, read from a memory-mapped file when they are asked for.
+    """The rows of one split of a task, read from memory-mapped files when they are asked for.
 
     Attributes:
       name: of the task, for messages.
       keeps_order: whether the task asks for its rows in their own order.
     """
 
-    def __init__(self, path: pathlib.Path, name: str, keeps_order: bool = False):
+    def __init__(self, paths: Sequence[pathlib.Path], name: str, keeps_order: bool = False):
         self.name, self.keeps_order = name, keeps_order
-        self._file = pa.ipc.open_file(pa.memory_map(str(path)))
-        sizes = [self._file.get_batch(n).num_rows for n in range(self._file.num_record_batches)]
-        self._starts = np.cumsum([0, *sizes])
+        self._files = [pa.ipc.open_file(pa.memory_map(str(path))) for path in paths]
+        self._batches = [(file, n) for file in self._files for n in range(file.num_record_batches)]
+        self._starts = np.cumsum([0, *(file.get_batch(n).num_rows for file, n in self._batches)])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -55,7 +53,8 @@ class RowCache:
     def __getitem__(self, number: int) -> dict[str, Any]:
         """Returns a row's arrays: `inputs` and, where it has them, the others of token ids."""
         batch = int(np.searchsorted(self._starts, number, side="right")) - 1
-        columns = self._file.get_batch(batch).slice(number - int(self._starts[batch]), 1)
+        file, inner = self._batches[batch]
+        columns = file.get_batch(inner).slice(number - int(self._starts[batch]), 1)
         row: dict[str, Any] = {
             name: columns.column(name)[0].values.to_numpy(zero_copy_only=False)
             for name in ("inputs", "targets", "knowledge")
@@ -67,7 +66,9 @@ class RowCache:
 
     def column(self, name: str) -> Any:
         """Returns a column of all rows, as a `pyarrow.ChunkedArray`."""
-        return self._file.read_all().column(name)
+        columns = [file.read_all().column(name) for file in self._files]
+        chunks = [chunk for column in columns for chunk in column.chunks]
+        return pa.chunked_array(chunks, _SCHEMA.field(name).type)
 
     def lengths(self, name: str) -> np.ndarray:
         """Returns how many tokens each row has in a column of token ids: int [rows]."""
@@ -84,33 +85,22 @@ def read_cache(path: pathlib.Path, fingerprint: str) -> bool:
     return metadata.get(_FINGERPRINT) == fingerprint.encode()
 
 
-def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, where: str) -> None:
+def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, what: str) -> None:
     """Writes rows into a cache, which appears complete or not at all.
 
     Raises:
-      InputError: there are no rows.
       ConfigError: the file cannot be written.
       StorageError: the disk is full.
     """
     schema = _SCHEMA.with_metadata({_FINGERPRINT: fingerprint})
-    count = 0
-    ours = not path.parent.exists()
-    try:
-        with writing(f"{path}: the rows of {where}"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with written_whole(path) as beside:
-                with pa.OSFile(str(beside), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-                    for batch in _batches(rows, schema):
-                        writer.write_batch(batch)
-                        count += batch.num_rows
-                if not count:
-                    beside.unlink()
-    finally:
-        with contextlib.suppress(OSError):
-            if ours:
-                path.parent.rmdir()  # where it is empty
-    if not count:
-        raise InputError(f"{where} has no examples.")
+    with (
+        writing(f"{path}: {what}"),
+        written_whole(path) as beside,
+        pa.OSFile(str(beside), "wb") as file,
+        pa.ipc.new_file(file, schema) as writer,
+    ):
+        for batch in _batches(rows, schema):
+            writer.write_batch(batch)
 
 
 def _batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -1,14 +1,16 @@
 """A split of a SeqIO task or mixture as batches of a model; any step's batch can be made alone.
 
-A run makes the rows of its split once, as the model reads them (`faith_jax.input.rows`), and keeps
-them in a file that any row can be read from. Their order is a function of the seed
-(`faith_jax.input.order`). So a batch is made without those before it, global batches are the same
-for any number of processes, and each process reads only its own rows of them. Random draws of a
-task's preprocessors are made once, with the rows.
+A run makes the rows of its split once, as the model reads them (`faith_jax.input.rows`), each
+process a part of them (`faith_jax.input.row_parts`), and keeps them in files that any row can be
+read from. Their order is a function of the seed (`faith_jax.input.order`). So a batch is made
+without those before it, global batches are the same for any number of processes, and each process
+reads only its own rows of them. Random draws of a task's preprocessors are made once, with the
+rows.
 """
 
 import concurrent.futures
 import dataclasses
+import functools
 import hashlib
 import importlib
 import itertools
@@ -18,14 +20,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-import jax
 import msgspec
 import numpy as np
 
 from faith_jax.core.cutting import check_policy
-from faith_jax.core.errors import ConfigError
-from faith_jax.core.processes import on_first_process
-from faith_jax.core.progress import Progress
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files.stores import is_remote
 from faith_jax.core.settings import BatchSize
 from faith_jax.inference.input_rows import InputLayout
 from faith_jax.input.layout import (
@@ -35,13 +35,15 @@ from faith_jax.input.layout import (
     passage_features,
 )
 from faith_jax.input.order import Order, Packing
-from faith_jax.input.row_cache import RowCache, read_cache, write_cache
+from faith_jax.input.row_cache import RowCache
+from faith_jax.input.row_parts import Part, count_parts, make_parts
 from faith_jax.input.rows import PairRows, PassageRows, Row, TextRows
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.vocabularies import default_vocabulary, fingerprint_of, tokenizer_of
 
 Batch = dict[str, np.ndarray]
 _Length = Annotated[int, msgspec.Meta(ge=1)]
+_SEEDS = 10_007  # between those of two parts of a task
 
 
 class _Lengths(msgspec.Struct):
@@ -151,8 +153,8 @@ class SplitRows:
     ):
         """Makes the rows of a model, or finds them if this run has made them before.
 
-        `folder` keeps them, on storage that all processes share; None = in a temporary folder of
-        this process.
+        `folder` keeps them, on a disk or a store that all processes share: each makes a part of
+        them. None = each process makes all, in a temporary folder of its own.
 
         Raises:
           InputError: a split without examples, and what `TextRows` and `PairRows` raise.
@@ -163,12 +165,14 @@ class SplitRows:
         if config.pack and model.is_encoder_only:
             raise ConfigError("PACK = True: rows to classify cannot be packed; set PACK = False.")
         task = config.task()
-        # Removed when this object is.
-        self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="faith_jax_rows_")
-        place = folder or pathlib.Path(self._temporary.name)  # type: ignore[union-attr]
         tasks = list(getattr(task, "tasks", [task]))
         self._layout = None if model.is_encoder_only else check_layout(config, model)
-        self.members = [self._member(member, place) for member in tasks]
+        if folder is None or is_remote(folder):
+            self._temporary = tempfile.TemporaryDirectory(prefix="faith_jax_rows_")
+            local = pathlib.Path(self._temporary.name)  # removed when this object is
+        else:
+            local = folder
+        self.members = self._members(tasks, local, folder)
         rates = [float(task.get_rate(member)) for member in tasks] if len(tasks) > 1 else [1.0]
         self.order = Order(
             tuple(map(len, self.members)),
@@ -183,28 +187,41 @@ class SplitRows:
             limits = [config.task_feature_lengths[n] for n in names]
             self._packing = Packing(self.order, lengths, limits)
 
-    def _member(self, task: Any, folder: pathlib.Path) -> RowCache:
-        """Returns the rows of a task; with several processes, the first one makes them."""
+    def _members(
+        self, tasks: Sequence[Any], local: pathlib.Path, shared: pathlib.Path | None
+    ) -> list[RowCache]:
+        """Returns the rows of tasks, made with the other processes of this run."""
+        split, parts = self.config.split, [self._parts(task) for task in tasks]
+        what = f"the rows of {self.config.mixture_or_task_name}, split {split!r}"
+        make_parts([part for of_task in parts for part in of_task], local, shared, what)
+        members = []
+        for task, of_task in zip(tasks, parts, strict=True):
+            paths = [local / part.name for part in of_task]
+            members.append(RowCache(paths, task.name, task.shuffle_buffer_size is None))
+            if not len(members[-1]):
+                raise InputError(f"{task.name}, split {split!r} has no examples.")
+        return members
+
+    def _parts(self, task: Any) -> list[Part]:
+        """Returns the parts of a task's rows; rows in the task's own order are one."""
         config = self.config
-        where = f"{task.name}, split {config.split!r}"
-        path = folder / f"{re.sub('[^A-Za-z0-9_-]', '_', f'{task.name}-{config.split}')}.arrow"
+        count = count_parts(task, config.split, config.use_cached) if config.shuffle else 1
+        name = re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{config.split}")
         fingerprint = _fingerprint(config, self._model, task)
 
-        def make() -> None:
-            if not read_cache(path, fingerprint):
-                rows = self._maker(where).rows(task, examples(config, task))
-                write_cache(path, _told(rows, where), fingerprint, where)
+        def rows(number: int) -> Iterator[Row]:
+            where = f"{task.name}, split {config.split!r}"
+            where += f", part {number + 1} of {count}" if count > 1 else ""
+            return self._maker(where).rows(task, examples(config, task, number, count))
 
-        if self._temporary is None:
-            on_first_process(make, f"the rows of {where} in {path}")
-        else:
-            make()
-        if not read_cache(path, fingerprint):
-            raise ConfigError(
-                f"{path}: process {jax.process_index()} does not find the rows of process 0: "
-                "MODEL_DIR is not on storage that all processes share."
+        return [
+            Part(
+                f"{name}-{number:05d}-of-{count:05d}.arrow",
+                fingerprint,
+                functools.partial(rows, number),
             )
-        return RowCache(path, task.name, task.shuffle_buffer_size is None)
+            for number in range(count)
+        ]
 
     def _maker(self, where: str) -> TextRows | PairRows | PassageRows:
         lengths, policy = self.config.task_feature_lengths, self.config.cut_policy
@@ -249,13 +266,13 @@ class SplitRows:
     def evaluation_batches(self, rows: slice = slice(None)) -> Iterator[Batch]:
         """Yields all rows once, in order; rows without weight fill up the last batch."""
         size = self.config.batch_size
-        every = (member[number] for member in self.members for number in range(len(member)))
-        while found := list(itertools.islice(every, size)):
-            if len(found) == size:
-                yield self._features(found[rows])
-            else:
-                last = _filled(self._features(found), size)
-                yield {name: array[rows] for name, array in last.items()}
+        every = ((member, number) for member in self.members for number in range(len(member)))
+        while places := list(itertools.islice(every, size)):
+            is_whole = len(places) == size
+            found = self._features([m[n] for m, n in (places[rows] if is_whole else places)])
+            if not is_whole:
+                found = {name: array[rows] for name, array in _filled(found, size).items()}
+            yield found
 
     def _features(self, rows: Sequence[Row]) -> Batch:
         if self._layout is None and "passages" in self.config.task_feature_lengths:
@@ -266,20 +283,17 @@ class SplitRows:
         return batch_features(rows, self._layout, self.config.task_feature_lengths)
 
 
-def _told(rows: Iterator[Row], where: str) -> Iterator[Row]:
-    """Yields rows, and logs how many there are from time to time and at the end."""
-    progress, count = Progress(f"reading {where}: row"), 0
-    for count, row in enumerate(rows, 1):
-        yield row
-        progress.update(count)
-    progress.update(count, force=True)
+def examples(config: DatasetConfig, task: Any, part: int = 0, parts: int = 1) -> Any:
+    """Returns the examples of a task's split once, with all of their fields.
 
+    All are in their own order. Of several parts, each has random draws of its own.
+    """
+    import seqio
 
-def examples(config: DatasetConfig, task: Any) -> Any:
-    """Returns the examples of a task's split in their own order, once, with all of their fields."""
     return task.get_dataset(
         None, split=config.split, shuffle=False, use_cached=config.use_cached, num_epochs=1,
-        seed=config.seed,
+        seed=config.seed + _SEEDS * part,
+        shard_info=seqio.ShardInfo(part, parts) if parts > 1 else None, try_in_mem_cache=False,
     )  # fmt: skip
 
 
@@ -318,11 +332,13 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
 def _fingerprint(config: DatasetConfig, model: TransformerConfig, task: Any) -> str:
     """Returns a hash of what a run's rows depend on: settings, model, vocabulary, gin's bindings.
 
-    Tasks may read any binding; making rows again needlessly only costs time.
+    Tasks may read any binding; making rows again needlessly only costs time. Of the data, only the
+    number of examples counts.
     """
     import gin
 
     known = fingerprint_of(tokenizer_of(task.output_features["targets"].vocabulary))
-    digest = hashlib.sha256(repr((config, task.name, model, known)).encode())
+    count = task.num_input_examples(config.split)
+    digest = hashlib.sha256(repr((config, task.name, model, known, count)).encode())
     digest.update(gin.config_str().encode())
     return digest.hexdigest()

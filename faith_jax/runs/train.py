@@ -16,7 +16,8 @@ import optax
 
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.files.staging import remove_tree
-from faith_jax.core.files.stores import is_remote, path_of
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
 from faith_jax.core.settings import NotNegative, Path, Positive
 from faith_jax.core.types import PyTree
@@ -152,7 +153,7 @@ def train(
     with contextlib.nullcontext() if dry_run else folders.own_folder(model_dir):
         if newest_step(folder) != done:
             raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
-        kept = None if dry_run or is_remote(folder) else folder / ROWS
+        kept = None if dry_run else folder / ROWS
         rows = SplitRows(train_dataset, model.config, kept)
         evaluated = decoded = None
         if eval_dataset is not None:
@@ -160,11 +161,15 @@ def train(
             if decoding is not None:
                 decoded = DecodedEvaluation(model, partitioner, evaluated, decoding)
         state = trainer.init_state(trained)
-        report = preflight.training_report(rows, total_steps, evaluated, tokenizer)
+        report = on_first_process(
+            lambda: preflight.training_report(rows, total_steps, evaluated, tokenizer),
+            "the report of what is read",
+        )
         batch = next(_batches(rows, partitioner, 0))
         sizes = {"trained": setup.count_params(trained), "frozen": setup.count_params(frozen)}
-        report["model"] = sizes | trainer.step_cost(state, frozen, batch)
-        if jax.process_index() == 0:
+        cost = trainer.step_cost(state, frozen, batch)
+        if report is not None:
+            report["model"] = sizes | cost
             path = preflight.beside(folder) if dry_run else folder / "preflight.json"
             preflight.tell(report, path, dry_run)
         if dry_run:

@@ -6,17 +6,22 @@ import time
 import jax
 
 from faith_jax.core import processes
-from faith_jax.core.errors import ConfigError, ProcessError
+from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, ProcessError
 
 
 def agree(index):
     """Prints what both agree on, and what is said of a process that does not come."""
     print(processes.from_all([index, 7], "a").tolist(), processes.from_first(index + 5, "b"))
     print(processes.text_of_first_process(lambda: "täx", "a text"))
-    try:
-        processes.raise_together(ConfigError("mine") if index else None, "count")
-    except ConfigError as error:
-        print(error)
+    problems = (ConfigError("mine") if index else None, KeyError("his") if index else None)
+    # Of two problems, that of the lower place is told.
+    both = (CheckpointError(f"of {index}, täx"), 3 - index)
+    for problem, place in (*((problem, 0) for problem in problems), both):
+        try:
+            processes.raise_together(problem, "count", place)
+        except (FaithJaxError, KeyError) as error:
+            print(type(error).__name__, error)
+    processes.raise_together(None, "count")
     if index:
         time.sleep(2)
     try:

@@ -49,8 +49,11 @@ def test_two_processes_agree_and_neither_is_left_hanging():
     agreed = ["[[0, 7], [1, 7]] 5", "täx"]
     assert told[0] == [
         *agreed,
-        "process 1 could not count; see what it says.",
+        "ConfigError mine",
+        "ConfigError process 1 could not count; see what it says.",
+        "CheckpointError of 1, täx",
         "process 1 of this run did not come within 1 second to where the output is written; see "
         "what it says. The same command resumes.",
     ]
-    assert told[1][:3] == [*agreed, "mine"]
+    own = ["ConfigError mine", "KeyError 'his'", "CheckpointError of 1, täx"]
+    assert told[1][:5] == [*agreed, *own]

@@ -9,7 +9,7 @@ import pytest
 
 from faith_jax.core import files
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import append_rows, kept_rows
+from faith_jax.core.files import append_rows, kept_rows, locks
 from faith_jax.core.files.leases import is_renewed
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.export import shards
@@ -26,7 +26,7 @@ def arguments(source, output, *more):
 
 @pytest.fixture
 def short_leases(monkeypatch):
-    monkeypatch.setattr(files, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.6)
     monkeypatch.setattr(shards, "_SECONDS", 0.05)
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from faith_jax.core import files
+from faith_jax.core.files import locks
 from faith_jax.core.files.staging import local_copy
 from faith_jax.core.files.stores import path_of, versions
 from tests.stores import SECRET
@@ -117,7 +117,7 @@ def test_a_data_set_whose_upload_was_stopped_is_not_read(command, gs, rows):
 def test_a_second_run_with_the_same_output_is_refused(command, gs, rows, monkeypatch):
     from faith_jax.runs import score
 
-    monkeypatch.setattr(files, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.6)
     arguments = "score", "--scorers=token_f1", f"--input={rows}", f"--output={gs}/s.jsonl"
     appended, second = score.append_rows, []
 

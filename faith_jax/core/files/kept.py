@@ -1,15 +1,20 @@
-"""Files of rows on object stores that grow while a run lasts, so that it resumes anywhere.
+"""Files of rows that grow while a run lasts, so that it resumes anywhere; also on object stores.
 
 Nothing can be appended to an object. So one process at a time, which holds a lock, has a local copy
 of such a file; what it adds becomes further objects `NAME.<their first byte>` every few seconds and
 when the lock is released. A file that is finished becomes one object NAME.
 """
 
+import json
+import os
 import pathlib
 import re
 import tempfile
 import time
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from faith_jax.core.files.staging import answering, upload_file
 from faith_jax.core.files.stores import content, is_remote, version, versions
@@ -146,3 +151,59 @@ def forget(output: Any) -> None:
     """Removes the copies of growing files of an output that is discarded."""
     for name in [name for name in _OPEN if name.startswith(str(output))]:
         _OPEN.pop(name).forget()
+
+
+def _local(path: Any) -> pathlib.Path:
+    """Returns a file of rows on this machine: a local one itself, of a store the copy."""
+    return growing(path).local if is_remote(path) else pathlib.Path(path)
+
+
+def count_whole_rows(path: pathlib.Path) -> int:
+    """Returns how many whole rows a file begins with, and drops what follows them.
+
+    What follows is a line that a kill cut, or what a power cut left of lines that were not on disk.
+    """
+    local = _local(path)
+    if not local.exists():
+        return 0
+    count, end = 0, 0
+    with open(local, "rb") as file:
+        for line in file:
+            if not _is_whole(line):
+                break
+            count, end = count + 1, end + len(line)
+    _cut(path, end)
+    return count
+
+
+def _cut(path: pathlib.Path, end: int) -> None:
+    """Drops what follows the first bytes of a file."""
+    os.truncate(_local(path), end)
+    if is_remote(path):
+        growing(path).keep()
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        return line.endswith(b"\n") and isinstance(msgspec.json.decode(line), dict)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Appends rows as JSON, one a line, and flushes them."""
+    local = _local(path)
+    with local.open("a", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    if is_remote(path):
+        growing(path).keep()
+
+
+def keep_rows(path: pathlib.Path, number: int) -> int:
+    """Drops all rows behind the first `number` from a file of whole rows; returns `number`."""
+    local = _local(path)
+    if local.exists():
+        with local.open("rb") as file:
+            _cut(path, sum(len(file.readline()) for _ in range(number)))
+    return number

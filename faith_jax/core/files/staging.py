@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, InputError, StorageError
+from faith_jax.core.errors import ConfigError, InputError, StorageError, storage_failure
 from faith_jax.core.files.stores import (
     content,
     is_remote,
@@ -51,6 +51,25 @@ def upload_file(source: pathlib.Path, target: Any) -> None:
     """Copies a local file to an object, which appears whole or not at all."""
     with answering(target):
         target.fs.put_file(str(source), target.path)
+
+
+def fetch_file(source: Any, target: pathlib.Path) -> bool:
+    """Copies an object to a local file; returns False if there is no such object.
+
+    Raises:
+      InputError: it cannot be read.
+      StorageError: the local disk is full.
+    """
+    try:
+        with answering(source):
+            source.fs.get_file(source.path, str(target))
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        if storage_failure(error):
+            raise StorageError(f"{target}: cannot be written ({reason(error)}).") from None
+        raise InputError(f"{source}: cannot be read ({reason(error)}).") from None
+    return True
 
 
 def upload_folder(source: pathlib.Path, target: Any) -> None:

@@ -4,7 +4,6 @@ import contextlib
 
 import pytest
 
-from faith_jax.core import files
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import (
     ROWS,
@@ -15,14 +14,14 @@ from faith_jax.core.files import (
     kept_note,
     kept_rows,
     locked,
+    locks,
     note_later,
     partial_output,
-    path_of,
     put,
     sync,
 )
 from faith_jax.core.files.staging import local_copy, stands
-from faith_jax.core.files.stores import versions
+from faith_jax.core.files.stores import path_of, versions
 from faith_jax.core.rows import read_jsonl
 
 RUN = {"scorers": {"bleu": {}}}
@@ -30,7 +29,7 @@ RUN = {"scorers": {"bleu": {}}}
 
 @pytest.fixture(autouse=True)
 def _short_leases(monkeypatch):
-    monkeypatch.setattr(files, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 1.0)
 
 
 class Stopped(BaseException):

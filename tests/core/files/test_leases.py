@@ -5,17 +5,16 @@ import time
 
 import pytest
 
-from faith_jax.core import files
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import locked, path_of
-from faith_jax.core.files.stores import content, version
+from faith_jax.core.files import locked, locks
+from faith_jax.core.files.stores import content, path_of, version
 
 LASTS = 0.6  # seconds, of a lease in these tests
 
 
 @pytest.fixture(autouse=True)
 def _short_leases(monkeypatch):
-    monkeypatch.setattr(files, "LEASE_SECONDS", LASTS)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", LASTS)
 
 
 def test_an_output_of_a_store_has_one_writer(store):

@@ -22,6 +22,8 @@ from faith_jax.core.files import (
     count_whole_rows,
     difference,
     locked,
+    locks,
+    partial,
     partial_output,
     reserves,
     working_folder,
@@ -97,7 +99,7 @@ def no_locks(monkeypatch):
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    monkeypatch.setattr(files, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(locks, "LEASE_SECONDS", 0.3)
 
 
 def test_without_locks_an_output_is_leased(no_locks, tmp_path):
@@ -196,8 +198,8 @@ def test_an_output_that_was_moved_aside_is_put_back(tmp_path):
     """After a kill between the two renames of `written_folder`."""
     target = tmp_path / "out"
     with written_folder(target, "a checkpoint", True) as made:
-        (made.parent / files._REPLACED).mkdir()
-        (made.parent / files._REPLACED / "model.json").write_text("former")
+        (made.parent / partial._REPLACED).mkdir()
+        (made.parent / partial._REPLACED / "model.json").write_text("former")
         shutil.copytree(made.parent, tmp_path / "left")
     (tmp_path / "left").rename(made.parent)
     with written_folder(target, "a checkpoint", True):

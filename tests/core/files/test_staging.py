@@ -8,15 +8,13 @@ import pytest
 from faith_jax.core.errors import InputError, StorageError
 from faith_jax.core.files import (
     check_outputs,
-    is_remote,
-    path_of,
     staging,
     write_jsonl,
     written_folder,
     written_whole,
 )
 from faith_jax.core.files.staging import UPLOAD, check_whole, local_copy, stands
-from faith_jax.core.files.stores import versions
+from faith_jax.core.files.stores import is_remote, path_of, versions
 
 
 def objects(folder):

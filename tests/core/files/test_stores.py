@@ -4,8 +4,17 @@ import pathlib
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import is_remote, path_of, stores
-from faith_jax.core.files.stores import put_if, remove_if, version, versions
+from faith_jax.core.files import stores
+from faith_jax.core.files.staging import upload_file
+from faith_jax.core.files.stores import (
+    content,
+    is_remote,
+    path_of,
+    put_if,
+    remove_if,
+    version,
+    versions,
+)
 from tests.stores import SECRET
 
 
@@ -57,6 +66,14 @@ def test_what_another_client_has_written_is_seen_at_once(store):
     other.rm_file((folder / "a").path)
     assert not (folder / "a").exists()
     assert not versions(folder)
+
+
+@pytest.mark.parametrize("data", [b"a\r", b"\r", b"\n", b"\r\n\r\n", b"--==0==\n\n--==0==--", b""])
+def test_objects_are_kept_byte_for_byte(store, data, tmp_path):
+    (tmp_path / "file").write_bytes(data)
+    path = path_of(f"{store}/file")
+    upload_file(tmp_path / "file", path)
+    assert content(path) == data
 
 
 def test_versions_of_objects(store):

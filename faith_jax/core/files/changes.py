@@ -1,0 +1,73 @@
+"""Whether what was made before was made of the same files, with the same settings."""
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from faith_jax.core.errors import ConfigError, shown
+from faith_jax.core.files.stores import is_remote, path_of, version
+from faith_jax.core.files.whole import kept_json
+
+
+def content_digest(values: Iterable[Any]) -> str:
+    """Returns a hash of values in their order, by their representations."""
+    digest = hashlib.sha256()
+    for value in values:
+        digest.update(repr(value).encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
+
+
+def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
+    """Returns what tells whether files have changed: size and time, or on a store the version."""
+    return [[str(path), *_state(path_of(path))] for path in paths]
+
+
+def _state(path: pathlib.Path) -> list[Any]:
+    if is_remote(path):
+        return [version(path)]
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -> None:
+    """Checks that files were made with the settings that are asked for.
+
+    Args:
+      path: where `write_json` wrote what they were made with.
+      settings: what is asked for; settings that are only in the file do not matter.
+      kept: what the files have, such as "responses".
+
+    Raises:
+      ConfigError: names the first setting that differs.
+    """
+    if found := difference(kept_json(path), settings):
+        raise ConfigError(
+            f"--output: {path.parent} keeps {kept} with {found}; name another folder, or remove it."
+        )
+
+
+def difference(before: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> str:
+    """Returns the first setting that differs from those of a former run, with both values.
+
+    "" = none differs. A setting within settings is named with these, as `decoding.top_p`.
+    """
+    if before is None:
+        return "other settings, which are not readable"
+    return _difference(before, json.loads(json.dumps(settings, default=str)), "")
+
+
+def _difference(before: Mapping[str, Any], settings: Mapping[str, Any], within: str) -> str:
+    for name, value in settings.items():
+        former, path = before.get(name), f"{within}{name}"
+        if former == value:
+            continue
+        if isinstance(former, dict) and isinstance(value, dict) and former.keys() == value.keys():
+            return _difference(former, value, f"{path}.")
+        return f"another value of {path} ({_shown(former)}, not {_shown(value)})"
+    return ""
+
+
+def _shown(value: Any) -> str:
+    return shown(value) if isinstance(value, dict | list) else str(value)

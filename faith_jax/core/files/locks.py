@@ -1,0 +1,154 @@
+"""The only right to write an output: a lock, which the process loses when it ends."""
+
+import contextlib
+import errno
+import fcntl
+import functools
+import logging
+import os
+import pathlib
+import signal
+import threading
+from collections.abc import Iterator
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import kept as kept_files
+from faith_jax.core.files.leases import is_renewed, leased
+from faith_jax.core.files.stores import is_remote, path_of
+from faith_jax.core.files.whole import emptied, made_folder, writing
+
+logger = logging.getLogger("faith_jax")
+
+LOCK = ".lock"
+LEASE_SECONDS = 30.0  # after these, a lock whose process does not refresh it is gone
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EINVAL)
+
+
+class TakenError(ConfigError):
+    """Another process holds the right to write an output.
+
+    Attributes:
+      is_certain: False = on a store, it may have been killed a moment ago.
+    """
+
+    is_certain = True
+
+
+@contextlib.contextmanager
+def locked(
+    output: pathlib.Path,
+    lock: pathlib.Path | None = None,
+    option: str = "--output",
+    wait: bool | None = False,
+) -> Iterator[int | None]:
+    """Holds the only right to write an output, until the process ends, however that ends.
+
+    Yields the descriptor that holds it. On a file system without locks, and on an object store,
+    there is none: the right is a lease then, which expires when its process no longer refreshes it.
+
+    Args:
+      output: a file or a folder.
+      lock: the file that is locked; None = `.<output>.lock` beside the output.
+      option: that names the output.
+      wait: for another process that holds it; None = on a store, not even to see whether it lives.
+
+    Raises:
+      TakenError: another process holds it.
+      ConfigError: the lock cannot be written.
+    """
+    path = lock or output.resolve().with_name(f".{output.name}{LOCK}")
+    with contextlib.ExitStack() as held:
+        with writing(f"{option}: {output}"):
+            file = None
+            if is_remote(path):
+                stop = functools.partial(_stop, output)
+                lease = leased(path, output, LEASE_SECONDS, wait, stop)
+                taken = not held.enter_context(lease)
+            else:
+                try:
+                    file = _locked_file(path, wait)
+                    taken = file is None
+                except OSError as error:
+                    if error.errno not in _NO_LOCKS:
+                        raise
+                    taken = not held.enter_context(_leased(path, output, wait))
+        if taken:
+            refusal = TakenError(
+                f"{option}: another run is writing {output}; wait for it, or name another output."
+            )
+            refusal.is_certain = not is_remote(path) or is_renewed(path)
+            raise refusal
+        if file is not None:
+            held.callback(os.close, file)
+            held.callback(path.unlink, missing_ok=True)
+        held.callback(kept_files.close, output)
+        yield file
+
+
+@contextlib.contextmanager
+def working_folder(
+    output: str | pathlib.Path, option: str = "--output"
+) -> Iterator[tuple[pathlib.Path, int | None]]:
+    """Makes the folder of an option, and holds the only right to write into it.
+
+    Yields the folder and the descriptor of `locked`.
+
+    Raises:
+      ConfigError: it cannot be made, or another run is writing into it.
+    """
+    folder = path_of(output)
+    with emptied(folder):
+        made_folder(folder, option)
+        with locked(folder, folder / LOCK, option) as lock:
+            yield folder, lock
+
+
+def _locked_file(path: pathlib.Path, wait: bool | None) -> int | None:
+    """Returns the descriptor of a file that is locked now; None = another process has locked it."""
+    block = 0 if wait else fcntl.LOCK_NB
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | block)
+            if path.exists() and os.path.samestat(os.fstat(file), os.stat(path)):
+                return file
+            os.close(file)  # of another run, which ended just then and has removed it
+        except BlockingIOError:
+            os.close(file)
+            return None
+        except OSError:
+            os.close(file)
+            path.unlink(missing_ok=True)
+            raise
+
+
+@contextlib.contextmanager
+def _leased(path: pathlib.Path, output: pathlib.Path, wait: bool | None) -> Iterator[bool]:
+    """Holds a file whose process says that it lives; False = another process does."""
+    import filelock  # takes a moment to import, and is rarely needed
+
+    lease = filelock.SoftFileLease(
+        path.with_suffix(".lease"),
+        lease_duration=LEASE_SECONDS,
+        on_compromise=lambda lost: _stop(output, f"another run has taken it over ({lost.reason})"),
+    )
+    if path.with_suffix(".lease").exists():
+        logger.info("%s: waiting to see whether another run is writing it", output)
+    try:
+        # Whoever waits must see the file unchanged for as long as it lasts.
+        lease.acquire(timeout=-1 if wait else 1.5 * LEASE_SECONDS)
+    except filelock.Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lease.release()
+
+
+def _stop(output: pathlib.Path, why: str) -> None:
+    logger.error("%s: %s; this one stops", output, why)
+    # A shell lets what it starts in the background ignore Ctrl-C.
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    number = signal.SIGTERM if ignored else signal.SIGINT
+    signal.pthread_kill(threading.main_thread().ident or 0, number)  # wakes it

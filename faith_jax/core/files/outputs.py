@@ -1,0 +1,85 @@
+"""What is checked of outputs before a command begins."""
+
+import contextlib
+import functools
+import pathlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import ParamSpec, TypeVar
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.files.locks import locked
+from faith_jax.core.files.stores import is_remote, path_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def reserves(
+    outputs: Callable[P, tuple[Iterable[str], Mapping[str, str]]],
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Makes a function hold the only right to write its outputs, which are checked first.
+
+    Args:
+      outputs: returns, from the function's arguments, what `check_outputs` is given.
+
+    Raises:
+      ConfigError: see `check_outputs` and `locked`.
+    """
+
+    def decorated(run: Callable[P, T]) -> Callable[P, T]:
+        @functools.wraps(run)
+        def reserved(*args: P.args, **kwargs: P.kwargs) -> T:
+            read, written = outputs(*args, **kwargs)
+            check_outputs(read, written)
+            with contextlib.ExitStack() as held:
+                for option, output in written.items():
+                    if output:
+                        held.enter_context(locked(path_of(output), option=option))
+                return run(*args, **kwargs)
+
+        return reserved
+
+    return decorated
+
+
+def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
+    """Checks that outputs can be written, and overwrite neither an input nor each other.
+
+    Args:
+      inputs: paths of files or folders.
+      outputs: paths of files by the option that names them; "" = none.
+
+    Raises:
+      ConfigError: names the option and the path.
+    """
+    read = [(path, path_of(path).resolve()) for path in inputs if path]
+    taken: dict[pathlib.Path, str] = {}
+    for option, output in outputs.items():
+        path = path_of(output)
+        place = path.resolve()
+        if not output:
+            continue
+        problem = ""
+        if not has_parent(path):
+            problem = ": cannot be written (no such folder)"
+        elif path.is_dir():
+            problem = ": cannot be written (a folder)"
+        elif place in taken:
+            problem = f" is the output of {taken[place]} too"
+        for name, other in read:
+            if place == other or other in place.parents or _same_file(place, other):
+                problem = problem or f" would overwrite the input {name}"
+        if problem:
+            raise ConfigError(f"{option}: {output}{problem}.")
+        taken[place] = option
+
+
+def has_parent(path: pathlib.Path) -> bool:
+    """Whether a file or folder can be made at a path: a store has no folders to be there first."""
+    return is_remote(path) or path.absolute().parent.is_dir()
+
+
+def _same_file(one: pathlib.Path, other: pathlib.Path) -> bool:
+    if is_remote(one) or is_remote(other):
+        return False  # it has one name
+    return one.exists() and other.exists() and one.samefile(other)

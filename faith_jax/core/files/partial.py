@@ -1,0 +1,245 @@
+"""Outputs that a run makes in `<output>.partial`, from which a stopped run resumes."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.files import kept as kept_files
+from faith_jax.core.files.changes import difference
+from faith_jax.core.files.locks import LOCK, locked
+from faith_jax.core.files.staging import remove_tree, stands
+from faith_jax.core.files.stores import is_remote, versions
+from faith_jax.core.files.whole import (
+    emptied,
+    kept_json,
+    put,
+    sync,
+    sync_entry,
+    write_json,
+    writing,
+)
+
+ROWS, PLAN = "rows.jsonl", "plan.json"
+_NOTE, _OURS = "run.json", {"made_by": "faith_jax"}
+_PARTIAL, _REPLACED = ".partial", "replaced"
+
+
+def partial_folder(target: pathlib.Path) -> pathlib.Path:
+    """Returns the folder that keeps what is made of an output until it is whole."""
+    return target.with_name(f"{target.name}{_PARTIAL}")
+
+
+def kept_note(target: pathlib.Path) -> dict[str, Any]:
+    """Returns what a stopped run has noted of itself; empty if there is none."""
+    return kept_json(partial_folder(target) / _NOTE) or {}
+
+
+def kept_rows(target: pathlib.Path) -> int:
+    """Returns how many rows a stopped run has kept, in all of its shards; changes nothing."""
+    count = 0
+    for path in kept_files.row_files(partial_folder(target)):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            count += sum(line.endswith(b"\n") for line in file)
+    return count
+
+
+@contextlib.contextmanager
+def partial_output(
+    target: pathlib.Path,
+    run: Mapping[str, Any],
+    restart: bool = False,
+    replaces: bool = False,
+    option: str = "--output",
+    wait: bool = False,
+) -> Iterator[pathlib.Path]:
+    """Holds the folder of a run, which is removed if the run is done or has made nothing.
+
+    Args:
+      target: the output.
+      run: settings that must be the same for a stopped run to resume: its scorers and input.
+      restart: discard what a stopped run has made.
+      replaces: the output may exist.
+      option: that names the output.
+      wait: for another process that makes it.
+
+    Raises:
+      ConfigError: the output exists or cannot be written, another run is writing it, what a
+        different run has made is kept, or a folder of this name is no run's.
+    """
+    done = False
+    with locked(target, option=option, wait=wait):
+        try:
+            yield begun(target, run, restart, replaces, option)
+            done = True
+        finally:
+            let_go(target, done)
+
+
+def begun(
+    target: pathlib.Path, run: Mapping[str, Any], restart: bool, replaces: bool, option: str
+) -> pathlib.Path:
+    """Returns the folder of a run that begins or resumes; see `partial_output`.
+
+    The caller holds the lock of the target, and calls `let_go` at the end.
+    """
+    folder = partial_folder(target)
+    with writing(f"{option}: {target}"):
+        _resume(folder, target, run, restart, option)
+    if stands(target) and not replaces:
+        raise ConfigError(f"{target} exists already; remove it or name another output.")
+    return folder
+
+
+def let_go(target: pathlib.Path, done: bool = False) -> None:
+    """Removes the folder of a run that is done, or that has made nothing."""
+    folder = partial_folder(target)
+    kept_files.close(folder)
+    if _is_ours(folder) and (done or not has_made(folder)):
+        remove_tree(folder)
+
+
+@contextlib.contextmanager
+def made_in(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a local path for an output, or a part of one, that is made of what a folder keeps."""
+    if is_remote(folder):
+        with tempfile.TemporaryDirectory(prefix="faith_jax_") as place:
+            yield pathlib.Path(place) / "made"
+        return
+    made = folder / "made"
+    shutil.rmtree(made, ignore_errors=True)  # of a run killed here
+    yield made
+
+
+def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
+    """Adds to the note of a run what is known only later, such as a digest of its input.
+
+    Args:
+      folder: of `partial_output`.
+      more: what must be the same for a stopped run to resume.
+      option: that names the output.
+
+    Raises:
+      ConfigError: a stopped run noted another value.
+    """
+    kept = kept_json(folder / _NOTE) or {}
+    known = {name: value for name, value in more.items() if name in kept}
+    if found := difference(kept, known):
+        raise _other_run(folder, found, option)
+    if known != more:
+        write_json(folder / _NOTE, {**kept, **more})
+
+
+@contextlib.contextmanager
+def written_folder(
+    target: pathlib.Path,
+    what: str,
+    replaces: bool = False,
+    option: str = "--output",
+    wait: bool = False,
+) -> Iterator[pathlib.Path]:
+    """Yields a path for a folder, which takes its place at the end.
+
+    On an error nothing is left, and what stood at `target` stays. If nothing is written, nothing
+    changes.
+
+    Args:
+      target: the folder; those above it are made where they are missing.
+      what: is made; what a stopped run has made of the same is discarded.
+      replaces: a folder that is there is replaced.
+      option: that names the folder.
+      wait: for another process that makes it.
+
+    Raises:
+      ConfigError: see `partial_output`.
+    """
+    with contextlib.ExitStack() as held:
+        held.enter_context(emptied(target.parent))
+        with writing(f"{option}: {target}"):
+            if not is_remote(target):
+                missing = [path for path in target.parents if not path.exists()]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                for path in missing:
+                    sync_entry(path.parent)
+        run = {"makes": what}
+        folder = held.enter_context(
+            partial_output(target, run, replaces=replaces, option=option, wait=wait)
+        )
+        made = held.enter_context(made_in(folder))
+        try:
+            yield made
+            with writing(f"{option}: {target}"):
+                if made.exists() and target.exists() and not is_remote(target):
+                    sync(made)
+                    os.replace(target, folder / _REPLACED)
+                if made.exists():
+                    put(made, target)
+        except BaseException:
+            _put_back(folder, target)
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+
+
+def has_made(folder: pathlib.Path) -> bool:
+    """Whether there is more in a folder than a note, or a part of one."""
+    notes = {name for note in (_NOTE, PLAN) for name in (note, f".{note}.partial")}
+    if is_remote(folder):  # where locks have a content
+        found = versions(folder)
+        return any(name not in notes and not name.endswith(LOCK) for name in found)
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return any(path.name not in notes and path.stat().st_size for path in files)
+
+
+def _resume(
+    folder: pathlib.Path,
+    target: pathlib.Path,
+    run: Mapping[str, Any],
+    restart: bool,
+    option: str,
+) -> None:
+    """Makes the folder ready; discards nothing that another made unless `restart` says so."""
+    if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):
+        raise ConfigError(
+            f"{option}: {folder} is there, and no run has made it; move it away, or name another "
+            "output."
+        )
+    _put_back(folder, target)
+    if not restart:
+        found = difference(kept_json(folder / _NOTE), run)
+        if found and has_made(folder):
+            raise _other_run(folder, found, option)
+        if not found:
+            return
+    kept_files.forget(folder)
+    remove_tree(folder)
+    if not is_remote(folder):
+        folder.mkdir()
+    write_json(folder / _NOTE, {**_OURS, **run})
+
+
+def _put_back(folder: pathlib.Path, target: pathlib.Path) -> None:
+    """Puts back an output that was moved aside, where nothing has taken its place."""
+    if (folder / _REPLACED).exists() and not target.exists():
+        os.replace(folder / _REPLACED, target)
+
+
+def _is_ours(folder: pathlib.Path) -> bool:
+    """Whether a run has made a folder; an empty one, without a whole note, is anyone's."""
+    if not folder.is_dir():
+        return False
+    note = kept_json(folder / _NOTE) or {}
+    others = (path for path in folder.iterdir() if path.name != f".{_NOTE}.partial")
+    return note.items() >= _OURS.items() or not any(others)
+
+
+def _other_run(folder: pathlib.Path, found: str, option: str) -> ConfigError:
+    count = kept_rows(folder.with_name(folder.name.removesuffix(_PARTIAL)))
+    kept = counted(count, "row") if count else "what is made"
+    return ConfigError(
+        f"{option}: {folder} keeps {kept} of another run ({found}); finish it with its own "
+        "command, or discard it with --restart or by removing that folder."
+    )

@@ -1,0 +1,98 @@
+"""One process of those that make the rows of a split; see test_row_processes.py.
+
+Run as `python -m tests.input.row_processes ADDRESS COUNT INDEX JOBS.json`, a list of jobs. Each is
+what `run` is given; what it returns goes to `output`/INDEX.json.
+"""
+
+import itertools
+import json
+import os
+import pathlib
+import signal
+import sys
+import time
+
+import jax
+import numpy as np
+
+from faith_jax.core import processes
+from faith_jax.core.errors import FaithJaxError, ProcessError
+from faith_jax.input.row_cache import RowCache
+from faith_jax.input.rows import TextRows
+from faith_jax.input.task_batches import DatasetConfig, SplitRows
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import make_partitioner
+
+MODEL = TransformerConfig(vocab_size=4096)
+BATCH_SIZE = 16
+
+
+def run(output, folder, targets=40, starts=(), dies=-1):
+    """Makes the rows of text_to_text, or finds them in a folder, and reads batches.
+
+    Args:
+      output: a folder for what is found, and for the arrays of batches.
+      folder: that the processes share.
+      targets: the longest targets, in tokens.
+      starts: steps of two batches each.
+      dies: the process that is killed when it has made 100 rows.
+
+    Returns:
+      The ids of the rows that were made, the numbers of those that were read for each step, and the
+      error.
+    """
+    made, read = [], []
+    row, get = TextRows._row, RowCache.__getitem__
+
+    def counted_row(self, tokenizer, example, where):
+        made.append(example["id"].decode())
+        if len(made) == 100 and jax.process_index() == dies:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return row(self, tokenizer, example, where)
+
+    def counted_get(self, number):
+        read.append(number)
+        return get(self, number)
+
+    TextRows._row, RowCache.__getitem__ = counted_row, counted_get
+    found = {"made": made, "read": [], "error": ""}
+    lengths = {"inputs": 32, "targets": targets}
+    config = DatasetConfig("text_to_text", lengths, batch_size=BATCH_SIZE, seed=3)
+    output = pathlib.Path(output)
+    output.mkdir(exist_ok=True)
+    try:
+        rows = SplitRows(config, MODEL, pathlib.Path(folder))
+        own = make_partitioner(MODEL).local_rows(BATCH_SIZE)
+        for start in starts:
+            batches = [rows._training_batch(step, own) for step in (start, start + 1)]
+            found["read"].append(list(read))
+            read.clear()
+            again = list(itertools.islice(rows.training_batches(start, own), 2))
+            for batch, same in zip(batches, again, strict=True):
+                assert all((batch[name] == same[name]).all() for name in batch)
+            both = {n: np.stack([batch[n] for batch in batches]) for n in batches[0]}
+            np.savez(output / f"{jax.process_index()}-{start}.npz", **both)
+            time.sleep(0.2)  # what is read ahead is read
+            read.clear()
+    except (FaithJaxError, ProcessError) as error:
+        found["error"] = f"{type(error).__name__}: {error}"
+    finally:
+        TextRows._row, RowCache.__getitem__ = row, get
+    (output / f"{jax.process_index()}.json").write_text(json.dumps(found))
+    return found
+
+
+def main(address, count, index, jobs):
+    jax.distributed.initialize(address, int(count), int(index))
+    processes.limit_waits(300)
+    for job in json.loads(pathlib.Path(jobs).read_text()):
+        if "dies" in job:
+            processes.limit_waits(20)
+        failed = "ProcessError" in run(**job)["error"]
+    if failed:  # JAX would wait for the one that was killed
+        time.sleep(3 if index == "0" else 0)
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

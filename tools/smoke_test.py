@@ -1,0 +1,139 @@
+"""Runs train, infer, score and salience of `mini` on the devices that are here.
+
+    python tools/smoke_test.py
+
+All read the embedded sample. The numbers must equal those of a CPU (tools/smoke_test.json) within
+TOLERANCES: relative, of at least the given share of the values. Prints devices, differences and
+times, and exits with status 1 where numbers differ. Matrix products have full float32 precision; on
+accelerators the default is less. `--write` makes the file anew.
+"""
+
+import argparse
+import contextlib
+import json
+import logging
+import pathlib
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from faith_jax import cli
+
+EXPECTED = pathlib.Path(__file__).with_suffix(".json")
+# The largest relative difference, and the share of values that must keep it: a token whose
+# probability nearly equals another's may change a response, and with it its log-probability.
+TOLERANCES = {
+    "train": (1e-3, 1.0),
+    "infer": (1e-3, 0.9),
+    "score": (1e-3, 1.0),
+    "salience": (1e-3, 1.0),
+}
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+_ROWS = ("--tfds=npov_errors/sample", "--split=test[:8]")
+
+
+def ran(arguments: list[str]) -> None:
+    """Runs a command; a failure ends this one."""
+    main = cli.main if arguments[0] == "score" else cli.t5x_main
+    status = main(arguments)
+    if status:
+        sys.exit(status)
+
+
+def read(path: pathlib.Path) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a file of JSON lines."""
+    yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def train(folder: pathlib.Path) -> list[float]:
+    """Returns the losses of four steps of prompt-tuning, then that of validation, in nats."""
+    ran(
+        ["train", "--gin_file=quickstart.gin", f"--gin.MODEL_DIR={folder / 'run'}",
+         "--gin.TRAIN_STEPS=4", "--gin.WARMUP_STEPS=0", "--gin.LOG_PERIOD=1",
+         "--gin.DECODING=None"]
+    )  # fmt: skip
+    return [row["loss"] for row in read(folder / "run/metrics.jsonl")]
+
+
+def infer(folder: pathlib.Path) -> list[float]:
+    """Returns the log-probabilities of the first 32 tokens of greedy responses, in nats."""
+    ran(
+        ["infer", "--gin_file=runs/infer.gin", "--gin.CHECKPOINT_PATH='mini'",
+         "--gin.MIXTURE_OR_TASK_NAME='npov_generate_sample'", "--gin.DECODE_LENGTH=32",
+         f"--gin.INFER_OUTPUT_DIR={folder / 'responses'}"]
+    )  # fmt: skip
+    return [row["log_prob"] for row in read(folder / "responses/predictions.jsonl")]
+
+
+def scored(folder: pathlib.Path, scorer: str) -> list[float]:
+    """Returns what a scorer gives to 8 responses."""
+    ran(
+        ["score", f"--scorers={scorer}", f"--scorer-option={scorer}.model=mini", *_ROWS,
+         f"--output={folder / scorer}.jsonl"]
+    )  # fmt: skip
+    return [row["scores"][scorer] for row in read(folder / f"{scorer}.jsonl")]
+
+
+def main() -> int:
+    """Runs the four jobs; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help="write the numbers of this machine")
+    options = parser.parse_args()
+    logging.getLogger("faith_jax").setLevel(logging.WARNING)
+    jax.config.update("jax_default_matmul_precision", "highest")
+    compiled: list[float] = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(seconds) if event == _COMPILED else None
+    )
+    devices = jax.devices()
+    print(
+        f"{len(devices)} x {devices[0].device_kind} ({devices[0].platform}), jax {jax.__version__}"
+    )
+    found: dict[str, list[float]] = {}
+    times = {}
+    jobs = {
+        "train": train,
+        "infer": infer,
+        "score": lambda folder: scored(folder, "pmi_faith_mean"),
+        "salience": lambda folder: scored(folder, "salience_hallucination"),
+    }
+    with tempfile.TemporaryDirectory(prefix="smoke_test_") as name:
+        for job, run in jobs.items():
+            compiled.clear()
+            start = time.perf_counter()
+            with contextlib.redirect_stdout(sys.stderr):
+                found[job] = run(pathlib.Path(name))
+            times[job] = (time.perf_counter() - start, sum(compiled))
+    if options.write:
+        rounded = {
+            job: [float(f"{value:.7g}") for value in values] for job, values in found.items()
+        }
+        EXPECTED.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
+    expected = json.loads(EXPECTED.read_text(encoding="utf-8"))
+    failed = False
+    for job, (tolerance, share) in TOLERANCES.items():
+        one, other = np.array(found[job]), np.array(expected[job])
+        same = len(one) == len(other)
+        differs = (
+            np.abs(one - other) / np.maximum(np.abs(other), 1e-3) if same else np.array([np.inf])
+        )
+        is_equal = bool(np.mean(differs <= tolerance) >= share)
+        failed |= not is_equal
+        total, compiling = times[job]
+        print(
+            f"{job:9} {'equal' if is_equal else 'DIFFERS'}: {len(one)} numbers, largest relative "
+            f"difference {differs.max():.1e} (tolerance {tolerance:.0e}); "
+            f"compiled {compiling:.1f} s, the rest {total - compiling:.1f} s"
+        )
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
