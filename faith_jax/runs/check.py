@@ -3,8 +3,8 @@
 A response's sentences are its claims. Evidence is found for each in a knowledge base (Gupta 2022,
 section 5.2), and a verifier says whether it supports or refutes the claim (section 5.3). Where a
 claim names what it is about, only sentences about that count; and of these only those that have
-enough of its words, by the lexical overlap of section 5.1. A claim without such a sentence is
-called not verifiable.
+enough of its words, by the lexical overlap of section 5.1. A claim of whose words no sentence that
+was found has enough is not verifiable.
 """
 
 import atexit
@@ -79,7 +79,7 @@ class Checked(NamedTuple):
       probabilities: of the first three, by name.
       evidence: sentences with title, URL and score, best first.
       decisive: the one that the verdict follows from; None where it follows from none or from all.
-      overlap: the largest share of the claim's words that a sentence of evidence has; undefined
+      overlap: the largest share of the claim's words that a sentence found has; undefined
         without evidence.
       cut: how many tokens of claim and evidence the model could not read, by part.
     """
@@ -162,11 +162,11 @@ class FactChecker:
             for own, before in zip(sentences, said, strict=True)
             for place, claim in enumerate(own)
         ]
-        found = [
-            about(self.base, it.subjects, select_evidence(it.evidence))
-            for it in self._finder(claims)
-        ]
-        overlaps = self._overlap.score([_example(*it) for it in zip(claims, found, strict=True)])
+        finds = list(self._finder(claims))
+        ranked = [select_evidence(it.evidence) for it in finds]
+        # Whether a claim can be verified is told by all that was found, not only by its subject's.
+        overlaps = self._overlap.score([_example(*it) for it in zip(claims, ranked, strict=True)])
+        found = [about(self.base, it.subjects, own) for it, own in zip(finds, ranked, strict=True)]
         read = [
             [it for it in evidence if self._may_decide(claim, it)]
             for (claim, _), evidence in zip(claims, found, strict=True)

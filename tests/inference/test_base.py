@@ -28,7 +28,8 @@ def model(request):
         (
             {"max_lenght": 3},
             r"^decoding: there is no option 'max_lenght'\. Did you mean 'max_length'.*\? The "
-            "options: seed, max_length, temperature, .*, num_return, pmi.$",
+            r"options: seed, max_length, temperature, .*, num_return, pmi, speculation, "
+            r"draft_length\.$",
         ),
         ({"zzz": 1}, r"^decoding: there is no option 'zzz'\. The options: seed, max_length"),
         (
