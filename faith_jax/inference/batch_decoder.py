@@ -78,7 +78,7 @@ class BatchDecoder:
         self,
         params: PyTree,
         inputs: Sequence[Any],
-        first_row: int = 0,
+        numbers: Sequence[int] | None = None,
         second_inputs: Sequence[Any] | None = None,
     ) -> list[list[DecodedRow]]:
         """Decodes rows.
@@ -86,7 +86,7 @@ class BatchDecoder:
         Args:
           params: of the model.
           inputs: token ids of each row, special ones included.
-          first_row: the number of the first.
+          numbers: of the rows, by which they draw; None = from 0 on.
           second_inputs: the same of PMI-Decode's branch without the document, or of DoHA's
             knowledge; others do not look at them.
 
@@ -97,6 +97,7 @@ class BatchDecoder:
         Raises:
           ConfigError: on PMI-Decode or DoHA without the latter.
         """
+        drawn = np.arange(len(inputs)) if numbers is None else np.asarray(numbers, int)
         branches = [inputs]
         if self._has_second:
             if second_inputs is None:
@@ -109,7 +110,8 @@ class BatchDecoder:
             arrays = {}
             for number, piece in enumerate(pieces):
                 arrays[f"tokens_{number}"], arrays[f"lengths_{number}"] = self._padded(piece)
-            arrays["rows"] = first_row + start + np.arange(self._batch_size)
+            own = drawn[start : start + self._batch_size]
+            arrays["rows"] = np.pad(own, (0, self._batch_size - len(own)))
             batch = self._partitioner.put_batch(arrays)
             result = self._decode(params, *(batch[name] for name in arrays))
             decoded.extend(decoded_rows(result, self._decoding)[: len(pieces[0])])

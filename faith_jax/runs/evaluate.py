@@ -181,7 +181,8 @@ class DecodedEvaluation:
         for start in range(0, len(numbers), self._batch_size):
             rows = [member[number] for number in numbers[start : start + self._batch_size]]
             second = [row["knowledge"] for row in rows] if self._is_doha else None
-            found = self._decoder(params, [row["inputs"] for row in rows], start, second)
+            drawn = range(start, start + len(rows))
+            found = self._decoder(params, [row["inputs"] for row in rows], drawn, second)
             decoded.extend(best for best, *_ in found)
             progress.update(len(decoded))
         longest = max(len(row.tokens) for row in decoded)

@@ -425,7 +425,9 @@ class _Responder(NamedTuple):
         while batch := list(itertools.islice(rows, self.batch_size)):
             inputs = [self.read(row) for row in batch]
             ids, second = [found.ids for found in inputs], [found.second for found in inputs]
-            decoded = self.decoder(self.params, ids, shard.first + done, second)
+            first = shard.first + done
+            numbers = range(first, first + len(batch))
+            decoded = self.decoder(self.params, ids, numbers, second)
             if writes:
                 vocabulary, count = self.read.tokenizer, self.num_return
                 written = [
