@@ -397,8 +397,8 @@ class Table(workflow.Table):
             for row in read_scored_rows(path):
                 shares = [row["scores"][share] for share in _PROBABILITIES]
                 said[name][row["id"]] = tuple(DialFactLabel)[int(np.argmax(shares))].value
-        for name, labels in self._baselines(folder, split, evidence, claims).items():
-            said[name] = {c["id"]: label for c, label in zip(claims, labels, strict=True)}
+        for name, called in self._baselines(folder, split, evidence, claims).items():
+            said[name] = {c["id"]: label for c, label in zip(claims, called, strict=True)}
         files = {}
         for name, labels in said.items():
             path = folder / f"{BASELINES}/{split}/{evidence}/{name}.jsonl"

@@ -366,7 +366,7 @@ def chosen_of(
     found = selection.varied(claims)
     if perplexities is not None:
         found = [place for place in found if not np.isnan(perplexities[place])]
-        found = [found[i] for i in selection.fluent(perplexities[found])]
+        found = [found[i] for i in selection.fluent(perplexities[found].tolist())]
     if probabilities is not None and found:
         found = [found[i] for i in selection.hardest(probabilities[found], most)]
     return found[:most]
