@@ -8,8 +8,10 @@
 - `dialfact_verify_oracle`: context, claim and the annotators' evidence in, `SUPPORTS`, `REFUTES`
   or `NOT ENOUGH INFO` out; `dialfact_verify_retrieved` with a retriever's evidence,
   `dialfact_verify_claim_only` without any,
-  `dialfact_verify_augmented` with claims that `faith-jax mutate-claims` made.
-- these four with `_2way`: `SUPPORTS` or `NOT SUPPORTED`.
+  `dialfact_verify_augmented` with claims that `faith-jax mutate-claims` made,
+  `dialfact_verify_augmented_claim_only` without their evidence,
+  `dialfact_verify_augmented_no_context` without the context.
+- these six with `_2way`: `SUPPORTS` or `NOT SUPPORTED`.
 """
 
 import functools
@@ -38,18 +40,21 @@ def verifiable(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return _map(dataset, add)
 
 
-def verify(dataset: tf.data.Dataset, evidence: bool, ways: int) -> tf.data.Dataset:
+def verify(
+    dataset: tf.data.Dataset, ways: int, evidence: bool = True, context: bool = True
+) -> tf.data.Dataset:
     """Adds a claim with its context, and `faith_jax.core.labels.verification_label` as the target.
 
     Args:
       dataset: of DialFact's examples.
-      evidence: show the evidence.
       ways: 3 or 2 labels.
+      evidence: show the evidence.
+      context: show the turns before the claim.
     """
 
     def add(example: Example) -> Example:
         titles, sentences = example["evidence_titles"], example["evidence"]
-        told = [example["context"], example["response"]]
+        told = [example["context"] if context else example["context"][:0], example["response"]]
         if evidence:
             inputs = preprocessors.dialfact_inputs(*told, titles, sentences)
         else:
@@ -135,11 +140,18 @@ for _suffix, _context in (("", True), ("_claim_only", False)):
         **_CLASSIFICATION,
     )
     add_with_sample(f"dialfact_dense{_suffix}", functools.partial(find, context=_context))
-_EVIDENCE = {"oracle": True, "retrieved": True, "augmented": True, "claim_only": False}
-for _name, _evidence in _EVIDENCE.items():
+_SHOWN = {
+    "oracle": {},
+    "retrieved": {},
+    "augmented": {},
+    "claim_only": {"evidence": False},
+    "augmented_claim_only": {"evidence": False},
+    "augmented_no_context": {"context": False},
+}
+for _name, _shown in _SHOWN.items():
     for _suffix, _ways in (("", 3), ("_2way", 2)):
         add_with_sample(
             f"dialfact_verify_{_name}{_suffix}",
-            functools.partial(verify, evidence=_evidence, ways=_ways),
+            functools.partial(verify, ways=_ways, **_shown),
             **_CLASSIFICATION,
         )

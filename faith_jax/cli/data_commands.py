@@ -7,7 +7,12 @@ from typing import ClassVar
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.settings import Positive
-from faith_jax.runs.options import MutateClaimsOptions, NegativesOptions, NpovInputs, NpovSets
+from faith_jax.runs.data.options import (
+    MutateClaimsOptions,
+    NegativesOptions,
+    NpovInputs,
+    NpovSets,
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,6 +25,7 @@ from faith_jax.core.files import (
     PLAN,
     ROWS,
     TakenError,
+    append_rows,
     begun,
     count_whole_rows,
     difference,
@@ -373,6 +374,30 @@ class Job:
                 if len(self.shards) == 1 and left:
                     raise self._taken_error()
                 return
+
+    def compute(
+        self,
+        rows: Callable[[Place], Iterator[Row]],
+        source: str,
+        batch_size: int,
+        made: Callable[[Sequence[Row]], Iterable[Mapping[str, Any]]],
+    ) -> None:
+        """Computes shards that nobody has, one after the other, and appends what is made of rows.
+
+        Args:
+          rows: a reading of the input that can begin at any place.
+          source: the input's name, for errors.
+          batch_size: rows made at once; a stopped process has finished whole batches.
+          made: returns what is written of a batch: a row for each.
+        """
+        for shard in self.taken():
+            done = shard.done_rows(batch_size)
+            self.progress.others(done)
+            left = itertools.islice(shard.read(rows, source), done, None)
+            while batch := list(itertools.islice(left, batch_size)):
+                append_rows(shard.rows, made(batch))
+                self.progress.add(len(batch))
+            shard.finish({})
 
     def _sizes(self) -> list[tuple[str, int]]:
         """Returns the files of all processes with their sizes; in a store each append is a file."""

@@ -89,7 +89,7 @@ class BatchDecoder:
         self,
         params: PyTree,
         inputs: Sequence[Any],
-        first_row: int = 0,
+        numbers: Sequence[int] | None = None,
         second_inputs: Sequence[Any] | None = None,
         on_done: Callable[[int], object] = lambda count: None,
     ) -> list[list[DecodedRow]]:
@@ -98,7 +98,7 @@ class BatchDecoder:
         Args:
           params: of the model.
           inputs: token ids of each row, special ones included.
-          first_row: the number of the first.
+          numbers: of the rows, by which they draw; None = from 0 on.
           second_inputs: the same of PMI-Decode's branch without the document, or of DoHA's
             knowledge; others do not look at them.
           on_done: is told how many further rows have their responses.
@@ -110,6 +110,7 @@ class BatchDecoder:
         Raises:
           ConfigError: on PMI-Decode or DoHA without the latter.
         """
+        drawn = np.arange(len(inputs)) if numbers is None else np.asarray(numbers, int)
         branches = [inputs]
         if self._has_second:
             if second_inputs is None:
@@ -123,23 +124,23 @@ class BatchDecoder:
         refills = len(inputs) >= 2 * self._batch_size and self._decoding.num_beams == 1
         decode = self._in_places if refills else self._in_batches
         decoded: dict[int, list[DecodedRow]] = {}
-        for rows, found in decode(params, branches, order, first_row):
+        for rows, found in decode(params, branches, order, drawn):
             decoded |= zip(rows, found, strict=True)
             on_done(len(rows))
         return [decoded[row] for row in range(len(inputs))]
 
     def _in_batches(
-        self, params: PyTree, branches: list[Sequence[Any]], order: list[int], first_row: int
+        self, params: PyTree, branches: list[Sequence[Any]], order: list[int], drawn: np.ndarray
     ) -> Iterator[tuple[list[int], list[list[DecodedRow]]]]:
         """Yields the rows of each batch and what was decoded of them."""
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size]
-            numbers, arrays = self._batch(branches, rows, self._batch_size, first_row)
+            numbers, arrays = self._batch(branches, rows, self._batch_size, drawn)
             result = self._decode(params, *arrays, numbers)
             yield rows, decoded_rows(result, self._decoding)[: len(rows)]
 
     def _in_places(
-        self, params: PyTree, branches: list[Sequence[Any]], order: list[int], first_row: int
+        self, params: PyTree, branches: list[Sequence[Any]], order: list[int], drawn: np.ndarray
     ) -> Iterator[tuple[list[int], list[list[DecodedRow]]]]:
         """Yields rows that have ended and what was decoded of them, while others go on."""
         size, refilled = self._batch_size, self._refilled
@@ -147,7 +148,7 @@ class BatchDecoder:
         in_places, waiting = dict(enumerate(order[:size])), order[size:]
         free: list[int] = []
         longest = [max(map(len, inputs)) for inputs in branches]
-        first = self._batch(branches, order[:size], size, first_row, longest)
+        first = self._batch(branches, order[:size], size, drawn, longest)
         places = refilled.fill(params, *first)
         while in_places:
             enough = min(group, len(waiting)) if waiting else size
@@ -161,7 +162,7 @@ class BatchDecoder:
                 into, free = free[: len(rows)], free[len(rows) :]
                 in_places |= zip(into, rows, strict=True)
                 to = np.asarray(into + [size] * (group - len(rows)), np.int32)
-                arrays = self._batch(branches, rows, group, first_row)
+                arrays = self._batch(branches, rows, group, drawn)
                 places = refilled.admit(params, places, to, *arrays)
 
     def _batch(
@@ -169,7 +170,7 @@ class BatchDecoder:
         branches: list[Sequence[Any]],
         rows: list[int],
         size: int,
-        first_row: int,
+        drawn: np.ndarray,
         at_least: Sequence[int] = (1, 1),
     ) -> tuple[Any, list[Any]]:
         """Returns the numbers [size] of rows and, of each branch, tokens and lengths.
@@ -177,7 +178,7 @@ class BatchDecoder:
         The tokens of each branch have room for `at_least` so many.
         """
         numbers = np.zeros(size, np.int32)
-        numbers[: len(rows)] = first_row + np.asarray(rows)
+        numbers[: len(rows)] = drawn[rows]
         padded_inputs = [
             self._padded([inputs[row] for row in rows], size, room)
             for inputs, room in zip(branches, at_least, strict=False)

@@ -102,12 +102,14 @@ class PairEncoder:
         sentences: Sequence[str],
         name: str = "a claim",
     ) -> PairRow:
-        """Returns the row of a claim with its evidence, as in DialFact's tasks.
+        """Returns the row of a claim with its evidence, or without any, as in DialFact's tasks.
 
         Encoders read the evidence beside the claim; for errors see `__call__`.
         """
         if self.form is None:
             return self(*templates.dialfact_pair(context, claim, titles, sentences), name)
+        if not sentences:
+            return self.one(templates.dialfact_claim_inputs(context, claim), name)
         return self.one(templates.dialfact_inputs(context, claim, titles, sentences), name)
 
 

@@ -1,15 +1,16 @@
 """What DialFact's tables are made of (Gupta 2022, tables 2 to 8 and 10 to 12).
 
-Verifiers score the claims of test and validation with the annotators' evidence (oracle) and with
-that of a retriever. Table 7, of variants of one verifier, has the form of table 6.
+Verifiers score the claims of test and validation with the annotators' evidence (oracle), with that
+which the workflow finds in a knowledge base (Wiki and DPR), and with that of another retriever.
 """
 
 import collections
+import itertools
 import json
 import pathlib
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,10 @@ import numpy as np
 from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.core.files import write_jsonl
 from faith_jax.core.labels import DialFactLabel, DialFactType, verification_label
+from faith_jax.core.rows import Row
 from faith_jax.core.table import DASH, figure_text
 from faith_jax.core.table import Table as Rows
-from faith_jax.datasets.samples import SAMPLE
+from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import dataset_rows
 from faith_jax.report.table_pages import joined, write_tables
@@ -33,17 +35,26 @@ from faith_jax.reproduce.workflow import (
     model_state,
     opened_by,
     scorer_flags,
+    told_of,
 )
+from faith_jax.retrieval.documents import BM25
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs import options as run_options
+from faith_jax.runs.data.evidence import SENTENCES
 from faith_jax.runs.evaluate_scores import evaluation
 from faith_jax.runs.options import EvaluateOptions
+from faith_jax.scoring.claims import CLAIM_ONLY
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.dataset_statistics import bias_table
 from faith_jax.statistics.protocols import accuracy, best_ordered_thresholds
 
 SPLITS = TEST, VALIDATION = "test", "validation"
 ORACLE, RETRIEVED = "oracle", "retrieved"
+# Evidence that the workflow finds, by the retriever of its documents: names of articles, as the
+# paper's WikiAPI has them, and dense vectors, as its DPR.
+WIKI, DPR, FUSED = "Wiki", "DPR", "fused"
+_RETRIEVERS = {WIKI: "entities", DPR: "dense"}
+FOUND = "dialfact/retrieved"
 # Data sets by what their evidence is, and those of the sample.
 DATA = {ORACLE: "dialfact/official", RETRIEVED: "dialfact/retrieved"}
 _SAMPLES = {ORACLE: "dialfact/sample", RETRIEVED: "dialfact/retrieved_sample"}
@@ -51,9 +62,12 @@ MINI, NEUTRAL, LEXICAL, NOTHING = "mini_nli", "nli_neutral", "lexical_overlap", 
 BASELINES = "baselines"  # the file of scores that need nothing that is given
 _PROBABILITIES = tuple(f"claim_{label.name.lower()}" for label in DialFactLabel)
 # By the share of a claim's words that its evidence has.
+_NOTHING = DialFactLabel.NOT_ENOUGH_INFO.value
 _RISING = (DialFactLabel.NOT_ENOUGH_INFO, DialFactLabel.REFUTES, DialFactLabel.SUPPORTS)
 _NAME = re.compile(r"\w[\w.+-]*")
-_CONTEXTS = {"claim only": ("claim_only", 0), "claim and context": ("ctx", 2)}
+FILES = {TEST: "test_split.jsonl", VALIDATION: "valid_split.jsonl"}
+_BOTH = "claim and context"
+_CONTEXTS = {"claim only": ("claim_only", 0), _BOTH: ("ctx", 2)}
 _TIDY = ("table", "system", "column", "figure", "claims", "value", "low", "high", "published")
 
 
@@ -85,9 +99,10 @@ class Form(NamedTuple):
     columns: Mapping[str, Column]
 
 
-_BY_EVIDENCE = {name: Column(name) for name in (ORACLE, RETRIEVED)}
+_BY_EVIDENCE = {name: Column(name) for name in (ORACLE, WIKI, DPR, RETRIEVED)}
 FORMS = {
     "6": Form("Verification of claims by evidence, test", TEST, "3-way", _BY_EVIDENCE),
+    "7": Form("Variants of verifiers by evidence, test", TEST, "3-way", _BY_EVIDENCE),
     "8": Form(
         "Verification of generated and written claims by oracle evidence, test",
         TEST,
@@ -100,13 +115,18 @@ FORMS = {
 }
 
 
+def _search(split: str, name: str, context: str) -> str:
+    """Returns the name of the step that looks for evidence."""
+    return f"{split}/{name}_{context}"
+
+
 def verifiers_of(options: Dialfact) -> dict[str, dict[str, Any]]:
     """Returns the options of the verifiers' scorers, and of table 3's classifier.
 
     Raises:
       ConfigError: naming the option.
     """
-    folders = {MINI: MINI, NEUTRAL: options.neutral_model} | options.verifiers
+    folders = {MINI: MINI, NEUTRAL: options.neutral_model} | options.verifiers | options.variants
     told = run_options.scorer_options(folders, options.scorer_option, "the verifiers")
     return {
         name: {"model": folder}
@@ -121,17 +141,24 @@ def check(options: Dialfact) -> None:
     Raises:
       ConfigError: naming the option.
     """
-    for name in options.verifiers:
+    for name in (*options.verifiers, *options.variants):
         if name in (MINI, NEUTRAL, LEXICAL, NOTHING, BASELINES) or not _NAME.fullmatch(name):
             raise ConfigError(
                 f"--verifiers: {name!r} cannot be a verifier's name: expected letters, digits and "
                 "._+-, and no baseline's name."
             )
+    for name in options.variants:
+        if name in options.verifiers or not bases_of(name, options):
+            raise ConfigError(
+                f"--variants: {name!r}: expected a name that begins with that of a verifier "
+                f"({', '.join(options.verifiers) or 'none is given'}), such as Aug-WoW-noctx."
+            )
     if bool(options.knowledge_base) != bool(options.claims):
         lacking = "--claims" if options.knowledge_base else "--knowledge-base"
         raise ConfigError(f"tables 4 and 5 need --knowledge-base and --claims; give {lacking}.")
-    if not options.knowledge_base and (options.vectors or options.evidence_model):
-        raise ConfigError("--vectors and --evidence-model go with --knowledge-base.")
+    for option in ("vectors", "evidence_model", "validation_claims"):
+        if getattr(options, option) and not options.knowledge_base:
+            raise ConfigError(f"--{option.replace('_', '-')}: goes with --knowledge-base.")
     if options.knowledge_base:
         KnowledgeBase.open(options.knowledge_base)
     leave_accelerators()
@@ -141,6 +168,11 @@ def check(options: Dialfact) -> None:
         except FaithJaxError as error:
             option = "--neutral-model" if name == NEUTRAL else f"--verifiers: {name}"
             raise ConfigError(f"{option}: {error}") from None
+
+
+def bases_of(variant: str, options: Dialfact) -> list[str]:
+    """Returns the verifiers whose names a variant's begins with."""
+    return [name for name in options.verifiers if variant.startswith(name)]
 
 
 class Table(workflow.Table):
@@ -154,6 +186,7 @@ class Table(workflow.Table):
         self.verifiers = verifiers_of(options)
         neutral = self.verifiers.pop(NEUTRAL)
         self.searches = dict(self._searches(options))
+        self.verdicts: dict[str, Scores] = {}
         # Data sets by split and evidence.
         self.data: dict[tuple[str, str], str] = {}
         for split in SPLITS:
@@ -162,13 +195,23 @@ class Table(workflow.Table):
                     self.data[split, evidence] = data
                 else:
                     self.left_out.append(f"{split} with {evidence} evidence (no data)")
-        for (split, evidence), data in self.data.items():
+        # What verifiers score: a data set, or the step that has found the evidence.
+        sources: dict[tuple[str, str], str] = dict(self.data)
+        for split, evidence in itertools.product(SPLITS, _RETRIEVERS):
+            step = _search(split, evidence, "ctx")
+            if step in self.searches and (split, ORACLE) in self.data:
+                sources[split, evidence] = step
+        self.evidence = list(sources)
+        for (split, evidence), source in sources.items():
+            is_found = evidence in _RETRIEVERS
             for verifier, given in self.verifiers.items():
+                if given.get("form") == CLAIM_ONLY and evidence != ORACLE:
+                    continue
                 scorers: dict[str, Mapping[str, Any]] = dict.fromkeys(_PROBABILITIES, given)
                 if verifier == MINI:
                     scorers |= {LEXICAL: {}, NEUTRAL: neutral}
                 arguments = [
-                    f"--tfds={data}@{split}",
+                    f"--tfds={FOUND if is_found else source}@{split}",
                     *scorer_flags(scorers),
                     "--perspective-column=evidence_titles",
                     "--label-column=type_label",
@@ -176,7 +219,11 @@ class Table(workflow.Table):
                     "--skip-bad-rows",  # claims without evidence
                 ]
                 name = self._scores_of(split, evidence, verifier)
-                self.scores[name] = Scores(arguments, models=opened_by(scorers))
+                if is_found:
+                    inputs = [f"found/{source}"]
+                    self.verdicts[name] = Scores(arguments, inputs, opened_by(scorers))
+                else:
+                    self.scores[name] = Scores(arguments, models=opened_by(scorers))
 
     @staticmethod
     def _scores_of(split: str, evidence: str, verifier: str) -> str:
@@ -184,40 +231,66 @@ class Table(workflow.Table):
 
     def _searches(self, options: Dialfact) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yields the steps that look for evidence, by name."""
-        base, claims = options.knowledge_base, options.claims
+        base = options.knowledge_base
+        claims = {TEST: options.claims, VALIDATION: options.validation_claims}
         if options.sample and not base:
-            base, claims = "knowledge", SAMPLE
-        retrievers = ["entities", "bm25", *(["dense"] if options.vectors else [])]
+            base, claims[TEST] = "knowledge", SAMPLE
+        found = {name: it for name, it in _RETRIEVERS.items() if it != "dense" or options.vectors}
         models = {
             "question-model": options.question_model,
             "evidence-model": options.evidence_model,
         }
         given = {"vectors": options.vectors} | models
-        for name, turns in _CONTEXTS.values() if base else ():
+        state = [model_state(path) for path in models.values() if path]
+        wanted = [
+            (TEST, name, context) for name in (FUSED, *found) for context in _CONTEXTS.values()
+        ]
+        wanted += [(VALIDATION, name, _CONTEXTS[_BOTH]) for name in found]
+        for split, name, (context, turns) in wanted:
+            if not claims[split]:
+                continue
+            retrievers = [*found.values(), BM25] if name == FUSED else [found[name]]
             arguments = [
-                *(claims, base, f"--retrievers={','.join(retrievers)}", f"--context-turns={turns}"),
+                *(claims[split], base, f"--retrievers={','.join(retrievers)}"),
+                f"--context-turns={turns}",
                 *(f"--{option}={path}" for option, path in given.items() if path),
             ]
-            state = [model_state(path) for path in models.values() if path]
-            inputs = [base, *filter(None, [options.claims])]
-            yield name, {"arguments": shlex.join(arguments), "inputs": inputs, "state": state}
+            is_sample = claims[split] == SAMPLE
+            inputs = [base, *([] if is_sample else [claims[split]])]
+            # What `prepare` reads is named as DialFact's files are.
+            raw = sample_folder("dialfact") / FILES[split] if is_sample else claims[split]
+            yield (
+                _search(split, name, context),
+                {
+                    "arguments": shlex.join(arguments),
+                    "inputs": inputs,
+                    "state": state,
+                    "claims": str(raw),
+                    "files": [FILES[split], FILES[split].replace("_split", "_evidence")],
+                },
+            )
 
     def steps(self) -> dict[str, Any]:
         """See `workflow.Table`."""
         found = super().steps()
-        made = [*found["made"], *(f"evidence/{name}.json" for name in self.searches)]
-        return {**found, "made": made, "evidence": self.searches}
+        made = [
+            *found["made"],
+            *(f"evidence/{name}.json" for name in self.searches),
+            *(f"verdicts/{name}.jsonl" for name in self.verdicts),
+        ]
+        verdicts = {name: told_of(it) for name, it in self.verdicts.items()}
+        return {**found, "made": made, "evidence": self.searches, "verify": verdicts}
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes the tables as dialfact.md, .tex, .csv and .json; of the sample as its sample."""
         published = {} if self.options.sample else published_figures("dialfact")
-        figures = {key: self._verified(folder, *key) for key in self.data}
+        figures = {key: self._verified(folder, *key) for key in self.evidence}
         tables = [self._bigrams()] if (TEST, ORACLE) in self.data else []
         tables += [*self._verifiable(folder), *self._recall(folder)]
         tables += [
             made
             for number, form in FORMS.items()
-            if (made := _verification(number, form, figures, published)).rows
+            if (made := _verification(number, form, figures, published, self._shown(number))).rows
         ]
         title = "Fact-checking in dialogue (Gupta 2022)"
         if self.options.sample:
@@ -279,13 +352,22 @@ class Table(workflow.Table):
 
     def _recall(self, folder: pathlib.Path) -> Iterator[Rows]:
         """Yields tables 4 and 5, where evidence was looked for."""
-        found: dict[str, dict[str, Mapping[str, Any]]] = {}
-        for heading, (name, _) in _CONTEXTS.items() if self.searches else ():
-            told = json.loads((folder / f"evidence/{name}.json").read_text("utf-8"))
+        documents: dict[str, dict[str, Mapping[str, Any]]] = {}
+        ranked: dict[str, dict[str, Mapping[str, Any]]] = {}
+        ranker = self.options.evidence_model or "BM25"
+        for name, (heading, (context, _)) in itertools.product(
+            (FUSED, *_RETRIEVERS), _CONTEXTS.items()
+        ):
+            if (step := _search(TEST, name, context)) not in self.searches:
+                continue
+            told = json.loads((folder / f"evidence/{step}.json").read_text("utf-8"))
             for row in told["rows"]:
-                found.setdefault(row["what"], {})[heading] = row
-        ranked = {f"by {self.options.evidence_model or 'BM25'}": found.pop("sentences", {})}
-        for number, what, part in (("4", "documents", found), ("5", "sentences", ranked)):
+                if row["what"] == SENTENCES:
+                    of = _RETRIEVERS.get(name, name)
+                    ranked.setdefault(f"of {of}, by {ranker}", {})[heading] = row
+                elif name == FUSED:
+                    documents.setdefault(row["what"], {})[heading] = row
+        for number, what, part in (("4", "documents", documents), ("5", "sentences", ranked)):
             rows, tidy = [], []
             for name, by_context in part.items():
                 cells = []
@@ -306,26 +388,37 @@ class Table(workflow.Table):
         self, folder: pathlib.Path, split: str, evidence: str
     ) -> dict[tuple[str, str], Mapping[str, Any]]:
         """Returns the figures of a split with some evidence by system and group."""
-        files = {
-            name: folder / f"scores/{self._scores_of(split, evidence, name)}.jsonl"
-            for name in self.verifiers
-        }
-        claims = [dict(row.fields) for row in dataset_rows("", self.data[split, evidence], split)]
-        for name, labels in self._baselines(folder, split, evidence, claims).items():
-            files[name] = folder / f"{BASELINES}/{split}/{evidence}/{name}.jsonl"
-            files[name].parent.mkdir(parents=True, exist_ok=True)
-            rows = zip(claims, labels, strict=True)
-            write_jsonl(files[name], ({"id": c["id"], "prediction": label} for c, label in rows))
-        names = {str(path): name for name, path in files.items()}
-        data = self.data[split, evidence]
+        claims = [dict(row.fields) for row in self._claims(split, evidence)]
+        said = {name: dict.fromkeys((c["id"] for c in claims), _NOTHING) for name in self.verifiers}
+        for name in list(said):
+            if not (path := self._scored(folder, split, evidence, name)).exists():
+                del said[name]  # it reads no evidence
+                continue
+            for row in read_scored_rows(path):
+                shares = [row["scores"][share] for share in _PROBABILITIES]
+                said[name][row["id"]] = tuple(DialFactLabel)[int(np.argmax(shares))].value
+        for name, called in self._baselines(folder, split, evidence, claims).items():
+            said[name] = {c["id"]: label for c, label in zip(claims, called, strict=True)}
+        files = {}
+        for name, labels in said.items():
+            path = folder / f"{BASELINES}/{split}/{evidence}/{name}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_jsonl(path, ({"id": id_, "prediction": it} for id_, it in labels.items()))
+            files[str(path)] = name
+        data = self.data.get((split, evidence)) or self.data[split, ORACLE]
         options = EvaluateOptions(protocol="dialfact", dataset=data, split=split)
-        found = evaluation(list(names), options).figures["rows"]
+        found = evaluation(list(files), options).figures["rows"]
         factual = [c["data_type"] for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
         sizes = {"all": len(factual)} | collections.Counter(factual)
         return {
-            (names[row["system"]], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
+            (files[row["system"]], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
             for row in found
         }
+
+    def _claims(self, split: str, evidence: str) -> Iterator[Row]:
+        """Yields the claims of a split; those with evidence that was found are the annotators'."""
+        data = self.data.get((split, evidence)) or self.data[split, ORACLE]
+        return dataset_rows("", data, split)
 
     def _baselines(
         self, folder: pathlib.Path, split: str, evidence: str, claims: Sequence[Mapping[str, Any]]
@@ -335,10 +428,10 @@ class Table(workflow.Table):
         The more of its words the evidence has, the more a claim is REFUTES and then SUPPORTS, by
         the thresholds with the best macro F1 on validation.
         """
-        found = {NOTHING: [DialFactLabel.NOT_ENOUGH_INFO.value] * len(claims)}
-        if (VALIDATION, evidence) in self.data:
+        found = {NOTHING: [_NOTHING] * len(claims)}
+        if (VALIDATION, evidence) in self.evidence:
             known = self._overlaps(folder, VALIDATION, evidence)
-            rows = dataset_rows("", self.data[VALIDATION, evidence], VALIDATION)
+            rows = self._claims(VALIDATION, evidence)
             scores, labels = [], []
             for row in (row.fields for row in rows):
                 label = verification_label(row["response_label"], row["type_label"])
@@ -352,8 +445,20 @@ class Table(workflow.Table):
             ]
         return found
 
+    def _scored(self, folder: pathlib.Path, split: str, evidence: str, name: str) -> pathlib.Path:
+        part = "verdicts" if evidence in _RETRIEVERS else "scores"
+        return folder / f"{part}/{self._scores_of(split, evidence, name)}.jsonl"
+
+    def _shown(self, number: str) -> Callable[[str], bool]:
+        """Returns whether a table shows a system: variants have one of their own."""
+        options = self.options
+        bases = {base for name in options.variants for base in bases_of(name, options)}
+        if number == "7":
+            return lambda name: name in bases or name in options.variants
+        return lambda name: name not in options.variants
+
     def _overlaps(self, folder: pathlib.Path, split: str, evidence: str) -> dict[str, float]:
-        path = folder / f"scores/{split}/{evidence}/{BASELINES}.jsonl"
+        path = self._scored(folder, split, evidence, MINI)
         return {row["id"]: row["scores"][LEXICAL] or 0.0 for row in read_scored_rows(path)}
 
     def _notes(self) -> Iterator[str]:
@@ -370,11 +475,16 @@ class Table(workflow.Table):
             f"{LEXICAL} says SUPPORTS, REFUTES or NOT ENOUGH INFO by the share of a claim's words "
             "in its evidence; validation, without which it is left out, has chosen its thresholds."
         )
-        if not self.options.sample:
+        if any(evidence in _RETRIEVERS for _, evidence in self.evidence):
             yield (
-                "The paper's figures of tables 2 to 5, 8, 11 and 12, and of table 7 but one, are "
-                "not at hand."
+                f"{WIKI} and {DPR}: found in the knowledge base by names of articles, and by dense "
+                f"vectors, with the context; {ORACLE}: the annotators'; {RETRIEVED}: that of "
+                f"{DATA[RETRIEVED]}."
             )
+        if unread := [n for n, it in self.verifiers.items() if it.get("form") == CLAIM_ONLY]:
+            yield f"Read no evidence, and stand under {ORACLE} alone: {', '.join(unread)}."
+        if not self.options.sample:
+            yield "The paper's figures of tables 2 to 5, 7, 8, 11 and 12 are not at hand."
         if self.left_out:
             yield f"Left out: {'; '.join(self.left_out)}."
 
@@ -384,35 +494,37 @@ def _verification(
     form: Form,
     figures: Mapping[tuple[str, str], Mapping[tuple[str, str], Mapping[str, Any]]],
     published: Mapping[str, Any],
+    is_shown: Callable[[str], bool],
 ) -> Rows:
-    """Returns a table of verifiers and the paper's; without rows where its split has no claims."""
+    """Returns a table of verifiers and the paper's; without rows where it has nothing to show."""
     ours: dict[str, dict[str, Mapping[str, Any]]] = {}
     for heading, (evidence, group) in form.columns.items():
         for (system, of), row in figures.get((form.split, evidence), {}).items():
-            if of == group:
+            if of == group and is_shown(system):
                 ours.setdefault(system, {})[heading] = row
     rows: list[tuple[str, ...]] = []
     tidy: dict[tuple[str, str, str], list[Any]] = {}  # claims to the paper's figure
     names = {figure: f"{form.figure} {figure}" for figure in ("Acc", "F1")}
     theirs = published.get("published", {}).get(number, {})
+    known = {heading for row in (*ours.values(), *theirs.values()) for heading in row}
+    headings = [heading for heading in form.columns if heading in known]
     for system in dict.fromkeys((*ours, *theirs)) if ours else ():
         if found := ours.get(system):
-            rows.append((system, *(_pair(found, c, form) for c in form.columns)))
+            rows.append((system, *(_pair(found, heading, form) for heading in headings)))
         for heading, row in (found or {}).items():
             for figure, name in names.items():
                 interval = _interval(row, form) if figure == "Acc" else (None, None)
                 tidy[system, heading, figure] = [_size(row, form), row[name], *interval, None]
-        if known := theirs.get(system):
-            cells = [_published_pairs(known.get(heading, {})) for heading in form.columns]
-            rows.append((f"{system} (published)", *cells))
-        for heading, pairs in (known or {}).items():
-            for of, pair in pairs.items():
-                for figure, value in zip(names, pair, strict=True):
-                    cell = system, f"{heading} {of}".strip(), figure
-                    tidy.setdefault(cell, [None] * 5)[-1] = value
+        if pairs := theirs.get(system):
+            cells = (pairs.get(heading, ()) for heading in headings)
+            told = (" / ".join(f"{value:.1f}" for value in pair) for pair in cells)
+            rows.append((f"{system} (published)", *told))
+        for heading, pair in (pairs or {}).items():
+            for figure, value in zip(names, pair, strict=True):
+                tidy.setdefault((system, heading, figure), [None] * 5)[-1] = value
     notes = filter(None, [published.get("notes", {}).get(number, "")])
     title = f"{form.title} (Gupta 2022, table {number})"
-    columns = ("verifier", *form.columns)
+    columns = ("verifier", *headings)
     plain = Rows("", _TIDY, tuple((number, *cell, *values) for cell, values in tidy.items()))
     return Rows(title, columns, tuple(rows), tuple(notes), plain)
 
@@ -438,13 +550,3 @@ def _pair(found: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> st
     if row[name] is None:
         return DASH
     return f"{figure_text(row[name], _interval(row, form), 1)} / {row[f'{form.figure} F1']:.1f}"
-
-
-def _published_pairs(known: Mapping[str, Sequence[float]]) -> str:
-    """Returns the paper's figures, each with what its evidence is of.
-
-    >>> _published_pairs({"Wiki": [39.1, 31.5], "DPR": [38.4, 29.5]})
-    '39.1 / 31.5 (Wiki), 38.4 / 29.5 (DPR)'
-    """
-    told = (f"{a:.1f} / {f1:.1f}" + (f" ({of})" if of else "") for of, (a, f1) in known.items())
-    return ", ".join(told)

@@ -30,7 +30,7 @@ from faith_jax.runs.data.npov_sets import (
     read_summary,
     read_topics,
 )
-from faith_jax.runs.options import NpovCombinations, NpovErrors, NpovTopics
+from faith_jax.runs.data.options import NpovCombinations, NpovErrors, NpovTopics
 from faith_jax.statistics.npov_detection import ERRORS, Detection, Key, comparisons, detections
 from faith_jax.statistics.salience_scores import AGGREGATIONS
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora

@@ -12,14 +12,8 @@ import msgspec
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.settings import NotNegative, Positive, PositiveNumber, Share
-from faith_jax.runs.options import (
-    Names,
-    NpovCombinations,
-    NpovErrors,
-    NpovTopics,
-    Numbers,
-    Resamples,
-)
+from faith_jax.runs.data.options import NpovCombinations, NpovErrors, NpovTopics
+from faith_jax.runs.options import Names, Numbers, Resamples
 
 
 def absolute(path: str) -> str:
@@ -374,10 +368,13 @@ class Dialfact(Workflow):
     Attributes:
       verifiers (NAME=FOLDER): an NLI classifier, or a model that was trained on dialfact_verify_…
         (repeatable); mini_nli stands beside them
+      variants (NAME=FOLDER): further ones, for table 7, beside the verifier whose name theirs
+        begins with, such as Aug-WoW-noctx (repeatable)
       scorer_option (NAME.OPTION=VALUE): of a verifier, such as ours.form=dialfact (repeatable)
       neutral_model (FOLDER): an NLI classifier, for table 3; the paper: one of Dialogue NLI
-      knowledge_base (FOLDER): of faith-jax index, for tables 4 and 5
+      knowledge_base (FOLDER): of faith-jax index, for tables 4 and 5, and for found evidence
       claims (FILE): test_split.jsonl, whose evidence is looked for in it
+      validation_claims (FILE): valid_split.jsonl, likewise, for table 10 and thresholds
       vectors (FOLDER): of faith-jax embed, for dense retrieval
       question_model (FOLDER): its encoder of claims (without: that of the passages)
       evidence_model (FOLDER): ranks sentences (without: BM25)
@@ -385,10 +382,12 @@ class Dialfact(Workflow):
 
     name: ClassVar = "dialfact"
     verifiers: dict[str, Folder] = dataclasses.field(default_factory=dict)
+    variants: dict[str, Folder] = dataclasses.field(default_factory=dict)
     scorer_option: tuple[str, ...] = ()
     neutral_model: Folder = "mini_nli"
     knowledge_base: Folder = ""
     claims: Folder = ""
+    validation_claims: Folder = ""
     vectors: Folder = ""
     question_model: Folder = ""
     evidence_model: Folder = ""

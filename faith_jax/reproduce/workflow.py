@@ -139,17 +139,15 @@ class Table:
             "score": self.scores,
         }
         told = {
-            rule: {
-                name: {
-                    "arguments": it.arguments,
-                    "inputs": it.inputs,
-                    "state": [model_state(path) for path in dict.fromkeys(it.models)],
-                }
-                for name, it in steps.items()
-            }
-            for rule, steps in runs.items()
+            rule: {name: told_of(it) for name, it in steps.items()} for rule, steps in runs.items()
         }
         return {"made": [f"{name}.md" for name in tables] or files, "evaluate": tables, **told}
+
+
+def told_of(step: GinRun | Scores) -> dict[str, Any]:
+    """Returns what a rule reads of a step."""
+    state = [model_state(path) for path in dict.fromkeys(step.models)]
+    return {"arguments": step.arguments, "inputs": step.inputs, "state": state}
 
 
 def model_state(path: str) -> str:

@@ -179,7 +179,9 @@ class DecodedEvaluation:
         progress = Progress("decoding", len(numbers))
         rows = [member[number] for number in numbers]
         second = [row["knowledge"] for row in rows] if self._is_doha else None
-        found = self._decoder(params, [row["inputs"] for row in rows], 0, second, progress.add)
+        found = self._decoder(
+            params, [row["inputs"] for row in rows], range(len(rows)), second, progress.add
+        )
         decoded: list[DecodedRow] = [best for best, *_ in found]
         longest = max(len(row.tokens) for row in decoded)
         return [

@@ -428,7 +428,9 @@ class _Responder(NamedTuple):
         while window := list(itertools.islice(rows, self.window)):
             inputs = [self.read(row) for row in window]
             ids, second = [found.ids for found in inputs], [found.second for found in inputs]
-            decoded = self.decoder(self.params, ids, shard.first + done, second, progress.add)
+            first = shard.first + done
+            numbers = range(first, first + len(window))
+            decoded = self.decoder(self.params, ids, numbers, second, progress.add)
             if writes:
                 vocabulary, count = self.read.tokenizer, self.num_return
                 written = [

@@ -15,6 +15,7 @@ from faith_jax.core import templates
 from faith_jax.core.cutting import CutTokens, summed
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DialFactLabel, NliLabel
+from faith_jax.core.settings import checked
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.text_pairs import NLI_FORM, LabelForm, PairRow
 from faith_jax.scoring.base import Judgement, ModelScorer
@@ -25,7 +26,7 @@ from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 LABELS = tuple(DialFactLabel)
 # NLI's names for them.
 _OF_NLI = (NliLabel.ENTAILMENT, NliLabel.CONTRADICTION, NliLabel.NEUTRAL)
-NLI, DIALFACT = "nli", "dialfact"
+NLI, DIALFACT, CLAIM_ONLY = FORMS = "nli", "dialfact", "claim_only"
 _DIALFACT_FORM = LabelForm(tuple(label.value for label in LABELS), NLI_FORM.inputs)
 
 
@@ -78,7 +79,9 @@ class ClaimVerifier:
     Args:
       model: a folder of an NLI classifier, or of one that was trained on `dialfact_verify_…`.
       form: "nli": each sentence is a premise of the claim; "dialfact": the claim behind its context
-        is read with at most five sentences at once, as in those tasks.
+        is read with at most five sentences at once, as in those tasks; "claim_only": it is read
+        without any (the paper's ablation Aug-WoW-claimonly).
+      context: whether the turns before the claim are read; not of "nli", which reads none.
       labels: see `nli_label_numbers`; of "nli" only.
       **options: see `ClassifierOptions`.
 
@@ -91,13 +94,17 @@ class ClaimVerifier:
         model: str | None = None,
         form: str = NLI,
         labels: str | Sequence[str] | None = None,
+        context: bool = True,
         **options: Unpack[ClassifierOptions],
     ):
-        if form not in (NLI, DIALFACT):
-            raise ConfigError(f"form: expected {NLI} or {DIALFACT}, got {form!r}.")
+        if form not in FORMS:
+            raise ConfigError(f"form: expected one of {', '.join(FORMS)}, got {form!r}.")
         if labels is not None and form != NLI:
             raise ConfigError(f"labels: goes with form={NLI}.")
-        self.reads_all = form == DIALFACT
+        if not checked("context", context, bool) and form == NLI:
+            raise ConfigError(f"context: goes with form={DIALFACT} or {CLAIM_ONLY}.")
+        self.reads_all, self._reads_none = form != NLI, form == CLAIM_ONLY
+        self._turns = context
 
         def order(names: tuple[str, ...]) -> list[int]:
             if not self.reads_all:
@@ -120,9 +127,11 @@ class ClaimVerifier:
         """Returns the rows of a claim."""
         encode, name, evidence = self._classify.encode, f"example {example.id!r}", example.grounding
         titles = evidence.perspectives or ("",) * len(evidence.texts)
-        if self.reads_all and evidence.texts:
-            told = example.response, example.history, titles, evidence.texts
-            rows = [encode.claim(*told, name)]
+        turns = example.history if self._turns else ()
+        if self._reads_none:
+            rows = [encode.claim(example.response, turns, (), (), name)]
+        elif self.reads_all and evidence.texts:
+            rows = [encode.claim(example.response, turns, titles, evidence.texts, name)]
         else:
             rows = [
                 encode(templates.evidence_text(t, s) if t else s, example.response, name)
@@ -160,10 +169,11 @@ class ClaimScorer(ModelScorer[ClaimRows]):
         model: str | None = None,
         form: str = NLI,
         labels: str | Sequence[str] | None = None,
+        context: bool = True,
         **options: Unpack[ClassifierOptions],
     ):
         self.card, self._place = CLAIMS[name], list(CLAIMS).index(name)
-        self._verifier = ClaimVerifier(model, form, labels, **options)
+        self._verifier = ClaimVerifier(model, form, labels, context, **options)
 
     def read(self, example: GroundedExample) -> ClaimRows:
         """Returns the rows of a claim with its evidence."""

@@ -12,6 +12,7 @@ from tests.scoring.tiny_models import write_model
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
 
+LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 CLASSES = ("contradiction", "entailment", "neutral")
 
 
@@ -21,6 +22,7 @@ def folders(tmp_path_factory):
     return {
         "nli": write_model(folder / "nli", "roberta", label_names=CLASSES),
         "two": write_model(folder / "two", "roberta", label_names=("no", "yes")),
+        "labels": write_model(folder / "labels", "roberta", label_names=LABELS),
         "base": str(built(folder).folder),
     }
 
@@ -28,7 +30,14 @@ def folders(tmp_path_factory):
 def test_the_commands_of_the_sample(tmp_path, capfd):
     commands = shown_commands(capfd, "dialfact", "--sample", f"--output={tmp_path}")
     kinds = [command.split("faith_jax ")[1].split()[0] for command in commands]
-    assert sorted(kinds) == ["evidence", "evidence", "index", *["score"] * 4]
+    assert sorted(kinds) == [*["evidence"] * 4, "index", "prepare", *["score"] * 5]
+    # The evidence that is found is what verifiers read.
+    (prepared,) = (line for line in commands if " prepare " in line)
+    (verified,) = (line for line in commands if line.startswith("FAITH_JAX_DATA_DIR="))
+    assert "cp evidence/test/Wiki_ctx.jsonl raw/test/Wiki_ctx/test_evidence.jsonl" in prepared
+    assert prepared.endswith("--data-dir=found/test/Wiki_ctx")
+    assert verified.startswith("FAITH_JAX_DATA_DIR=found/test/Wiki_ctx ")
+    assert "--tfds=dialfact/retrieved@test" in verified
 
 
 def test_a_verifier_has_files_and_options_of_its_own(folders):
@@ -47,7 +56,34 @@ def test_a_verifier_has_files_and_options_of_its_own(folders):
     assert table.scores["test/oracle/ours"].models[0] == folders["nli"]
     arguments = table.scores["test/oracle/baselines"].given
     assert "--scorer-option=nli_neutral.max_length=64" in arguments
+    assert table.verdicts["test/Wiki/ours"].inputs == ["found/test/Wiki_ctx"]
     assert table.left_out == [f"validation with {kind} evidence (no data)" for kind in kinds]
+
+
+def test_found_evidence_of_both_retrievers_and_splits(folders):
+    base = {"knowledge_base": folders["base"], "claims": "t.jsonl", "validation_claims": "v.jsonl"}
+    given = ("blind.form=claim_only", "ours-short.form=dialfact", "ours-short.context=False")
+    options = Dialfact(
+        output="", **base, vectors="dense", scorer_option=given,
+        verifiers={"ours": folders["nli"], "blind": folders["labels"]},
+        variants={"ours-short": folders["labels"]},
+    )  # fmt: skip
+    table = Table(options, lambda data, split: data.endswith("official"))
+    ctx = {f"{split}/{name}_ctx" for split in ("test", "validation") for name in ("Wiki", "DPR")}
+    claim_only = {f"test/{name}_claim_only" for name in ("Wiki", "DPR", "fused")}
+    assert set(table.searches) == ctx | claim_only | {"test/fused_ctx"}
+    dense = table.searches["validation/DPR_ctx"]
+    assert "v.jsonl" in dense["arguments"]
+    assert "--retrievers=dense --context-turns=2 --vectors=dense" in dense["arguments"]
+    assert dense["files"] == ["valid_split.jsonl", "valid_evidence.jsonl"]
+    # Who reads no evidence is scored once.
+    assert [name for name in {**table.scores, **table.verdicts} if "blind" in name] == [
+        "test/oracle/blind",
+        "validation/oracle/blind",
+    ]
+    short = table.verdicts["validation/DPR/ours-short"]
+    assert short.inputs == ["found/validation/DPR_ctx"]
+    assert "--scorer-option=claim_supports.context=False" in short.given
 
 
 @pytest.mark.parametrize(
@@ -64,11 +100,17 @@ def test_a_verifier_has_files_and_options_of_its_own(folders):
         (("--scorer-option=ours.form=nli",), "'ours' is not among the verifiers"),
         (
             ("--scorer-option=mini_nli.form=x",),
-            "mini_nli: claim_supports: form: expected nli or dialfact",
+            "mini_nli: claim_supports: form: expected one of nli, dialfact, claim_only",
         ),
         (("--knowledge-base={base}",), "need --knowledge-base and --claims; give --claims"),
         (("--claims={base}",), "need --knowledge-base and --claims; give --knowledge-base"),
-        (("--vectors={base}",), "--vectors and --evidence-model go with --knowledge-base"),
+        (("--vectors={base}",), "--vectors: goes with --knowledge-base"),
+        (("--validation-claims={base}",), "--validation-claims: goes with --knowledge-base"),
+        (("--variants=ours={nli}",), "--variants: 'ours': expected a name that begins with"),
+        (
+            ("--verifiers=a={nli}", "--scorer-option=a.context=False"),
+            "--verifiers: a: claim_supports: context: goes with form=dialfact or claim_only",
+        ),
         (("--knowledge-base={nli}", "--claims={nli}"), "nli: "),
     ],
 )

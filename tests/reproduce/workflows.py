@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import sys
 
 from faith_jax.cli import main
@@ -62,11 +63,31 @@ def without_snakemake(monkeypatch):
                     assert main(["score", *shlex.split(step["arguments"]), f"--output={path}"]) == 0
 
             for name, step in steps.get("evidence", {}).items():
-                os.makedirs("evidence", exist_ok=True)
                 made = f"--output=evidence/{name}.jsonl", f"--json=evidence/{name}.json"
+                os.makedirs(os.path.dirname(f"evidence/{name}"), exist_ok=True)
                 assert main(["evidence", *shlex.split(step["arguments"]), *made]) == 0
+            for name, step in steps.get("verify", {}).items():
+                _verify(name, step, steps["evidence"], monkeypatch)
 
     monkeypatch.setattr(workflow, "run_workflow", run)
+
+
+def _verify(name, step, searches, monkeypatch):
+    """Scores claims with the evidence that a step has found."""
+    (folder,) = step["inputs"]
+    search = folder.removeprefix("found/")
+    raw, told = pathlib.Path("raw") / search, searches[search]
+    raw.mkdir(parents=True, exist_ok=True)
+    for source, file in zip(
+        (told["claims"], f"evidence/{search}.jsonl"), told["files"], strict=True
+    ):
+        shutil.copy(source, raw / file)
+    given = [f"--raw={raw}", f"--data-dir={folder}"]
+    assert os.path.exists(folder) or main(["prepare", "dialfact/retrieved", *given]) == 0
+    os.makedirs(os.path.dirname(path := f"verdicts/{name}.jsonl"), exist_ok=True)
+    with monkeypatch.context() as patched:
+        patched.setenv("FAITH_JAX_DATA_DIR", folder)
+        assert main(["score", *shlex.split(step["arguments"]), f"--output={path}"]) == 0
 
 
 def figures(output, name, *keys):

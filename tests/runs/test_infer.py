@@ -281,8 +281,8 @@ def forced(gpt2, monkeypatch):
     vocabulary = load_vocabulary(gpt2)
 
     class ForcedDecoder(BatchDecoder):
-        def __call__(self, params, inputs, first_row=0, second_inputs=None, on_done=None):
-            texts = [TEXTS[(first_row + i) % len(TEXTS)] for i in range(len(inputs))]
+        def __call__(self, params, inputs, numbers, second_inputs=None, on_done=None):
+            texts = [TEXTS[number % len(TEXTS)] for number in numbers]
             ends = [vocabulary.eos_id]
             rows = [np.array(vocabulary.encode(t) + ends) for t in texts]
             finished = [text != TEXTS[1] for text in texts]

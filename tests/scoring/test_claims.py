@@ -3,7 +3,7 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DialFactLabel
-from faith_jax.core.templates import dialfact_inputs
+from faith_jax.core.templates import dialfact_claim_inputs, dialfact_inputs
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference.text_pairs import LabelForm
 from faith_jax.scoring.claims import ClaimVerifier, verdict
@@ -76,11 +76,29 @@ def test_a_model_of_dialfacts_tasks_reads_all_evidence_at_once(t5):
     assert "title: Tea content: Tea is a leaf." in shown
 
 
+def test_without_evidence_or_context_a_model_reads_the_claim_alone(t5):
+    words = tuple(label.value for label in DialFactLabel)
+
+    def expected(text):
+        found, _ = pair_classifier(t5, LabelForm(words, lambda *_: text))([("", "")])
+        return found[0]
+
+    blind = scores(t5, [CLAIM, NO_EVIDENCE], form="claim_only")
+    alone = expected(dialfact_claim_inputs(CLAIM.history, CLAIM.response))
+    np.testing.assert_allclose(blind[0], alone, atol=1e-6)
+    alone = expected(dialfact_claim_inputs((), NO_EVIDENCE.response))
+    np.testing.assert_allclose(blind[1], alone, atol=1e-6)
+    (short,) = scores(t5, [CLAIM], form="dialfact", context=False)
+    text = dialfact_inputs((), CLAIM.response, TITLES, EVIDENCE)
+    np.testing.assert_allclose(short, expected(text), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"form": "fever"}, "form: expected nli or dialfact"),
+        ({"form": "fever"}, "form: expected one of nli, dialfact, claim_only"),
         ({"form": "dialfact"}, "expected DialFact's: SUPPORTS, REFUTES, NOT ENOUGH INFO"),
+        ({"context": False}, "context: goes with form=dialfact or claim_only"),
         ({"form": "dialfact", "labels": "a,b,c"}, "labels: goes with form=nli"),
     ],
 )

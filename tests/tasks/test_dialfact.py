@@ -32,12 +32,24 @@ def test_verification_with_evidence(split, source, suffix, ways):
         assert row["targets_pretokenized"].decode() == label
 
 
-def test_claim_only_shows_no_evidence():
-    for row in rows("dialfact_verify_claim_only_sample"):
+@pytest.mark.parametrize("source", ["claim_only", "augmented_claim_only"])
+def test_claim_only_shows_no_evidence(source):
+    for row in rows(f"dialfact_verify_{source}_sample"):
+        assert row["premise"] == b""
         expected = templates.dialfact_claim_inputs(
             strings(row["context"]), row["response"].decode()
         )
         assert row["inputs_pretokenized"].decode() == expected
+
+
+def test_without_context_the_claim_stands_beside_its_evidence():
+    found = rows("dialfact_verify_augmented_no_context_sample")
+    assert any(len(row["context"]) for row in found)
+    for row in found:
+        told = (strings(row["evidence_titles"]), strings(row["evidence"]))
+        expected = templates.dialfact_inputs([], row["response"].decode(), *told)
+        assert row["inputs_pretokenized"].decode() == expected
+        assert row["hypothesis"] == row["response"]
 
 
 def test_verifiable_claims_are_the_factual_ones():

@@ -109,7 +109,7 @@ BERT = Family(
     },
     layers={("bert.encoder.layer", "encoder/layers"): _LAYER},
     prefix="bert.",
-    unused=r"embeddings\.(position_ids|token_type_ids)|cls\..*",
+    unused=r"embeddings\.(position_ids|token_type_ids)|cls\..*|coef",
 )
 
 
@@ -168,7 +168,9 @@ ROBERTA = BERT.replace(
     },
     layers={("roberta.encoder.layer", "encoder/layers"): _LAYER},
     prefix="roberta.",
-    unused=r"embeddings\.(position_ids|token_type_ids)|pooler\.dense\.(weight|bias)|lm_head\..*",
+    unused=(
+        r"embeddings\.(position_ids|token_type_ids)|pooler\.dense\.(weight|bias)|lm_head\..*|coef"
+    ),
 )
 XLM_ROBERTA = ROBERTA.replace(
     name="XLM-RoBERTa", model_type="xlm-roberta", architecture="XLMRoberta"

@@ -1,9 +1,9 @@
 """Antonyms of adjectives: WordNet's through NLTK, or a short list, each chosen by its name."""
 
-import zipfile
 from collections.abc import Callable
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.datasets.augmentation.wordnet import is_wordnet, open_wordnet
 
 # A word in lower case -> its antonyms, none where it has none.
 Antonyms = Callable[[str], tuple[str, ...]]
@@ -46,18 +46,21 @@ def load_antonyms(name: str = "wordnet") -> Antonyms:
     """Returns a function from a word to its antonyms.
 
     Args:
-      name: "wordnet" (NLTK's copy, adjectives) or "list", the short one of this module.
+      name: "wordnet" or "wordnet:FOLDER" (adjectives, see `open_wordnet`), or "list", the short one
+        of this module.
 
     Raises:
-      ConfigError: another name, or NLTK has no WordNet.
+      ConfigError: another name, or there is no WordNet.
 
     >>> load_antonyms("list")("cold")
     ('hot',)
     """
-    if name == "wordnet":
-        return _from_wordnet()
+    if is_wordnet(name):
+        return _of_wordnet(name)
     if name != "list":
-        raise ConfigError(f"There are no antonyms {name!r}: expected wordnet or list.")
+        raise ConfigError(
+            f"There are no antonyms {name!r}: expected wordnet, wordnet:FOLDER or list."
+        )
     listed: dict[str, tuple[str, ...]] = {}
     for first, second in ANTONYM_PAIRS:
         listed[first] = (*listed.get(first, ()), second)
@@ -65,16 +68,11 @@ def load_antonyms(name: str = "wordnet") -> Antonyms:
     return lambda word: listed.get(word, ())
 
 
-def _from_wordnet() -> Antonyms:
-    from nltk.corpus import wordnet
-
+def _of_wordnet(name: str) -> Antonyms:
     try:
-        wordnet.ensure_loaded()
-    except (LookupError, OSError, zipfile.BadZipFile):
-        raise ConfigError(
-            "NLTK has no complete WordNet. Install it: python -m nltk.downloader wordnet; or "
-            "choose the antonyms 'list', which are fewer."
-        ) from None
+        wordnet = open_wordnet(name)
+    except ConfigError as error:
+        raise ConfigError(f"{error} Or choose the antonyms 'list', which are fewer.") from None
 
     def antonyms(word: str) -> tuple[str, ...]:
         found = [

@@ -1,24 +1,27 @@
 """Claims that evidence refutes, made from supported ones (Gupta 2022, section 4.1.1).
 
-Negation, substitution of entities and antonyms of adjectives need no generator; masks are for one
-to fill. `selection` picks from the result.
+Negation and substitution need no generator; masks are for one to fill. `selection` picks from the
+result.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from faith_jax.core.templates import one_space
 from faith_jax.datasets.augmentation.antonyms import EMOTIONS, Antonyms
 from faith_jax.datasets.augmentation.draws import draw, shuffled
 from faith_jax.datasets.augmentation.negation_rules import RuleClass, negations
+from faith_jax.datasets.augmentation.senses import Senses
 from faith_jax.datasets.augmentation.tagging import Entity, Replacement, TaggedText, Token, replaced
+from faith_jax.statistics.text_metrics import ENGLISH_STOP_WORDS
 
 
 class Mutation(NamedTuple):
     """A claim that the evidence of another one refutes.
 
     Attributes:
-      kind: "negation", "entity" or "antonym".
+      kind: "negation", "entity", "sense" or "antonym".
       claim: the text.
       detail: the name of the negation rule, or what was replaced, as "old → new".
     """
@@ -63,6 +66,58 @@ def substitute_entity(
             new = others[draw(len(others), seed, example_id, "substitute", entity.text)]
             return _refuted("entity", claim, entity, new)
     return None
+
+
+def substitute_sense(
+    claim: TaggedText, evidence: Sequence[str], senses: Senses, example_id: str, seed: int = 0
+) -> Mutation | None:
+    """Replaces one entity of a supported claim by a text of a similar sense.
+
+    As in `substitute_entity` the entity must be in the evidence, and the new text must be neither
+    there nor in the claim.
+
+    Args:
+      claim: the claim.
+      evidence: its sentences.
+      senses: from `senses.load_senses`.
+      example_id: the draw depends on it and the seed alone.
+      seed: of the draw.
+
+    Returns:
+      None if nothing of a similar sense is known.
+    """
+    stated = [named for named in _named(claim, senses) if _stands_in(named.text, evidence)]
+    for position in shuffled(len(stated), seed, example_id, "sense"):
+        named = stated[position]
+        found = senses(named.text, named.type)
+        others = [text for text in found if not _stands_in(text, [claim.text, *evidence])]
+        if others:
+            new = others[draw(len(others), seed, example_id, "similar", named.text)]
+            return _refuted("sense", claim, named, new)
+    return None
+
+
+def similar(claim: TaggedText, senses: Senses) -> list[str]:
+    """Returns the texts of a sense similar to that of an entity of the claim, each once."""
+    found = (text for named in _named(claim, senses) for text in senses(named.text, named.type))
+    return list(dict.fromkeys(found))
+
+
+def _named(claim: TaggedText, senses: Senses) -> list[Entity]:
+    """Returns the entities of a claim, and of its other words those that have a sense.
+
+    Taggers find few of the things that a claim is about: guitars and dogs are no entities.
+    """
+    inside = [(entity.start, entity.end) for entity in claim.entities]
+    words = [
+        Entity(token.text, token.start, token.end, token.part)
+        for token in claim.tokens
+        if token.part in ("", "NOUN", "PROPN")
+        and token.text.lower() not in ENGLISH_STOP_WORDS
+        and not any(start <= token.start < end for start, end in inside)
+        and senses(token.text, token.part)
+    ]
+    return sorted([*claim.entities, *words], key=lambda entity: entity.start)
 
 
 def _others(entity: Entity, claim: TaggedText, sources: Sequence[TaggedText]) -> list[str]:
@@ -110,30 +165,56 @@ def substitute_adjective(
 _SENTINEL = "<extra_id_{}>"
 _SENTINELS = re.compile(r"<extra_id_(\d+)>")
 _SALIENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM"})
-_MOST_MASKS = 3
+MOST_MASKS = 3
+
+Span = tuple[int, int]  # first character, and the one behind the last
 
 
-def masked(claim: TaggedText, evidence: Sequence[str]) -> str | None:
-    """Returns a claim without the words that its evidence has too, as a T5 fills them in.
-
-    Of entities, numbers, nouns, verbs and adjectives in the evidence the first three are masked.
-    The authors' masker is a model that tells which words make a claim supported.
-
-    >>> from faith_jax.datasets.augmentation.tagging import load_tagger
-    >>> (claim,) = load_tagger("rules").tag(["It met in Oslo in 1931."])
-    >>> masked(claim, ["The club met in Oslo in 1931."])
-    'It <extra_id_0> in <extra_id_1> in <extra_id_2>.'
-    """
+def stated_spans(claim: TaggedText, evidence: Sequence[str]) -> list[Span]:
+    """Returns the first three entities, numbers, nouns, verbs and adjectives in the evidence."""
     spans = {(e.start, e.end) for e in claim.entities if _stands_in(e.text, evidence)}
     for token in claim.tokens:
         inside = any(start <= token.start < end for start, end in spans)
         if token.part in _SALIENT and not inside and _stands_in(token.text, evidence):
             spans.add((token.start, token.end))
-    chosen = sorted(spans)[:_MOST_MASKS]
-    text = claim.text
-    for number, (start, end) in reversed(list(enumerate(chosen))):
-        text = text[:start] + _SENTINEL.format(number) + text[end:]
-    return text if chosen else None
+    return sorted(spans)[:MOST_MASKS]
+
+
+def content_spans(claim: TaggedText) -> list[Span]:
+    """Returns the entities of a claim and its other words, but for stop words, in order."""
+    spans = [(entity.start, entity.end) for entity in claim.entities]
+    words = [
+        (token.start, token.end)
+        for token in claim.tokens
+        if token.text.lower() not in ENGLISH_STOP_WORDS
+        and token.text[0].isalnum()
+        and not any(start <= token.start < end for start, end in spans)
+    ]
+    return sorted([*spans, *words])
+
+
+def without(text: str, spans: Sequence[Span]) -> str:
+    """Returns a text without pieces of it.
+
+    >>> without("It met in Oslo.", [(10, 14)])
+    'It met in .'
+    """
+    return one_space(_with_pieces(text, spans, lambda number: ""))
+
+
+def masked(text: str, spans: Sequence[Span]) -> str:
+    """Returns a text with masks in place of pieces of it, as a T5 fills them in.
+
+    >>> masked("It met in Oslo in 1931.", [(3, 6), (10, 14)])
+    'It <extra_id_0> in <extra_id_1> in 1931.'
+    """
+    return _with_pieces(text, spans, _SENTINEL.format)
+
+
+def _with_pieces(text: str, spans: Sequence[Span], piece: Callable[[int], str]) -> str:
+    for number, (start, end) in reversed(list(enumerate(sorted(spans)))):
+        text = text[:start] + piece(number) + text[end:]
+    return text
 
 
 def filled(masked_claim: str, answer: str) -> str | None:

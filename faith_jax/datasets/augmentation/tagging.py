@@ -5,6 +5,7 @@
 [('Oslo', 'MISC'), ('1931', 'DATE')]
 """
 
+import pathlib
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -114,27 +115,56 @@ def replaced(text: str, replacements: Sequence[Replacement]) -> str:
     return "".join([*parts, text[last:]])
 
 
+def load_pipeline(name: str) -> Any:
+    """Returns a spaCy pipeline: an installed package, or one in a folder.
+
+    Raises:
+      ConfigError: spaCy or the pipeline is not installed.
+    """
+    try:
+        import spacy
+    except ImportError:
+        raise ConfigError(
+            "spaCy is not installed; install the extra (pip install 'faith_jax[augmentation]', "
+            f"or '.[augmentation]' in a clone) and python -m spacy download {name}, or choose "
+            "the tagger 'rules' and the senses 'list', which need neither."
+        ) from None
+    try:
+        return spacy.load(name)
+    except OSError as error:
+        problem = str(error).split("\n")[0]
+        raise ConfigError(
+            f"The spaCy pipeline {name!r} cannot be loaded ({problem}). Install it: python -m "
+            f"spacy download {name}; or name a folder that contains a pipeline; or choose the "
+            "tagger 'rules', which needs none, and the senses 'list'."
+        ) from None
+
+
+def load_vectors(folder: pathlib.Path) -> tuple[Any, Any]:
+    """Returns the vectors and the strings of their keys that spaCy or sense2vec wrote.
+
+    Raises:
+      ConfigError: spaCy is not installed, or the folder is another one.
+    """
+    try:
+        from spacy.strings import StringStore
+        from spacy.vectors import Vectors
+    except ImportError:
+        raise ConfigError(
+            "sense2vec's vectors are read with spaCy: pip install 'faith_jax[augmentation]'."
+        ) from None
+    try:
+        return Vectors().from_disk(folder), StringStore().from_disk(folder / "strings.json")
+    except (OSError, ValueError) as error:
+        problem = str(error).split("\n")[0]
+        raise ConfigError(f"{folder}: not a folder of sense2vec's vectors ({problem}).") from None
+
+
 class SpacyTagger:
     """Tags with a spaCy pipeline: an installed package, or a folder that contains one."""
 
     def __init__(self, name: str):
-        try:
-            import spacy
-        except ImportError:
-            raise ConfigError(
-                "spaCy is not installed; install the extra (pip install 'faith_jax[augmentation]', "
-                f"or '.[augmentation]' in a clone) and python -m spacy download {name}, or choose "
-                "the tagger 'rules', which needs neither."
-            ) from None
-        try:
-            self._pipeline = spacy.load(name)
-        except OSError as error:
-            problem = str(error).split("\n")[0]
-            raise ConfigError(
-                f"The spaCy pipeline {name!r} cannot be loaded ({problem}). Install it: python -m "
-                f"spacy download {name}; or name a folder that contains a pipeline; or choose the "
-                "tagger 'rules', which needs none."
-            ) from None
+        self._pipeline = load_pipeline(name)
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
         """Returns the texts with what the pipeline finds in them."""

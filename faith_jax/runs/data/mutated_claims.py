@@ -4,56 +4,93 @@ A Wizard's response is a claim that the sentence it used supports. Mutations of 
 sentence, or of what a model responds to make claims that it refutes or says too little about. Of
 those of one turn, varied, fluent and hard ones are kept.
 
+A row of the run is a turn with the claims that are kept of it. The turns are split into shards,
+which any number of processes make (`faith_jax.export.shards`).
+
 Reference: Gupta 2022, sections 4.1.1 and 5.3.
 """
 
 import collections
 import dataclasses
+import functools
 import itertools
 import logging
-import math
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import partial_output, put, write_jsonl, writing
+from faith_jax.checkpoints.identity import checkpoint_digest
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
+from faith_jax.core.files import made_in, put, stamp, write_jsonl, writing
 from faith_jax.core.labels import DialFactLabel, DialFactType
-from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
+from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.augmentation import claim_mutation as mutation
 from faith_jax.datasets.augmentation import selection
-from faith_jax.datasets.augmentation.antonyms import Antonyms, load_antonyms
+from faith_jax.datasets.augmentation.antonyms import load_antonyms
 from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.datasets.augmentation.senses import load_senses
 from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
 from faith_jax.datasets.raw.dialfact import PoolEntry, from_elsewhere
 from faith_jax.datasets.raw.wizard_of_wikipedia import read_turns
-from faith_jax.datasets.samples import sample_folder
-from faith_jax.decoding.config import DecodingConfig
-from faith_jax.input.score_input import ScoreInput
+from faith_jax.datasets.samples import SAMPLE, sample_folder
+from faith_jax.export.shards import Job, Place, split
+from faith_jax.inference.input_rows import InputRow
+from faith_jax.runs.data.masking import neutral_spans
+from faith_jax.runs.data.options import MutateClaimsOptions
+from faith_jax.runs.data.responses import Responder, check
 from faith_jax.runs.data.tasks import prepare
-from faith_jax.runs.infer import infer
-from faith_jax.runs.options import MutateClaimsOptions
-from faith_jax.runs.score import score
-from faith_jax.runs.setup import check_language_model
+from faith_jax.scoring.claims import ClaimVerifier
+from faith_jax.scoring.fluency import FluencyScorer
+from faith_jax.tokenizers.vocabularies import with_own_vocabulary
 
 logger = logging.getLogger("faith_jax")
 
-SAMPLE, TRAIN, DATASET = "sample", "train.json", "dialfact/augmented"
+Opened = TypeVar("Opened")
+
+TRAIN, DATASET = "train.json", "dialfact/augmented"
 FILES = {"train": "train_split.jsonl", "validation": "valid_split.jsonl"}
-_BATCH = 1000  # turns that are tagged together
+_BATCH = 128  # turns that are made together
 _MARK = "#"  # between a turn's id and the kind of its claim
-_LABELS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
+_NEAR = 5  # sentences of the Wizard's article whose entities replace others
+# Kinds of claims by their label; the others are REFUTES.
+_LABELS = {
+    "original": DialFactLabel.SUPPORTS,
+    "evidence": DialFactLabel.NOT_ENOUGH_INFO,
+    "generated": DialFactLabel.NOT_ENOUGH_INFO,
+}
 _UNCHANGED = ("original", "evidence")  # kinds of claims whose text is the Wizard's
 # What models respond to in place of the sentence that the Wizard used.
-_EMPTY, _SHOWN, _UNRELATED = "empty", "shown", "unrelated"
+_EMPTY, _SHOWN, _UNRELATED, _SIMILAR = KINDS = "empty", "shown", "unrelated", "similar"
 
-Turn = Mapping[str, Any]
+Fields = Mapping[str, Any]
+Claim = dict[str, Any]
 
 
+class Turn(NamedTuple):
+    """A turn of the Wizard that used a sentence; `place` has its number."""
+
+    place: Place
+    fields: Fields
+
+
+class Asked(NamedTuple):
+    """What a model reads in place of the sentence that a turn used: a row of an own number."""
+
+    turn: Turn
+    kind: str
+    text: str
+
+    @property
+    def number(self) -> int:
+        """Of the row, by which its response is drawn."""
+        return self.turn.place[1] * len(KINDS) + KINDS.index(self.kind)
+
+
+@with_own_vocabulary
 def mutate_claims(options: MutateClaimsOptions) -> list[str]:
     """Makes the claims, and returns lines about them; a stopped run resumes.
 
@@ -65,264 +102,369 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
       ConfigError: for wrong options, an output that exists, and a stopped run of other options.
     """
     target = pathlib.Path(options.output).expanduser()
-    if target.exists():
-        raise ConfigError(f"--output: {target} exists already; remove it or name another.")
     is_sample = options.folder == SAMPLE
     folder = sample_folder("wizard_of_wikipedia") if is_sample else options.folder
     source = pathlib.Path(folder).expanduser() / TRAIN
-    for option in ("model", "infiller", "language_model"):
-        if given := getattr(options, option):
-            check_language_model(f"--{option.replace('_', '-')}", given)
-    turns = [turn for turn in read_turns(source, BadRows()) if turn["knowledge"]]
-    if not turns:
-        raise InputError(f"{source}: no turn of the Wizard uses a sentence.")
+    if target.exists():
+        raise ConfigError(f"--output: {target} exists already; remove it or name another.")
     told = dataclasses.asdict(options)
     run = {name: value for name, value in told.items() if name not in ("output", "restart")}
-    run["turns"] = len(turns)
+    given = {name: told[name] for name in ("model", "infiller", "language_model")}
+    run["models"] = check(**given) | {
+        path: _named("--verifiers and --masker", checkpoint_digest, path)
+        for path in (*options.verifiers, options.masker)
+        if path
+    }
+    turns = [_turn(number, fields, options) for number, fields in enumerate(_used(source))]
+    if not turns:
+        raise InputError(f"{source}: no turn of the Wizard uses a sentence.")
+    make = Maker(turns, options)
     with writing(f"--output: {target}"):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with partial_output(target, run, options.restart) as kept:
-        made = kept / "made"
-        made.mkdir(exist_ok=True)
-        candidates = list(_candidates(turns, made, options))
-        claims = _balanced(_selected(candidates, made, options), options)
-        held = _held_out(turns, options)
-        for split, name in FILES.items():
-            of_split = [c for c in claims if (c["context_id"] in held) == (split == "validation")]
-            write_jsonl(made / name, map(_raw, of_split))
+
+    def plan() -> dict[str, Any]:
+        return {"shards": split(turns, options.shards)}
+
+    def rows(place: Place) -> Iterator[Turn]:
+        return iter(turns[place[1] :])
+
+    with Job(target, run, plan, stamp([source]), options.restart) as job:
+        job.compute(rows, str(source), _BATCH, make)
+        make.tell_cut()
+        with job.joined() as found:
+            if found is None:
+                return [f"{target}: other processes make what is missing"]
+            return _finish(job, {turn.fields["id"]: turn for turn in turns}, options)
+
+
+def _used(source: pathlib.Path) -> Iterator[Fields]:
+    """Yields the turns that use a sentence."""
+    return (turn for turn in read_turns(source, BadRows()) if turn["knowledge"])
+
+
+def _turn(number: int, read: Fields, options: MutateClaimsOptions) -> Turn:
+    """Returns what is kept of a turn: of all that the Wizard was shown, few sentences."""
+    fields = {
+        name: read[name]
+        for name in ("id", "dialogue", "history", "response", "knowledge", "knowledge_title")
+    }
+    pairs = zip(read["passage_titles"], read["passage_sentences"], strict=True)
+    own = [s for t, s in pairs if t == read["knowledge_title"] and s != read["knowledge"]]
+    shown = [text for text in read["passage_sentences"] if text != read["knowledge"]]
+    chosen = shown[draw(len(shown), options.seed, read["id"], "mutated")] if shown else ""
+    return Turn((0, number), fields | {"near": own[:_NEAR], "shown": chosen})
+
+
+def _named(option: str, make: Callable[..., Opened], *given: Any) -> Opened:
+    """Returns what is made of an option's value; errors name the option."""
+    try:
+        return make(*given)
+    except FaithJaxError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
+class Maker:
+    """Makes the claims of turns, and chooses among them.
+
+    Checkpoints are opened when the first turns come.
+
+    Args:
+      turns: all of them: a turn gets sentences of others.
+      options: see `MutateClaimsOptions`.
+
+    Raises:
+      ConfigError: for wrong options.
+    """
+
+    def __init__(self, turns: Sequence[Turn], options: MutateClaimsOptions):
+        self._options = options
+        self._tagger = load_tagger(options.tagger)
+        self._antonyms = _named("--antonyms", load_antonyms, options.antonyms)
+        self._senses = _named("--senses", load_senses, options.senses)
+        self._pool: list[PoolEntry] = [
+            (t["dialogue"], t["knowledge_title"], t["knowledge"]) for _, t in turns
+        ]
+        self._by_title: dict[str, list[PoolEntry]] = {}
+        for entry in self._pool:
+            self._by_title.setdefault(entry[1].casefold(), []).append(entry)
+
+    @functools.cached_property
+    def _models(self) -> dict[str, Responder]:
+        given = {name: getattr(self._options, name) for name in ("model", "infiller")}
+        heat = self._options.temperature
+        return {name: Responder(path, self._options, heat) for name, path in given.items() if path}
+
+    @functools.cached_property
+    def _verifiers(self) -> list[ClaimVerifier]:
+        return [_named("--verifiers", ClaimVerifier, path) for path in self._options.verifiers]
+
+    @functools.cached_property
+    def _masker(self) -> ClaimVerifier:
+        return _named("--masker", ClaimVerifier, self._options.masker)
+
+    @functools.cached_property
+    def _fluency(self) -> FluencyScorer:
+        return _named("--language-model", FluencyScorer, self._options.language_model)
+
+    def tell_cut(self) -> None:
+        """Warns where knowledge was cut that models read."""
+        for model in self._models.values() if "_models" in self.__dict__ else ():
+            model.tell_cut()
+
+    def __call__(self, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+        """Yields of each turn its id, the kinds of all claims that were made, and those kept."""
+        texts = [[t["response"], *t["history"][-2:], *t["near"]] for _, t in turns]
+        tagged = iter(self._tagger.tag(list(itertools.chain.from_iterable(texts))))
+        parts = [list(itertools.islice(tagged, len(own))) for own in texts]
+        made = {
+            t["id"]: list(self._by_rules(t, claim, others))
+            for (_, t), (claim, *others) in zip(turns, parts, strict=True)
+        }
+        claims = [claim for claim, *_ in parts]
+        asked = [
+            Asked(turn, kind, text)
+            for turn, claim in zip(turns, claims, strict=True)
+            for kind, text in self._asked(turn.fields, claim)
+        ]
+        responses: list[tuple[str, Asked, str]] = []
+        if self._options.model:
+            responses += [("generated", *it) for it in self._generated(asked)]
+        if self._options.infiller:
+            responses += [("filled", *it) for it in self._filled(asked, turns, claims)]
+        for how, it, text in responses:
+            turn = it.turn.fields
+            made[turn["id"]].append(_claim(turn, f"{how}_{it.kind}", text))
+        different = {name: _different(found) for name, found in made.items()}
+        kept = self._selected(different)
+        for name, found in different.items():
+            yield {"id": name, "made": [c["kind"] for c in found], "claims": kept[name]}
+
+    def _by_rules(
+        self, turn: Fields, claim: TaggedText, others: Sequence[TaggedText]
+    ) -> Iterator[Claim]:
+        """Yields the claims that need no model, the Wizard's first."""
+        evidence, name, seed = [turn["knowledge"]], turn["id"], self._options.seed
+        yield _claim(turn, "original", turn["response"])
+        for place, it in enumerate(mutation.negate(claim.text)):
+            yield _claim(turn, f"{it.kind}_{place}", it.claim)
+        for made in (
+            mutation.substitute_entity(claim, evidence, others, name, seed),
+            mutation.substitute_sense(claim, evidence, self._senses, name, seed),
+            mutation.substitute_adjective(claim, self._antonyms, name, seed),
+        ):
+            if made is not None:
+                yield _claim(turn, made.kind, made.claim)
+        if elsewhere := from_elsewhere(turn, self._pool, seed):
+            yield _claim(turn, "evidence", claim.text, elsewhere)
+
+    def _asked(self, turn: Fields, claim: TaggedText) -> Iterator[tuple[str, str]]:
+        """Yields what takes the place of the sentence that was used, by kind."""
+        seed = self._options.seed
+        yield _EMPTY, ""
+        if turn["shown"]:
+            yield _SHOWN, turn["shown"]
+        if elsewhere := from_elsewhere(turn, self._pool, seed):
+            yield _UNRELATED, elsewhere[1]
+        similar = [
+            entry
+            for title in mutation.similar(claim, self._senses)
+            for entry in self._by_title.get(title.casefold(), ())
+        ]
+        if elsewhere := from_elsewhere(turn, similar, seed):
+            yield _SIMILAR, elsewhere[1]
+
+    def _generated(self, asked: Sequence[Asked]) -> Iterator[tuple[Asked, str]]:
+        """Yields what the model says in place of the Wizard."""
+        rows = [it for it in asked if it.text or it.turn.fields["history"]]
+        inputs = [dialogue_inputs(it.text, it.turn.fields["history"]) for it in rows]
+        for it, text in zip(rows, self._responses("model", rows, inputs), strict=True):
+            if one_space(text):
+                yield it, text
+
+    def _filled(
+        self, asked: Sequence[Asked], turns: Sequence[Turn], claims: Sequence[TaggedText]
+    ) -> Iterator[tuple[Asked, str]]:
+        """Yields claims whose masked words a model has filled in otherwise."""
+        evidence = [(t["knowledge_title"], t["knowledge"]) for _, t in turns]
+        if self._options.masker:
+            spans = neutral_spans(self._masker, claims, evidence)
+        else:
+            spans = [
+                mutation.stated_spans(claim, [sentence])
+                for claim, (_, sentence) in zip(claims, evidence, strict=True)
+            ]
+        masked = {
+            turn.fields["id"]: mutation.masked(claim.text, pieces)
+            for turn, claim, pieces in zip(turns, claims, spans, strict=True)
+            if pieces
+        }
+        rows = [it for it in asked if it.turn.fields["id"] in masked]
+        texts = [masked[it.turn.fields["id"]] for it in rows]
+        inputs = [
+            f"{dialogue_inputs(it.text, it.turn.fields['history'])} {text}"
+            for it, text in zip(rows, texts, strict=True)
+        ]
+        answers = self._responses("infiller", rows, inputs)
+        for it, text, answer in zip(rows, texts, answers, strict=True):
+            if filled := mutation.filled(text, answer):
+                yield it, filled
+
+    def _responses(self, model: str, rows: Sequence[Asked], inputs: Sequence[str]) -> Sequence[str]:
+        given = [
+            InputRow(f"{it.turn.fields['id']}{_MARK}{it.kind}", text)
+            for it, text in zip(rows, inputs, strict=True)
+        ]
+        return self._models[model](given, [it.number for it in rows])
+
+    def _selected(self, made: Mapping[str, Sequence[Claim]]) -> dict[str, list[Claim]]:
+        """Returns of each turn its own claim and the varied, fluent and hard ones of the new."""
+        new = {
+            name: [claim for claim in found if claim["kind"] not in _UNCHANGED]
+            for name, found in made.items()
+        }
+        examples = [_example(claim) for found in new.values() for claim in found]
+        perplexities: np.ndarray | None = None
+        if self._options.language_model:
+            scores = self._fluency.score(examples)
+            perplexities = np.exp([-score.value for score in scores])
+        probabilities: np.ndarray | None = None
+        if self._options.verifiers:
+            found = [
+                [verdict.probabilities for verdict in it.verdicts([it.read(e) for e in examples])]
+                for it in self._verifiers
+            ]
+            probabilities = np.array(found, float).reshape(-1, len(examples), 3).swapaxes(0, 1)
+        kept, start = {}, 0
+        for name, claims in new.items():
+            own = slice(start, start + len(claims))
+            chosen = chosen_of(
+                [claim["response"] for claim in claims],
+                None if perplexities is None else perplexities[own],
+                None if probabilities is None else probabilities[own],
+                self._options.most,
+            )
+            unchanged = [claim for claim in made[name] if claim["kind"] in _UNCHANGED]
+            kept[name] = unchanged + [claims[place] for place in chosen]
+            start += len(claims)
+        return kept
+
+
+def chosen_of(
+    claims: Sequence[str],
+    perplexities: np.ndarray | None,
+    probabilities: np.ndarray | None,
+    most: int,
+) -> list[int]:
+    """Returns the places of at most `most` of a turn's new claims, the hardest ones first.
+
+    Args:
+      claims: their texts.
+      perplexities: float [claims], NaN = unknown, of which none is kept; None = all stay.
+      probabilities: float [claims, classifiers, 3]; None = the first claims are kept.
+      most: how many.
+    """
+    found = selection.varied(claims)
+    if perplexities is not None:
+        found = [place for place in found if not np.isnan(perplexities[place])]
+        found = [found[i] for i in selection.fluent(perplexities[found].tolist())]
+    if probabilities is not None and found:
+        found = [found[i] for i in selection.hardest(probabilities[found], most)]
+    return found[:most]
+
+
+def _example(claim: Claim) -> GroundedExample:
+    ((title, _, sentence, _),) = claim["evidence_list"]
+    grounding = Grounding((sentence,), (title,))
+    return GroundedExample(claim["id"], grounding, tuple(claim["context"]), claim["response"])
+
+
+def _different(claims: Sequence[Claim]) -> list[Claim]:
+    """Returns the claims of a turn, each once."""
+    found: dict[tuple[str, str], Claim] = {}
+    for claim in claims:
+        found.setdefault((claim["response"], claim["evidence_list"][0][2]), claim)
+    return list(found.values())
+
+
+def _claim(turn: Fields, kind: str, text: str, evidence: tuple[str, str] | None = None) -> Claim:
+    """Returns a claim as DialFact's files have it.
+
+    `evidence` is a title and a sentence, without one the Wizard's.
+    """
+    title, sentence = evidence or (turn["knowledge_title"], turn["knowledge"])
+    return {
+        "context_id": turn["id"],
+        "id": f"{turn['id']}{_MARK}{kind}",
+        "data_type": "generated",
+        "context": turn["history"],
+        "response": one_space(text),
+        "evidence_list": [[title, "", sentence, "0"]],
+        "response_label": _label(kind).value,
+        "type_label": DialFactType.FACTUAL.value,
+        "kind": kind,
+    }
+
+
+def _label(kind: str) -> DialFactLabel:
+    return _LABELS.get(kind.partition("_")[0], DialFactLabel.REFUTES)
+
+
+def _finish(job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions) -> list[str]:
+    """Makes files and data set of the kept claims, of which memory holds a few words each."""
+    target = job.target
+
+    def rows() -> Iterator[Fields]:
+        for shard in job.shards:
+            yield from (row.fields for row in read_jsonl(shard.rows))
+
+    kinds = [kind for row in rows() for kind in row["made"]]
+    kept = [claim["kind"] for row in rows() for claim in row["claims"]]
+    chosen = _balanced(kept, options)
+    held = _held_out([turn.fields["dialogue"] for turn in turns.values()], options)
+
+    def claims(is_held: bool) -> Iterator[Claim]:
+        every = ((row["id"], claim) for row in rows() for claim in row["claims"])
+        for place, (turn, claim) in enumerate(every):
+            if place in chosen and (turns[turn].fields["dialogue"] in held) == is_held:
+                yield claim
+
+    with made_in(job.folder) as made:
+        made.mkdir()
+        for part, name in FILES.items():
+            write_jsonl(made / name, claims(part == "validation"))
         for line in prepare(DATASET, str(made / "tfds"), str(made), tell_ignored=False):
             logger.info("%s", line.replace(str(made), str(target)))  # where it will be
         put(made, target)
     return [
-        _counts("made", candidates),
-        _counts("kept", claims),
+        _counts("made", kinds),
+        _counts("kept", [kind for place, kind in enumerate(kept) if place in chosen]),
         f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}",
     ]
 
 
-def _candidates(
-    turns: Sequence[Turn], made: pathlib.Path, options: MutateClaimsOptions
-) -> Iterator[dict[str, Any]]:
-    """Yields all claims of all turns, each once, those of a turn behind each other."""
-    found = collections.defaultdict[str, list[dict[str, Any]]](list)
-    pool = [(t["dialogue"], t["knowledge_title"], t["knowledge"]) for t in turns]
-    masked: dict[str, str] = {}
-    tagger, antonyms = load_tagger(options.tagger), load_antonyms(options.antonyms)
-    progress = Progress("turn", len(turns))
-    for start in range(0, len(turns), _BATCH):
-        part = turns[start : start + _BATCH]
-        texts = [[t["response"], *t["history"][-2:], *_near(t)] for t in part]
-        tagged = iter(tagger.tag(list(itertools.chain.from_iterable(texts))))
-        for turn, own in zip(part, texts, strict=True):
-            claim, *others = itertools.islice(tagged, len(own))
-            found[turn["id"]] += _by_rules(turn, claim, others, antonyms, pool, options.seed)
-            if text := mutation.masked(claim, [turn["knowledge"]]):
-                masked[turn["id"]] = text
-        progress.update(start + len(part))
-    asked = {turn["id"]: list(_asked(turn, pool, options.seed)) for turn in turns}
-    if options.model:
-        rows = (
-            (turn, kind, dialogue_inputs(text, turn["history"]))
-            for turn in turns
-            for kind, text in asked[turn["id"]]
-            if text or turn["history"]
-        )
-        for turn, kind, text in _responses(rows, made / "generated", options.model, options):
-            label = DialFactLabel.NOT_ENOUGH_INFO
-            found[turn["id"]].append(_claim(turn, f"generated_{kind}", text, label))
-    if options.infiller:
-        rows = (
-            (turn, kind, f"{dialogue_inputs(text, turn['history'])} {masked[turn['id']]}")
-            for turn in turns
-            if turn["id"] in masked
-            for kind, text in asked[turn["id"]]
-        )
-        for turn, kind, text in _responses(rows, made / "filled", options.infiller, options):
-            filled = mutation.filled(masked[turn["id"]], text)
-            if filled and filled != turn["response"]:
-                label = DialFactLabel.REFUTES
-                found[turn["id"]].append(_claim(turn, f"filled_{kind}", filled, label))
-    for turn in turns:
-        original = _claim(turn, "original", turn["response"], DialFactLabel.SUPPORTS)
-        seen = dict[tuple[str, str], dict[str, Any]]()
-        for claim_row in (original, *found[turn["id"]]):
-            seen.setdefault((claim_row["response"], claim_row["grounding"][0]), claim_row)
-        yield from seen.values()
-
-
-def _near(turn: Turn) -> list[str]:
-    """Returns the other sentences of the article that the Wizard used: five at most."""
-    pairs = zip(turn["passage_titles"], turn["passage_sentences"], strict=True)
-    return [s for t, s in pairs if t == turn["knowledge_title"] and s != turn["knowledge"]][:5]
-
-
-def _by_rules(
-    turn: Turn,
-    claim: TaggedText,
-    others: Sequence[TaggedText],
-    antonyms: Antonyms,
-    pool: Sequence[PoolEntry],
-    seed: int,
-) -> Iterator[dict[str, Any]]:
-    """Yields the claims that need no model."""
-    evidence, name = [turn["knowledge"]], turn["id"]
-    for place, it in enumerate(mutation.negate(claim.text)):
-        yield _claim(turn, f"{it.kind}_{place}", it.claim, DialFactLabel.REFUTES)
-    for made in (
-        mutation.substitute_entity(claim, evidence, others, name, seed),
-        mutation.substitute_adjective(claim, antonyms, name, seed),
-    ):
-        if made is not None:
-            yield _claim(turn, made.kind, made.claim, DialFactLabel.REFUTES)
-    if elsewhere := from_elsewhere(turn, pool, seed):
-        yield _claim(turn, "evidence", claim.text, DialFactLabel.NOT_ENOUGH_INFO, elsewhere)
-
-
-def _asked(turn: Turn, pool: Sequence[PoolEntry], seed: int) -> Iterator[tuple[str, str]]:
-    """Yields what takes the place of the sentence that was used, by kind."""
-    yield _EMPTY, ""
-    shown = [text for text in turn["passage_sentences"] if text != turn["knowledge"]]
-    if shown:
-        yield _SHOWN, shown[draw(len(shown), seed, turn["id"], "mutated")]
-    if elsewhere := from_elsewhere(turn, pool, seed):
-        yield _UNRELATED, elsewhere[1]
-
-
-def _responses(
-    rows: Iterable[tuple[Turn, str, str]],
-    folder: pathlib.Path,
-    model: str,
-    options: MutateClaimsOptions,
-) -> Iterator[tuple[Turn, str, str]]:
-    """Yields what a model responds to inputs, with the turn and the kind of the input."""
-    asked = {f"{turn['id']}{_MARK}{kind}": (turn, kind, inputs) for turn, kind, inputs in rows}
-    if not asked:
-        return
-    inputs = folder.with_suffix(".jsonl")
-    write_jsonl(inputs, ({"id": name, "inputs": it[2]} for name, it in asked.items()))
-    responses = infer(
-        model,
-        str(folder),
-        input_file=str(inputs),
-        max_input_length=options.max_input_length,
-        batch_size=options.batch_size,
-        decoding=DecodingConfig(
-            options.max_length, temperature=options.temperature, top_p=options.top_p
-        ),
-        seed=options.seed,
-        formats=("jsonl",),
-        vocabulary=options.vocabulary,
-    )
-    for _, row in read_jsonl(responses / "predictions.jsonl"):
-        turn, kind, _ = asked[row["id"]]
-        if text := one_space(row["prediction"]):
-            yield turn, kind, text
-
-
-def _claim(
-    turn: Turn,
-    kind: str,
-    text: str,
-    label: DialFactLabel,
-    evidence: tuple[str, str] | None = None,
-) -> dict[str, Any]:
-    """Returns a claim; `evidence` is a title and a sentence, without one the Wizard's."""
-    title, sentence = evidence or (turn["knowledge_title"], turn["knowledge"])
-    return {
-        "id": f"{turn['id']}{_MARK}{kind}",
-        "context_id": turn["id"],
-        "kind": kind,
-        "history": turn["history"],
-        "generated_text": one_space(text),
-        "response": one_space(text),
-        "grounding": [sentence],
-        "perspectives": [title],
-        "response_label": label.value,
-    }
-
-
-def _selected(
-    candidates: Sequence[dict[str, Any]], made: pathlib.Path, options: MutateClaimsOptions
-) -> list[dict[str, Any]]:
-    """Returns original claims, and of each turn's new ones the varied, fluent and hard ones."""
-    scorers: dict[str, dict[str, Any]] = {}
-    if options.language_model:
-        scorers["fluency"] = {"model": options.language_model}
-    for number, model in enumerate(options.verifiers):
-        scorers |= {f"{name}_{number}={name}": {"model": model} for name in _LABELS}
-    scores: list[Mapping[str, float | None]] = [{} for _ in candidates]
-    if scorers:
-        path = made / "scored.jsonl"
-        if not path.exists():
-            write_jsonl(made / "candidates.jsonl", candidates)
-            score(ScoreInput(input=(str(made / "candidates.jsonl"),)), scorers, str(path))
-        scores = [row.fields["scores"] for row in read_jsonl(path)]
-    kept: list[dict[str, Any]] = []
-    rows = zip(candidates, scores, strict=True)
-    for _, group in itertools.groupby(rows, key=lambda row: row[0]["context_id"]):
-        told = list(group)
-        kept += [claim for claim, _ in told if claim["kind"] in _UNCHANGED]
-        new = [row for row in told if row[0]["kind"] not in _UNCHANGED]
-        kept += _chosen(new, options)
-    return kept
-
-
-def _chosen(
-    group: Sequence[tuple[dict[str, Any], Mapping[str, Any]]], options: MutateClaimsOptions
-) -> list[dict[str, Any]]:
-    """Returns at most `options.most` of a turn's claims, the hardest ones first."""
-    found = [group[i] for i in selection.varied([claim["response"] for claim, _ in group])]
-    if options.language_model:
-        found = [(claim, told) for claim, told in found if told["fluency"] is not None]
-        perplexities = [math.exp(-told["fluency"]) for _, told in found]
-        found = [found[i] for i in selection.fluent(perplexities)]
-    if options.verifiers and found:
-        names = [[f"{name}_{n}" for name in _LABELS] for n in range(len(options.verifiers))]
-        told = [[[scores[name] for name in own] for own in names] for _, scores in found]
-        found = [found[i] for i in selection.hardest(np.array(told, float), options.most)]
-    return [claim for claim, _ in found[: options.most]]
-
-
-def _balanced(claims: list[dict[str, Any]], options: MutateClaimsOptions) -> list[dict[str, Any]]:
-    """Returns as many claims of each label as the rarest has, unless all are wanted."""
+def _balanced(kinds: Sequence[str], options: MutateClaimsOptions) -> set[int]:
+    """Returns the places of as many claims of each label as the rarest has; or all are wanted."""
     by_label = collections.defaultdict[str, list[int]](list)
-    for place, claim in enumerate(claims):
-        by_label[claim["response_label"]].append(place)
+    for place, kind in enumerate(kinds):
+        by_label[_label(kind).value].append(place)
     if options.unbalanced or len(by_label) < len(DialFactLabel):
-        return claims
+        return set(range(len(kinds)))
     least = min(map(len, by_label.values()))
     kept = set[int]()
     for label, places in by_label.items():
         kept |= {places[i] for i in shuffled(len(places), options.seed, label, "balance")[:least]}
-    return [claim for place, claim in enumerate(claims) if place in kept]
+    return kept
 
 
-def _held_out(turns: Sequence[Turn], options: MutateClaimsOptions) -> set[str]:
-    """Returns the ids of the turns of the dialogues that are for validation, at least one."""
-    dialogues = list(dict.fromkeys(turn["dialogue"] for turn in turns))
-    count = max(1, round(options.validation_share * len(dialogues)))
-    chosen = {dialogues[i] for i in shuffled(len(dialogues), options.seed, "validation")[:count]}
-    return {turn["id"] for turn in turns if turn["dialogue"] in chosen}
+def _held_out(dialogues: Sequence[int], options: MutateClaimsOptions) -> set[int]:
+    """Returns the dialogues that are for validation, at least one."""
+    different = list(dict.fromkeys(dialogues))
+    count = max(1, round(options.validation_share * len(different)))
+    return {different[i] for i in shuffled(len(different), options.seed, "validation")[:count]}
 
 
-def _raw(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a claim as DialFact's files have it."""
-    (title,), (sentence,) = claim["perspectives"], claim["grounding"]
-    return {
-        "context_id": claim["context_id"],
-        "id": claim["id"],
-        "data_type": "generated",
-        "context": claim["history"],
-        "response": claim["response"],
-        "evidence_list": [[title, "", sentence, "0"]],
-        "response_label": claim["response_label"],
-        "type_label": DialFactType.FACTUAL.value,
-        "kind": claim["kind"],
-    }
-
-
-def _counts(where: str, claims: Sequence[Mapping[str, Any]]) -> str:
-    labels = collections.Counter(claim["response_label"] for claim in claims)
-    kinds = collections.Counter(claim["kind"].rstrip("0123456789").rstrip("_") for claim in claims)
-    told = (f"{count:,} {name}" for name, count in (*sorted(labels.items()), *kinds.most_common()))
-    return f"{where}: {len(claims):,} claims: {', '.join(told)}"
+def _counts(where: str, kinds: Sequence[str]) -> str:
+    labels = collections.Counter(_label(kind).value for kind in kinds)
+    names = collections.Counter(kind.rstrip("0123456789").rstrip("_") for kind in kinds)
+    told = (f"{count:,} {name}" for name, count in (*sorted(labels.items()), *names.most_common()))
+    return f"{where}: {len(kinds):,} claims: {', '.join(told)}"

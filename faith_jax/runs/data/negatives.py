@@ -7,17 +7,19 @@ negatives.
 """
 
 import dataclasses
+import functools
 import logging
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import (
-    content_digest,
-    partial_output,
+    made_in,
+    partial_folder,
     put,
+    stamp,
     write_json,
     write_jsonl,
     writing,
@@ -29,17 +31,19 @@ from faith_jax.core.templates import dialogue_inputs, one_space
 from faith_jax.datasets.augmentation import knowledge_perturbation as perturbation
 from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
 from faith_jax.datasets.raw.faithdial import read_turns
-from faith_jax.datasets.samples import sample_folder
-from faith_jax.decoding.config import DecodingConfig
+from faith_jax.datasets.samples import SAMPLE, sample_folder
+from faith_jax.export.shards import Job, Place, split
+from faith_jax.inference.input_rows import InputRow
+from faith_jax.runs.data.options import NegativesOptions
+from faith_jax.runs.data.responses import Responder, check
 from faith_jax.runs.data.tasks import prepare
-from faith_jax.runs.infer import infer
-from faith_jax.runs.options import NegativesOptions
-from faith_jax.runs.setup import check_language_model
+from faith_jax.tokenizers.vocabularies import with_own_vocabulary
 
 logger = logging.getLogger("faith_jax")
 
-SAMPLE = "sample"
 FILES = ("train.json", "valid.json")
+PERTURBED = "perturbed.jsonl"
+_BATCH = 256  # rows that are responded to together
 _TAGGED = 1000  # texts between two lines of progress
 _MARK = "#"  # between a turn's id and its perturbation's
 _CHANGES = {
@@ -48,11 +52,13 @@ _CHANGES = {
 }
 
 
+@with_own_vocabulary
 def negatives(options: NegativesOptions) -> list[str]:
     """Makes the negatives of all turns, and returns lines about them; a stopped run resumes.
 
     The new folder has FaithDial's three files, with `negative_samples` in each turn of
-    train.json and valid.json, and the TFDS data set in `tfds`.
+    train.json and valid.json, all responses with what they respond to in responses.jsonl, and the
+    TFDS data set in `tfds`.
 
     Raises:
       InputError: for missing or bad files.
@@ -61,40 +67,60 @@ def negatives(options: NegativesOptions) -> list[str]:
     target = pathlib.Path(options.output).expanduser()
     if target.exists():
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
-    decoding = DecodingConfig(options.max_length, temperature=1.0, top_p=options.top_p)
     is_sample = options.folder == SAMPLE
     source = sample_folder("faithdial") if is_sample else pathlib.Path(options.folder).expanduser()
-    check_language_model("--model", options.model)
-    turns = {name: list(read_turns(source / name, BadRows())) for name in (*FILES, "test.json")}
-    rows = list(_perturbed([turn for name in FILES for turn in turns[name]], options))
-    if not rows:
-        raise InputError(
-            f"{source}: {options.tagger} finds no entity or verb in any knowledge that could be "
-            "another; choose another --tagger."
-        )
     told = dataclasses.asdict(options)
     run = {name: value for name, value in told.items() if name not in ("output", "restart")}
-    run["perturbed"] = content_digest(rows)
+    run["models"] = check(model=options.model)
+    load_tagger(options.tagger)  # says what is wrong with it
+    turns = {name: list(read_turns(source / name, BadRows())) for name in (*FILES, "test.json")}
     with writing(f"--output: {target}"):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with partial_output(target, run, options.restart) as folder:
-        made = folder / "made"
-        made.mkdir(exist_ok=True)
-        write_jsonl(made / "perturbed.jsonl", rows)
-        responses = infer(
-            options.model,
-            str(made / "responses"),
-            input_file=str(made / "perturbed.jsonl"),
-            max_input_length=options.max_input_length,
-            batch_size=options.batch_size,
-            decoding=decoding,
-            seed=options.seed,
-            formats=("jsonl",),
-            vocabulary=options.vocabulary,
-        )
-        generated: dict[str, list[str]] = {}
-        for _, row in read_jsonl(responses / "predictions.jsonl"):
-            generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["prediction"])
+    kept = partial_folder(target) / PERTURBED
+
+    def plan() -> dict[str, Any]:
+        found = list(_perturbed([turn for name in FILES for turn in turns[name]], options))
+        if not found:
+            raise InputError(
+                f"{source}: {options.tagger} finds no entity or verb in any knowledge that could "
+                "be another; choose another --tagger."
+            )
+        write_jsonl(kept, found)
+        return {"shards": split(rows((0, 0)), options.shards)}
+
+    def rows(place: Place) -> Iterator[InputRow]:
+        for number, (_, row) in enumerate(read_jsonl(kept, first=place[1]), place[1]):
+            yield InputRow(row["id"], row["inputs"], fields=row, place=(0, number))
+
+    @functools.cache
+    def opened() -> Responder:
+        return Responder(options.model, options)
+
+    def responses(batch: Sequence[InputRow]) -> Iterator[dict[str, Any]]:
+        found = opened()(batch, [row.place[1] for row in batch])
+        for row, text in zip(batch, found, strict=True):
+            yield {**row.fields, "response": text}
+
+    inputs = [source / name for name in turns]
+    with Job(target, run, plan, stamp(inputs), options.restart) as job:
+        job.compute(rows, str(source), _BATCH, responses)
+        if opened.cache_info().currsize:
+            opened().tell_cut()
+        with job.joined() as found:
+            if found is None:
+                return [f"{target}: other processes make what is missing"]
+            return _finish(job, source, turns)
+
+
+def _finish(job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    """Makes the files with what was generated, and the data set."""
+    target = job.target
+    generated: dict[str, list[str]] = {}
+    with made_in(job.folder) as made:
+        made.mkdir()
+        job.write_jsonl(made / "responses.jsonl")
+        for _, row in read_jsonl(made / "responses.jsonl"):
+            generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["response"])
         lines = [_write(source / name, made, turns[name], generated) for name in FILES]
         shutil.copy(source / "test.json", made / "test.json")
         for line in prepare("faithdial", str(made / "tfds"), str(made), tell_ignored=False):

@@ -34,7 +34,7 @@ from faith_jax.datasets.augmentation.npov_errors import (
 )
 from faith_jax.datasets.npov.choices import TEMPERATURES, response_rows
 from faith_jax.report.table_pages import rendered
-from faith_jax.runs.options import NpovInputs, NpovSets
+from faith_jax.runs.data.options import NpovInputs, NpovSets
 
 SUMMARY, TEST = "sets.json", "test.jsonl"
 NOT_ANNOTATED, _ERROR_FREE = "not annotated", "error-free"

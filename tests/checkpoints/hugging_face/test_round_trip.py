@@ -205,6 +205,30 @@ def test_robertas_numbers_and_other_heads_are_dropped(tmp_path):
     assert written_names(tmp_path, found) == set(tensors_of("roberta_types"))
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_corefberts_pre_training_is_dropped(tmp_path, family):
+    """Its authors save what they pre-train: the body, a masked language model, and `coef`."""
+    case = {"bert": "bert_nli", "roberta": "roberta_types"}[family]
+    more = {"coef": np.full(16, 1 / 16, np.float32)}
+    table = tensors_of(case)[f"{family}.embeddings.word_embeddings.weight"]
+    heads = {
+        "bert": {
+            "cls.predictions.bias": np.zeros(len(table), np.float32),
+            "cls.predictions.transform.dense.weight": np.eye(16, dtype=np.float32),
+            "cls.predictions.transform.LayerNorm.bias": np.zeros(16, np.float32),
+            "cls.predictions.decoder.weight": table,
+        },
+        "roberta": {
+            "lm_head.bias": np.zeros(len(table), np.float32),
+            "lm_head.decoder.weight": table,
+        },
+    }[family]
+    found = opened_with(tmp_path, case, more | heads)
+    assert written_names(tmp_path, found) == set(tensors_of(case))
+    plain = open_checkpoint(family_folders.write_case(tmp_path / "plain", case))
+    assert same_params(found.params, plain.params)
+
+
 def test_debertas_table_of_the_masked_language_model_is_dropped(tmp_path):
     more = {
         "deberta.embeddings.position_embeddings.weight": np.ones((48, 16), np.float32),

@@ -3,13 +3,19 @@ import pytest
 from faith_jax.datasets.augmentation.antonyms import load_antonyms
 from faith_jax.datasets.augmentation.claim_mutation import (
     Mutation,
+    content_spans,
     filled,
     masked,
     negate,
+    similar,
+    stated_spans,
     substitute_adjective,
     substitute_entity,
+    substitute_sense,
+    without,
 )
 from faith_jax.datasets.augmentation.negation_rules import RuleClass
+from faith_jax.datasets.augmentation.senses import load_senses
 from faith_jax.datasets.augmentation.tagging import Entity, TaggedText, Token, load_tagger
 
 RULES = load_tagger("rules")
@@ -115,7 +121,7 @@ def test_feelings_are_left_alone():
 
 def test_masks_are_filled_in_their_order():
     claim = tag("The largest club met in Oslo in 1931.")
-    text = masked(claim, EVIDENCE)
+    text = masked(claim.text, stated_spans(claim, EVIDENCE))
     assert text == "The largest club <extra_id_0> in <extra_id_1> in <extra_id_2>."
     answer = "<extra_id_0> sang <extra_id_1> Turku <extra_id_2> 1950 <extra_id_3>"
     assert filled(text, answer) == "The largest club sang in Turku in 1950."
@@ -127,4 +133,28 @@ def test_answers_that_lack_a_mask(answer):
 
 
 def test_nothing_to_mask():
-    assert masked(tag("It was blue."), EVIDENCE) is None
+    assert stated_spans(tag("It was blue."), EVIDENCE) == []
+
+
+def test_content_is_entities_and_words_that_say_something():
+    claim = tag("It was the best club in Oslo, in 1931!")
+    found = [claim.text[start:end] for start, end in content_spans(claim)]
+    assert found == ["best", "club", "Oslo", "1931"]
+    assert without(claim.text, content_spans(claim)[:3]) == "It was the in , in 1931!"
+
+
+def test_a_similar_sense_replaces_what_the_evidence_states():
+    claim, senses = tag("A dog ran to Oslo."), load_senses("list")
+    found = {
+        substitute_sense(claim, ["The dog ran to Rome."], senses, "id", seed).claim
+        for seed in range(30)
+    }
+    # Oslo is not stated, and nothing becomes what the claim or the evidence says.
+    animals = ("cat", "cow", "donkey", "goat", "horse", "pig", "rabbit", "sheep")
+    assert found == {f"A {animal} ran to Oslo." for animal in animals}
+    stated = substitute_sense(claim, ["They ran to Oslo."], senses, "id")
+    assert (stated.kind, stated.detail[:6]) == ("sense", "Oslo →")
+    assert stated.claim != claim.text
+    assert substitute_sense(tag("It ran."), ["It ran."], senses, "id") is None
+    assert similar(claim, senses)[0] == "cat"
+    assert "Athens" in similar(claim, senses)

@@ -33,7 +33,7 @@ def stopped(command, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(negatives, "_write", stop)
+        patched.setattr(negatives, "_finish", stop)
         assert command(*SETTINGS, f"--output={tmp_path / 'made'}")[0] != 0
     assert not (tmp_path / "made").exists()
     return tmp_path / "made"
@@ -43,7 +43,7 @@ def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, capl
     caplog.set_level("INFO", logger="faith_jax")
     status, _, err = command(*SETTINGS, "--seed=1", f"--output={stopped}")
     assert status == 2
-    assert "keeps what is made of another run (another value of seed (0, not 1))" in err
+    assert "keeps 40 rows of another run (another value of seed (0, not 1))" in err
     with monkeypatch.context() as patched:  # nothing is generated again
         patched.setattr(BatchDecoder, "__call__", None)
         status, out, err = command(*SETTINGS, f"--output={stopped}")
@@ -59,9 +59,7 @@ def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, capl
 
 def assert_negatives(folder, out):
     """Each turn has what was generated for it, the positive and repetitions left out."""
-    rows = [json.loads(x) for x in (folder / "responses/predictions.jsonl").open()]
-    perturbed = {r["id"]: r for r in map(json.loads, (folder / "perturbed.jsonl").open())}
-    assert {row["id"] for row in rows} == perturbed.keys()
+    rows = [json.loads(x) for x in (folder / "responses.jsonl").open()]
     total = 0
     for name, line in zip(("train.json", "valid.json"), out.splitlines(), strict=False):
         split = name.removesuffix(".json")
@@ -77,10 +75,10 @@ def assert_negatives(folder, out):
                 mark = f"{split}-{dialogue['dialog_idx']}-{turn}#"
                 own = [row for row in rows if row["id"].startswith(mark)]
                 assert len(own) <= 3
-                texts = {one_space(perturbed[row["id"]]["knowledge"]) for row in own}
+                texts = {one_space(row["knowledge"]) for row in own}
                 assert len(texts) == len(own)
                 assert one_space(utterance["knowledge"]) not in texts
-                expected = {one_space(row["prediction"]) for row in own}
+                expected = {one_space(row["response"]) for row in own}
                 expected |= {one_space(text) for text in original_samples(name, mark)}
                 expected -= {"", one_space(utterance["response"])}
                 assert set(utterance["negative_samples"]) == expected
