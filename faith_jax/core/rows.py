@@ -25,6 +25,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any, NamedTuple, TypeVar
 
+import msgspec
+
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, shown
 
 Parsed = TypeVar("Parsed")
@@ -185,11 +187,27 @@ def read_jsonl(
     for number, line in itertools.islice((it for it in lines if it[1].strip()), first, None):
         place = f"{path}:{number}"
         try:
-            fields = _json_object(decoded(line, place), place)
+            fields = _plain_object(line)
+            if fields is None:
+                fields = _json_object(decoded(line, place), place)
         except InputError as error:
             bad_rows.add(error)
         else:
             yield Row(place, fields)
+
+
+def _plain_object(line: bytes) -> dict[str, Any] | None:
+    """Returns the object in a line that msgspec, which is stricter, reads; the others need `json`.
+
+    msgspec takes a third of the time.
+    """
+    if line.count(b"[") + line.count(b"{") > _MOST_LEVELS:
+        return None
+    try:
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def _json_object(text: str, place: str) -> dict[str, Any]:

@@ -446,9 +446,9 @@ def _is_whole(line: bytes) -> bool:
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends rows as JSON, one a line, and flushes them."""
     local = kept_files.growing(path).local if is_remote(path) else path
+    encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes one for each row
     with local.open("a", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        file.writelines(f"{encode(row)}\n" for row in rows)
     if is_remote(path):
         kept_files.growing(path).keep()
 
