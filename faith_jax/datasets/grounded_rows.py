@@ -110,7 +110,11 @@ class ExampleRow(NamedTuple):
 
 
 def read_rows(
-    path: pathlib.Path, form: str = "", bad_rows: BadRows | None = None, first: int = 0
+    path: pathlib.Path,
+    form: str = "",
+    bad_rows: BadRows | None = None,
+    first: int = 0,
+    **options: Any,
 ) -> Iterator[Row]:
     """Yields the rows of a file.
 
@@ -119,6 +123,7 @@ def read_rows(
       form: "jsonl", "csv", "tsv" or "parquet"; "" = by the file's ending.
       bad_rows: what to do with bad rows; by default reading stops.
       first: the row to begin with, from 0.
+      **options: of `read_jsonl`, for its files.
 
     Raises:
       InputError: an unknown ending, and what the format's reader raises.
@@ -127,7 +132,7 @@ def read_rows(
     if form != "parquet" and _is_parquet(path):
         raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
     if form == "jsonl":
-        return read_jsonl(path, bad_rows, first)
+        return read_jsonl(path, bad_rows, first, **options)
     if form in ("csv", "tsv"):
         return (read_csv if form == "csv" else read_tsv)(path, (), bad_rows, first=first)
     if form == "parquet":

@@ -225,7 +225,7 @@ def test_lines_are_read_as_json_reads_them(value, odd, is_ascii):
         expected = rows._json_object(rows.decoded(encoded, "it"), "it")
     except InputError:
         return
-    found = rows._plain_object(encoded)
+    found = rows._usual(encoded, rows._OBJECT)
     assert found is None or repr(found) == repr(expected)
 
 
@@ -233,6 +233,6 @@ def test_lines_are_read_as_json_reads_them(value, odd, is_ascii):
     "line", [b'{"a": "\\ud800"}', b'{"a": 1E400}', b'{"a": NaN}', b'{"a": "\xff"}']
 )
 def test_only_json_judges_what_msgspec_does_not_read(line):
-    assert rows._plain_object(line) is None
-    assert rows._plain_object(b'{"a": [1, "b"]}') == {"a": [1, "b"]}
-    assert rows._plain_object(b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}") is None
+    assert rows._usual(line, rows._OBJECT) is None
+    assert rows._usual(b'{"a": [1, "b"]}', rows._OBJECT) == {"a": [1, "b"]}
+    assert rows._usual(b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", rows._OBJECT) is None
