@@ -83,6 +83,8 @@ PARTS: dict[str, tuple[str, ...]] = {
     "gpt2_greedy": ("hugging face",),
     "gpt2_beam": ("hugging face",),
     "likelihood": ("hugging face",),
+    "summeval_like": ("hugging face",),
+    "summeval_like_t5": ("hugging face",),
     "pmi_greedy": ("ours plain_greedy",),
     "salience": ("inseq",),
     "salience_floor": ("ours salience",),
@@ -189,14 +191,14 @@ def training_part(config: TransformerConfig, trainable: tuple[str, ...]) -> Part
 
 def our_parts(part: str) -> dict[str, Part]:
     """Returns our parts like `part`, not yet compiled."""
-    if part.startswith("gpt2") or part == "likelihood":
+    if part.startswith("gpt2") or part in ("likelihood", "summeval_like"):
         return benchmark_decoding.our_gpt2()
     if part.startswith("salience"):
         rows = (tokens[:1] for tokens in batch_of_tokens().values())
         return benchmark_salience.our_salience(CONFIG, *rows)
     if part in RATES:
         return {"matmul": matmul_part(), "memory": memory_part()}
-    if part in ("beam", "pmi_greedy", "plain_greedy"):
+    if part in ("beam", "summeval_like_t5", "pmi_greedy", "plain_greedy"):
         inputs = batch_of_tokens()["encoder_input_tokens"]
         return benchmark_decoding.our_t5(CONFIG, inputs, TARGETS)
     module = Transformer(CONFIG)
@@ -232,7 +234,7 @@ def t5x_parts(part: str) -> dict[str, Part]:
 
 def hugging_face_parts(part: str) -> dict[str, Part]:
     """Returns the same parts of Transformers' T5 and GPT-2."""
-    if part.startswith("gpt2") or part == "likelihood":
+    if part.startswith("gpt2") or part in ("likelihood", "summeval_like"):
         return benchmark_decoding.hugging_face_gpt2()
     import torch
     import transformers
