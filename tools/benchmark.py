@@ -53,7 +53,6 @@ from faith_jax.training import optimizers
 from faith_jax.training.objectives import CrossEntropy, decoder_states, encoder_states
 from faith_jax.training.trainer import Trainer, split_params
 
-TINY = "FAITH_JAX_TINY_BENCHMARK"  # set by --tiny
 BATCH, INPUTS, TARGETS, PROMPT = 16, 128, 64, 5
 MATMUL_SIZE, MEMORY_SIZE = 2048, 1 << 25  # float32
 CONFIG = TransformerConfig(
@@ -67,7 +66,7 @@ CONFIG = TransformerConfig(
     mlp_activations=("gelu", "linear"),
     dropout_rate=0.1,
 )
-if TINY in os.environ:  # which the processes of all sides inherit
+if "--tiny" in sys.argv:  # which the processes of all sides have too
     BATCH, INPUTS, TARGETS, MATMUL_SIZE, MEMORY_SIZE = 2, 8, 4, 64, 1 << 10
     CONFIG = CONFIG.replace(
         vocab_size=64, emb_dim=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=1,
@@ -605,6 +604,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0] if __doc__ else "",
         epilog="example: tools/benchmark.py --parts=train,score --minutes=10 --json=benchmark.json",
+        allow_abbrev=False,
     )
     parser.add_argument("--parts", default="", help=f"of {', '.join(every)} (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="of a part at most (default 5)")
@@ -634,8 +634,6 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures, keeps and prints what is measured, also when it is stopped."""
     options = options_of(arguments)
-    if options.tiny:
-        os.environ[TINY] = "1"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     seconds = QUICK_SECONDS / len(options.parts) if options.quick else 60 * options.minutes
     limits = Limits(seconds, options.rounds)

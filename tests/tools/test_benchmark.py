@@ -129,6 +129,10 @@ def test_a_run_of_a_tiny_shape(tmp_path, stopped):
     assert process.returncode == (143 if stopped else 0)
     parts = json.loads(path.read_text())["parts"]
     assert parts["beam"] == {"notes": ["earlier"]}
-    assert parts["score"]["seconds"].keys() >= {"ours score", "ours matmul", "ours memory"}
+    found = parts["score"]
+    assert found["seconds"].keys() >= {"ours score", "ours matmul", "ours memory"}
+    # Its rate is of the tiny matrix.
+    fastest = min(found["seconds"]["ours matmul"])
+    assert found["matmul_gflops"] == pytest.approx(2 * 64**3 / fastest / 1e9)
     assert told.startswith("| part | ours |") or stopped
     assert "score" in told
