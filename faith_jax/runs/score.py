@@ -206,8 +206,8 @@ def score(
                     compute(shard, True, shard.done_rows(), own.progress)
 
         parent = os.getpid()
-        shares = given.input and not (digests or several or joins_only or costs)
-        with _helpers(job, loaded.values(), take_part if shares else None) as helpers:
+        is_shared = given.input and not (digests or several or joins_only or costs)
+        with _helpers(job, loaded.values(), take_part if is_shared else None) as helpers:
             for shard, writes, done in _taken(
                 job, chosen, whole_batch, several, joins_only, helpers
             ):
@@ -215,8 +215,8 @@ def score(
                     first = shard.read(read, given.source)
                     report = preflights.scoring_report(given.source, first, loaded, count)
                     warnings = report["warnings"]
-                    told = preflights.beside(target) if report["scorers"] else None
-                    preflights.tell(report, told)
+                    beside = preflights.beside(target) if report["scorers"] else None
+                    preflights.tell(report, beside)
                 compute(shard, writes, done, job.progress)
         with job.joined() as found:
             if found is not None:

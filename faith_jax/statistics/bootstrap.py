@@ -23,7 +23,8 @@ from faith_jax.statistics.roc import CELLS, checked, sorted_classes, weighted_ar
 
 RESAMPLES = 1000
 THREADS = min(8, os.cpu_count() or 1)
-Given, Found = TypeVar("Given"), TypeVar("Found")
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 class Interval(NamedTuple):
