@@ -66,7 +66,6 @@ OWNERS = {
     "matplotlib": "report.figures runs.data.describe",
     "orbax": "checkpoints.native training.checkpoints",
     "pooch": "datasets.raw_files",
-    "rouge_score": "statistics.text_metrics",
     "mwparserfromhell": "retrieval.mediawiki",
     "safetensors": "checkpoints.tensors",
     "sentencepiece": "tokenizers.sentencepiece",

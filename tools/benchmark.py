@@ -1,26 +1,38 @@
-"""Measures speed side by side in one run: ours, and Hugging Face's PyTorch T5 of the same shape.
+"""Measures speed side by side in one run: ours, Hugging Face's PyTorch T5 and GPT-2, T5X, Inseq.
 
-usage: tools/benchmark.py [--rounds 5] [--json FILE] [--parts train,score]
+usage: tools/benchmark.py [--quick] [--parts train,score] [--minutes 5] [--json FILE] [--docs]
 
 The shape is T5 1.1 small's: d_model 512, 6 heads of 64, d_ff 1024, 8+8 layers, vocabulary 32,128;
-batch 16, 128 input and 64 target tokens, float32. Each side has a process of its own, since their
-threads disturb each other in one; the parts take turns, so that a busy moment of the machine
-meets all of them, and each figure is the median of its rounds. Hugging Face is measured where the
-`parity` extra is installed, Inseq where it is itself. Both sides take denormal numbers for zero, as
-XLA does on CPU.
+batch 16, 128 input and 64 target tokens, float32. Each part has a time limit of its own. Within it
+all sides take turns, so that a busy moment of the machine meets all of them, and so do a matrix
+product and a copy in memory, which say what the machine could do; each figure is the median of its
+rounds. Each side has a process of its own, since their threads disturb each other in one. A side is
+measured where it is installed: Hugging Face by the extra `parity`, T5X as docs/t5x.md says. All
+sides take denormal numbers for zero, as XLA does on CPU.
+
+Some parts are programs beside this one (tools/benchmark_*.py), whose lines are kept as they are.
+
+What is measured is printed and written to --json at once, after each round: a run that is stopped
+keeps it, and a later run of other parts with the same file adds to it. --docs writes the table into
+docs/performance.md, between its marks.
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import multiprocessing
 import os
 import pathlib
+import platform
+import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +41,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import benchmark_decoding
 import benchmark_salience
+import benchmark_t5x
 
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
@@ -41,7 +54,7 @@ from faith_jax.training.objectives import CrossEntropy, decoder_states, encoder_
 from faith_jax.training.trainer import Trainer, split_params
 
 BATCH, INPUTS, TARGETS, PROMPT = 16, 128, 64, 5
-MATMUL_SIZE = 2048
+MATMUL_SIZE, MEMORY_SIZE = 2048, 1 << 25  # float32
 CONFIG = TransformerConfig(
     vocab_size=32128,
     emb_dim=512,
@@ -53,23 +66,55 @@ CONFIG = TransformerConfig(
     mlp_activations=("gelu", "linear"),
     dropout_rate=0.1,
 )
-PARTS = (
-    "train",
-    "prompt_tune",
-    "score",
-    "greedy",
-    "beam",
-    "gpt2_greedy",
-    "gpt2_beam",
-    "likelihood",
-    "summeval_like",
-    "summeval_like_t5",
-    "pmi_greedy",
-    "salience",
-    "salience_floor",
+if "--tiny" in sys.argv:  # which the processes of all sides have too
+    BATCH, INPUTS, TARGETS, MATMUL_SIZE, MEMORY_SIZE = 2, 8, 4, 64, 1 << 10
+    CONFIG = CONFIG.replace(
+        vocab_size=64, emb_dim=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=1,
+        head_dim=4, mlp_dim=8,
+    )  # fmt: skip
+# Our parts, and what each is measured beside: another side, or, with "ours ", another part of ours.
+PARTS: dict[str, tuple[str, ...]] = {
+    "train": ("hugging face", "t5x"),
+    "prompt_tune": ("hugging face",),
+    "score": ("hugging face", "t5x"),
+    "greedy": ("hugging face", "t5x"),
+    "beam": ("hugging face",),
+    "gpt2_greedy": ("hugging face",),
+    "gpt2_beam": ("hugging face",),
+    "likelihood": ("hugging face",),
+    "summeval_like": ("hugging face",),
+    "summeval_like_t5": ("hugging face",),
+    "pmi_greedy": ("ours plain_greedy",),
+    "salience": ("inseq",),
+    "salience_floor": ("ours salience",),
+}
+# Parts that are programs of their own: their arguments, and those of --quick.
+PROGRAMS: dict[str, tuple[str, str]] = {
+    "attention": ("--lengths 512 2048 --blocks 0 256 512", "--lengths 512 --blocks 0 256 --runs 1"),
+    "objectives": ("--rounds 4", "--rounds 1"),
+    "data": ("--rows 20000", "--rows 500 --datasets faithdial,begin"),
+    "retrieval": ("--articles 10000", "--articles 500 --queries 20"),
+    "statistics": ("--rows 100000", "--rows 5000 --bootstrap-rows 2000 --loop 3 --resamples 200"),
+}
+QUICK = ("train", "score", "greedy", "statistics")
+QUICK_SECONDS = 300.0
+# Of --plan: what the TPUs' rooflines are of.
+PLAN = (
+    "--topology=v4:4x4x4 --gin_file=models/t5_1_1_xxl.gin --gin_file=npov_generate_prompt_tune.gin "
+    "--gin.MODEL=@transformer.Transformer() --gin.DTYPE=bfloat16 --gin.PARAMS_DTYPE=bfloat16 "
+    "--gin.NUM_PARTITIONS=16"
 )
-# Parts that are compared with another of ours.
-BESIDE_OURS = {"pmi_greedy": "plain_greedy", "salience_floor": "salience"}
+PLAN_QUICK = "--topology=v5e:2x2 --gin_file=npov_generate_finetune.gin"
+# What says that a side is there.
+MODULES = {
+    "ours": (),
+    "hugging face": ("torch", "transformers"),
+    "t5x": ("t5x",),
+    "inseq": ("inseq",),
+}
+RATES = ("matmul", "memory")
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+BEGIN, END = "<!-- tools/benchmark.py: begin -->", "<!-- tools/benchmark.py: end -->"
 Part = Callable[[], Any]
 
 
@@ -150,7 +195,9 @@ def our_parts(part: str) -> dict[str, Part]:
     if part.startswith("salience"):
         rows = (tokens[:1] for tokens in batch_of_tokens().values())
         return benchmark_salience.our_salience(CONFIG, *rows)
-    if part in ("beam", "summeval_like_t5", *BESIDE_OURS, *BESIDE_OURS.values()):
+    if part in RATES:
+        return {"matmul": matmul_part(), "memory": memory_part()}
+    if part in ("beam", "summeval_like_t5", "pmi_greedy", "plain_greedy"):
         inputs = batch_of_tokens()["encoder_input_tokens"]
         return benchmark_decoding.our_t5(CONFIG, inputs, TARGETS)
     module = Transformer(CONFIG)
@@ -176,8 +223,12 @@ def our_parts(part: str) -> dict[str, Part]:
         "prompt_tune": training_part(prompted, (".*_prompt/.*",)),
         "score": lambda: jax.block_until_ready(score(params, batch)),
         "greedy": lambda: jax.block_until_ready(greedy(params, batch["encoder_input_tokens"])),
-        "matmul": matmul_part(),
     }
+
+
+def t5x_parts(part: str) -> dict[str, Part]:
+    """Returns the same parts of T5X."""
+    return benchmark_t5x.parts(CONFIG, batch_of_tokens())
 
 
 def hugging_face_parts(part: str) -> dict[str, Part]:
@@ -282,11 +333,25 @@ def matmul_part() -> Part:
     return lambda: jax.block_until_ready(product(matrix, matrix))
 
 
+def memory_part() -> Part:
+    """Returns a sum of a number and an array, which is read and written once."""
+    values, plus_one = jnp.zeros(MEMORY_SIZE, jnp.float32), jax.jit(lambda x: x + 1)
+    return lambda: jax.block_until_ready(plus_one(values))
+
+
+MAKERS = {
+    "ours": our_parts,
+    "hugging face": hugging_face_parts,
+    "inseq": hugging_face_parts,
+    "t5x": t5x_parts,
+}
+
+
 class Side:
     """One side's parts in a process of its own, which sleeps while it is not asked.
 
     Args:
-      name: "ours" or "hugging face".
+      name: of `MODULES`.
     """
 
     def __init__(self, name: str):
@@ -295,109 +360,301 @@ class Side:
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(name, other), daemon=True)
         self._process.start()
+        other.close()
 
-    def seconds(self, part: str) -> float:
-        """Calls a part twice and returns how long the second call takes."""
-        self._pipe.send(part)
-        return self._pipe.recv()
+    def seconds(self, part: str, end: float) -> float:
+        """Calls a part twice and returns how long the second call takes.
+
+        Raises:
+          TimeoutError: it is not done when the clock says `end`; the process is killed.
+          RuntimeError: it has failed; says how.
+        """
+        try:
+            self._pipe.send(part)
+            if not self._pipe.poll(max(0.0, end - time.monotonic())):
+                raise TimeoutError
+            found = self._pipe.recv()
+        except (EOFError, OSError) as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise RuntimeError("its process has ended") from None
+        if isinstance(found, str):
+            raise RuntimeError(found)
+        return found
 
     def close(self) -> None:
         """Ends the process."""
-        self._pipe.send(None)
+        self._process.kill()
         self._process.join()
 
 
 def _serve(side: str, pipe: Any) -> None:
-    make = hugging_face_parts if side == "hugging face" else our_parts
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that asks ends this one
     parts: dict[str, Part] = {}
-    while (part := pipe.recv()) is not None:
-        if part not in parts:
-            parts |= make(part)
-        # The first call takes back the caches and pages that the other side's turn has taken.
-        parts[part]()
-        start = time.perf_counter()
-        parts[part]()
-        pipe.send(time.perf_counter() - start)
+    while True:
+        part = pipe.recv()
+        try:
+            if part not in parts:
+                parts |= MAKERS[side](part)
+            # The first call takes back the caches and pages that the other side's turn has taken.
+            parts[part]()
+            start = time.perf_counter()
+            parts[part]()
+            pipe.send(time.perf_counter() - start)
+        except Exception as error:  # of a library; the other parts go on
+            pipe.send(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
 
 
-def measure(
-    sides: list[Side], chosen: list[str], rounds: int
-) -> dict[tuple[str, str], list[float]]:
-    """Calls all parts in turn, `rounds` times, after one turn each to warm up."""
-    turns = [(sides[0], "matmul")]
-    for part in chosen:
-        beside = BESIDE_OURS.get(part)
-        if beside:
-            turns += [(sides[0], name) for name in (part, beside) if (sides[0], name) not in turns]
+class Sides:
+    """The processes of all sides, each begun when it is first asked."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Side] = {}
+
+    def __getitem__(self, name: str) -> Side:
+        if name not in self._known:
+            self._known[name] = Side(name)
+        return self._known[name]
+
+    def close(self, name: str = "") -> None:
+        """Ends the process of a side, which begins anew when it is asked again; "" = all."""
+        for side in [name] if name else list(self._known):
+            if side in self._known:
+                self._known.pop(side).close()
+
+
+def is_installed(side: str) -> bool:
+    """Whether a side can be measured here."""
+    return all(importlib.util.find_spec(module) for module in MODULES[side])
+
+
+class Limits(NamedTuple):
+    """How long a part may take, and how many rounds it has at most."""
+
+    seconds: float
+    rounds: int
+
+
+def measure(part: str, sides: Sides, limits: Limits) -> Iterator[dict[str, Any]]:
+    """Yields what is known of a part after each round; see `figures`.
+
+    The first turn of each side warms up. A side that fails or takes too long is left out, and told.
+    """
+    end = time.monotonic() + limits.seconds
+    compared = [(*told.partition(" ")[::2],) if told.startswith("ours ") else (told, part)
+                for told in PARTS[part]]  # fmt: skip
+    notes = [f"{side}: not installed" for side, _ in compared if not is_installed(side)]
+    others = [turn for turn in compared if is_installed(turn[0])]
+    turns = [("ours", name) for name in (*RATES, part)] + others
+    times: dict[tuple[str, str], list[float]] = {turn: [] for turn in turns}
+    for number in range(limits.rounds + 1):
+        for turn in list(times):
+            side, name = turn
+            print(f"{part}: round {number}, {side} {name}", file=sys.stderr, flush=True)
+            try:
+                seconds = sides[side].seconds(name, end)
+            except TimeoutError:
+                sides.close(side)
+                if not times[turn]:
+                    notes.append(f"{side} {name}: no time")
+                yield figures(part, times, others, notes)
+                return
+            except RuntimeError as error:
+                notes.append(f"{side} {name}: {error}")
+                sides.close(side)
+                del times[turn]
+                continue
+            if number:  # the first has compiled
+                times[turn].append(seconds)
+        yield figures(part, times, others, notes)
+
+
+def figures(
+    part: str,
+    times: Mapping[tuple[str, str], Sequence[float]],
+    others: Sequence[tuple[str, str]],
+    notes: Sequence[str],
+) -> dict[str, Any]:
+    """Returns a part's figures: medians in seconds, ratios (above 1 = ours is faster), rates.
+
+    The rates are the best of their rounds: what the machine can do.
+    """
+    known = {turn: values for turn, values in times.items() if values}
+    median = {turn: statistics.median(values) for turn, values in known.items()}
+    best = {name: min(known.get(("ours", name), [float("nan")])) for name in RATES}
+    peak = 2.0 * MATMUL_SIZE**3 / best["matmul"]
+    ours, flops = median.get(("ours", part)), part_flops().get(part)
+    tokens = {"greedy": BATCH * TARGETS, "salience": TARGETS}.get(part)
+    beside = {
+        side if side != "ours" else f"ours {name}": median[side, name]
+        for side, name in others
+        if (side, name) in median
+    }
+    return {
+        "ours_s": ours,
+        "share_of_peak": flops / ours / peak if flops and ours and peak == peak else None,
+        "tokens_per_s": tokens / ours if tokens and ours else None,
+        "compared_s": beside,
+        "ratios": {name: seconds / ours for name, seconds in beside.items()} if ours else {},
+        "matmul_gflops": None if peak != peak else peak / 1e9,
+        "memory_gb_per_s": None
+        if best["memory"] != best["memory"]
+        else 2 * 4 * MEMORY_SIZE / best["memory"] / 1e9,
+        "rounds": len(known.get(("ours", part), ())),
+        "notes": list(notes),
+        "seconds": {" ".join(turn): list(values) for turn, values in times.items()},
+    }
+
+
+def run_program(command: Sequence[str], seconds: float) -> dict[str, Any]:
+    """Runs a program; returns the lines that it has printed in its time, and what went wrong."""
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    notes = []
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command, stdout=told, stderr=errors, env=environment, start_new_session=True
+        )
+        try:
+            if process.wait(seconds):
+                errors.seek(0)
+                last = errors.read().decode(errors="replace").strip().splitlines()[-1:]
+                notes.append(f"failed: {' '.join(last)}")
+        except subprocess.TimeoutExpired:
+            notes.append(f"stopped after {seconds:.0f} s")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has begun
+            process.wait()
+            told.seek(0)
+            lines = told.read().decode(errors="replace").splitlines()
+    return {"lines": lines, "notes": notes}
+
+
+def program_of(part: str, quick: bool) -> list[str]:
+    """Returns the command of a part that is a program."""
+    if part == "plan":
+        main = "import sys; from faith_jax.cli import main; sys.exit(main())"
+        return [sys.executable, "-c", main, "plan", *(PLAN_QUICK if quick else PLAN).split()]
+    path = pathlib.Path(__file__).resolve().parent / f"benchmark_{part}.py"
+    return [sys.executable, str(path), *PROGRAMS[part][quick].split()]
+
+
+class Results:
+    """What is measured so far, in a file at once.
+
+    Args:
+      path: of the JSON; parts that it has already stay, until they are measured again.
+    """
+
+    def __init__(self, path: pathlib.Path):
+        self._path = path
+        self.parts: dict[str, Any] = json.loads(path.read_text())["parts"] if path.exists() else {}
+
+    def keep(self, part: str, found: Mapping[str, Any]) -> None:
+        """Adds what is known of a part, and writes everything."""
+        machine = f"{os.cpu_count()} cores, {jax.devices()[0].platform}, {platform.machine()}"
+        self.parts[part] = {**found, "machine": machine, "date": time.strftime("%Y-%m-%d")}
+        beside = self._path.with_name(f".{self._path.name}.new")
+        beside.write_text(json.dumps({"parts": self.parts}, indent=1) + "\n", encoding="utf-8")
+        beside.replace(self._path)
+
+
+COLUMNS = ("part", "ours", "of the matmul peak", "beside", "ratio", "matmul, memory", "rounds")
+
+
+def markdown(parts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Returns the tables of all parts that were measured."""
+    lines = [f"| {' | '.join(COLUMNS)} |", f"|{' --- |' * len(COLUMNS)}"]
+    for part, found in parts.items():
+        if found.get("ours_s") is None:
             continue
-        turns += [
-            (s, part) for s in sides if s is sides[0] or benchmark_salience.is_installed(part)
-        ]
-    for side, part in turns:
-        print(f"warming up: {side.name}, {part}", file=sys.stderr)
-        side.seconds(part)
-    times: dict[tuple[str, str], list[float]] = {(s.name, part): [] for s, part in turns}
-    for number in range(rounds):
-        print(f"round {number + 1} of {rounds}", file=sys.stderr)
-        for side, part in turns:
-            times[side.name, part].append(side.seconds(part))
-    return times
+        share = found["share_of_peak"]
+        ours = f"{found['ours_s']:.3g} s"
+        if found["tokens_per_s"]:
+            ours += f" ({found['tokens_per_s']:,.0f} tokens/s)"
+        rates = f"{found['matmul_gflops']:.0f} GF/s, {found['memory_gb_per_s']:.1f} GB/s"
+        for name, seconds in found["compared_s"].items() or [("", None)]:
+            beside = f"{name}: {seconds:.3g} s" if seconds else ""
+            ratio = f"{found['ratios'][name]:.2f}" if seconds else ""
+            cells = (part, ours, "" if share is None else f"{share:.0%}", beside, ratio, rates)
+            lines.append(f"| {' | '.join((*cells, str(found['rounds'])))} |")
+    text = "\n".join(lines) if len(lines) > 2 else ""
+    for part, found in parts.items():
+        if found.get("lines"):
+            text += f"\n\n{part}:\n\n```\n" + "\n".join(found["lines"]) + "\n```"
+    machines = sorted({f"{found['date']}: {found['machine']}" for found in parts.values()})
+    told = [f"{part}: {note}" for part, found in parts.items() for note in found["notes"]]
+    notes = ". ".join([*machines, *told])
+    return f"{text.strip()}\n\n{notes}.".strip()
 
 
-def main() -> None:
-    """Measures and prints the table."""
+def write_docs(path: pathlib.Path, text: str) -> None:
+    """Writes a text between the marks of a page."""
+    page = path.read_text(encoding="utf-8")
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{path}: has no marks {BEGIN} and {END}.")
+    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Returns the options; a mistake ends the program."""
+    every = [*PARTS, *PROGRAMS]
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0] if __doc__ else "",
-        epilog="example: tools/benchmark.py --rounds 7 --json benchmark.json",
+        epilog="example: tools/benchmark.py --parts=train,score --minutes=10 --json=benchmark.json",
+        allow_abbrev=False,
     )
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of measurements (default 5)")
-    parser.add_argument("--json", type=pathlib.Path, help="also write the figures here")
-    parser.add_argument("--parts", default=",".join(PARTS), help=f"of {', '.join(PARTS)}")
-    options = parser.parse_args()
-    chosen = options.parts.split(",")
-    unknown = [p for p in chosen if p not in PARTS]
-    if unknown or options.rounds < 1:
-        parser.error(f"--parts: {unknown} not among {PARTS}" if unknown else "--rounds: 1 or more")
-    found = importlib.util.find_spec("torch") and importlib.util.find_spec("transformers")
-    sides = [Side(name) for name in (("ours", "hugging face") if found else ("ours",))]
-    times = measure(sides, chosen, options.rounds)
-    for side in sides:
-        side.close()
-    report(times, chosen, options.json)
+    parser.add_argument("--parts", default="", help=f"of {', '.join(every)} (default: all)")
+    parser.add_argument("--rounds", type=int, default=5, help="of a part at most (default 5)")
+    parser.add_argument("--minutes", type=float, default=5.0, help="of each part (default 5)")
+    parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} in five minutes")
+    parser.add_argument("--plan", action="store_true", help="add TPUs' rooflines (needs libtpu)")
+    parser.add_argument("--docs", action="store_true", help=f"write the tables into {DOCS.name}")
+    parser.add_argument(
+        "--tiny", action="store_true", help="a shape that says nothing of speed, to try the program"
+    )
+    path = pathlib.Path("benchmark.json")
+    parser.add_argument("--json", type=pathlib.Path, default=path, help=f"(default {path})")
+    options = parser.parse_args(arguments)
+    options.parts = (
+        options.parts.split(",") if options.parts else [*QUICK] if options.quick else every
+    )
+    if unknown := [part for part in options.parts if part not in every]:
+        parser.error(f"--parts: {', '.join(unknown)} not among {', '.join(every)}")
+    if options.rounds < 1 or options.minutes <= 0:
+        parser.error("--rounds and --minutes: more than 0")
+    if options.plan and not importlib.util.find_spec("libtpu"):
+        parser.error("--plan: needs libtpu: pip install 'faith_jax[tpu-plan]'")
+    options.parts += ["plan"] * options.plan
+    return options
 
 
-def report(
-    times: dict[tuple[str, str], list[float]],
-    chosen: list[str],
-    path: pathlib.Path | None,
-) -> None:
-    """Prints the table of medians and writes all times as JSON."""
-    median = {name: statistics.median(values) for name, values in times.items()}
-    # The peak is the best of its rounds: what the machine can do.
-    peak = 2.0 * MATMUL_SIZE**3 / min(times["ours", "matmul"])
-    flops = part_flops()
-    print(f"{os.cpu_count()} cores, matmul peak {peak / 1e9:.0f} GF/s, {jax.devices()[0].platform}")
-    print(f"{'part':12} {'ours':>9} {'of peak':>8} {'compared':>13} {'ratio':>6}")
-    rows = []
-    for name in chosen:
-        beside = BESIDE_OURS.get(name)
-        other = ("ours", beside) if beside else ("hugging face", name)
-        ours, theirs = median["ours", name], median.get(other)
-        share = flops[name] / ours / peak if name in flops else None
-        row = {"part": name, "ours_s": ours, "share_of_peak": share, "compared_s": theirs}
-        row["compared_with"] = " ".join(other)
-        row["ratio"] = None if theirs is None else theirs / ours
-        rows.append(row)
-        shown = "" if share is None else f"{share:.0%}"
-        figures = "  not installed" if theirs is None else f"{theirs:11.3f} s {theirs / ours:6.2f}"
-        tokens = {"greedy": BATCH * TARGETS, "salience": TARGETS}.get(name)
-        extra = f"  ({tokens / ours:.1f} tokens/s)" if tokens else ""
-        extra = f"  with {other[1]} of ours" if beside else extra
-        print(f"{name:12} {ours:7.3f} s {shown:>8} {figures}{extra}")
-    if path is not None:
-        all_times = {" ".join(k): v for k, v in times.items()}
-        described = {"peak_flops": peak, "rows": rows, "seconds": all_times}
-        path.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures, keeps and prints what is measured, also when it is stopped."""
+    options = options_of(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    seconds = QUICK_SECONDS / len(options.parts) if options.quick else 60 * options.minutes
+    limits = Limits(seconds, options.rounds)
+    results, sides = Results(options.json), Sides()
+    measured: list[str] = []
+    try:
+        for part in options.parts:
+            measured.append(part)
+            if part in PARTS:
+                for found in measure(part, sides, limits):
+                    results.keep(part, found)
+            else:
+                found = run_program(program_of(part, options.quick), seconds)
+                results.keep(part, found)
+    finally:
+        sides.close()
+        shown = {part: results.parts[part] for part in measured if part in results.parts}
+        if shown:
+            print(markdown(shown), flush=True)
+        if options.docs:
+            write_docs(DOCS, markdown(results.parts))
 
 
 if __name__ == "__main__":

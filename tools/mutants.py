@@ -680,8 +680,8 @@ STATISTICS = _of(
     (
         "words-as-sets",
         "text_metrics.py",
-        "left[word] -= 1",
-        "left[word] -= 0",
+        "left[word] = count - 1",
+        "left[word] = count",
         "tests/statistics/test_text_metrics.py::test_match_words_takes_first_occurrences",
     ),
     (

@@ -40,6 +40,10 @@ class Grounding:
                 f"Grounding has {len(self.texts)} texts but {len(self.perspectives)} perspectives."
             )
 
+    # What dataclasses would make takes four times as long; digests of rows are of this text.
+    def __repr__(self) -> str:
+        return f"Grounding(texts={self.texts!r}, perspectives={self.perspectives!r})"
+
     def of(self, perspective: str) -> tuple[str, ...]:
         """Returns the texts of one perspective, in order."""
         return tuple(
@@ -73,6 +77,12 @@ class GroundedExample:
     history: tuple[str, ...] = ()
     response: str = ""
     label: int | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"GroundedExample(id={self.id!r}, grounding={self.grounding!r}, "
+            f"history={self.history!r}, response={self.response!r}, label={self.label!r})"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

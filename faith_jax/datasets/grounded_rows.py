@@ -111,7 +111,11 @@ class ExampleRow(NamedTuple):
 
 
 def read_rows(
-    path: pathlib.Path, form: str = "", bad_rows: BadRows | None = None, first: int = 0
+    path: pathlib.Path,
+    form: str = "",
+    bad_rows: BadRows | None = None,
+    first: int = 0,
+    **options: Any,
 ) -> Iterator[Row]:
     """Yields the rows of a file.
 
@@ -120,6 +124,7 @@ def read_rows(
       form: "jsonl", "csv", "tsv" or "parquet"; "" = by the file's ending.
       bad_rows: what to do with bad rows; by default reading stops.
       first: the row to begin with, from 0.
+      **options: of `read_jsonl`, for its files.
 
     Raises:
       InputError: an unknown ending, and what the format's reader raises.
@@ -128,7 +133,7 @@ def read_rows(
     if form != "parquet" and _is_parquet(path):
         raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
     if form == "jsonl":
-        return read_jsonl(path, bad_rows, first)
+        return read_jsonl(path, bad_rows, first, **options)
     if form in ("csv", "tsv"):
         return (read_csv if form == "csv" else read_tsv)(path, (), bad_rows, first=first)
     if form == "parquet":
@@ -225,27 +230,49 @@ def example_rows(
     """
     seen = Seen()
     read = first
+    layout_of = functools.lru_cache(functools.partial(_layout, columns))
 
     def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
         nonlocal read
         read += 1
         number = read + (unread.count if unread else 0)
-        row = _example_row(fields, place, number, columns, corpus)
-        key = (row.corpus, row.example.id, *(row.fields.get(name) for name in SYSTEM_FIELDS))
+        layout = layout_of(tuple(fields))
+        row = _example_row(fields, place, number, columns, corpus, layout)
+        key = (row.corpus, row.example.id, *map(row.fields.get, SYSTEM_FIELDS))
         if not seen.add(key):
             raise InputError(
                 f"{place}: field '{columns.id_column or 'id'}': {row.example.id!r} occurs twice; "
                 "choose another --id-column, or --id-column= for the rows' numbers."
             )
-        return row._replace(place=(0, number - 1))
+        return row
 
     return parsed(rows, parse, bad_rows or BadRows())
 
 
+class _Layout(NamedTuple):
+    """Which fields of rows hold what, and those that are used for it."""
+
+    names: Mapping[str, str]
+    used: frozenset[str]
+
+
+def _layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
+    names = _names(columns, fields)
+    used = {*_perspectives(names["grounding"]).values(), ""}
+    used |= {names[what] for what in ("response", "history", "id", "corpus")}
+    used |= {"label"} & {names["label"]}  # other names say what the label is of
+    return _Layout(names, frozenset(used))
+
+
 def _example_row(
-    fields: Mapping[str, Any], place: str, number: int, columns: Columns, corpus: str
+    fields: Mapping[str, Any],
+    place: str,
+    number: int,
+    columns: Columns,
+    corpus: str,
+    layout: _Layout,
 ) -> ExampleRow:
-    names = _names(columns, tuple(fields))
+    names, used = layout
     needed = ("grounding", "response") if columns.needs_grounding else ("response",)
     if missing := [what for what in needed if not names[what]]:
         options = [f"--{what}-column={_likely(what, fields)}" for what in missing]
@@ -255,24 +282,24 @@ def _example_row(
             + "; ".join(f"of the {what} {', '.join(_USUAL[what])}" for what in missing)
             + "."
         )
-    values = {
-        what: _value(fields, place, names[what]) if names[what] else None
+    response, label, identifier, told_corpus = (
+        _value(fields, place, names[what]) if names[what] else None
         for what in ("response", "label", "id", "corpus")
-    }
-    example = GroundedExample(
-        id=_identifier(values["id"], place, number, columns.id_column),
-        grounding=_grounding(fields, place, names["grounding"], columns.perspective_column),
-        history=_texts(fields, place, names["history"]) if names["history"] else (),
-        response=_response(values["response"], names["response"], place),
-        label=_label(values["label"], columns, names["label"], place),
     )
-    used = {*_perspectives(names["grounding"]).values(), ""}
-    used |= {names[what] for what in ("response", "history", "id", "corpus")}
-    if _text_perspectives(fields, names["grounding"], columns.perspective_column):
-        used.add(columns.perspective_column)
-    used |= {"label"} & {names["label"]}  # other names say what the label is of
-    others, left_out = _json_fields({n: v for n, v in fields.items() if n not in used})
-    return ExampleRow(example, _shown(values["corpus"]) or corpus, others, left_out)
+    spec = names["grounding"]
+    sides = _text_perspectives(fields, spec, columns.perspective_column) if spec else []
+    example = GroundedExample(
+        _identifier(identifier, place, number, columns.id_column),
+        _grounding(fields, place, spec, columns.perspective_column, sides),
+        _texts(fields, place, names["history"]) if names["history"] else (),
+        _response(response, names["response"], place),
+        _label(label, columns, names["label"], place),
+    )
+    others = {name: value for name, value in fields.items() if name not in used}
+    if sides:
+        others.pop(columns.perspective_column, None)
+    kept, left_out = _json_fields(others)
+    return ExampleRow(example, _shown(told_corpus) or corpus, kept, left_out, (0, number - 1))
 
 
 def _likely(what: str, fields: Iterable[str]) -> str:
@@ -367,15 +394,17 @@ def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Seq
     return sides
 
 
-def _grounding(fields: Mapping[str, Any], place: str, spec: str, column: str) -> Grounding:
+def _grounding(
+    fields: Mapping[str, Any], place: str, spec: str, column: str, sides: Sequence[Any]
+) -> Grounding:
     if not spec:
         return Grounding(())
     found = [
         (perspective, text)
-        for perspective, column in _perspectives(spec).items()
-        for text in _texts(fields, place, column)
+        for perspective, name in _perspectives(spec).items()
+        for text in _texts(fields, place, name)
     ]
-    if sides := _text_perspectives(fields, spec, column):
+    if sides:
         if len(sides) != len(found) or not all(isinstance(side, str) for side in sides):
             expected = f"the side of each of the {counted(len(found), 'text')} of the grounding"
             raise field_error(place, column, expected, sides)

@@ -6,7 +6,9 @@ A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scor
 import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.rows import Row
@@ -33,7 +35,8 @@ def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
 
         rows: Iterator[Row] = read_scored_tfds(path)
     elif path.suffix in (".jsonl", ".parquet") or not path.exists():
-        rows = read_rows(path, "parquet" if path.suffix == ".parquet" else "jsonl")
+        form = "parquet" if path.suffix == ".parquet" else "jsonl"
+        rows = read_rows(path, form, usual=_USUAL)
     else:
         expected = "expected scores as .jsonl or .parquet, or a folder of TFDS"
         raise InputError(f"{path}: {expected}.{_score_first(path)}")
@@ -51,6 +54,8 @@ def _score_first(path: pathlib.Path) -> str:
 
 def _checked(row: Row, path: pathlib.Path) -> ScoredRow:
     place, fields = row
+    if isinstance(fields, _UsualRow):
+        return _usual_row(fields, place, path)
     if fields.get("scores") is None:
         near = did_you_mean("scores", [name for name in fields if "score" in name.lower()])
         raise InputError(f"{place}: field 'scores' is missing.{near or _score_first(path)}")
@@ -76,6 +81,53 @@ def _checked(row: Row, path: pathlib.Path) -> ScoredRow:
         },
     }
     found["words"] = _words(_mapping(fields, "words", place), found, place)
+    return found
+
+
+_Value = Annotated[float, msgspec.Meta(ge=-LARGEST_SCORE, le=LARGEST_SCORE)]
+_Whole = Annotated[int, msgspec.Meta(ge=-(10**18), le=10**18)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Texts = list[str] | str | None
+
+
+class _UsualRow(msgspec.Struct):
+    """A row that needs no more checks than msgspec makes, but for its words and cuts."""
+
+    id: str | int
+    scores: Annotated[dict[str, _Value | _Whole | None], msgspec.Meta(min_length=1)]
+    corpus: str | None = None
+    grounding: _Texts = None
+    perspectives: _Texts = None
+    history: _Texts = None
+    generated_text: str | None = None
+    label: Literal[0, 1] | None = None
+    fields: dict[str, Any] = {}
+    words: dict[str, Any] = {}
+    cut_tokens: dict[str, _Count | None] = {}
+    cut: dict[str, Any] = {}
+    undefined: dict[str, str] = {}
+
+
+_USUAL = msgspec.json.Decoder(_UsualRow)
+
+
+def _usual_row(row: _UsualRow, place: str, path: pathlib.Path) -> ScoredRow:
+    """Returns what `_checked` does, in a fraction of its time."""
+    found: ScoredRow = {
+        "id": str(row.id),
+        "corpus": row.corpus or path.stem,
+        "grounding": _texts(row.grounding),
+        "perspectives": _texts(row.perspectives),
+        "history": _texts(row.history),
+        "generated_text": row.generated_text,
+        "label": row.label,
+        "fields": field_texts(row.fields) if row.fields else {},
+        "scores": row.scores,
+        "cut_tokens": row.cut_tokens,
+        "cut": _cut(row.cut, place) if row.cut else {},
+        "undefined": {name: why for name, why in row.undefined.items() if why},
+    }
+    found["words"] = _words(row.words, found, place) if row.words else {}
     return found
 
 

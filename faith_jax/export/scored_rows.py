@@ -34,12 +34,18 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
       ValueError: for an infinite score.
     """
     example = row.example
-    values = {name: _finite(name, score.value, example.id) for name, score in scores.items()}
-    words = {
-        name: [[w.start, w.end, w.score, w.text] for w in score.words]
-        for name, score in scores.items()
-        if score.words
-    }
+    values: dict[str, float | None] = {}
+    cut_tokens: dict[str, int] = {}
+    words, cut, undefined = {}, {}, {}
+    for name, score in scores.items():
+        values[name] = _finite(name, score.value, example.id)
+        cut_tokens[name] = score.cut_tokens
+        if score.words:
+            words[name] = [[w.start, w.end, w.score, w.text] for w in score.words]
+        if score.cut:
+            cut[name] = dict(score.cut)
+        if score.undefined:
+            undefined[name] = score.undefined
     return {
         "id": example.id,
         "corpus": row.corpus,
@@ -51,9 +57,9 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
         "fields": dict(row.fields),
         "scores": values,
         "words": words,
-        "cut_tokens": {name: score.cut_tokens for name, score in scores.items()},
-        "cut": {name: dict(score.cut) for name, score in scores.items() if score.cut},
-        "undefined": {name: score.undefined for name, score in scores.items() if score.undefined},
+        "cut_tokens": cut_tokens,
+        "cut": cut,
+        "undefined": undefined,
     }
 
 

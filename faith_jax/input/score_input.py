@@ -72,7 +72,8 @@ class ScoreInput(Columns):
         begin, first = place
         for part in range(begin, len(self._names)):
             for row in self._part(part, bad_rows, first if part == begin else 0):
-                row = row._replace(place=(part, row.place[1]))
+                if part:
+                    row = row._replace(place=(part, row.place[1]))
                 if self.system:
                     row = row._replace(fields={**row.fields, "system": self.system})
                 yield row

@@ -11,13 +11,17 @@ import dataclasses
 import functools
 import itertools
 import logging
+import multiprocessing
+import os
 import pathlib
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faith_jax.core.errors import CheckpointError, ConfigError, InputError
+from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, InputError
 from faith_jax.core.files import (
     append_rows,
     check_outputs,
@@ -28,7 +32,7 @@ from faith_jax.core.files import (
     written_whole,
 )
 from faith_jax.core.files.staging import stands
-from faith_jax.core.files.stores import path_of
+from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
@@ -47,8 +51,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("faith_jax")
 
 _TIMED_ROWS = 64  # of `costs`
-# Scored between two passes, so that the second one is not remembered.
-_OTHER = GroundedExample("other", Grounding(("Nothing is said.",)), (), "It is not said.")
+_SHARDS_OF_A_PROCESS = 2  # at least
+# Scored between two passes, so that the second one is not remembered; and before a fork.
+_OTHER = GroundedExample("other", Grounding(("Nothing is said.",)), ("What?",), "It is not said.")
 
 
 class Cut(NamedTuple):
@@ -174,23 +179,40 @@ def score(
             job.check_done()
         read = functools.partial(given.rows, BadRows(skip=bad_rows.skip))
         whole_batch = batch_size if digests else 1
-        for shard, writes, done in _taken(job, chosen, whole_batch, several, joins_only):
-            if shard.number == 0 and writes:  # errors come before anything is scored
-                first = shard.read(read, given.source)
-                report = preflights.scoring_report(given.source, first, loaded, count)
-                warnings = report["warnings"]
-                preflights.tell(report, preflights.beside(target) if report["scorers"] else None)
+
+        def compute(shard: Shard, writes: bool, done: int, progress: Progress) -> None:
             rows = shard.read(read, given.source)
             lines = shard.rows if writes else None
-            counts = _score_rows(rows, loaded, lines, batch_size, done, job.progress)
+            counts = _score_rows(rows, loaded, lines, batch_size, done, progress)
             if not writes:
-                continue
+                return
             files = []
             if data_set is not None:
                 folder = made_folder(shard.folder / TFDS)
                 scored = _scored(shard.rows)
                 files = [data_set.write_shard(folder, shard.number, shard.of, scored)]
             shard.finish(counts, *files)
+
+        def take_part() -> None:
+            with begin(False) as own:
+                for shard in own.taken():
+                    if os.getppid() != parent:
+                        return
+                    compute(shard, True, shard.done_rows(), own.progress)
+
+        parent = os.getpid()
+        is_shared = given.input and not (digests or several or joins_only or costs)
+        with _helpers(job, loaded.values(), take_part if is_shared else None) as helpers:
+            for shard, writes, done in _taken(
+                job, chosen, whole_batch, several, joins_only, helpers
+            ):
+                if shard.number == 0 and writes:  # errors come before anything is scored
+                    first = shard.read(read, given.source)
+                    report = preflights.scoring_report(given.source, first, loaded, count)
+                    warnings = report["warnings"]
+                    beside = preflights.beside(target) if report["scorers"] else None
+                    preflights.tell(report, beside)
+                compute(shard, writes, done, job.progress)
         with job.joined() as found:
             if found is not None:
                 for told in found:
@@ -228,18 +250,63 @@ def _begun(begin: Callable[[bool], Job], restart: bool, several: bool) -> Job:
     return processes.begun(begin, restart)
 
 
+@contextlib.contextmanager
+def _helpers(
+    job: Job, scorers: Iterable[BaseScorer], work: Callable[[], None] | None
+) -> Iterator[list[Any]]:
+    """Holds processes that take shards too, one for each further core; none for few shards.
+
+    They are forked, so that they have the scorers, whatever these are, without loading them; where
+    other threads run, that is not safe, and there are none.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    count = min(cores, len(job.undone()) // _SHARDS_OF_A_PROCESS) - 1
+    alone = threading.active_count() == 1 and not {"jax", "tensorflow"} & sys.modules.keys()
+    if work is None or count < 1 or not alone or is_remote(job.folder):
+        yield []
+        return
+
+    def run() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # sent below
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # this process ends them
+        logger.setLevel(logging.ERROR)
+        with contextlib.suppress(FaithJaxError):  # this process takes the shard, and tells it
+            work()
+
+    for scorer in scorers:
+        scorer.score([_OTHER])  # imports what it needs, once for all
+    context = multiprocessing.get_context("fork")
+    helpers = [context.Process(target=run, daemon=True) for _ in range(count)]
+    for helper in helpers:
+        helper.start()
+    try:
+        yield helpers
+    finally:
+        for helper in helpers:
+            helper.terminate()
+            helper.join()
+
+
 def _taken(
     job: Job,
     scorers: Mapping[str, Mapping[str, Any]],
     batch_size: int,
     several: bool,
     joins_only: bool,
+    helpers: Sequence[Any] = (),
 ) -> Iterator[tuple[Shard, bool, int]]:
-    """Yields shards to score, whether this process writes them, and how many rows are done."""
+    """Yields shards to score, whether this process writes them, and how many rows are done.
+
+    When there are none left it waits for the helpers, and yields the shards of those that failed.
+    """
     if joins_only:
         return
     if not several:
         yield from ((shard, True, shard.done_rows(batch_size)) for shard in job.taken())
+        for helper in helpers:
+            helper.join()
+        if helpers:
+            yield from _taken(job, scorers, batch_size, several, joins_only)
         return
     from faith_jax.models.partitioning import fits_own_devices
     from faith_jax.runs import processes

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from faith_jax.core.words import visible
 from faith_jax.scoring.base import BaseScorer, joined
 
 _LETTERS = regex.compile(r"[\p{L}\p{N}]")
+_ASCII_LETTER = re.compile("[A-Za-z0-9]")
 _NOTHING_COMPARED = "there are no words to compare"
 
 
@@ -28,6 +30,8 @@ class Reads(NamedTuple):
 
     def problem(self, text: str, name: str) -> str:
         """Returns why a text cannot be split: it has no words, or most letters are unread."""
+        if text.isascii() and _ASCII_LETTER.search(text):
+            return ""  # no pattern of unread letters has one of ASCII
         letters = len(_LETTERS.findall(text))
         if not letters:
             return f"the {name} has no words"
@@ -97,6 +101,8 @@ class TextScorer(BaseScorer):
 
 def _visible_example(example: GroundedExample) -> GroundedExample:
     given = (example.response, *example.grounding.texts)
+    if all(map(str.isascii, given)):
+        return example
     response, *texts = shown = tuple(map(visible, given))
     if shown == given:
         return example

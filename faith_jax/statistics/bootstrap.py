@@ -9,8 +9,11 @@ same draws. The same seed gives the same draws.
 Interval(low=1.0, high=1.0)
 """
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple
+import collections
+import concurrent.futures
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +22,9 @@ from faith_jax.core.errors import counted
 from faith_jax.statistics.roc import CELLS, checked, sorted_classes, weighted_areas
 
 RESAMPLES = 1000
+THREADS = min(8, os.cpu_count() or 1)
+Given = TypeVar("Given")
+Found = TypeVar("Found")
 
 
 class Interval(NamedTuple):
@@ -71,6 +77,18 @@ def drawn_counts(
         yield drawn.take(groups, axis=1) if clusters is not None else drawn
 
 
+def on_all_cores(compute: Callable[[Given], Found], items: Iterable[Given]) -> Iterator[Found]:
+    """Yields what NumPy computes of each item, in order; a few items at a time are in memory."""
+    waiting: collections.deque[concurrent.futures.Future[Found]] = collections.deque()
+    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+        for item in items:
+            waiting.append(pool.submit(compute, item))
+            if len(waiting) > THREADS:
+                yield waiting.popleft().result()
+        for left in waiting:
+            yield left.result()
+
+
 def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> NDArray[np.intp]:
     """Returns for each row the number of its cluster, from 0 in order of appearance: [rows]."""
     if clusters is None:
@@ -92,10 +110,8 @@ def bootstrap_auc(
     """
     values, positive = checked(scores, labels)
     orders = [sorted_classes(row, positive) for row in values]
-    parts = [
-        [weighted_areas(order, counts) for order in orders]
-        for counts in drawn_counts(positive.size, resamples, seed, clusters)
-    ]
+    draws = drawn_counts(positive.size, resamples, seed, clusters, CELLS // THREADS)
+    parts = list(on_all_cores(lambda n: [weighted_areas(order, n) for order in orders], draws))
     return np.concatenate(parts, axis=1) if orders else np.zeros((0, resamples))
 
 

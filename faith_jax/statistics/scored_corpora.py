@@ -66,6 +66,8 @@ class Corpus:
 
     def part(self, rows: NDArray[Any]) -> "Corpus":
         """Returns the corpus with some of its rows: numbers, or a truth value for each."""
+        if rows.dtype == bool and rows.all():
+            return self
         kept = np.arange(len(self.ids))[rows].tolist()
         return dataclasses.replace(
             self,
@@ -195,8 +197,8 @@ class _Columns:
             score = scores[scorer]
             values.append(math.nan if score is None else score)
         self._lacks_text |= text is None
-        for hashes, value in zip(self._hashes, (text, grounding), strict=True):
-            hashes.append(hash(value) if value or value == "" else 0)
+        self._hashes[0].append(0 if text is None else hash(text))
+        self._hashes[1].append(hash(grounding) if grounding else 0)
         if kept.texts and not self._lacks_text:
             self._responses.append(text)
         if kept.groundings:

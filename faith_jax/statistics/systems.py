@@ -9,7 +9,6 @@ each row's summands, so that the figure of any resample is one matrix product aw
 ('0.20', '0.80')
 """
 
-import collections
 import math
 import statistics
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -207,12 +206,13 @@ def compared(
     """
     measures = next(iter(systems.values()))
     rows = len(next(iter(measures.values())).summands)
-    totals: dict[tuple[str, str], list[Floats]] = collections.defaultdict(list)
-    for drawn in drawn_counts(rows, resamples, seed, clusters, cells=_CELLS):
-        counts = drawn.astype(np.float64)
-        for name, given in systems.items():
-            for measure in measures:
-                totals[name, measure].append(counts @ given[measure].summands)
+    places = [(name, measure) for name in systems for measure in measures]
+    # Of all figures in one matrix, so that each drawing is one product.
+    summands = np.concatenate([systems[name][measure].summands for name, measure in places], axis=1)
+    draws = drawn_counts(rows, resamples, seed, clusters, cells=_CELLS)
+    drawn = np.concatenate([counts.astype(np.float64) @ summands for counts in draws])
+    ends = np.cumsum([systems[name][measure].summands.shape[1] for name, measure in places])
+    totals = dict(zip(places, np.split(drawn, ends[:-1], axis=1), strict=True))
     cells: dict[str, dict[str, Cell]] = {name: {} for name in systems}
     for measure in measures:
         p_values = {
@@ -223,8 +223,7 @@ def compared(
         }
         corrected = holm_by_baseline(p_values)
         drawn_values = {
-            name: given[measure].value(np.concatenate(totals[name, measure]))
-            for name, given in systems.items()
+            name: given[measure].value(totals[name, measure]) for name, given in systems.items()
         }
         for name, given in systems.items():
             it, pair, difference = given[measure], (name, baselines.get(name, "")), None

@@ -24,6 +24,7 @@ import functools
 import importlib.util
 import itertools
 import math
+import re
 import string
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -45,6 +46,7 @@ NORMALIZATIONS = {
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # Runs of letters and digits: white space and punctuation (the underscore too) separate words.
 _WORD = regex.compile(f"[{WORD_CHARACTER}]+")
+_ROUGE_WORD = re.compile("[a-z0-9]+")
 # Function words, which say nothing about what a text is about: NLTK's English list (the stop words
 # corpus of nltk_data, commit 5db857e), which Chang 2024 and much other work names. NLTK took it
 # from the Snowball project (BSD licence; by way of PostgreSQL's text search) and added
@@ -91,8 +93,9 @@ def match_words(words: Sequence[Hashable], reference: Iterable[Hashable]) -> tup
     left = collections.Counter(reference)
     matched = []
     for word in words:
-        matched.append(left[word] > 0)
-        left[word] -= 1
+        if count := left.get(word, 0):
+            left[word] = count - 1
+        matched.append(count > 0)
     return tuple(matched)
 
 
@@ -142,8 +145,6 @@ def rouge(
     Its words are runs of a-z and 0-9 after lower-casing. Texts too short for a bigram have no
     ROUGE-2 (NaN). Values are the package's, but ROUGE-L holds no table of all pairs of words.
     """
-    from rouge_score.scoring import fmeasure  # takes a second, as it imports NLTK
-
     tokenize = _rouge_tokenizer(use_stemmer, normalization)
     words, others = tokenize(response), tokenize(reference)
     overlaps = {}
@@ -152,28 +153,31 @@ def rouge(
             matches, sizes = common_subsequence(words, others), (len(words), len(others))
         else:
             units, other_units = (_ngrams(side, int(name[-1])) for side in (words, others))
-            matches, sizes = (units & other_units).total(), (units.total(), other_units.total())
+            matches, sizes = sum(match_words(units, other_units)), (len(units), len(other_units))
         precision, recall = (_share(matches, size) for size in sizes)
-        # The package takes a share of nothing as 0.
-        f1 = fmeasure(*(0.0 if math.isnan(share) else share for share in (precision, recall)))
+        # As the package rounds it; to it, a share of nothing is 0.
+        f1 = 2 * precision * recall / (precision + recall) if matches else 0.0
         overlaps[name] = Overlap(precision, recall, f1 if any(sizes) else math.nan)
     return overlaps
 
 
 @functools.cache
 def _rouge_tokenizer(use_stemmer: bool, normalization: str) -> Callable[[str], list[str]]:
-    from rouge_score.tokenizers import DefaultTokenizer
-
-    if normalization == UNICODE:
-        stem = _porter_stem() if use_stemmer else str
-        # The package stems words of more than three letters.
-        return lambda text: [stem(w) if len(w) > 3 else w for w in _unicode_texts(text)]
-    tokenize: Callable[[str], list[str]] = DefaultTokenizer(use_stemmer).tokenize
-    return tokenize
+    split = _unicode_texts if normalization == UNICODE else _rouge_words
+    if not use_stemmer:
+        return split
+    # The package stems words of more than three letters.
+    stems = _Stems(shortest=4)
+    return lambda text: list(map(stems.__getitem__, split(text)))
 
 
-def _ngrams(words: Sequence[str], size: int) -> collections.Counter[tuple[str, ...]]:
-    return collections.Counter(zip(*(words[i:] for i in range(size)), strict=False))
+def _rouge_words(text: str) -> list[str]:
+    """Returns rouge-score's words, as its three regular expressions do."""
+    return _ROUGE_WORD.findall(text.lower())
+
+
+def _ngrams(words: Sequence[str], size: int) -> Sequence[Hashable]:
+    return words if size == 1 else list(zip(*(words[i:] for i in range(size)), strict=False))
 
 
 def common_subsequence(words: Sequence[Hashable], others: Sequence[Hashable]) -> int:
@@ -193,9 +197,9 @@ def common_subsequence(words: Sequence[Hashable], others: Sequence[Hashable]) ->
         places[word] = places.get(word, 0) | 1 << place
     every = (1 << len(words)) - 1
     unmatched = every
-    for word in others:
-        if found := unmatched & places.get(word, 0):
-            unmatched = (unmatched + found | unmatched - found) & every
+    for known in filter(None, map(places.get, others)):
+        found = unmatched & known
+        unmatched = (unmatched + found | unmatched - found) & every
     return len(words) - unmatched.bit_count()
 
 
@@ -226,9 +230,9 @@ def content_words(text: str, normalization: str = PUBLISHED) -> tuple[ContentWor
 
     Reference: Chang 2024, section 3.1.
     """
-    stem = _porter_stem()
+    stems = _content_stems()
     return tuple(
-        ContentWord(text[start:end], stem(word), start, end)
+        ContentWord(text[start:end], stems[word], start, end)
         for word, start, end in _words_of(text, normalization)
     )
 
@@ -250,11 +254,26 @@ def _form(word: ContentWord) -> str:
     return word.text.lower() if is_number else word.stem
 
 
-@functools.cache
-def _porter_stem() -> Callable[[str], str]:
-    from nltk.stem.porter import PorterStemmer
+_MOST_STEMS = 100_000  # that are kept
 
-    return functools.lru_cache(maxsize=100_000)(PorterStemmer().stem)
+
+class _Stems(dict[str, str]):
+    """The Porter stem of each word, made when it is first asked for; shorter words stay."""
+
+    def __init__(self, shortest: int = 0):
+        from nltk.stem.porter import PorterStemmer
+
+        super().__init__()
+        self._stem, self._shortest = PorterStemmer().stem, shortest
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _MOST_STEMS:
+            self.clear()
+        found = self[word] = self._stem(word) if len(word) >= self._shortest else word
+        return found
+
+
+_content_stems = functools.cache(_Stems)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -477,9 +496,8 @@ def q2_baseline_token_f1(response: str, knowledge: str) -> float:
 
 def bag_f1(words: Sequence[str], others: Sequence[str]) -> float:
     """Returns the F1 of two multisets of words; 0 where they have none in common."""
-    first, second = collections.Counter(words), collections.Counter(others)
-    same = (first & second).total()
-    return 2 * same / (first.total() + second.total()) if same else 0.0
+    same = sum(match_words(words, others))
+    return 2 * same / (len(words) + len(others)) if same else 0.0
 
 
 def q2_baseline_bleu(response: str, knowledge: str) -> float:

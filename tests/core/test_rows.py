@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faith_jax.core import rows
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.rows import (
     BadRows,
@@ -190,3 +191,48 @@ def test_a_small_file_is_read_whole(tmp_path):
         path.write_bytes(content)
         with pytest.raises(InputError, match=f"a.json: .*{message}"):
             read_value(path)
+
+
+_TEXT = st.text(max_size=4) | st.sampled_from(["\ud800", "\udc00", "\x00", "\u2028", "\x7f"])
+_ODD = [
+    "-0",
+    "-0.0",
+    "1E400",
+    "NaN",
+    "-Infinity",
+    "1" * 40,
+    "1" * 5000,
+    "01",
+    "1.",
+    "1e-400",
+    "true",
+]
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | _TEXT,
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_TEXT, inner, max_size=2),
+        max_leaves=5,
+    ),
+    st.sampled_from(_ODD),
+    st.booleans(),
+)
+def test_lines_are_read_as_json_reads_them(value, odd, is_ascii):
+    line = json.dumps({"a": value, "": 0}, ensure_ascii=is_ascii)[:-1] + f', "b": {odd}}}'
+    try:
+        encoded = f" {line}\r\n".encode("utf-8", "surrogatepass")
+        expected = rows._json_object(rows.decoded(encoded, "it"), "it")
+    except InputError:
+        return
+    found = rows._usual(encoded, rows._OBJECT)
+    assert found is None or repr(found) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"a": "\\ud800"}', b'{"a": 1E400}', b'{"a": NaN}', b'{"a": "\xff"}']
+)
+def test_only_json_judges_what_msgspec_does_not_read(line):
+    assert rows._usual(line, rows._OBJECT) is None
+    assert rows._usual(b'{"a": [1, "b"]}', rows._OBJECT) == {"a": [1, "b"]}
+    assert rows._usual(b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", rows._OBJECT) is None

@@ -8,10 +8,10 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.rows import read_jsonl
+from faith_jax.core.rows import Row, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding, Score, WordScore
 from faith_jax.datasets.grounded_rows import ExampleRow
-from faith_jax.export import scored_rows
+from faith_jax.export import read_scored, scored_rows
 from faith_jax.export.read_scored import read_scored_rows
 from tests.export.data_sets import write_responses, write_scores
 
@@ -148,6 +148,34 @@ def test_what_is_no_scored_row(tmp_path, change, message):
     path.write_text("".join(json.dumps(row) + "\n" for row in (ROWS[0], ROWS[1] | change)))
     with pytest.raises(InputError, match=rf"s\.jsonl:2: {message}"):
         list(read_scored_rows(path))
+
+
+_VALUES = [
+    *(None, True, False, 0, 1, 2, -1, 1.0, 0.5, 1e101, 10**18, 10**19, 10**120, "", "a", [], {}),
+    *([None], ["a"], ["a", 1], [["a", 1]], {"one": None}, {"one": 1}, {"one": True}, {"one": "a"}),
+    *({"one": 0.5}, {"one": 10**20}, {"one": -1}, {"one": 2**63}, {"one": []}, {"one": {}}),
+    *({"one": {"history": 0}}, {"one": {"history": 2}}, {"one": [[0, 1, 1, None]]}, {"": 1e-5}),
+]
+
+
+@pytest.mark.parametrize("name", [*ROWS[0], "another"])
+def test_usual_rows_are_read_as_all_are(tmp_path, name):
+    def told(read):
+        try:
+            return repr(read())
+        except InputError as error:
+            return str(error)
+
+    path = tmp_path / "s.jsonl"
+    usual = 0
+    for value in _VALUES:
+        row = ROWS[0] | {name: value}
+        path.write_text(json.dumps(row) + "\n")
+        plain = told(lambda row=row: [read_scored._checked(Row(f"{path}:1", row), path)])
+        assert told(lambda: list(read_scored_rows(path))) == plain, value
+        (found,) = read_jsonl(path, usual=read_scored._USUAL)
+        usual += not isinstance(found.fields, dict)
+    assert usual, "only the plain path was compared"
 
 
 def test_rows_of_before_cuts_were_told_by_part(tmp_path):

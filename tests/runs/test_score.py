@@ -204,6 +204,55 @@ def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
     assert {p.name for p in tmp_path.iterdir()} == {"rows.jsonl", "whole.jsonl", "scores.jsonl"}
 
 
+_HELPED = """
+import json, os, sys, time
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import Score, ScorerCard
+from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.score import score
+from faith_jax.scoring.registry import register_scorer
+from faith_jax.scoring.text_scorer import TextScorer
+
+os.sched_getaffinity = lambda _: {0, 1, 2}
+bad = sys.argv[1]
+
+def judge(example):
+    if example.id == bad:
+        raise InputError(f"row {bad} cannot be judged by {os.getpid() == first}.")
+    time.sleep(0.002)  # so that no process does all
+    return Score(float(os.getpid()))
+
+first = os.getpid()
+card = ScorerCard("pid", "The process.", 0, float("inf"), "none")
+register_scorer("pid", lambda: TextScorer(card, judge))
+try:
+    given = ScoreInput(input=("rows.jsonl",))
+    summary = score(given, {"pid": {}}, "pids.jsonl", shards=12, batch_size=8)
+    print(summary.is_whole, summary.rows)
+except InputError as error:
+    print(error)
+"""
+
+
+def test_other_cores_take_shards_too(tmp_path):
+    rows = [{"id": f"r{n}", "grounding": "Tea.", "response": f"Tea {n}."} for n in range(600)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = {}
+    for bad in ("r599", ""):  # the second run resumes
+        command = [sys.executable, "-c", _HELPED, bad]
+        told[bad] = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+        )
+    # Whichever process met it, this one tells it.
+    assert told["r599"].stdout == "row r599 cannot be judged by True.\n"
+    assert told[""].stdout == "True 600\n"
+    assert told["r599"].stderr == told[""].stderr == ""
+    found = list(read_scored_rows(tmp_path / "pids.jsonl"))
+    assert [row["id"] for row in found] == [row["id"] for row in rows]
+    assert len({row["scores"]["pid"] for row in found}) > 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pids.jsonl", "rows.jsonl"]
+
+
 def test_a_killed_process_goes_on(tmp_path):
     source, output = tmp_path / "rows.jsonl", tmp_path / "scores.jsonl"
     words = " ".join(f"word{i}" for i in range(400))

@@ -193,9 +193,9 @@ def _is_whole(line: bytes) -> bool:
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends rows as JSON, one a line, and flushes them."""
     local = _local(path)
+    encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes one for each row
     with local.open("a", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        file.writelines(f"{encode(row)}\n" for row in rows)
     if is_remote(path):
         growing(path).keep()
 

@@ -1,0 +1,138 @@
+"""The machinery of tools/benchmark.py, with a tiny shape or without models."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.paths import REPOSITORY
+
+PROGRAM = REPOSITORY / "tools" / "benchmark.py"
+sys.path.insert(0, str(PROGRAM.parent))
+import benchmark  # noqa: E402
+
+
+class Sides:
+    """Sides whose parts take as many seconds as they are told."""
+
+    def __init__(self, **seconds):
+        self.told, self.closed = seconds, []
+
+    def __getitem__(self, side):
+        self.side = side.replace(" ", "_")
+        return self
+
+    def seconds(self, part, end):
+        found = self.told.get(f"{self.side}_{part}", 0.5)
+        if isinstance(found, Exception):
+            raise found
+        return found.pop(0) if isinstance(found, list) else found
+
+    def close(self, side):
+        self.closed.append(side)
+
+
+def last(part, sides, monkeypatch, installed=("ours", "hugging face", "t5x"), rounds=2):
+    monkeypatch.setattr(benchmark, "is_installed", lambda side: side in installed)
+    return list(benchmark.measure(part, sides, benchmark.Limits(60.0, rounds)))
+
+
+def test_ratios_are_of_medians_and_the_first_turn_does_not_count(monkeypatch):
+    sides = Sides(
+        ours_train=[9.0, 2.0, 4.0], hugging_face_train=[9.0, 6.0, 6.0], t5x_train=[9.0, 3.0, 3.0]
+    )
+    *_, found = last("train", sides, monkeypatch)
+    assert found["ours_s"] == 3.0
+    assert found["ratios"] == {"hugging face": 2.0, "t5x": 1.0}
+    assert found["rounds"] == 2
+    assert found["notes"] == []
+    peak = 2.0 * benchmark.MATMUL_SIZE**3 / 0.5
+    assert found["matmul_gflops"] == peak / 1e9
+    assert found["memory_gb_per_s"] == 8 * benchmark.MEMORY_SIZE / 0.5 / 1e9
+    assert found["share_of_peak"] == pytest.approx(benchmark.part_flops()["train"] / 3.0 / peak)
+
+
+def test_what_is_measured_before_the_limit_is_kept(monkeypatch):
+    sides = Sides(ours_score=[1.0, 2.0], hugging_face_score=TimeoutError())
+    *_, found = last("score", sides, monkeypatch)
+    assert (found["ours_s"], found["ratios"]) == (None, {})
+    assert found["notes"] == ["hugging face score: no time"]
+    assert sides.closed == ["hugging face"]
+
+
+def test_a_side_that_fails_is_told_and_left_out(monkeypatch):
+    sides = Sides(ours_score=2.0, hugging_face_score=RuntimeError("ValueError: no"), t5x_score=4.0)
+    *_, found = last("score", sides, monkeypatch)
+    assert found["ratios"] == {"t5x": 2.0}
+    assert found["notes"] == ["hugging face score: ValueError: no"]
+    *_, alone = last("score", Sides(ours_score=2.0), monkeypatch, installed=("ours",))
+    assert alone["notes"] == ["hugging face: not installed", "t5x: not installed"]
+
+
+def test_a_part_beside_another_of_ours(monkeypatch):
+    *_, found = last("pmi_greedy", Sides(ours_pmi_greedy=3.0, ours_plain_greedy=2.0), monkeypatch)
+    assert found["ratios"] == {"ours plain_greedy": 2 / 3}
+
+
+def test_a_program_that_takes_too_long_leaves_its_lines():
+    program = "import time; print('one line'); time.sleep(60)"
+    start = time.monotonic()
+    found = benchmark.run_program([sys.executable, "-c", program], 3.0)
+    assert time.monotonic() - start < 30
+    assert found == {"lines": ["one line"], "notes": ["stopped after 3 s"]}
+    failing = benchmark.run_program([sys.executable, "-c", "import no_such_module"], 30.0)
+    assert failing["notes"] == ["failed: ModuleNotFoundError: No module named 'no_such_module'"]
+
+
+def test_the_tables_stand_between_the_marks(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{benchmark.BEGIN}\nold\n{benchmark.END}\nafter\n")
+    benchmark.write_docs(page, "new")
+    assert page.read_text() == f"before\n{benchmark.BEGIN}\n\nnew\n\n{benchmark.END}\nafter\n"
+    page.write_text("no marks\n")
+    with pytest.raises(SystemExit, match="has no marks"):
+        benchmark.write_docs(page, "new")
+    assert page.read_text() == "no marks\n"
+    assert benchmark.BEGIN in benchmark.DOCS.read_text()
+
+
+def test_every_program_is_there():
+    for part in benchmark.PROGRAMS:
+        for quick in (False, True):
+            assert pathlib.Path(benchmark.program_of(part, quick)[1]).exists()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_run_of_a_tiny_shape(tmp_path, stopped):
+    path = tmp_path / "found.json"
+    path.write_text(json.dumps({"parts": {"beam": {"notes": ["earlier"]}}}))
+    rounds = 10**6 if stopped else 1
+    command = [sys.executable, str(PROGRAM), "--tiny", "--parts=score", f"--json={path}"]
+    process = subprocess.Popen(
+        [*command, f"--rounds={rounds}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+    )
+    if stopped:
+        end = time.monotonic() + 120
+        while time.monotonic() < end and '"rounds"' not in path.read_text():
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+    told = process.communicate(timeout=120)[0]
+    assert process.returncode == (143 if stopped else 0)
+    parts = json.loads(path.read_text())["parts"]
+    assert parts["beam"] == {"notes": ["earlier"]}
+    found = parts["score"]
+    assert found["seconds"].keys() >= {"ours score", "ours matmul", "ours memory"}
+    # Its rate is of the tiny matrix.
+    fastest = min(found["seconds"]["ours matmul"])
+    assert found["matmul_gflops"] == pytest.approx(2 * 64**3 / fastest / 1e9)
+    assert told.startswith("| part | ours |") or stopped
+    assert "score" in told
