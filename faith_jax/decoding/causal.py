@@ -17,6 +17,7 @@ from faith_jax.decoding.search import decode
 from faith_jax.decoding.steps import (
     DecodingResult,
     Prefilled,
+    interleaved,
     model_scores,
     reorder_rows,
     repeat_rows,
@@ -146,8 +147,8 @@ def generate_pmi(
             (input_tokens_without_document, input_lengths_without_document),
         )
     )
-    last, both = jnp.concatenate([first, second]), stack_rows(caches, caches_without_document)
+    last, both = interleaved(first, second), stack_rows(caches, caches_without_document)
     prompt = _filled_in_front(input_tokens, jnp.asarray(input_lengths))
     base = _started(module, params, last, both, config.copies)
     base = base._replace(prompt=jnp.repeat(prompt, config.copies, axis=0))
-    return decode(pmi_decode(base, pmi), row_keys, config)
+    return decode(pmi_decode(base, pmi, config.copies), row_keys, config)

@@ -11,6 +11,7 @@ from faith_jax.decoding.search import decode
 from faith_jax.decoding.steps import (
     DecodingResult,
     Prefilled,
+    interleaved,
     model_scores,
     reorder_rows,
     repeat_rows,
@@ -117,7 +118,7 @@ def generate_pmi(
     caches = stack_rows(*(_read(module, params, tokens, config.max_length) for tokens in both))
     inputs = _stack_padded(*both, module.config.pad_id)
     base = _started(module, params, inputs, caches, config.copies)
-    return decode(pmi_decode(base, pmi), row_keys, config)
+    return decode(pmi_decode(base, pmi, config.copies), row_keys, config)
 
 
 def row_keys(seed: int, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
@@ -137,10 +138,10 @@ def for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
 
 
 def _stack_padded(first: Array, second: Array, pad_id: int) -> Array:
-    """Pads two arrays [batch, any length] and stacks them to int [2 * batch, length]."""
+    """Pads two arrays [batch, any length] and joins their rows to int [2 * batch, length]."""
     length = max(first.shape[1], second.shape[1])
     padded = [
         jnp.pad(x, ((0, 0), (0, length - x.shape[1])), constant_values=pad_id)
         for x in (first, second)
     ]
-    return jnp.concatenate(padded)
+    return interleaved(*padded)

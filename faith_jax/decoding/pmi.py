@@ -52,31 +52,44 @@ def pmi_scores(
     return allowed - config.alpha * jnp.maximum(without_document, _LOWEST_LOG_PROB)
 
 
-def pmi_decode(base: Prefilled, config: PMIConfig) -> Prefilled:
+def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
     """Turns a model with 2 * rows rows into one with `rows` rows that scores by PMI-Decode.
 
     Args:
-      base: a plain model. Its first `rows` rows have read the document, the others the same inputs
-        without it. After their own first tokens, both are fed the same tokens.
+      base: a plain model. Of each example, the first `copies` rows have read the document, and the
+        next ones the same inputs without it; so both lie on the same devices. After their own first
+        tokens, both are fed the same tokens. Its prompt is that of `rows` rows.
       config: alpha and p.
+      copies: rows of an example.
 
     Returns:
       The model; its `log_probs` are given the document.
     """
-    rows = base.first_tokens.shape[0] // 2
+
+    def paired(values: Array) -> Array:
+        """Returns values [rows] as [examples, 1, copies], which broadcast to both branches."""
+        return values.reshape(-1, 1, copies)
+
+    def branch(values: Array, number: int) -> Array:
+        """Returns the rows of one branch."""
+        values = values.reshape(-1, 2, copies, *values.shape[1:])[:, number]
+        return values.reshape(-1, *values.shape[2:])
 
     def step(tokens: Array, cache: _PairedCache) -> tuple[StepScores, _PairedCache]:
         # The prompts of the two branches may end with different tokens.
-        fed = jnp.where(cache.started, jnp.tile(tokens, 2), cache.first_tokens)
+        fed = jnp.repeat(paired(tokens), 2, axis=1).reshape(-1)
+        fed = jnp.where(cache.started, fed, cache.first_tokens)
         scored, updated = base.step(fed, cache.base)
-        with_document, without_document = jnp.split(scored.log_probs, 2)
+        with_document, without_document = (branch(scored.log_probs, number) for number in (0, 1))
         scores = pmi_scores(with_document, without_document, config)
         new_cache = _PairedCache(updated, cache.first_tokens, jnp.bool_(True))
         return StepScores(scores, with_document), new_cache
 
     def reorder(cache: _PairedCache, order: Array) -> _PairedCache:
-        return cache._replace(base=base.reorder(cache.base, jnp.concatenate([order, order + rows])))
+        example, copy = paired(order // copies), paired(order % copies)
+        rows = (2 * example + jnp.arange(2)[:, None]) * copies + copy
+        return cache._replace(base=base.reorder(cache.base, rows.reshape(-1)))
 
     cache = _PairedCache(base.cache, base.first_tokens, jnp.bool_(False))
-    prompt = None if base.prompt is None else base.prompt[:rows]
-    return Prefilled(step, cache, base.first_tokens[:rows], jax.tree_util.Partial(reorder), prompt)
+    first_tokens = branch(base.first_tokens, 0)
+    return Prefilled(step, cache, first_tokens, jax.tree_util.Partial(reorder), base.prompt)

@@ -86,7 +86,7 @@ def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
 
 
 def stack_rows(first: PyTree, second: PyTree) -> PyTree:
-    """Joins the caches of two batches into one, with the rows of the first batch first.
+    """Joins the caches of two batches into one, where `interleaved` rows follow each other.
 
     Args:
       first: what a model stores about its inputs: keys and values [..., rows, heads, length,
@@ -104,9 +104,19 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
             jnp.pad(x, [(0, (longest - n) * (i == length)) for i, n in enumerate(x.shape)])
             for x in (a, b)
         ]
-        return jnp.concatenate(filled, axis=rows)
+        return interleaved(*filled, axis=rows)
 
     return jax.tree_util.tree_map_with_path(stack, first, second)
+
+
+def interleaved(first: Array, second: Array, axis: int = 0) -> Array:
+    """Returns each row of the first array, followed by that of the second.
+
+    Rows that are split over devices stay where they are; if all of the first array's came first,
+    half of the rows would move.
+    """
+    both = jnp.stack([first, second], axis + 1)
+    return both.reshape(*first.shape[:axis], -1, *first.shape[axis + 1 :])
 
 
 def is_end(tokens: Integer[Array, "*shape"], config: DecodingConfig) -> Bool[Array, "*shape"]:

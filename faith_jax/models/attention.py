@@ -58,6 +58,8 @@ class MultiHeadAttention(nn.Module):
       softcap: see `attend`.
       broadcast_dropout: see `attend`.
       block_length: see `attend`.
+      kernel: see `attend`.
+      window_length: see `attend`.
     """
 
     num_heads: int
@@ -71,6 +73,8 @@ class MultiHeadAttention(nn.Module):
     softcap: float = 0.0
     broadcast_dropout: bool = True
     block_length: int = 0
+    kernel: str = "blocks"
+    window_length: int = 0
 
     @nn.compact
     def __call__(
@@ -151,6 +155,8 @@ class MultiHeadAttention(nn.Module):
             dropout_key=dropout_key,
             broadcast_dropout=self.broadcast_dropout,
             block_length=self.block_length,
+            kernel=self.kernel,
+            window_length=self.window_length,
         )
         return self._project_out(x, shape[-1]).reshape(shape)
 
