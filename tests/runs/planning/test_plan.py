@@ -204,8 +204,7 @@ def test_a_sweep_that_was_stopped_resumes(tmp_path, monkeypatch, capsys):
         return whole(self, question)
 
     monkeypatch.setattr(CompilingProcess, "__call__", killed)
-    with pytest.raises(KeyboardInterrupt):
-        cli.main(arguments)
+    assert cli.main(arguments) == 130
     asked = []
 
     def counted(self, question):
@@ -236,7 +235,7 @@ def test_libtpu_compiles_for_chips_and_their_memory(tiny, topology, gib):
     assert found["devices"] == 4
     assert found["mesh"] == {"data": 2, "model": 2}
     assert "model" in axes(found)
-    assert found["memory"]["available"] == gib * 2**30
+    assert found["memory"]["available"] == int(gib * 2**30)
     assert found["memory"]["arguments"]["padding"] > 0  # 16 channels in tiles of 128
     assert found["fits"]
 
@@ -250,16 +249,18 @@ def test_two_slices_add_up_their_gradients(tiny):
     between = [one for one in found["work"]["step"]["collectives"] if one["axes"] == "slice"]
     assert {one["kind"] for one in between} == {"all-reduce"}
     assert {one["bytes_per_second"] for one in between} == {3.125e9}
-    # Each of the four devices of a slice sends a part of the gradients of its own parameters.
-    sent = sum(one["sent_bytes"] for one in between)
-    assert 0.25 < sent / found["memory"]["arguments"]["trained_parameters"] < 1.1
+    # Each of the two devices of a slice that have the same parameters sends a half of their
+    # gradients, in tiles of 8 x 128: mostly those of the embedding's 2,112 x 16, for both stacks.
+    embedding = 2112 * 128 * 4 / 2
+    assert 2 * embedding < sum(one["sent_bytes"] for one in between) < 3 * embedding
 
 
 @needs_libtpu
 def test_the_memory_in_the_table_is_libtpus(tiny):
-    # A batch whose logits alone take 4 x 2**17 x 4,096 float32 of vocabulary.
-    bindings = ("TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 2097152}", "REMAT_POLICY='none'")
+    # 2**22 tokens, of which each layer keeps states of 2 GiB, in tiles of 8 x 128 float32.
+    lengths = "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}"
+    bindings = (lengths, f"BATCH_SIZE={2**18}", "REMAT_POLICY='none'")
     with CompilingProcess(tiny(*bindings), parse_topology("v5e:1x1")) as ask:
-        found = ask(Question())
+        found = ask(Question(evaluations=False))
     assert not found["fits"]
     assert found["memory"]["total"] > found["memory"]["available"]
