@@ -122,8 +122,8 @@ DECODING = _of(
     (
         "pmi-reorder-second-branch",
         "pmi.py",
-        "rows = (2 * example + jnp.arange(2)[:, None]) * copies + copy",
-        "rows = (2 * example + jnp.zeros((2, 1), int)) * copies + copy",
+        "rows = (2 * example + jnp.arange(2)[None, :, None]) * copies + copy",
+        "rows = (2 * example + jnp.zeros((1, 2, 1), int)) * copies + copy",
         f"{_PMI}::test_beam_search_equals_brute_force",
     ),
     (

@@ -87,7 +87,7 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
 
     def reorder(cache: _PairedCache, order: Array) -> _PairedCache:
         example, copy = paired(order // copies), paired(order % copies)
-        rows = (2 * example + jnp.arange(2)[:, None]) * copies + copy
+        rows = (2 * example + jnp.arange(2)[None, :, None]) * copies + copy
         return cache._replace(base=base.reorder(cache.base, rows.reshape(-1)))
 
     cache = _PairedCache(base.cache, base.first_tokens, jnp.bool_(False))

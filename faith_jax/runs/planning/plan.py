@@ -75,7 +75,7 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
         if wanted.figure:
             from faith_jax.report.figures import save_pages
 
-            drawn = sweeps.panels(tried, report["recommended"])
+            drawn = sweeps.panels(tried, report["recommended"], wanted.least_free)
             path = pathlib.Path(wanted.figure)
             save_pages(drawn, sweeps.draw, path, columns=2, lines=1, size=(5.0, 3.6))
         if wanted.json:

@@ -1,8 +1,9 @@
 """Which settings fit, and which of them are the fastest: a sweep over partitions.
 
-For each number of partitions, the settings that need less and less memory are tried, the fastest
-first, until one fits: rematerialisation, states split over "model", pieces of a batch, and at last
-parameters split over "data".
+For each number of partitions, the settings that need less and less memory are tried until one fits:
+rematerialisation, states split over "model", pieces of a batch, and at last parameters split over
+"data". Where one fits, more rematerialisation is tried as long as it saves time: what is not kept
+need not be written and read.
 """
 
 import logging
@@ -91,10 +92,11 @@ def sweep(
     least_free: float,
     too_large: Report | None = None,
 ) -> Iterator[Tried]:
-    """Yields what is tried, for each number of partitions up to the first choice that fits.
+    """Yields what is tried, for each number of partitions up to a choice that fits.
 
-    More partitions are not tried where these alone take longer than what fits already. Evaluations
-    are left out; `recommended` plans them.
+    After it, other policies of rematerialisation follow until one is not faster. More partitions
+    are not tried where these alone take longer than what fits already. Evaluations are left out;
+    `recommended` plans them.
 
     Args:
       ask: makes plans.
@@ -121,6 +123,7 @@ def sweep(
         if least >= fastest:
             logger.info("NUM_PARTITIONS=%d takes at least %.3g s: not tried", number, least)
             continue
+        fitting: Tried | None = None
         without_room = set()  # ways to lay out parameters that do not fit without any activation
         for choice in choices(facts, number):
             if too_large and number == own and not needs_less(choice, too_large):
@@ -128,6 +131,8 @@ def sweep(
             dims = choice["parameter_partitioning_dims"]
             if dims in without_room:
                 continue
+            if fitting and {**choice, "remat_policy": ""} != {**fitting.choice, "remat_policy": ""}:
+                break
             tried = Tried(choice, ask(Question(choice, evaluations=False)))
             memory = tried.plan["memory"]
             if sum(memory["arguments"].values()) > memory["available"]:
@@ -135,7 +140,9 @@ def sweep(
             yield tried
             if tried.free_share >= least_free:
                 fastest = min(fastest, tried.seconds)
-                break
+                if fitting and tried.seconds >= fitting.seconds:
+                    break
+                fitting = tried
 
 
 def recommended(ask: Planner, tried: Sequence[Tried], least_free: float) -> Tried | None:
@@ -181,18 +188,32 @@ class Panel(NamedTuple):
     chosen: int | None
 
 
-def panels(tried: Sequence[Tried], chosen: Mapping[str, Any] | None) -> list[Panel]:
-    """Returns step time and memory over partitions, of the last choice tried with each number.
+def panels(
+    tried: Sequence[Tried], chosen: Mapping[str, Any] | None, least_free: float
+) -> list[Panel]:
+    """Returns step time and memory over partitions.
+
+    They are those of the fastest choice with each number that leaves enough memory; where none
+    does, of the last one tried.
 
     Args:
       tried: what was.
       chosen: of the choices, as gin's macros, the one that is recommended.
+      least_free: share of the memory that is enough.
     """
-    last = {one.choice["num_partitions"]: one for one in tried}
+    shown: dict[int, Tried] = {}
+    for one in tried:
+        before = shown.get(one.choice["num_partitions"])
+        if (
+            before is None
+            or before.free_share < least_free
+            or (one.free_share >= least_free and one.seconds < before.seconds)
+        ):
+            shown[one.choice["num_partitions"]] = one
     number = chosen["NUM_PARTITIONS"] if chosen else None
-    times = {n: one.seconds for n, one in last.items() if one.seconds < float("inf")}
-    memory = {n: one.plan["memory"]["total"] / GIB for n, one in last.items()}
-    available = next(iter(last.values())).plan["memory"]["available"] / GIB
+    times = {n: one.seconds for n, one in shown.items() if one.seconds < float("inf")}
+    memory = {n: one.plan["memory"]["total"] / GIB for n, one in shown.items()}
+    available = next(iter(shown.values())).plan["memory"]["available"] / GIB
     return [
         Panel("time of a step, at least", "seconds", times, None, number),
         Panel("memory of a device", "GiB", memory, available, number),

@@ -56,29 +56,47 @@ def test_choices_need_less_and_less():
     assert len(list(choices(two_slices, 4))) == 1
 
 
-def asked(needs, arguments=lambda choice: 100):
-    """Returns a planner of these needs by choice, and the list of what it was asked."""
+def asked(needs, arguments=lambda choice: 100, seconds=None):
+    """Returns a planner of these needs by choice, and the list of what it was asked.
+
+    What needs more takes longer, but for other `seconds`.
+    """
     seen = []
 
     def ask(question):
         choice = question.choice
         seen.append(choice)
         total = needs(choice)
-        return plan(arguments=arguments(choice), total=total, seconds=total / 100)
+        time = seconds[choice["remat_policy"]] if seconds else total / 100
+        return plan(arguments=arguments(choice), total=total, seconds=time)
 
     return ask, seen
 
 
-def test_a_sweep_ends_for_each_number_at_what_fits():
-    totals = {"none": 950, "minimal": 850, "full": 500}
-    ask, seen = asked(lambda choice: totals[choice["remat_policy"]])
-    tried = list(sweep(ask, facts(), CHIP, (), least_free=0.1))
-    assert [one["num_partitions"] for one in seen] == [1, 1, 2, 2, 4, 4, 8, 8]
-    assert [one["remat_policy"] for one in seen] == ["none", "minimal"] * 4
-    assert [one.plan["memory"]["total"] for one in tried] == [950, 850] * 4
-    ask, seen = asked(lambda choice: totals[choice["remat_policy"]])
-    list(sweep(ask, facts(), CHIP, (4,), least_free=0.2))
-    assert [one["remat_policy"] for one in seen] == ["none", "minimal", "full"]
+POLICIES = ["none", "minimal", "full"]
+
+
+def test_a_sweep_ends_for_each_number_where_what_fits_is_not_faster():
+    totals = dict(zip(POLICIES, (950, 850, 500), strict=True))
+
+    def policies(least_free, *seconds):
+        """Returns what was tried where policies take these seconds."""
+        seconds = dict(zip(POLICIES, seconds, strict=True))
+        ask, seen = asked(lambda choice: totals[choice["remat_policy"]], seconds=seconds)
+        tried = list(sweep(ask, facts(), CHIP, (), least_free))
+        names = [one["remat_policy"] for one in seen]
+        number = len(names) // 4
+        numbers = [one["num_partitions"] for one in seen]
+        assert numbers == [n for n in (1, 2, 4, 8) for _ in range(number)]
+        assert names == names[:number] * 4
+        assert [one.plan["memory"]["total"] for one in tried] == [totals[name] for name in names]
+        return names[:number]
+
+    assert policies(0.0, 1.0, 2.0, 3.0) == ["none", "minimal"]
+    assert policies(0.0, 3.0, 1.0, 2.0) == POLICIES
+    assert policies(0.1, 3.0, 1.0, 2.0) == POLICIES
+    # The last policy fits: other settings would only save memory.
+    assert policies(0.2, 1.0, 2.0, 3.0) == POLICIES
 
 
 def test_a_search_for_what_fits_leaves_out_what_cannot():
@@ -102,7 +120,7 @@ def test_partitions_that_cannot_be_faster_are_not_tried():
     assert bounds == pytest.approx([0.0, 2.0, 6.0, 14.0])
     ask, seen = asked(lambda choice: 500)  # which takes 5 seconds
     list(sweep(ask, summed, CHIP, (), least_free=0.2))
-    assert [one["num_partitions"] for one in seen] == [1, 2]
+    assert [one["num_partitions"] for one in seen] == [1, 1, 2, 2]
     # Not before something leaves enough.
     ask, seen = asked(lambda choice: 950)
     list(sweep(ask, summed, CHIP, (), least_free=0.2))
@@ -115,7 +133,7 @@ def test_parameters_that_do_not_fit_are_asked_for_once():
         lambda choice: 300 if choice["parameter_partitioning_dims"] == 2 else 2000,
     )
     list(sweep(ask, facts(), CHIP, (2,), least_free=0.2))
-    assert [one["parameter_partitioning_dims"] for one in seen] == [1, 2]
+    assert [one["parameter_partitioning_dims"] for one in seen] == [1, 2, 2]
 
 
 def test_a_number_that_does_not_divide_names_those_that_do():
@@ -149,8 +167,9 @@ def test_what_is_recommended_has_room_for_evaluations():
 
 
 def test_the_picture_shows_what_is_recommended():
-    found = [tried(1, 500, 3.0), tried(2, 1200, 2.0, compiled=False), tried(4, 900, 1.0)]
-    times, memory = sweeps.panels(found, {"NUM_PARTITIONS": 1})
+    slower, unfit = tried(1, 300, 4.0), tried(2, 1200, 2.0, compiled=False)
+    found = [tried(1, 900, 2.0), tried(1, 500, 3.0), slower, unfit, tried(4, 900, 1.0)]
+    times, memory = sweeps.panels(found, {"NUM_PARTITIONS": 1}, least_free=0.2)
     assert times.bars == {1: 3.0, 4: 1.0}
     assert list(memory.bars) == [1, 2, 4]
     assert memory.bars[2] == 1200 / 2**30
