@@ -140,8 +140,8 @@ def for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
 def _stack_padded(first: Array, second: Array, pad_id: int) -> Array:
     """Pads two arrays [batch, any length] and joins their rows to int [2 * batch, length]."""
     length = max(first.shape[1], second.shape[1])
-    padded = [
+    first, second = (
         jnp.pad(x, ((0, 0), (0, length - x.shape[1])), constant_values=pad_id)
         for x in (first, second)
-    ]
-    return interleaved(*padded)
+    )
+    return interleaved(first, second)

@@ -100,11 +100,11 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
             return a
         rows, length = (0, 1) if path[-1].key == "valid" else (a.ndim - 4, a.ndim - 2)
         longest = max(a.shape[length], b.shape[length])
-        filled = [
+        first, second = (
             jnp.pad(x, [(0, (longest - n) * (i == length)) for i, n in enumerate(x.shape)])
             for x in (a, b)
-        ]
-        return interleaved(*filled, axis=rows)
+        )
+        return interleaved(first, second, axis=rows)
 
     return jax.tree_util.tree_map_with_path(stack, first, second)
 

@@ -98,8 +98,9 @@ def _segments(queries: Tokens, keys: Tokens) -> splash.SegmentIds:
     """Returns segments int32 [rows, length]: a query sees the keys of its own."""
 
     def of(tokens: Tokens, missing: int) -> Array:
-        known = queries.segments is not None and keys.segments is not None
-        segments = tokens.segments if known else jnp.zeros(tokens.valid.shape, jnp.int32)
+        segments = tokens.segments
+        if queries.segments is None or keys.segments is None or segments is None:
+            segments = jnp.zeros(tokens.valid.shape, jnp.int32)
         return jnp.where(tokens.valid, segments, missing).astype(jnp.int32)
 
     return splash.SegmentIds(of(queries, _NO_QUERY), of(keys, _NO_KEY))

@@ -43,7 +43,7 @@ def cost_report(job: Job, topology: Topology, evaluations: bool = True) -> Repor
         "settings": dict(job.settings),
         "mesh": dict(job.partitioner.mesh.shape),
     }
-    found |= program_report(job.program, topology, job.partitioner.mesh)
+    found.update(program_report(job.program, topology, job.partitioner.mesh))
     if evaluations:
         found["evaluations"] = {
             name: program_report(program, topology, job.partitioner.mesh)
@@ -67,7 +67,8 @@ def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
     arguments = {name: device_bytes(tree) for name, tree in program.arguments.items()}
     beside = sum(arguments[name] for name in program.beside)
     available = topology.chip.memory
-    needed, found = sum(arguments.values()), {}
+    needed = sum(arguments.values())
+    found: Report = {}
     if available is not None and needed > available:
         memory = memory_report(arguments, None, available)
     else:

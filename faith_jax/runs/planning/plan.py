@@ -68,9 +68,10 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
         if wanted.json:
             run = {"topology": topology.name, **process.facts._asdict()}
             target = path_of(wanted.json)
-            options = {"restart": wanted.restart, "replaces": True, "option": "--json"}
-            folder = held.enter_context(partial_output(target, run, **options))
-            ask = remembering(ask, folder / ROWS)
+            kept = partial_output(
+                target, run, restart=wanted.restart, replaces=True, option="--json"
+            )
+            ask = remembering(ask, held.enter_context(kept) / ROWS)
         report, tried = report_of(ask, process.facts, topology.chip, wanted)
         if wanted.figure:
             from faith_jax.report.figures import save_pages
@@ -87,7 +88,8 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
 def report_of(ask: Planner, facts: Facts, chip: Chip, wanted: Wanted) -> tuple[Report, list[Tried]]:
     """Returns the report of `plan`, and what was tried."""
     logger.info("Compiling for %s; a large model takes minutes", counted(facts.devices, "device"))
-    first, tries, tried = None, iter(()), list[Tried]()
+    first, tried = None, list[Tried]()
+    tries: Iterator[Tried] = iter(())
     if wanted.sweep:
         tries = sweeps.sweep(ask, facts, chip, wanted.partitions, wanted.least_free)
     else:

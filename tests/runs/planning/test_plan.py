@@ -174,7 +174,7 @@ def test_what_fits_is_compiled_once():
 
 
 def test_only_what_is_recommended_is_planned_with_its_evaluations():
-    ask, asked = fits_with({"none": 50})
+    ask, asked = fits_with({"none": 50, "minimal": 60})
     report, tried = report_of(ask, FACTS, CHIPS["v4"], Wanted(sweep=True))
     assert len(tried) == len(asked) - 1
     assert [question.evaluations for question in asked] == [False] * len(tried) + [True]
