@@ -13,21 +13,24 @@ from faith_jax.runs.options import Numbers, Png
 class Plan(GinFiles):
     r"""Says what a recipe needs on TPUs or GPUs that are not here: does it fit, how fast is it?
 
-    Compiles the run `train` or `infer` of gin files for the topology, without its hardware, data or
-    checkpoint, and prints for each device: memory, operations, bytes moved, collectives, and the
-    shortest time of a step (docs/plan.md). TPUs need the extra tpu-plan. What does not fit is
-    answered with settings that would.
+    Compiles the run `train` (with its evaluations) or `infer` of gin files for the topology,
+    without its hardware, data or checkpoint, and prints for each device: memory, operations, bytes
+    moved, collectives, and the shortest time of a step (docs/plan.md). TPUs need the extra
+    tpu-plan. What does not fit is answered with settings that would.
 
     Attributes:
-      topology (NAME): v4, v5e, v5p or v6e with the chips' torus, such as v4:4x4x4 or v5e:4x4; h100,
-        h200, a100, a100-40gb or cpu with their number, such as h100:8
+      topology (NAME): v4, v5e, v5p or v6e with the chips' torus, such as v4:4x4x4 or v5e:4x4, and
+        for several slices of them 2xv4:4x4x4; h100, h200, a100, a100-40gb or cpu with their number,
+        such as h100:8
       job: run is what the gin files configure; score and salience are the likelihoods, or the
         salience maps, of rows with the model, batch and lengths of infer
       sweep: try NUM_PARTITIONS and, where they are needed, REMAT_POLICY, NUM_MICROBATCHES and
         partitioning in two dimensions, and recommend the fastest
       partitions (N,N): for --sweep: only these
       free (SHARE): of a device's memory that recommended settings leave free
-      json (PATH): write all figures
+      json (PATH): write all figures; what is compiled is kept beside it until the end, and a
+        stopped run resumes
+      restart: discard what a stopped run has kept
       figure (PATH): for --sweep: write step time and memory over partitions (PNG)
 
     Examples:
@@ -46,6 +49,7 @@ class Plan(GinFiles):
     partitions: Numbers = ()
     free: ShareBelow1 = 0.2
     json: str = ""
+    restart: bool = False
     figure: Png = ""
 
     def run(self) -> Iterator[str]:
@@ -60,5 +64,7 @@ class Plan(GinFiles):
         recipe = Recipe(
             self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow, self.job
         )
-        wanted = plan.Wanted(self.sweep, self.partitions, self.free, self.json, self.figure)
+        wanted = plan.Wanted(
+            self.sweep, self.partitions, self.free, self.json, self.figure, self.restart
+        )
         return plan.lines(plan.plan(recipe, self.topology, wanted))

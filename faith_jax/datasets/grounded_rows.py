@@ -287,7 +287,7 @@ def _example_row(
         for what in ("response", "label", "id", "corpus")
     )
     spec = names["grounding"]
-    sides = _text_perspectives(fields, spec, columns.perspective_column) if spec else []
+    sides = _text_perspectives(fields, spec, columns.perspective_column) if spec else ()
     example = GroundedExample(
         _identifier(identifier, place, number, columns.id_column),
         _grounding(fields, place, spec, columns.perspective_column, sides),

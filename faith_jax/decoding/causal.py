@@ -81,9 +81,10 @@ def read(
         is_padding = jnp.arange(tokens.shape[1])[None] >= lengths[:, None]
         memory = {"tokens": jnp.where(is_padding, -1, tokens)}
         memory["prefix_cache"] = caches["prefix_cache"]
-        return memory, repeat_rows(caches["cache"], len(tokens), copies)
+        return memory, caches["cache"]
 
-    return functools.reduce(stack_rows, map(read_branch, branches))
+    memory, cache = functools.reduce(stack_rows, map(read_branch, branches))
+    return memory, repeat_rows(cache, len(memory["tokens"]), copies)
 
 
 def _filled_in_front(tokens: Array) -> Array:
@@ -114,11 +115,11 @@ def opened(
         )
         return model_scores(logits), updated["cache"]
 
-    prompt = jnp.repeat(_filled_in_front(memory["tokens"]), copies, axis=0)
-    first_tokens, rows = prompt[:, -1], len(prompt) if pmi is None else len(prompt) // 2
-    own = prompt[:rows]
+    prompts = _filled_in_front(memory["tokens"])
+    first_tokens = jnp.repeat(prompts[:, -1], copies)
+    own = jnp.repeat(prompts if pmi is None else prompts[::2], copies, axis=0)
     model = Prefilled(step, cache, first_tokens, reorder_rows, own, take_back, own)
-    return model if pmi is None else pmi_decode(model, pmi)
+    return model if pmi is None else pmi_decode(model, pmi, copies)
 
 
 def generate(

@@ -68,10 +68,10 @@ def read(
         )
         tokens = jax.tree.map(lambda x: jnp.where(x == pad_id, -1, x), inputs)
         memory = {"tokens": tokens, "encoder_cache": caches["encoder_cache"]}
-        batch = jax.tree.leaves(inputs)[0].shape[0]
-        return memory, repeat_rows(caches["cache"], batch, copies)
+        return memory, caches["cache"]
 
-    return functools.reduce(stack_rows, map(read_branch, branches))
+    memory, cache = functools.reduce(stack_rows, map(read_branch, branches))
+    return memory, repeat_rows(cache, len(jax.tree.leaves(memory["tokens"])[0]), copies)
 
 
 def opened(
@@ -103,10 +103,10 @@ def opened(
     tokens = jax.tree.leaves(memory["tokens"])
     batch = tokens[0].shape[0]
     first_tokens = jnp.full((batch * copies,), module.config.decoder_start_id, jnp.int32)
-    source = jnp.concatenate(tokens, axis=1)[: batch if pmi is None else batch // 2]
-    source = jnp.repeat(source, copies, axis=0)
+    source = jnp.concatenate(tokens, axis=1)
+    source = jnp.repeat(source if pmi is None else source[::2], copies, axis=0)
     model = Prefilled(step, cache, first_tokens, reorder_rows, None, take_back, source)
-    return model if pmi is None else pmi_decode(model, pmi)
+    return model if pmi is None else pmi_decode(model, pmi, copies)
 
 
 def generate(

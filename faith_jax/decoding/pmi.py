@@ -51,45 +51,58 @@ def pmi_scores(
     return allowed - config.alpha * jnp.maximum(without_document, _LOWEST_LOG_PROB)
 
 
-def pmi_decode(base: Prefilled, config: PMIConfig) -> Prefilled:
+def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
     """Turns a model with 2 * rows rows into one with `rows` rows that scores by PMI-Decode.
 
     Args:
-      base: a plain model. Its first `rows` rows have read the document, the others the same inputs
-        without it. After their own first tokens, both are fed the same tokens. Its prompt and
-        source are those of the first rows alone.
+      base: a plain model. Of each example, the first `copies` rows have read the document, and the
+        next ones the same inputs without it; so both lie on the same devices. After their own first
+        tokens, both are fed the same tokens. Its prompt and source are those of the former rows
+        alone.
       config: alpha and p.
+      copies: rows of an example.
 
     Returns:
       The model; its `log_probs` are given the document.
     """
-    rows = base.first_tokens.shape[0] // 2
+
+    def doubled(values: Array) -> Array:
+        """Returns values of rows as those of both branches' rows."""
+        apart = values.reshape(-1, 1, copies, *values.shape[1:])
+        return jnp.repeat(apart, 2, axis=1).reshape(-1, *values.shape[1:])
+
+    def branch(values: Array, number: int) -> Array:
+        """Returns the rows of one branch."""
+        apart = values.reshape(-1, 2, copies, *values.shape[1:])
+        return apart[:, number].reshape(-1, *values.shape[1:])
 
     def step(tokens: Array, cache: _PairedCache) -> tuple[StepScores, _PairedCache]:
         # The prompts of the two branches may end with different tokens.
-        fed = jnp.concatenate([tokens, tokens])
+        fed = doubled(tokens)
         last = fed if fed.ndim == 1 else fed[:, 0]
         last = jnp.where(cache.started, last, cache.first_tokens)
         fed = last if fed.ndim == 1 else fed.at[:, 0].set(last)
         scored, updated = base.step(fed, cache.base)
-        with_document, without_document = jnp.split(scored.log_probs, 2)
+        with_document, without_document = (branch(scored.log_probs, number) for number in (0, 1))
         first, second = (x.reshape(-1, x.shape[-1]) for x in (with_document, without_document))
         scores = pmi_scores(first, second, config).reshape(with_document.shape)
         new_cache = _PairedCache(updated, cache.first_tokens, jnp.ones_like(cache.started))
         return StepScores(scores, with_document), new_cache
 
     def reorder(cache: _PairedCache, order: Array) -> _PairedCache:
-        return cache._replace(base=base.reorder(cache.base, jnp.concatenate([order, order + rows])))
+        example, copy = jnp.divmod(order.reshape(-1, 1, copies), copies)
+        rows = (2 * example + jnp.arange(2)[None, :, None]) * copies + copy
+        return cache._replace(base=base.reorder(cache.base, rows.reshape(-1)))
 
     def take_back(cache: _PairedCache, tokens: Array) -> _PairedCache:
         assert base.take_back is not None
-        return cache._replace(base=base.take_back(cache.base, jnp.concatenate([tokens, tokens])))
+        return cache._replace(base=base.take_back(cache.base, doubled(tokens)))
 
     started = jnp.zeros(base.first_tokens.shape, bool)
     return base._replace(
         step=step,
         cache=_PairedCache(base.cache, base.first_tokens, started),
-        first_tokens=base.first_tokens[:rows],
+        first_tokens=branch(base.first_tokens, 0),
         reorder=reorder,
         take_back=base.take_back and take_back,
     )

@@ -107,7 +107,10 @@ def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:
 
 
 def stack_rows(first: PyTree, second: PyTree) -> PyTree:
-    """Joins what a model remembers of two batches, with the rows of the first batch first.
+    """Joins what a model remembers of two batches: each row, followed by that of the second.
+
+    Rows that are split over devices stay where they are; if all rows of the first batch came first,
+    half of the rows would move.
 
     Args:
       first: as in `reorder_rows`; scalars are equal in both.
@@ -119,7 +122,8 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
             return a
         axis = _row_axis(path, a)
         longest = [max(sizes) for sizes in zip(a.shape, b.shape, strict=True)]
-        return jnp.concatenate([_filled_up(x, longest, axis) for x in (a, b)], axis=axis)
+        both = jnp.stack([_filled_up(x, longest, axis) for x in (a, b)], axis + 1)
+        return both.reshape(*longest[:axis], -1, *longest[axis + 1 :])
 
     return jax.tree_util.tree_map_with_path(stack, first, second)
 
@@ -130,8 +134,8 @@ def place_rows(
     """Writes the rows of a few examples among those of a batch.
 
     Args:
-      held: what is remembered of the batch, as in `reorder_rows`, without scalars: of each branch
-        the examples, and of each example its copies.
+      held: what is remembered of the batch, as in `reorder_rows`, without scalars: of each example
+        the branches, and of each of these its copies.
       new: the same of the new examples, of these lengths or shorter.
       examples: their numbers in the batch; those of `batch` are left out.
       batch: examples of `held`.
@@ -141,10 +145,8 @@ def place_rows(
     def place(path, leaf, rows):
         axis = _row_axis(path, leaf)
         copies = leaf.shape[axis] // (batch * branches)
-        first = jnp.arange(branches)[:, None, None] * batch + examples[None, :, None]
-        index = (first * copies + jnp.arange(copies)[None, None]).reshape(-1)
-        is_left_out = jnp.tile(jnp.repeat(examples >= batch, copies), branches)
-        index = jnp.where(is_left_out, leaf.shape[axis], index)
+        every = jnp.arange(branches * copies)[None]
+        index = (examples[:, None] * branches * copies + every).reshape(-1)
         rows = _filled_up(rows, leaf.shape, axis)
         return leaf.at[(slice(None),) * axis + (index,)].set(rows, mode="drop")
 

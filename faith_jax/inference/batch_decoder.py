@@ -198,12 +198,13 @@ class BatchDecoder:
         (formats, *_), _ = self.compile(params, input_length).input_formats
         return with_formats(params, formats)
 
-    def compile(self, params: PyTree, input_length: int) -> Any:
+    def compile(self, params: PyTree, input_length: int, laid_out: bool = True) -> Any:
         """Compiles the program of inputs of so many tokens and returns JAX's.
 
         Args:
-          params: of the model, or their shapes with shardings; the program wants them `laid_out`.
+          params: of the model, or their shapes with shardings.
           input_length: tokens; those of all inputs of a row.
+          laid_out: the program wants parameters that are `laid_out`.
         """
 
         def shape(*sizes: int) -> jax.ShapeDtypeStruct:
@@ -211,7 +212,8 @@ class BatchDecoder:
 
         rows, length = self._batch_size, bucket_length(input_length)
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
-        return self._decode.compile_with_layouts(params, *branches, shape(rows))
+        compiled = self._decode.compile_with_layouts if laid_out else self._decode.compile
+        return compiled(params, *branches, shape(rows))
 
     def _padded(
         self, rows: Sequence[Any], size: int, at_least: int

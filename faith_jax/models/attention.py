@@ -68,6 +68,8 @@ class MultiHeadAttention(nn.Module):
       softcap: see `attend`.
       broadcast_dropout: see `attend`.
       block_length: see `attend`.
+      kernel: see `attend`.
+      window_length: see `attend`.
     """
 
     num_heads: int
@@ -81,6 +83,8 @@ class MultiHeadAttention(nn.Module):
     softcap: float = 0.0
     broadcast_dropout: bool = True
     block_length: int = 0
+    kernel: str = "blocks"
+    window_length: int = 0
 
     @nn.compact
     def __call__(
@@ -167,6 +171,8 @@ class MultiHeadAttention(nn.Module):
             dropout_key=dropout_key,
             broadcast_dropout=self.broadcast_dropout,
             block_length=self.block_length,
+            kernel=self.kernel,
+            window_length=self.window_length,
         )
         if regrouped is not None:
             x = _sorted(x, regrouped.back, shape[0])

@@ -55,6 +55,9 @@ class TransformerConfig(Settings):
       attention_block_length: where a head has more scores than this number squared, attention goes
         by blocks of at most so many queries and keys: memory grows with the length, not with its
         square, and numbers are the same up to rounding, but dropout draws other masks. 0 = never.
+      attention_kernel: what computes attention by blocks: "blocks" = JAX, on all devices;
+        "splash" = a Pallas kernel, on TPUs only, for models without position bias and dropout of
+        attention weights. A block's scores then never leave the fast memory of a core.
       relative_attention_num_buckets: buckets of relative positions; but for `separate_positions`
         even and >= 4.
       relative_attention_max_distance: distance from which all positions share a bucket; more
@@ -133,6 +136,7 @@ class TransformerConfig(Settings):
     logits_via_embedding: bool = False
     float32_attention_logits: bool = False
     attention_block_length: NotNegative = 1024
+    attention_kernel: Literal["blocks", "splash"] = "blocks"
     relative_attention_num_buckets: Positive = 32
     relative_attention_max_distance: Positive = 128
     layer_norm_epsilon: PositiveNumber = 1e-6
@@ -210,6 +214,12 @@ class TransformerConfig(Settings):
         if self.shared_layers:
             self.require("shared_layers", self.is_encoder_only, "false beside a decoder")
             self.require("scan_layers", not self.scan_layers, "false where layers are shared")
+        if self.attention_kernel == "splash":
+            expected = "'blocks' for a model with position biases"
+            self.require("attention_kernel", self.positions in ("learned", "rotary"), expected)
+            rate = self.attention_weights_dropout
+            expected = f"'blocks', or attention_dropout_rate = 0 in place of {rate}"
+            self.require("attention_kernel", rate == 0.0, expected)
         if self.positions == "rotary":
             self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 

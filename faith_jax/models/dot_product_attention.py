@@ -77,6 +77,8 @@ def attend(
     dropout_key: Array | None = None,
     broadcast_dropout: bool = True,
     block_length: int = 0,
+    kernel: str = "blocks",
+    window_length: int = 0,
 ) -> Float[Array, "rows heads queries value_width"]:
     """Computes dot-product attention; like T5, without scaling by the head's width by default.
 
@@ -96,9 +98,19 @@ def attend(
       dropout_key: random key; None = no dropout.
       broadcast_dropout: use one mask for all queries.
       block_length: the largest number of queries, and of keys, of a block.
+      kernel: by blocks, "splash" = `splash_attention.splash_attend`.
+      window_length: see there.
     """
     if isinstance(mask, AttentionMask):
         assert prefix is None
+        if kernel == "splash":
+            from faith_jax.models.splash_attention import splash_attend
+
+            assert bias is None
+            assert dropout_key is None or not dropout_rate
+            return splash_attend(
+                query, key, value, mask, scale=scale, softcap=softcap, window_length=window_length
+            )
         form = _Form(
             mask.causal,
             float32_logits,

@@ -489,7 +489,8 @@ def make_partitioner(
       num_slices: likewise.
 
     Raises:
-      ConfigError: as `make_mesh` and `standard_logical_axis_rules`, and on a mesh of other axes.
+      ConfigError: as `make_mesh` and `standard_logical_axis_rules`, on a mesh of other axes, and
+        where its devices have not the config's attention kernel.
     """
     if mesh is None:
         mesh = make_mesh(num_partitions, devices, num_slices)
@@ -502,6 +503,12 @@ def make_partitioner(
     elif any(kind != AxisType.Auto for kind in mesh.axis_types):
         axis_types = (AxisType.Auto,) * len(mesh.axis_names)
         mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=axis_types)
+    platform = mesh.devices.flat[0].platform
+    if config.attention_kernel == "splash" and platform != "tpu":
+        raise ConfigError(
+            f"attention_kernel = 'splash' runs on TPUs only, and these devices are {platform}s; "
+            "leave it 'blocks'."
+        )
     rules = logical_axis_rules or standard_logical_axis_rules(
         activation_partitioning_dims, parameter_partitioning_dims
     )

@@ -63,7 +63,7 @@ _FREE = (
 # Those that say where something is: what is there is compared, not its path.
 _PLACES = ("model_dir", "initial_checkpoint_path", "vocabulary", "model")
 # Of a model's config: how it is computed, not what.
-_FORMS = ("scan_layers", "remat_policy", "attention_block_length")
+_FORMS = ("scan_layers", "remat_policy", "attention_block_length", "attention_kernel")
 _INITIAL = "initial_checkpoint"
 
 

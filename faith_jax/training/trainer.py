@@ -207,6 +207,10 @@ class Trainer:
         """Returns the metrics of a batch, summed over target tokens, without dropout."""
         return self._eval_step(params, frozen, batch)
 
+    def compile_eval_step(self, params: PyTree, frozen: PyTree, batch: Batch) -> Any:
+        """Compiles the evaluation step for arguments, or for their shapes."""
+        return self._eval_step.compile(params, frozen, batch)
+
     @property
     def num_compilations(self) -> int:
         """How many programs the training and evaluation steps were compiled to so far."""

@@ -43,8 +43,8 @@ def model_of(tables, first_tokens, copies):
 @functools.partial(jax.jit, static_argnums=1)
 def decode_pairs(tables, config, with_document=WITH, without_document=WITHOUT):
     """Decodes with the PMI-Decode model whose branches are told apart by their first tokens."""
-    both = jnp.concatenate([with_document, without_document])
-    model = pmi_decode(model_of(tables, both, config.copies), config.pmi)
+    both = jnp.stack([with_document, without_document], axis=1).reshape(-1)
+    model = pmi_decode(model_of(tables, both, config.copies), config.pmi, config.copies)
     return decode(model, keys(), config)
 
 

@@ -239,7 +239,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
         r".*dropout_rate|classifier_input_dropout|dtype|float32_attention_logits|remat_policy|scan_layers",
         lambda c: True,
     ),
-    (r"attention_block_length", lambda c: True),
+    (r"attention_block_length|attention_kernel", lambda c: True),
     (r"logits_bias|logits_via_embedding|pooler|span_head", lambda c: True),  # the tensors show them
     (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
     (r"relative_attention_max_distance", lambda c: c.separate_positions),

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import jax
 
 from faith_jax.core.types import PyTree
-from faith_jax.runs.planning.hlo import ProgramWork, Work, program_work
-from faith_jax.runs.planning.programs import Program
+from faith_jax.runs.planning.hlo import Work, program_work
+from faith_jax.runs.planning.programs import Job, Program
 from faith_jax.runs.planning.topologies import Topology
 
 Report = dict[str, Any]
@@ -20,55 +20,78 @@ _TOO_LARGE = re.compile(r"required[^(]*\(([\d.]+)([KMGTP]?)\) exceeds available"
 _USED = re.compile(r"Used ([\d.]+)([KMGTP]?) of [\d.]+[KMGTP]? hbm")
 
 
-def cost_report(program: Program, topology: Topology) -> Report:
-    """Compiles a program and returns its settings, memory, work and roofline as JSON has them.
+def cost_report(job: Job, topology: Topology, evaluations: bool = True) -> Report:
+    """Compiles what a run compiles, and returns what it costs as JSON has it.
 
     All figures are of one device. Where the arguments alone do not fit, nothing is compiled.
 
+    Args:
+      job: what it compiles.
+      topology: for what.
+      evaluations: those of a training too.
+
     Returns:
       `topology`, `devices`, the `compiler` ("CPU" in place of a GPU's), `job`, `settings`, `mesh`
-      (devices by axis), `fits`, `memory` (see `memory_report`) and, where it was compiled,
-      `compile_seconds` and `work`: by part of the program (`step` of training; `prefill`,
-      `decode_step` and `batch` of decoding; `batch` of scores and salience maps) what `work_report`
-      returns.
+      (devices by axis), what `program_report` returns, and `evaluations`: such reports by name,
+      where they were asked for. `fits` and `free_share` are those of what needs the most.
     """
-    mesh = program.partitioner.mesh
     found: Report = {
         "topology": topology.name,
         "devices": topology.size,
         "compiler": "libtpu" if topology.is_tpu else "CPU",
-        "job": program.job,
-        "settings": dict(program.settings),
-        "mesh": dict(mesh.shape),
+        "job": job.name,
+        "settings": dict(job.settings),
+        "mesh": dict(job.partitioner.mesh.shape),
     }
+    found.update(program_report(job.program, topology, job.partitioner.mesh))
+    if evaluations:
+        found["evaluations"] = {
+            name: program_report(program, topology, job.partitioner.mesh)
+            for name, program in job.evaluations.items()
+        }
+        for one in found["evaluations"].values():
+            found["fits"] &= one["fits"]
+            if "free_share" in one:
+                found["free_share"] = min(found["free_share"], one["free_share"])
+    return found
+
+
+def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
+    """Compiles a program and returns its memory, work and roofline.
+
+    Returns:
+      `fits`, `free_share`, `memory` (see `memory_report`) and, where it was compiled,
+      `compile_seconds` and `work`: what `work_report` returns, by the program's parts, of which the
+      last is the whole.
+    """
     arguments = {name: device_bytes(tree) for name, tree in program.arguments.items()}
+    beside = sum(arguments[name] for name in program.beside)
     available = topology.chip.memory
     needed = sum(arguments.values())
+    found: Report = {}
     if available is not None and needed > available:
-        return found | {"fits": False, "memory": memory_report(arguments, None, available)}
-    start = time.monotonic()
-    try:
-        compiled = program.compile()
-    except jax.errors.JaxRuntimeError as error:
-        total = too_large(str(error))
-        if total is None:
-            raise
-        memory = memory_report(arguments, None, available, total)
-        return found | {"fits": False, "memory": memory}
-    seconds = time.monotonic() - start
-    memory = memory_report(arguments, compiled.memory_analysis(), available)
-    work = program_work(compiled.as_text(), mesh.shape)
-    parts = {name: work_report(part, topology, mesh) for name, part in parts_of(program, work)}
-    fits = available is None or memory["total"] <= available
-    return found | {"fits": fits, "memory": memory, "compile_seconds": seconds, "work": parts}
-
-
-def parts_of(program: Program, work: ProgramWork) -> list[tuple[str, Work]]:
-    """Returns the parts of a program by name; the last one is the whole, as the run calls it."""
-    whole = work.once + work.turn * program.loops
-    if program.job != "infer":
-        return [("step" if program.job == "train" else "batch", whole)]
-    return [("prefill", work.once), ("decode_step", work.turn), ("batch", whole)]
+        memory = memory_report(arguments, None, available)
+    else:
+        start = time.monotonic()
+        try:
+            compiled = program.compile()
+        except jax.errors.JaxRuntimeError as error:
+            total = too_large(str(error))
+            if total is None:
+                raise
+            memory = memory_report(arguments, None, available, total + beside)
+        else:
+            found["compile_seconds"] = time.monotonic() - start
+            memory = memory_report(arguments, compiled.memory_analysis(), available, beside=beside)
+            once, turn = program_work(compiled.as_text(), mesh.shape)
+            works = (once, turn, once + turn * program.loops)[-len(program.parts) :]
+            found["work"] = {
+                name: work_report(work, topology, mesh)
+                for name, work in zip(program.parts, works, strict=True)
+            }
+    if available is not None:
+        found["free_share"] = memory["free_share"]
+    return {"fits": available is None or memory["free"] >= 0, "memory": memory, **found}
 
 
 def device_bytes(tree: PyTree) -> int:
@@ -82,7 +105,11 @@ def device_bytes(tree: PyTree) -> int:
 
 
 def memory_report(
-    arguments: Mapping[str, int], analysis: Any, available: float | None, total: int | None = None
+    arguments: Mapping[str, int],
+    analysis: Any,
+    available: float | None,
+    total: int | None = None,
+    beside: int = 0,
 ) -> Report:
     """Returns the bytes on one device.
 
@@ -91,6 +118,7 @@ def memory_report(
       analysis: JAX's `memory_analysis`; None = the program was not compiled.
       available: for programs; None = not known.
       total: what XLA says it needs, where that was too much.
+      beside: bytes of the arguments that lie beside the program.
 
     Returns:
       `arguments` (by what they are; `padding`, of the hardware's tiles, is the rest of them),
@@ -100,12 +128,13 @@ def memory_report(
     parts: Report = dict(arguments)
     found: Report = {"arguments": parts}
     if analysis is not None:
-        parts["padding"] = max(0, analysis.argument_size_in_bytes - sum(arguments.values()))
+        given = sum(arguments.values()) - beside
+        parts["padding"] = max(0, analysis.argument_size_in_bytes - given)
         found["outputs"] = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
         found["temporaries"] = analysis.temp_size_in_bytes
         found["program"] = analysis.generated_code_size_in_bytes
         # A run does not pass what its program does not use.
-        total = analysis.argument_size_in_bytes
+        total = beside + analysis.argument_size_in_bytes
         total += sum(found[name] for name in ("outputs", "temporaries", "program"))
     elif total is not None:
         found["temporaries"] = max(0, total - sum(arguments.values()))
@@ -130,7 +159,8 @@ class Roofline(NamedTuple):
     Attributes:
       compute: at the peak of matrix products.
       memory: at the bandwidth of its memory.
-      network: at the bandwidth of its links, of each axis after the other.
+      network: at the bandwidth of its links, of each axis after the other; without those whose
+        bandwidth is not known.
     """
 
     compute: float
@@ -153,10 +183,10 @@ def roofline(work: Work, topology: Topology, mesh: Any) -> Roofline | None:
     chip = topology.chip
     if chip.operations is None or chip.bandwidth is None:
         return None
-    network = sum(
-        traffic.sent / (topology.bandwidth(mesh, axes) or math.inf)
-        for (_, axes), traffic in work.collectives.items()
-    )
+    network = 0.0
+    for (_, axes), traffic in work.collectives.items():
+        if speed := topology.bandwidth(mesh, axes):
+            network += traffic.sent / speed
     return Roofline(work.operations / chip.operations, work.bytes / chip.bandwidth, network)
 
 
@@ -165,7 +195,8 @@ def work_report(work: Work, topology: Topology, mesh: Any) -> Report:
 
     Returns:
       `operations` (FLOPs), `bytes_moved`, `collectives` (a list: `kind`, `axes` such as "model" or
-      "data+model", `count`, `bytes`, `sent_bytes`) and `roofline` (`compute_seconds`,
+      "data+model", `count`, `bytes`, `sent_bytes`, `bytes_per_second` of the links, None = not
+      known) and `roofline` (`compute_seconds`,
       `memory_seconds`, `network_seconds`, `seconds`, `bottleneck`), where the chip is known.
     """
     found: Report = {
@@ -178,6 +209,7 @@ def work_report(work: Work, topology: Topology, mesh: Any) -> Report:
                 "count": traffic.count,
                 "bytes": traffic.bytes,
                 "sent_bytes": traffic.sent,
+                "bytes_per_second": topology.bandwidth(mesh, axes),
             }
             for (kind, axes), traffic in sorted(work.collectives.items())
         ],

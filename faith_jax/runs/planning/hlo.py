@@ -9,6 +9,7 @@ which axis of the mesh a collective goes. Here loops count as often as they run:
   (`S(1)` and above in a TPU's layouts) count nothing, and padding to the hardware's tiles does not
   count either;
 - collectives: the bytes that a device sends, for the algorithm that moves the fewest (a ring).
+  The program of several slices of TPUs is that of one, and sends to the others by way of the host.
 """
 
 import collections
@@ -22,6 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from faith_jax.models.partitioning import SLICE_AXIS
+
 _NAME = r"%?([\w.\-]+)"
 _COMPUTATION = re.compile(rf"^(ENTRY )?{_NAME} \(.*\) -> .*\{{$")
 _INSTRUCTION = re.compile(rf"^\s+(ROOT )?{_NAME} = (.*)$")
@@ -30,6 +33,7 @@ _SHAPE = re.compile(r"(\w+)\[([\d,<=]*)\](?:\{([^}]*)\})?")
 _SPACE = re.compile(r"S\((\d+)\)")
 _CALLED = re.compile(r"(?:calls|to_apply|body)=%?([\w.\-]+)|branch_computations=\{([^}]*)\}")
 _IOTA = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
 _MESH = re.compile(r"mesh\[([^\]]*)\]\s*\{([^}]*)\}")
 _BITS = {"pred": 8, "token": 0, "opaque": 0, "c64": 64, "c128": 128}
 # What is no work of its own: names for parts of memory, and the ends of what has started before.
@@ -169,6 +173,8 @@ class _Program:
         self._mesh = dict(mesh)
         self._computations: dict[str, dict[str, Instruction]] = {}
         self._entry = ""
+        partitions = re.search(r"num_partitions=(\d+)", text.partition("\n")[0])
+        self._devices = int(partitions[1]) if partitions else math.prod(self._mesh.values())
         current: dict[str, Instruction] = {}
         for line in text.splitlines():
             if found := _COMPUTATION.match(line):
@@ -237,6 +243,10 @@ class _Program:
         kind = one.opcode.removesuffix("-start")
         if kind in _COLLECTIVES:
             return Work(collectives=self._collective(kind, one, computation))
+        if one.opcode == "send" and (found := _BETWEEN_SLICES.search(one.attributes)):
+            kind = found[1].lower().replace("_", "-")
+            axes, slices = (SLICE_AXIS,), self._mesh[SLICE_AXIS]
+            return Work(collectives=_traffic(kind, axes, slices, one.shapes[0].bytes))
         shapes = [computation[name].shapes[0] for name in one.operands if name in computation]
         if kind == "dot":
             return Work(operations=_dot_operations(one, shapes))
@@ -339,13 +349,7 @@ class _Program:
             s for name in one.operands if name in computation for s in computation[name].shapes
         ]
         size = sum(shape.bytes for shape in given)
-        axes, count = self._group(one.attributes)
-        if count < 2 or not size:
-            return {}
-        share = (count - 1) / count
-        sent = {"all-reduce": 2 * share, "all-gather": count - 1, "collective-permute": 1.0}
-        made = size * count if kind == "all-gather" else size
-        return {(kind, axes): Traffic(1.0, made, size * sent.get(kind, share))}
+        return _traffic(kind, *self._group(one.attributes), size)
 
     def _group(self, attributes: str) -> tuple[tuple[str, ...], int]:
         """Returns the axes in which a collective's devices differ, and how many they are."""
@@ -367,13 +371,23 @@ class _Program:
         elif found := re.match(r"\{\{([\d,\s]*)\}", text):
             group = _numbers(found[1])
         else:
-            group = list(range(math.prod(self._mesh.values())))
+            group = list(range(self._devices))
         return self._axes(group), len(group)
 
     def _axes(self, devices: Sequence[int]) -> tuple[str, ...]:
         places = np.array(np.unravel_index(devices, tuple(self._mesh.values())))
         differs = (places != places[:, :1]).any(axis=1)
         return tuple(axis for axis, yes in zip(self._mesh, differs, strict=True) if yes)
+
+
+def _traffic(kind: str, axes: tuple[str, ...], count: int, size: float) -> Collectives:
+    """Returns what a device of a group of `count` sends, where it has `size` bytes."""
+    if count < 2 or not size:
+        return {}
+    share = (count - 1) / count
+    sent = {"all-reduce": 2 * share, "all-gather": count - 1, "collective-permute": 1.0}
+    made = size * count if kind == "all-gather" else size
+    return {(kind, axes): Traffic(1.0, made, size * sent.get(kind, share))}
 
 
 def _mesh_group(axes: str, chosen: str) -> list[int]:
@@ -450,6 +464,8 @@ def _moved(one: Instruction, computation: Mapping[str, Instruction]) -> float:
         return 2 * sum(s.bytes for s in given[1]) if not one.shapes[0].space else 0.0
     if one.opcode == "custom-call" and not given:
         return 0.0
+    if one.opcode == "send":  # its result stands for what it reads
+        return sum(s.main_bytes for s in given[0])
     return written + sum(s.main_bytes for shapes in given for s in shapes)
 
 

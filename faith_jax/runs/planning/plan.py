@@ -1,18 +1,20 @@
 """The job `plan`: what a recipe needs on hardware that is not here, as a report."""
 
+import contextlib
 import logging
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.files import write_json, writing
+from faith_jax.core.files import ROWS, partial_output, write_json, writing
+from faith_jax.core.files.stores import path_of
 from faith_jax.runs.planning import sweep as sweeps
 from faith_jax.runs.planning.compiled_costs import Roofline
-from faith_jax.runs.planning.planner import CompilingProcess, Planner
+from faith_jax.runs.planning.planner import CompilingProcess, Planner, remembering
 from faith_jax.runs.planning.sweep import Tried, settings_line
-from faith_jax.runs.planning.topologies import Topology, parse_topology
-from faith_jax.runs.planning.worker import Recipe
+from faith_jax.runs.planning.topologies import Chip, parse_topology
+from faith_jax.runs.planning.worker import Facts, Question, Recipe
 
 logger = logging.getLogger("faith_jax")
 
@@ -28,8 +30,9 @@ class Wanted(NamedTuple):
       sweep: try numbers of partitions.
       partitions: only these; () = all that are possible.
       least_free: share of a device's memory that a recommendation leaves free.
-      json: file of the whole report; "" = none.
+      json: file of the whole report; "" = none. A stopped run resumes from what lies beside it.
       figure: file of the sweep's picture; "" = none.
+      restart: discard what a stopped run has kept.
     """
 
     sweep: bool = False
@@ -37,15 +40,16 @@ class Wanted(NamedTuple):
     least_free: float = 0.2
     json: str = ""
     figure: str = ""
+    restart: bool = False
 
 
 def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
     """Plans a recipe, in a process of its own, and writes the report.
 
     Returns:
-      The recipe's `plan` (see `compiled_costs.cost_report`), what was `tried` beside it (a list of
+      The recipe's `plan` (see `compiled_costs.cost_report`), what was `tried` (a list of
       `settings`, as gin's macros, and their plans) and the settings that are `recommended`, None
-      where the recipe fits or nothing does.
+      where the recipe fits or nothing does. A sweep's `plan` is that of the latter, or None.
 
     Raises:
       ConfigError: for an unknown topology, a recipe that cannot be planned or does not divide, and
@@ -53,44 +57,54 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
       ProcessError: where the compiler fails.
     """
     topology = parse_topology(topology_name)
-    with CompilingProcess(recipe, topology) as ask:
-        report, tried = report_of(ask, topology, wanted)
-    if wanted.figure:
-        from faith_jax.report.figures import save_pages
+    if wanted.sweep and topology.chip.memory is None:
+        raise ConfigError(
+            f"--sweep: the memory of {topology.name} is not known; name TPUs or GPUs with "
+            "--topology."
+        )
+    with contextlib.ExitStack() as held:
+        process = held.enter_context(CompilingProcess(recipe, topology))
+        ask: Planner = process
+        if wanted.json:
+            run = {"topology": topology.name, **process.facts._asdict()}
+            target = path_of(wanted.json)
+            kept = partial_output(
+                target, run, restart=wanted.restart, replaces=True, option="--json"
+            )
+            ask = remembering(ask, held.enter_context(kept) / ROWS)
+        report, tried = report_of(ask, process.facts, topology.chip, wanted)
+        if wanted.figure:
+            from faith_jax.report.figures import save_pages
 
-        chosen = sweeps.recommended(tried, wanted.least_free)
-        drawn = sweeps.panels(tried, chosen)
-        path = pathlib.Path(wanted.figure)
-        save_pages(drawn, sweeps.draw, path, columns=2, lines=1, size=(5.0, 3.6))
-    if wanted.json:
-        path = pathlib.Path(wanted.json)
-        with writing(path):
-            write_json(path, report)
+            drawn = sweeps.panels(tried, report["recommended"], wanted.least_free)
+            path = pathlib.Path(wanted.figure)
+            save_pages(drawn, sweeps.draw, path, columns=2, lines=1, size=(5.0, 3.6))
+        if wanted.json:
+            with writing(target):
+                write_json(target, report)
     return report
 
 
-def report_of(ask: Planner, topology: Topology, wanted: Wanted) -> tuple[Report, list[Tried]]:
-    """Returns the report of `plan`, and what was tried beside the recipe itself."""
-    logger.info("Compiling for %s; a large model takes minutes", topology.name)
-    first = ask({})
-    tried: list[Tried] = []
+def report_of(ask: Planner, facts: Facts, chip: Chip, wanted: Wanted) -> tuple[Report, list[Tried]]:
+    """Returns the report of `plan`, and what was tried."""
+    logger.info("Compiling for %s; a large model takes minutes", counted(facts.devices, "device"))
+    first, tried = None, list[Tried]()
+    tries: Iterator[Tried] = iter(())
     if wanted.sweep:
-        if wanted.figure and topology.chip.operations is None:
-            raise ConfigError(f"--figure: the speed of {topology.name} is not known.")
-        numbers = wanted.partitions
-        for one in sweeps.sweep(ask, first, numbers, wanted.least_free):
-            logger.info("%s: %s", settings_line(one.choice), _short(one.plan))
-            tried.append(one)
-    elif not first["fits"]:
-        logger.info("This does not fit; trying other settings")
-        for one in sweeps.sweep(ask, first, (), wanted.least_free, only_smaller=True):
-            logger.info("%s: %s", settings_line(one.choice), _short(one.plan))
-            tried.append(one)
-            if one.free_share >= wanted.least_free or len(tried) == _MOST_TRIED:
-                break
-    chosen = sweeps.recommended(tried, wanted.least_free)
+        tries = sweeps.sweep(ask, facts, chip, wanted.partitions, wanted.least_free)
+    else:
+        first = ask(Question())
+        if not first["fits"]:
+            logger.info("This does not fit; trying other settings")
+            tries = sweeps.sweep(ask, facts, chip, (), wanted.least_free, first)
+    for one in tries:
+        logger.info("%s: %s", settings_line(one.choice), _short(one.plan))
+        tried.append(one)
+        if first and (one.free_share >= wanted.least_free or len(tried) == _MOST_TRIED):
+            break
+    chosen = sweeps.recommended(ask, tried, wanted.least_free)
     report = {
-        "plan": first,
+        "plan": chosen and chosen.plan if wanted.sweep else first,
         "tried": [{"settings": _macros(one.choice), "plan": one.plan} for one in tried],
         "recommended": chosen and _macros(chosen.choice),
     }
@@ -113,7 +127,8 @@ def _short(plan: Report) -> str:
 
 def lines(report: Report) -> Iterator[str]:
     """Yields a report as text."""
-    yield from plan_lines(report["plan"])
+    if report["plan"]:
+        yield from plan_lines(report["plan"])
     if tried := report["tried"]:
         yield ""
         yield "tried:"
@@ -132,8 +147,16 @@ def plan_lines(plan: Report) -> Iterator[str]:
     devices = counted(plan["devices"], "device")
     yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
     yield "  " + ", ".join(f"{name} {_value(value)}" for name, value in plan["settings"].items())
-    yield "memory of a device"
-    memory = plan["memory"]
+    if plan["compiler"] == "CPU":
+        yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
+    yield from _program_lines("", plan)
+    for name, one in plan.get("evaluations", {}).items():
+        yield from _program_lines(f"{name.replace('_', ' ')}: ", one)
+
+
+def _program_lines(title: str, found: Report) -> Iterator[str]:
+    yield f"{title}memory of a device"
+    memory = found["memory"]
     for name, size in memory["arguments"].items():
         yield _row(name.replace("_", " "), _bytes(size))
     for name in ("outputs", "temporaries", "program"):
@@ -145,14 +168,12 @@ def plan_lines(plan: Report) -> Iterator[str]:
     if "available" in memory:
         share = f"({100 * memory['free_share']:.0f}% of {memory['available'] / GIB:.2f} GiB)"
         yield _row("free", _bytes(memory["free"])) + f"  {share}"
-    if not plan["fits"]:
+    if not found["fits"]:
         yield "  DOES NOT FIT"
-    if plan["compiler"] == "CPU":
-        yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
-    for name, work in plan.get("work", {}).items():
-        yield from _work_lines(name.replace("_", " "), work)
-    if "compile_seconds" in plan:
-        yield f"compiled in {plan['compile_seconds']:.0f} s"
+    for name, work in found.get("work", {}).items():
+        yield from _work_lines(f"{title}{name.replace('_', ' ')}", work)
+    if "compile_seconds" in found:
+        yield f"compiled in {found['compile_seconds']:.0f} s"
 
 
 def _work_lines(name: str, work: Report) -> Iterator[str]:
@@ -163,7 +184,9 @@ def _work_lines(name: str, work: Report) -> Iterator[str]:
     yield _row("bytes moved", _bytes(work["bytes_moved"]))
     for one in work["collectives"]:
         times = f"{one['count']:,.0f} time{'' if one['count'] == 1 else 's'}"
-        yield _row(one["kind"], _bytes(one["sent_bytes"])) + f" sent over {one['axes']}, {times}"
+        unknown = "" if one["bytes_per_second"] else " (not in the time: the speed is not known)"
+        sent = f" sent over {one['axes']}, {times}{unknown}"
+        yield _row(one["kind"], _bytes(one["sent_bytes"])) + sent
     if line := work.get("roofline"):
         parts = ", ".join(f"{p} {_time(line[f'{p}_seconds'])}" for p in Roofline._fields)
         yield _row("at least", _time(line["seconds"])) + f"  ({parts})"

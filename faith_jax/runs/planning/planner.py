@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -9,16 +10,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from faith_jax.core.errors import ConfigError, ProcessError
+from faith_jax.core.files import append_rows, count_whole_rows
 from faith_jax.runs.planning.topologies import Topology, check_libtpu
-from faith_jax.runs.planning.worker import Recipe
+from faith_jax.runs.planning.worker import Facts, Question, Recipe
 
-# Returns the plan of a recipe with these settings in place of its own; see `programs.Choice`.
-Planner = Callable[[Mapping[str, Any]], dict[str, Any]]
+# Returns the plan of a recipe with other settings; see `compiled_costs.cost_report`.
+Planner = Callable[[Question], dict[str, Any]]
 _TOLD = 3  # lines of a process that has failed
 
 
 class CompilingProcess:
     """A process that compiles a recipe for a topology; a context manager, which ends it.
+
+    Within it, `facts` are the recipe's.
 
     Raises:
       ConfigError: for a mistake in the recipe or a choice, and without libtpu where it is needed.
@@ -46,7 +50,8 @@ class CompilingProcess:
         )
         try:
             recipe = self._recipe._asdict()
-            self._asked({"recipe": recipe, "topology": self._topology.name})
+            found = self._asked({"recipe": recipe, "topology": self._topology.name})
+            self.facts = Facts(**found)
         except BaseException:
             self.__exit__()
             raise
@@ -59,9 +64,9 @@ class CompilingProcess:
             assert stream is not None
             stream.close()
 
-    def __call__(self, choice: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the plan of the recipe with these settings; see `Planner`."""
-        return self._asked(choice)
+    def __call__(self, question: Question) -> dict[str, Any]:
+        """Returns the plan of the recipe with other settings; see `Planner`."""
+        return self._asked(question._asdict())
 
     def _asked(self, request: Mapping[str, Any]) -> Any:
         assert self._process.stdin is not None
@@ -82,4 +87,21 @@ class CompilingProcess:
         answer = json.loads(line)
         if "error" in answer:
             raise ConfigError(answer["error"])
-        return answer["plan"]
+        return answer["found"]
+
+
+def remembering(ask: Planner, path: pathlib.Path) -> Planner:
+    """Returns a planner that keeps its plans in a file, and does not ask for them again."""
+    count_whole_rows(path)
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    kept = [(Question(**row["question"]), row["plan"]) for row in rows]
+
+    def plan(question: Question) -> dict[str, Any]:
+        for known, found in kept:
+            if known == question:
+                return found
+        found = ask(question)
+        append_rows(path, [{"question": question._asdict(), "plan": found}])
+        return found
+
+    return plan

@@ -31,11 +31,13 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
 from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.runs import gin_config, infer, setup, train
+from faith_jax.runs.planning.topologies import partition_counts
 from faith_jax.scoring.salience.gradients import LENGTHS
 from faith_jax.scoring.salience.maps import maps_program
 from faith_jax.training.trainer import Trainer, merge_params, split_params, with_shardings
 
 NOT_GIVEN = "(not given)"
+DECODING = ("prefill", "decode_step", "batch")  # parts of a program that decodes
 # Macros that a run must be given, but that do not change its programs.
 UNUSED: Mapping[str, Any] = {
     **dict.fromkeys(("MODEL_DIR", "INFER_OUTPUT_DIR", "INPUT_FILE"), NOT_GIVEN),
@@ -72,27 +74,61 @@ class Program(NamedTuple):
     """A function of a run that can be compiled.
 
     Attributes:
-      job: "train", "infer", "score" or "salience".
       compile: compiles it and returns JAX's program.
-      partitioner: of its mesh.
-      arguments: its arguments by what they are, as shapes with shardings.
-      settings: what the plan names: rows, tokens, dtypes, partitions.
+      arguments: what lies in memory when it is called, by what it is, as shapes with shardings.
+      parts: names of what it does before its loop, in a turn of it, and in all; or of all alone.
       loops: how often its loops run whose turns are not known when it is compiled, at most.
+      beside: names of those of the `arguments` that it is not given.
     """
 
-    job: str
     compile: Callable[[], Any]
-    partitioner: Partitioner
     arguments: Mapping[str, PyTree]
-    settings: Mapping[str, Any]
+    parts: Sequence[str]
     loops: int = 1
+    beside: Sequence[str] = ()
+
+
+class Job(NamedTuple):
+    """What a run compiles.
+
+    Attributes:
+      name: "train", "infer", "score" or "salience".
+      partitioner: of its mesh.
+      settings: what the plan names: rows, tokens, dtypes, partitions.
+      program: of a training step, or of a batch.
+      evaluations: of a training, by name; they run beside the optimizer's state.
+    """
+
+    name: str
+    partitioner: Partitioner
+    settings: Mapping[str, Any]
+    program: Program
+    evaluations: Mapping[str, Program] = {}
+
+
+class Configured(NamedTuple):
+    """A job of gin files.
+
+    Attributes:
+      name: see `Job`.
+      rows: of a batch.
+      make: returns it with these settings, on these devices.
+      partitioner: returns its partitioner without NUM_PARTITIONS.
+      summed: see `summed_bytes`.
+    """
+
+    name: str
+    rows: int
+    make: Callable[[Choice, Sequence[Any]], Job]
+    partitioner: Callable[[Sequence[Any]], Partitioner]
+    summed: int
 
 
 JOBS = ("run", "score", "salience")
 
 
-def configured(job: str = "run") -> Callable[[Choice, Sequence[Any]], Program]:
-    """Returns what makes the program of what gin files configure, on some devices.
+def configured(job: str = "run") -> Configured:
+    """Returns the job that gin files configure.
 
     Args:
       job: "run" = the run `train` or `infer`; or "score" or "salience", of rows with the model and
@@ -102,18 +138,49 @@ def configured(job: str = "run") -> Callable[[Choice, Sequence[Any]], Program]:
       ConfigError: where they configure no such run, or take the model's dimensions from a
         checkpoint that is not here.
     """
-    makers: Mapping[Any, Any] = {train.train: _train_program, infer.infer: _infer_program}
+    makers: Mapping[Any, Any] = {train.train: _training, infer.infer: _decoding}
     if job != "run":
-        makers = {infer.infer: functools.partial(_scoring_program, job)}
+        makers = {infer.infer: functools.partial(_scoring, job)}
     for run, make in makers.items():
         try:
-            found = gin_config.arguments_of(run)
+            given = gin_config.arguments_of(run)
         except CheckpointError as error:
             raise ConfigError(_no_model(error)) from None
-        if found is not None:
-            return functools.partial(make, found)
+        if given is None:
+            continue
+        return _configured(run.__name__ if job == "run" else job, make, given)
     names = " or ".join(f"`{run.__name__}`" for run in makers)
     raise ConfigError(f"The gin files configure no run {names}, which is what can be planned.")
+
+
+def _configured(name: str, make: Callable[..., Job], given: Mapping[str, Any]) -> Configured:
+    config = _model(given).config
+    if name == "train":
+        dataset = given["train_dataset"]
+        rows, lengths = dataset.batch_size, dataset.task_feature_lengths
+        tokens = lengths.get("inputs", 0), lengths.get("targets", 0)
+    else:
+        rows = given["batch_size"]
+        tokens = _input_length(given), _decoding_of(given).max_length
+
+    def partitioner(devices: Sequence[Any]) -> Partitioner:
+        return given["partitioner_for"](config, num_partitions=1, devices=devices)
+
+    summed = summed_bytes(config, *tokens)
+    return Configured(name, rows, functools.partial(make, given), partitioner, summed)
+
+
+def summed_bytes(config: TransformerConfig, inputs: int, targets: int) -> int:
+    """Returns the bytes of a row's states that partitions add up, at least, in a forward pass.
+
+    They are what attentions and feed-forward layers put out, whose kernels are split over "model".
+    """
+    encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
+    if config.is_decoder_only:
+        states = 2 * decoder * (inputs + targets)
+    else:
+        states = 2 * encoder * inputs + 3 * decoder * targets
+    return states * config.emb_dim * jnp.dtype(config.dtype).itemsize
 
 
 def _no_model(error: CheckpointError) -> str:
@@ -125,14 +192,29 @@ def _no_model(error: CheckpointError) -> str:
     )
 
 
+def _model(given: Mapping[str, Any]) -> Transformer:
+    """Returns the model of a run; of `infer` that of its checkpoint, where none is given."""
+    return given["model"] or Transformer(_checkpoint_config(given["checkpoint_path"]))
+
+
 def _partitioner(
-    given: Mapping[str, Any], config: TransformerConfig, choice: Choice, devices: Sequence[Any]
+    given: Mapping[str, Any],
+    config: TransformerConfig,
+    choice: Choice,
+    devices: Sequence[Any],
+    rows: int,
 ) -> Partitioner:
+    """Returns the partitioner of a run, over which so many rows of a batch divide."""
     names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
     chosen = {name: value for name, value in choice.given().items() if name in names}
     made = given["partitioner_for"](config, devices=devices, **chosen)
-    if SLICE_AXIS in made.mesh.shape:
-        raise ConfigError("NUM_SLICES: one slice is planned; leave it out, and see docs/plan.md.")
+    try:
+        made.local_rows(rows)
+    except ConfigError as error:
+        slices = made.mesh.shape.get(SLICE_AXIS, 1)
+        possible = ", ".join(map(str, partition_counts(len(devices), slices, rows)))
+        more = f" Or give NUM_PARTITIONS one of {possible}." if possible else ""
+        raise ConfigError(f"{error}{more}") from None
     return made
 
 
@@ -151,47 +233,81 @@ def _param_shapes(
     return trained, frozen
 
 
-def _train_program(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Program:
-    """Returns the training step of a run `train`."""
+def _training(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+    """Returns the training step of a run `train`, and its evaluations."""
     module: Transformer = given["model"]
     if choice.remat_policy is not None:
         module = Transformer(module.config.replace(remat_policy=choice.remat_policy))
     config, dataset = module.config, given["train_dataset"]
     objective = setup.objective_of(config, given["objective"])
     objective.check(module, dataset.further_features)
-    partitioner = _partitioner(given, config, choice, devices)
+    partitioner = _partitioner(given, config, choice, devices, dataset.batch_size)
     microbatches = choice.num_microbatches or given["num_microbatches"]
     if dataset.batch_size % microbatches:
         raise ConfigError(
             f"BATCH_SIZE = {dataset.batch_size} does not divide into NUM_MICROBATCHES = "
             f"{microbatches}."
         )
-    partitioner.local_rows(dataset.batch_size)
     trained, frozen = _param_shapes(module, partitioner, given["trainable"], given["params_dtype"])
     optimizer, seed = given["optimizer"], given["seed"]
     trainer = Trainer(
         module, objective, optimizer, partitioner, seed, microbatches, given["use_hardware_rng"]
     )
     state, batch = trainer.state_shapes(trained), _batch_shapes(config, dataset, partitioner)
-    lengths = dataset.task_feature_lengths
-    return Program(
-        "train",
+    held = {
+        "trained_parameters": trained,
+        "frozen_parameters": frozen,
+        "optimizer_state": state.opt_state,
+    }
+    step = Program(
         lambda: trainer.compile_step(state, frozen, batch),
-        partitioner,
-        {
-            "trained_parameters": trained,
-            "frozen_parameters": frozen,
-            "optimizer_state": state.opt_state,
-            "batch": (batch, state.step, state.objective),
-        },
-        {
-            "BATCH_SIZE": dataset.batch_size,
-            "TASK_FEATURE_LENGTHS": dict(lengths),
-            "NUM_MICROBATCHES": microbatches,
-            "REMAT_POLICY": config.remat_policy,
-            **_model_settings(config, partitioner, given["params_dtype"]),
-        },
+        {**held, "batch": (batch, state.step, state.objective)},
+        ("step",),
     )
+    settings = {
+        "BATCH_SIZE": dataset.batch_size,
+        "TASK_FEATURE_LENGTHS": dict(dataset.task_feature_lengths),
+        "NUM_MICROBATCHES": microbatches,
+        "REMAT_POLICY": config.remat_policy,
+        **_model_settings(config, partitioner, given["params_dtype"]),
+    }
+    evaluations = _evaluations(given, trainer, held)
+    return Job("train", partitioner, settings, step, evaluations)
+
+
+def _evaluations(
+    given: Mapping[str, Any], trainer: Trainer, held: Mapping[str, PyTree]
+) -> dict[str, Program]:
+    """Returns what a run `train` evaluates: the loss, and decoding for the task's metrics."""
+    dataset, decoding = given["eval_dataset"], given["decoding"]
+    if dataset is None:
+        return {}
+    module, partitioner = trainer.module, trainer.partitioner
+    partitioner.local_rows(dataset.batch_size)
+    trained, frozen = held["trained_parameters"], held["frozen_parameters"]
+    batch = _batch_shapes(module.config, dataset, partitioner)
+    beside = ("optimizer_state",)
+    found = {
+        "evaluation": Program(
+            lambda: trainer.compile_eval_step(trained, frozen, batch),
+            {**held, "batch": batch},
+            ("batch",),
+            beside=beside,
+        )
+    }
+    if decoding is not None:
+        setup.check_generates(module.config)
+        decoder = BatchDecoder(module, partitioner, decoding, dataset.batch_size)
+        length = dataset.task_feature_lengths["inputs"]
+        params = merge_params(trained, frozen)
+        found["decoded_evaluation"] = Program(
+            lambda: decoder.compile(params, length, laid_out=False),
+            held,
+            DECODING,
+            decoding.max_length,
+            beside,
+        )
+    return found
 
 
 def _model_settings(
@@ -250,17 +366,23 @@ class _Inference(NamedTuple):
     settings: Mapping[str, Any]
 
 
-def _inference(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
-    module = given["model"] or Transformer(_checkpoint_config(given["checkpoint_path"]))
-    setup.check_generates(module.config)
-    partitioner = _partitioner(given, module.config, choice, devices)
-    params = merge_params(*_param_shapes(module, partitioner, (), given["params_dtype"]))
-    rows, dataset = given["batch_size"], given["dataset"]
-    partitioner.local_rows(rows)
-    length = given["max_input_length"]
+def _input_length(given: Mapping[str, Any]) -> int:
+    dataset = given["dataset"]
     if dataset is not None:
-        length = dataset.task_feature_lengths["inputs"]
-    decoding = given["decoding"] or DecodingConfig()
+        return dataset.task_feature_lengths["inputs"]
+    return given["max_input_length"]
+
+
+def _decoding_of(given: Mapping[str, Any]) -> DecodingConfig:
+    return given["decoding"] or DecodingConfig()
+
+
+def _inference(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
+    module, rows = _model(given), given["batch_size"]
+    setup.check_generates(module.config)
+    partitioner = _partitioner(given, module.config, choice, devices, rows)
+    params = merge_params(*_param_shapes(module, partitioner, (), given["params_dtype"]))
+    length, decoding = _input_length(given), _decoding_of(given)
     settings = {
         "BATCH_SIZE": rows,
         "MAX_INPUT_LENGTH": length,
@@ -270,25 +392,22 @@ def _inference(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any])
     return _Inference(module, partitioner, params, rows, decoding, length, settings)
 
 
-def _infer_program(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Program:
+def _decoding(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
     """Returns the decoding program of a run `infer`, for its longest inputs."""
     run = _inference(given, choice, devices)
     decoding = run.decoding
     decoder = BatchDecoder(run.module, run.partitioner, decoding, run.rows, given["seed"])
     more = {"NUM_BEAMS": decoding.num_beams, "PMI": decoding.pmi is not None}
-    return Program(
-        "infer",
+    program = Program(
         lambda: decoder.compile(run.params, run.input_length),
-        run.partitioner,
         {"parameters": run.params},
-        {**run.settings, **more},
+        DECODING,
         decoding.max_length,
     )
+    return Job("infer", run.partitioner, {**run.settings, **more}, program)
 
 
-def _scoring_program(
-    job: str, given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
-) -> Program:
+def _scoring(job: str, given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
     """Returns the program of likelihoods or salience maps of the longest rows of a run `infer`."""
     run = _inference(given, choice, devices)
     row = LikelihoodRow([1] * run.input_length, [1] * run.decoding.max_length)
@@ -309,8 +428,8 @@ def _scoring_program(
         if run.module.config.is_decoder_only:
             tokens[0] = None
         compiled, turns = maps_program(run.module, run.partitioner, run.params, *tokens)
-    arguments = {"parameters": run.params}
-    return Program(job, compiled, run.partitioner, arguments, run.settings, turns)
+    program = Program(compiled, {"parameters": run.params}, ("batch",), turns)
+    return Job(job, run.partitioner, run.settings, program)
 
 
 def _checkpoint_config(path: Any) -> TransformerConfig:

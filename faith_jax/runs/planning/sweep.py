@@ -1,15 +1,21 @@
 """Which settings fit, and which of them are the fastest: a sweep over partitions.
 
-For each number of partitions, the settings that need less and less memory are tried, the fastest
-first, until one fits: rematerialisation, states split over "model", pieces of a batch, and at last
-parameters split over "data".
+For each number of partitions, the settings that need less and less memory are tried until one fits:
+rematerialisation, states split over "model", pieces of a batch, and at last parameters split over
+"data". Where one fits, more rematerialisation is tried as long as it saves time: what is not kept
+need not be written and read.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.runs.planning.planner import Planner
+from faith_jax.runs.planning.topologies import Chip, partition_counts
+from faith_jax.runs.planning.worker import Facts, Question
+
+logger = logging.getLogger("faith_jax")
 
 Report = dict[str, Any]
 GIB = 2**30
@@ -22,7 +28,7 @@ class Tried(NamedTuple):
 
     Attributes:
       choice: settings in place of the recipe's.
-      plan: see `compiled_costs.cost_report`; with `error` alone, where a choice is none.
+      plan: see `compiled_costs.cost_report`.
     """
 
     choice: Mapping[str, Any]
@@ -30,42 +36,42 @@ class Tried(NamedTuple):
 
     @property
     def free_share(self) -> float:
-        """Of the memory; -inf where it is not known whether it fits."""
-        return self.plan.get("memory", {}).get("free_share", float("-inf"))
+        """Of the memory; below 0 where it does not fit."""
+        return self.plan["free_share"]
 
     @property
     def seconds(self) -> float:
-        """Of the whole program by the roofline; inf where it was not compiled."""
+        """Of a step or batch by the roofline; inf where it was not compiled."""
         parts = self.plan.get("work")
         return list(parts.values())[-1]["roofline"]["seconds"] if parts else float("inf")
 
 
-def partition_counts(plan: Report) -> list[int]:
-    """Returns the numbers of partitions that divide devices, and leave each a row of a batch."""
-    devices, rows = plan["devices"], plan["settings"]["BATCH_SIZE"]
-    return [n for n in range(1, devices + 1) if devices % n == 0 and rows % (devices // n) == 0]
-
-
-def choices(plan: Report, partitions: int) -> Iterator[dict[str, Any]]:
+def choices(facts: Facts, partitions: int) -> Iterator[dict[str, Any]]:
     """Yields the settings to try with so many partitions, those that need less memory later."""
-    data = plan["devices"] // partitions
-    for dims in (1, 2) if data > 1 else (1,):
+    data = facts.devices // partitions
+    for dims in (1, 2) if data > facts.slices else (1,):
         base: dict[str, Any] = {"num_partitions": partitions}
         base |= {"parameter_partitioning_dims": dims}
-        if plan["job"] != "train":
+        if facts.job != "train":
             yield base
             continue
-        policies = _REMAT
-        yield from ({**base, "num_microbatches": 1, "remat_policy": name} for name in policies)
+        yield from ({**base, "num_microbatches": 1, "remat_policy": name} for name in _REMAT)
         base |= {"remat_policy": "full"}
         if partitions > 1:
             base |= {"activation_partitioning_dims": 2}
             yield {**base, "num_microbatches": 1}
         pieces = 2
-        while pieces <= min(plan["settings"]["BATCH_SIZE"] // data, _MOST_MICROBATCHES):
-            if plan["settings"]["BATCH_SIZE"] % (pieces * data) == 0:
+        while pieces <= min(facts.rows // data, _MOST_MICROBATCHES):
+            if facts.rows % (pieces * data) == 0:
                 yield {**base, "num_microbatches": pieces}
             pieces *= 2
+
+
+def least_seconds(facts: Facts, partitions: int, chip: Chip) -> float:
+    """Returns what so many partitions need at least to add up their states, on all links."""
+    rows = facts.rows / (facts.devices // partitions)
+    sent = 2 * (partitions - 1) / partitions * rows * facts.summed
+    return sent / (chip.link * max(1, 2 * chip.axes)) if chip.link else 0.0
 
 
 def needs_less(choice: Mapping[str, Any], plan: Report) -> bool:
@@ -80,61 +86,83 @@ def needs_less(choice: Mapping[str, Any], plan: Report) -> bool:
 
 def sweep(
     ask: Planner,
-    first: Report,
+    facts: Facts,
+    chip: Chip,
     partitions: Sequence[int],
     least_free: float,
-    only_smaller: bool = False,
+    too_large: Report | None = None,
 ) -> Iterator[Tried]:
-    """Yields what is tried, for each number of partitions up to the first choice that fits.
+    """Yields what is tried, for each number of partitions up to a choice that fits.
+
+    After it, other policies of rematerialisation follow until one is not faster. More partitions
+    are not tried where these alone take longer than what fits already. Evaluations are left out;
+    `recommended` plans them.
 
     Args:
       ask: makes plans.
-      first: the plan of the recipe as it is.
-      partitions: numbers of them.
+      facts: of the recipe.
+      chip: of the devices.
+      partitions: numbers of them; () = all that are possible.
       least_free: share of the memory that must be left.
-      only_smaller: not what cannot need less than the recipe, with its number of partitions or
-        more of them.
+      too_large: the plan of the recipe as it is; what cannot need less is not tried, with its
+        number of partitions or more of them.
 
     Raises:
-      ConfigError: for a number of partitions that cannot be tried, and for a chip of unknown
-        memory.
+      ConfigError: for a number of partitions that cannot be tried.
     """
-    if "available" not in first["memory"]:
-        raise ConfigError(
-            f"--sweep: the memory of {first['topology']} is not known; name TPUs or GPUs with "
-            "--topology."
-        )
-    possible = partition_counts(first)
-    own = first["mesh"]["model"]
-    numbers = [n for n in possible if n >= own] if only_smaller else possible
-    for number in partitions or numbers:
+    possible = partition_counts(facts.devices, facts.slices, facts.rows)
+    own, fastest = too_large["mesh"]["model"] if too_large else 0, float("inf")
+    for number in partitions or [n for n in possible if n >= own]:
         if number not in possible:
             raise ConfigError(
                 f"--partitions: {number} is not among the numbers that divide "
-                f"{counted(first['devices'], 'device')} and leave each a row of a batch of "
-                f"{first['settings']['BATCH_SIZE']}: {', '.join(map(str, possible))}."
+                f"{counted(facts.devices, 'device')} and leave each a row of a batch of "
+                f"{facts.rows}: {', '.join(map(str, possible))}."
             )
-        arguments: dict[int, int] = {}
-        for choice in choices(first, number):
-            if only_smaller and number == own and not needs_less(choice, first):
+        least = least_seconds(facts, number, chip)
+        if least >= fastest:
+            logger.info("NUM_PARTITIONS=%d takes at least %.3g s: not tried", number, least)
+            continue
+        fitting: Tried | None = None
+        without_room = set()  # ways to lay out parameters that do not fit without any activation
+        for choice in choices(facts, number):
+            if too_large and number == own and not needs_less(choice, too_large):
                 continue
             dims = choice["parameter_partitioning_dims"]
-            if arguments.get(dims, 0) > first["memory"]["available"]:
-                continue  # what does not fit without any activation
-            tried = Tried(choice, ask(choice))
-            arguments[dims] = sum(tried.plan["memory"]["arguments"].values())
+            if dims in without_room:
+                continue
+            if fitting and {**choice, "remat_policy": ""} != {**fitting.choice, "remat_policy": ""}:
+                break
+            tried = Tried(choice, ask(Question(choice, evaluations=False)))
+            memory = tried.plan["memory"]
+            if sum(memory["arguments"].values()) > memory["available"]:
+                without_room.add(dims)
             yield tried
             if tried.free_share >= least_free:
-                break
+                fastest = min(fastest, tried.seconds)
+                if fitting and tried.seconds >= fitting.seconds:
+                    break
+                fitting = tried
 
 
-def recommended(tried: Sequence[Tried], least_free: float) -> Tried | None:
-    """Returns the fastest with enough memory left, or else what leaves most; None = none fits."""
-    roomy = [one for one in tried if one.free_share >= least_free]
-    if roomy:
-        return min(roomy, key=lambda one: one.seconds)
-    fitting = [one for one in tried if one.plan.get("fits")]
-    return max(fitting, key=lambda one: one.free_share, default=None)
+def recommended(ask: Planner, tried: Sequence[Tried], least_free: float) -> Tried | None:
+    """Returns the fastest with enough memory left, or else what leaves most; None = none fits.
+
+    That of a training is planned with its evaluations, which may need more memory than a step.
+    """
+    fitting = [one for one in tried if one.plan["fits"]]
+    fitting.sort(key=lambda one: one.free_share, reverse=True)
+    roomy = [one for one in fitting if one.free_share >= least_free]
+    roomy.sort(key=lambda one: one.seconds)
+    best = None
+    for one in roomy or fitting[:1]:
+        if one.plan["job"] == "train":
+            one = Tried(one.choice, ask(Question(one.choice)))
+        if one.plan["fits"] and (best is None or one.free_share > best.free_share):
+            best = one
+        if one.free_share >= least_free:
+            break
+    return best
 
 
 def settings_line(choice: Mapping[str, Any]) -> str:
@@ -160,15 +188,32 @@ class Panel(NamedTuple):
     chosen: int | None
 
 
-def panels(tried: Sequence[Tried], chosen: Tried | None) -> list[Panel]:
-    """Returns step time and memory over partitions, of the last choice tried with each number."""
-    last = {one.choice["num_partitions"]: one for one in tried}
-    number = chosen.choice["num_partitions"] if chosen else None
-    if chosen is not None and number is not None:
-        last[number] = chosen
-    times = {n: one.seconds for n, one in last.items() if one.seconds < float("inf")}
-    memory = {n: one.plan["memory"]["total"] / GIB for n, one in last.items()}
-    available = next(iter(last.values())).plan["memory"]["available"] / GIB
+def panels(
+    tried: Sequence[Tried], chosen: Mapping[str, Any] | None, least_free: float
+) -> list[Panel]:
+    """Returns step time and memory over partitions.
+
+    They are those of the fastest choice with each number that leaves enough memory; where none
+    does, of the last one tried.
+
+    Args:
+      tried: what was.
+      chosen: of the choices, as gin's macros, the one that is recommended.
+      least_free: share of the memory that is enough.
+    """
+    shown: dict[int, Tried] = {}
+    for one in tried:
+        before = shown.get(one.choice["num_partitions"])
+        if (
+            before is None
+            or before.free_share < least_free
+            or (one.free_share >= least_free and one.seconds < before.seconds)
+        ):
+            shown[one.choice["num_partitions"]] = one
+    number = chosen["NUM_PARTITIONS"] if chosen else None
+    times = {n: one.seconds for n, one in shown.items() if one.seconds < float("inf")}
+    memory = {n: one.plan["memory"]["total"] / GIB for n, one in shown.items()}
+    available = next(iter(shown.values())).plan["memory"]["available"] / GIB
     return [
         Panel("time of a step, at least", "seconds", times, None, number),
         Panel("memory of a device", "GiB", memory, available, number),

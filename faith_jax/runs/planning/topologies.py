@@ -28,7 +28,8 @@ class Chip(NamedTuple):
       axes: dimensions of a TPU's torus; 0 = no torus.
       wraps: sides of a torus that are multiples of this are closed to a ring.
       host: GPUs in one machine, which NVLinks join.
-      between: bytes a second that a GPU sends to another machine.
+      between: bytes a second that a device sends to another machine of GPUs, or to another slice of
+        TPUs; None = not known.
     """
 
     name: str
@@ -39,19 +40,20 @@ class Chip(NamedTuple):
     axes: int = 0
     wraps: int = 0
     host: int = 8
-    between: float = 0.0
+    between: float | None = None
 
 
-# Sources: Google Cloud's pages "TPU v4", "TPU v5e", "TPU v5p" and "TPU v6e" for TPUs; NVIDIA's data
-# sheets of the SXM modules for GPUs, without sparsity, with one network card of the HGX reference
-# design for each GPU between machines.
+# Sources: Google Cloud's pages "TPU v4", "TPU v5e", "TPU v5p" and "TPU v6e" for TPUs, which give a
+# chip's share of the data center's network but for v4; NVIDIA's data sheets of the SXM modules for
+# GPUs, without sparsity, with one network card of the HGX reference design for each GPU between
+# machines.
 CHIPS: Mapping[str, Chip] = {
     chip.name: chip
     for chip in (
         Chip("v4", 275e12, 30.75 * GIB, 1.228e12, 50e9, axes=3, wraps=4),
-        Chip("v5e", 197e12, 15.75 * GIB, 0.819e12, 50e9, axes=2, wraps=16),
-        Chip("v5p", 459e12, 95.74 * GIB, 2.765e12, 100e9, axes=3, wraps=4),
-        Chip("v6e", 918e12, 31.25 * GIB, 1.64e12, 100e9, axes=2, wraps=16),
+        Chip("v5e", 197e12, 15.75 * GIB, 0.819e12, 50e9, axes=2, wraps=16, between=3.125e9),
+        Chip("v5p", 459e12, 95.74 * GIB, 2.765e12, 100e9, axes=3, wraps=4, between=6.25e9),
+        Chip("v6e", 918e12, 31.25 * GIB, 1.64e12, 100e9, axes=2, wraps=16, between=12.5e9),
         Chip("a100", 312e12, 80 * GIB, 2.039e12, 300e9, between=25e9),
         Chip("a100-40gb", 312e12, 40 * GIB, 1.555e12, 300e9, between=25e9),
         Chip("h100", 989e12, 80 * GIB, 3.35e12, 450e9, between=50e9),
@@ -59,7 +61,7 @@ CHIPS: Mapping[str, Chip] = {
         Chip("cpu"),
     )
 }
-# Names by which libtpu knows those that it can compile for.
+# Names of some that exist, for whoever has given another.
 _EXAMPLES = [
     f"{kind}:{sizes}"
     for kinds, several in (
@@ -72,6 +74,9 @@ _EXAMPLES = [
     for sizes in several
 ]
 _MOST_DEVICES = 8192
+_NAME = re.compile(
+    r"((?P<slices>\d{1,4})x)?(?P<kind>[a-z][\w\-]*):(?P<sizes>\d{1,6}(x\d{1,6})*)", re.ASCII
+)
 
 
 class Topology(NamedTuple):
@@ -80,12 +85,14 @@ class Topology(NamedTuple):
     Attributes:
       name: as given.
       chip: the kind.
-      shape: of the torus; of GPUs and CPUs their number.
+      shape: of a slice's torus; of GPUs and CPUs their number.
+      slices: how many of these there are, which the data center's network joins.
     """
 
     name: str
     chip: Chip
     shape: tuple[int, ...]
+    slices: int = 1
 
     @property
     def is_tpu(self) -> bool:
@@ -95,26 +102,19 @@ class Topology(NamedTuple):
     @property
     def size(self) -> int:
         """How many devices there are: one for each chip."""
-        return math.prod(self.shape)
+        return self.slices * math.prod(self.shape)
 
     def environment(self) -> dict[str, str]:
         """Returns what must be set in a process before it imports JAX."""
         found = {"JAX_PLATFORMS": "cpu"}
-        if not self.is_tpu:
-            return found
-        found |= {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
-        found |= {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v4-8"}
-        if self.chip.name == "v4":
-            # By the name "v4:2x2x1" libtpu has two devices a chip, its cores, each with half of the
-            # memory. Jobs have one, as JAX has on Cloud TPU, which libtpu knows by these.
-            hosts = [max(1, side // 2) for side in self.shape[:2]] + [self.shape[2]]
-            found |= {
-                "TPU_ACCELERATOR_TYPE": f"v4-{2 * self.size}",
-                "TPU_CHIPS_PER_HOST_BOUNDS": "2,2,1",
-                "TPU_HOST_BOUNDS": ",".join(map(str, hosts)),
-                "LIBTPU_INIT_ARGS": "--deepsea_version=pufferfish",
-            }
+        if self.is_tpu:
+            found |= {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+            found |= {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v4-8"}
         return found
+
+    def compilers(self) -> tuple[str, ...]:
+        """Returns the packages that compile for it, beside JAX."""
+        return ("libtpu",) if self.is_tpu else ("jaxlib",)
 
     def devices(self) -> list[Any]:
         """Returns JAX's devices, in a process with this `environment`.
@@ -129,29 +129,40 @@ class Topology(NamedTuple):
             return jax.devices("cpu")
         from jax.experimental import topologies
 
-        name, more = "" if self.chip.name == "v4" else self.name, {}
-        if self.size == 1:  # libtpu takes hosts to have 2x2 chips
-            more = {"chips_per_host_bounds": (1, 1, 1)}
+        more: dict[str, Any] = {}
+        if self.chip.name == "v4":
+            # Otherwise the two cores of a chip are devices, each with half of the memory. Jobs have
+            # one device a chip, as JAX has on Cloud TPU.
+            more["chip_config_name"] = "megacore"
+        if math.prod(self.shape) == 1:  # libtpu takes hosts to have 2x2 chips
+            more["chips_per_host_bounds"] = (1, 1, 1)
+        if self.slices > 1:
+            more["num_slices"] = self.slices
+        name = f"{self.chip.name}:{'x'.join(map(str, self.shape))}"
         try:
             found = topologies.get_topology_desc(name, "tpu", **more).devices
         except jax.errors.JaxRuntimeError as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(
                 f"--topology={self.name}: libtpu has no such topology ({reason})."
-                f"{did_you_mean(self.name, _EXAMPLES)}"
+                f"{did_you_mean(name, _EXAMPLES)}"
             ) from None
         return list(found)
 
     def bandwidth(self, mesh: Any, axes: Sequence[str]) -> float | None:
         """Returns the bytes a second that a device can send to those that differ in these axes.
 
+        None = not known.
+
         Args:
           mesh: of `devices`.
           axes: of the mesh.
         """
+        from faith_jax.models.partitioning import SLICE_AXIS
+
         link = self.chip.link
-        if link is None:
-            return None
+        if link is None or (self.slices > 1 and SLICE_AXIS in axes):
+            return self.chip.between
         index = tuple(slice(None) if name in axes else 0 for name in mesh.axis_names)
         group = mesh.devices[index].reshape(-1).tolist()
         if not self.is_tpu:
@@ -166,36 +177,44 @@ class Topology(NamedTuple):
         return total
 
 
+def partition_counts(devices: int, slices: int, rows: int) -> list[int]:
+    """Returns the numbers of partitions that divide devices, and leave each a row of a batch.
+
+    >>> partition_counts(64, 1, 16), partition_counts(8, 2, 2)
+    ([4, 8, 16, 32, 64], [4])
+    """
+    whole = devices // slices
+    return [n for n in range(1, whole + 1) if whole % n == 0 and rows % (devices // n) == 0]
+
+
 def parse_topology(name: str) -> Topology:
-    """Returns the topology of a name such as "v4:4x4x4", "v5e:4x4" or "h100:8".
+    """Returns the topology of a name such as "v4:4x4x4", "v5e:4x4", "2xv5e:16x16" or "h100:8".
 
     Raises:
-      ConfigError: for another name, with the nearest ones, and for a TPU without libtpu.
+      ConfigError: for another name, with the nearest ones.
     """
-    kind, _, sizes = name.strip().lower().partition(":")
+    found = _NAME.fullmatch(name.strip().lower())
+    kind = found["kind"] if found else ""
     chip = CHIPS.get(kind)
-    if chip is None or not re.fullmatch(r"\d{1,6}(x\d{1,6})*", sizes):
+    if found is None or chip is None:
         raise ConfigError(_unknown(name))
-    shape = tuple(int(size) for size in sizes.split("x"))
-    expected = chip.axes or 1
-    if len(shape) != expected or not 1 <= math.prod(shape) <= _MOST_DEVICES:
+    shape, slices = tuple(map(int, found["sizes"].split("x"))), int(found["slices"] or 1)
+    topology = Topology(found[0], chip, shape, slices)
+    if len(shape) != (chip.axes or 1) or not 1 <= topology.size <= _MOST_DEVICES:
         raise ConfigError(_unknown(name))
-    found = Topology(f"{kind}:{sizes}", chip, shape)
-    if kind == "v4" and (any(side % 2 for side in shape[:2])):
-        raise ConfigError(
-            f"--topology={name}: a host of v4 has 2x2x1 chips, so the first two sides are even."
-            f"{did_you_mean(found.name, _EXAMPLES)}"
-        )
-    return found
+    if slices > 1 and not topology.is_tpu:
+        raise ConfigError(f"--topology={name}: only TPUs have slices; give {kind}:{topology.size}.")
+    return topology
 
 
 def _unknown(name: str) -> str:
-    kinds, kind = ", ".join(CHIPS), name.lower().partition(":")[0]
+    kind = name.lower().partition(":")[0].rpartition("x")[2]
     known = [example for example in _EXAMPLES if example.startswith(f"{kind}:")] or _EXAMPLES
     return (
         f"--topology={name}: there is no such topology.{did_you_mean(name.lower(), known)} "
-        f"Expected KIND:SIZES with KIND one of {kinds}: a TPU's chips as a torus, such as v4:4x4x4 "
-        "or v5e:4x4, or a number of GPUs or CPUs, such as h100:8."
+        f"Expected KIND:SIZES with KIND one of {', '.join(CHIPS)}: a TPU's chips as a torus, such "
+        "as v4:4x4x4 or v5e:4x4, two slices of them as 2xv4:4x4x4, or a number of GPUs or CPUs, "
+        "such as h100:8."
     )
 
 

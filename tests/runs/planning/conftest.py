@@ -2,7 +2,7 @@ import pytest
 
 from faith_jax.runs.planning.planner import CompilingProcess
 from faith_jax.runs.planning.topologies import parse_topology
-from faith_jax.runs.planning.worker import Recipe
+from faith_jax.runs.planning.worker import Question, Recipe
 from tests.paths import REPOSITORY
 
 FOLDERS = (str(REPOSITORY / "tests/testdata/gin"),)
@@ -22,4 +22,4 @@ def tiny():
 def eight(tiny):
     """Plans of the tiny recipe on eight forced devices, which share one process."""
     with CompilingProcess(tiny("BATCH_SIZE=8"), parse_topology("cpu:8")) as ask:
-        yield ask
+        yield lambda choice: ask(Question(choice, evaluations=False))

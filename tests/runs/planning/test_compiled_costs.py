@@ -4,12 +4,14 @@ import pytest
 
 from faith_jax.runs.planning.compiled_costs import (
     Roofline,
-    cost_report,
     memory_report,
+    program_report,
     roofline,
     too_large,
+    work_report,
 )
 from faith_jax.runs.planning.hlo import Traffic, Work
+from faith_jax.runs.planning.programs import Program
 from faith_jax.runs.planning.topologies import parse_topology
 from tests.runs.planning.test_topologies import torus
 
@@ -74,22 +76,48 @@ def test_the_roofline_is_the_slowest_of_three():
     assert roofline(Work(1.0, 1.0), parse_topology("cpu:8"), mesh) is None
 
 
-class TooLarge:
-    """A program whose arguments alone are too large, which must not be compiled."""
+def leaf(size):
+    sharding = SimpleNamespace(shard_shape=lambda shape: shape)
+    return SimpleNamespace(shape=(size,), dtype=SimpleNamespace(itemsize=4), sharding=sharding)
 
-    def __init__(self, size):
-        sharding = SimpleNamespace(shard_shape=lambda shape: shape)
-        leaf = SimpleNamespace(shape=(size,), dtype=SimpleNamespace(itemsize=4), sharding=sharding)
-        self.job, self.settings, self.loops = "train", {}, 1
-        self.arguments = {"parameters": [leaf]}
-        self.partitioner = SimpleNamespace(mesh=SimpleNamespace(shape={"data": 1, "model": 1}))
 
-    def compile(self):
-        raise AssertionError
+def never():
+    raise AssertionError
 
 
 def test_arguments_that_do_not_fit_are_not_compiled():
-    found = cost_report(TooLarge(2**40), parse_topology("h100:1"))
+    program = Program(never, {"parameters": [leaf(2**40)]}, ("step",))
+    found = program_report(program, parse_topology("h100:1"), torus((1,), (1, 1)))
     assert not found["fits"]
     assert found["memory"]["total"] == 4 * 2**40
     assert "work" not in found
+
+
+def test_what_lies_beside_a_program_counts():
+    found = memory_report({"parameters": 60, "batch": 40, "state": 300}, ANALYSIS, 1000, beside=300)
+    assert found["arguments"]["padding"] == 20
+    assert found["total"] == 300 + 120 + 20 + 200 + 7
+
+    class Compiled:
+        def memory_analysis(self):
+            return ANALYSIS
+
+        def as_text(self):
+            return "HloModule test\n\nENTRY %main () -> s32[] {\n  ROOT %c = s32[] constant(1)\n}\n"
+
+    arguments = {"parameters": [leaf(15)], "batch": [leaf(10)], "state": [leaf(75)]}
+    program = Program(Compiled, arguments, ("prefill", "decode_step", "batch"), 5, ("state",))
+    report = program_report(program, parse_topology("cpu:1"), torus((1,), (1, 1)))
+    assert report["memory"]["total"] == found["total"]
+    assert report["memory"]["arguments"]["state"] == 300
+    assert list(report["work"]) == ["prefill", "decode_step", "batch"]
+
+
+def test_the_speed_between_slices_of_v4_is_not_known():
+    mesh = torus((2, 2, 1), (1, 2, 2), axis_names=("slice", "data", "model"))
+    sent = {("all-reduce", ("slice",)): Traffic(1, 1, 6.25e9)}
+    for kind, seconds in (("v5p", 1.0), ("v4", 0.0)):
+        topology = parse_topology(f"2x{kind}:2x2x1")
+        assert roofline(Work(collectives=sent), topology, mesh).network == seconds
+        (one,) = work_report(Work(collectives=sent), topology, mesh)["collectives"]
+        assert one["bytes_per_second"] == (6.25e9 if seconds else None)

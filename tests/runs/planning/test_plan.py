@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from faith_jax import cli
 from faith_jax.core.errors import ConfigError, ProcessError
 from faith_jax.runs.planning.plan import Wanted, lines, report_of
-from faith_jax.runs.planning.planner import CompilingProcess
-from faith_jax.runs.planning.topologies import parse_topology
+from faith_jax.runs.planning.planner import CompilingProcess, remembering
+from faith_jax.runs.planning.topologies import CHIPS, parse_topology
+from faith_jax.runs.planning.worker import Facts, Question
 from tests.runs.planning.conftest import FOLDERS
 
 TINY = [f"--gin_search_paths={FOLDERS[0]}", "--gin_file=tiny.gin", "--gin.BATCH_SIZE=8"]
@@ -59,7 +61,7 @@ def test_a_process_that_is_killed_is_told_with_its_last_words(tiny):
     with CompilingProcess(tiny(), parse_topology("cpu:1")) as ask:
         os.kill(ask._process.pid, signal.SIGKILL)
         with pytest.raises(ProcessError, match="has ended with status -9") as raised:
-            ask({})
+            ask(Question())
     assert raised.value.status == 128 + 9
 
 
@@ -68,14 +70,16 @@ def test_the_command_sweeps_recommends_and_writes(tmp_path, capsys):
     arguments = ["plan", "--topology=h100:4", *TINY, "--sweep", "--partitions=1,2"]
     assert cli.main([*arguments, f"--json={out}", f"--figure={picture}"]) == 0
     report = json.loads(out.read_text())
-    assert [one["settings"]["NUM_PARTITIONS"] for one in report["tried"]] == [1, 2]
+    assert {one["settings"]["NUM_PARTITIONS"] for one in report["tried"]} == {1, 2}
     best = min(report["tried"], key=lambda one: one["plan"]["work"]["step"]["roofline"]["seconds"])
     assert report["recommended"] == best["settings"]
     assert picture.read_bytes().startswith(b"\x89PNG")
     printed = capsys.readouterr().out
     chosen = best["settings"]["NUM_PARTITIONS"]
     assert f"recommended: --gin.NUM_PARTITIONS={chosen} " in printed
-    assert "train on h100:4: 4 devices (data 4, model 1)" in printed
+    assert f"train on h100:4: 4 devices (data {4 // chosen}, model {chosen})" in printed
+    assert "decoded evaluation" not in printed  # tiny.gin decodes nothing
+    assert "evaluation: memory of a device" in printed
     assert "bottleneck" in printed
 
 
@@ -105,10 +109,12 @@ def test_without_libtpu_the_command_says_how_to_install_it(monkeypatch, capsys):
 
 
 def fits_with(total):
-    """Returns a planner of a recipe that needs so much by its remat policy."""
+    """Returns a planner of a recipe that needs so much by its remat policy, and its questions."""
+    asked = []
 
-    def ask(choice):
-        needed = total[choice.get("remat_policy")]
+    def ask(question):
+        asked.append(question)
+        needed = total[question.choice.get("remat_policy")]
         return {
             "job": "train",
             "topology": "v4:2x2x1",
@@ -117,6 +123,7 @@ def fits_with(total):
             "settings": {"BATCH_SIZE": 4, "REMAT_POLICY": "none"},
             "mesh": {"data": 4, "model": 1},
             "fits": needed <= 100,
+            "free_share": 1 - needed / 100,
             "memory": {
                 "arguments": {"parameters": 10},
                 "total": needed,
@@ -128,7 +135,7 @@ def fits_with(total):
             **({"work": {"step": work(needed)}} if needed <= 100 else {}),
         }
 
-    return ask
+    return ask, asked
 
 
 def work(seconds):
@@ -139,9 +146,12 @@ def work(seconds):
     return {"operations": 1.0, "bytes_moved": 1.0, "collectives": [], "roofline": line}
 
 
+FACTS = Facts("train", rows=4, devices=4, slices=1, summed=0, config="", versions={})
+
+
 def test_what_does_not_fit_is_answered_with_what_would():
-    ask = fits_with({None: 300, "none": 300, "minimal": 200, "full": 70})
-    report, tried = report_of(ask, parse_topology("v4:2x2x1"), Wanted())
+    ask, _ = fits_with({None: 300, "none": 300, "minimal": 200, "full": 70})
+    report, tried = report_of(ask, FACTS, CHIPS["v4"], Wanted())
     assert [one.choice["remat_policy"] for one in tried] == ["minimal", "full"]
     assert report["recommended"]["REMAT_POLICY"] == "full"
     text = list(lines(report))
@@ -151,16 +161,63 @@ def test_what_does_not_fit_is_answered_with_what_would():
 
 
 def test_what_fits_nowhere_says_so():
-    ask = fits_with(dict.fromkeys((None, "none", "minimal", "full"), 300))
-    report, tried = report_of(ask, parse_topology("v4:2x2x1"), Wanted())
+    ask, _ = fits_with(dict.fromkeys((None, "none", "minimal", "full"), 300))
+    report, tried = report_of(ask, FACTS, CHIPS["v4"], Wanted())
     assert len(tried) == 12  # and no more
     assert report["recommended"] is None
     assert list(lines(report))[-1].startswith("Nothing that was tried fits")
 
 
 def test_what_fits_is_compiled_once():
-    report, tried = report_of(fits_with({None: 50}), parse_topology("v4:2x2x1"), Wanted())
+    report, tried = report_of(fits_with({None: 50})[0], FACTS, CHIPS["v4"], Wanted())
     assert (tried, report["recommended"]) == ([], None)
+
+
+def test_only_what_is_recommended_is_planned_with_its_evaluations():
+    ask, asked = fits_with({"none": 50, "minimal": 60})
+    report, tried = report_of(ask, FACTS, CHIPS["v4"], Wanted(sweep=True))
+    assert len(tried) == len(asked) - 1
+    assert [question.evaluations for question in asked] == [False] * len(tried) + [True]
+    assert report["plan"] == ask(asked[-1])
+
+
+def test_a_plan_that_was_made_is_not_asked_for_again(tmp_path):
+    ask, asked = fits_with({"none": 50, "full": 30})
+    path = tmp_path / "rows.jsonl"
+    questions = [Question({"remat_policy": "none"}), Question({"remat_policy": "full"}, False)]
+    first = [remembering(ask, path)(question) for question in questions]
+    assert len(asked) == 2
+    path.write_text(path.read_text() + '{"question": {"cho')  # a kill cut this
+    assert [remembering(ask, path)(question) for question in questions] == first
+    assert len(asked) == 2
+    remembering(ask, path)(Question({"remat_policy": "none"}, False))
+    assert len(asked) == 3
+
+
+def test_a_sweep_that_was_stopped_resumes(tmp_path, monkeypatch, capsys):
+    arguments = ["plan", "--topology=h100:4", *TINY, "--sweep", "--partitions=1,2"]
+    arguments.append(f"--json={tmp_path}/plan.json")
+    whole = CompilingProcess.__call__
+
+    def killed(self, question):
+        if question.choice["num_partitions"] == 2:
+            raise KeyboardInterrupt
+        return whole(self, question)
+
+    monkeypatch.setattr(CompilingProcess, "__call__", killed)
+    assert cli.main(arguments) == 130
+    asked = []
+
+    def counted(self, question):
+        asked.append(question.choice["num_partitions"])
+        return whole(self, question)
+
+    monkeypatch.setattr(CompilingProcess, "__call__", counted)
+    assert cli.main([*arguments, "--gin.LEARNING_RATE=0.5"]) == 2
+    assert re.search(r"keeps \d rows of another run", capsys.readouterr().err)
+    assert cli.main(arguments) == 0
+    assert asked[0] == 2
+    assert [one.name for one in tmp_path.iterdir()] == ["plan.json"]
 
 
 needs_libtpu = pytest.mark.skipif(
@@ -170,24 +227,41 @@ needs_libtpu = pytest.mark.skipif(
 
 @needs_libtpu
 @pytest.mark.parametrize(
-    ("topology", "devices", "gib"), [("v4:2x2x1", 4, 30.75), ("v5e:2x2", 4, 15.75)]
+    ("topology", "gib"),
+    [("v4:2x2x1", 30.75), ("v5e:2x2", 15.75), ("v5p:2x2x1", 95.74), ("v6e:2x2", 31.25)],
 )
-def test_libtpu_compiles_for_chips_and_their_memory(tiny, topology, devices, gib):
+def test_libtpu_compiles_for_chips_and_their_memory(tiny, topology, gib):
     with CompilingProcess(tiny("NUM_PARTITIONS=2"), parse_topology(topology)) as ask:
-        found = ask({})
-    assert found["devices"] == devices
+        found = ask(Question())
+    assert found["devices"] == 4
     assert found["mesh"] == {"data": 2, "model": 2}
     assert "model" in axes(found)
-    assert found["memory"]["available"] == gib * 2**30
+    assert found["memory"]["available"] == int(gib * 2**30)
     assert found["memory"]["arguments"]["padding"] > 0  # 16 channels in tiles of 128
     assert found["fits"]
 
 
 @needs_libtpu
+def test_two_slices_add_up_their_gradients(tiny):
+    with CompilingProcess(tiny("NUM_PARTITIONS=2"), parse_topology("2xv5e:2x2")) as ask:
+        assert (ask.facts.devices, ask.facts.slices) == (8, 2)
+        found = ask(Question(evaluations=False))
+    assert found["mesh"] == {"slice": 2, "data": 2, "model": 2}
+    between = [one for one in found["work"]["step"]["collectives"] if one["axes"] == "slice"]
+    assert {one["kind"] for one in between} == {"all-reduce"}
+    assert {one["bytes_per_second"] for one in between} == {3.125e9}
+    # Each of the two devices of a slice that have the same parameters sends a half of their
+    # gradients, in tiles of 8 x 128: mostly those of the embedding's 2,112 x 16, for both stacks.
+    embedding = 2112 * 128 * 4 / 2
+    assert 2 * embedding < sum(one["sent_bytes"] for one in between) < 3 * embedding
+
+
+@needs_libtpu
 def test_the_memory_in_the_table_is_libtpus(tiny):
-    # A batch whose logits alone take 4 x 2**17 x 4,096 float32 of vocabulary.
-    bindings = ("TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 2097152}", "REMAT_POLICY='none'")
+    # 2**22 tokens, of which each layer keeps states of 2 GiB, in tiles of 8 x 128 float32.
+    lengths = "TASK_FEATURE_LENGTHS={'inputs': 16, 'targets': 16}"
+    bindings = (lengths, f"BATCH_SIZE={2**18}", "REMAT_POLICY='none'")
     with CompilingProcess(tiny(*bindings), parse_topology("v5e:1x1")) as ask:
-        found = ask({})
+        found = ask(Question(evaluations=False))
     assert not found["fits"]
     assert found["memory"]["total"] > found["memory"]["available"]

@@ -6,7 +6,6 @@ import re
 import jax
 import numpy as np
 import pytest
-from jax.sharding import AbstractMesh
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig
@@ -18,13 +17,11 @@ from faith_jax.inference.row_likelihoods import (
     scoring_program,
 )
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer, initial_variables
 from faith_jax.runs import gin_config
-from faith_jax.runs.planning import programs
-from faith_jax.runs.planning.programs import UNUSED, Choice, configured
+from faith_jax.runs.planning.programs import UNUSED, Choice, configured, summed_bytes
 from faith_jax.runs.planning.topologies import parse_topology
-from faith_jax.runs.planning.worker import Session
+from faith_jax.runs.planning.worker import Question, Session
 from faith_jax.scoring.salience import maps
 
 ONE = parse_topology("cpu:1")
@@ -39,13 +36,14 @@ def session(tiny):
 def program(tiny):
     def make(*bindings, choice=None, **more):
         gin_config.parse(*tiny(*bindings, **more)[:4], unused=UNUSED)
-        return configured()(choice or Choice(), jax.devices()[:1])
+        return configured().make(choice or Choice(), jax.devices()[:1])
 
     return make
 
 
 def test_a_training_step_has_the_bytes_that_the_run_has_reported(session, tiny_run):
-    found = session("TRAIN_STEPS=2", "WARMUP_STEPS=0", "CHECKPOINT_PERIOD=1").plan({})
+    bindings = ("TRAIN_STEPS=2", "WARMUP_STEPS=0", "CHECKPOINT_PERIOD=1")
+    found = session(*bindings).plan(Question(evaluations=False))
     model = json.loads((tiny_run / "preflight.json").read_text())["model"]
     assert found["memory"]["total"] == model["step_bytes"]
     arguments = found["memory"]["arguments"]
@@ -56,6 +54,24 @@ def test_a_training_step_has_the_bytes_that_the_run_has_reported(session, tiny_r
     assert list(found["work"]) == ["step"]
 
 
+def test_evaluations_run_beside_the_training_state(session):
+    found = session("DECODE_LENGTH=5", files=("tiny.gin", "decoding/greedy.gin")).plan(Question())
+    loss, decoded = (found["evaluations"][name] for name in ("evaluation", "decoded_evaluation"))
+    state = found["memory"]["arguments"]["optimizer_state"]
+    assert state > 0
+    for one in (loss, decoded):
+        arguments = one["memory"]["arguments"]
+        assert arguments["optimizer_state"] == state
+        assert arguments["trained_parameters"] > 0
+        assert one["memory"]["total"] >= sum(arguments.values()) + one["memory"]["temporaries"]
+    # A gradient takes about twice as much as what it is of.
+    ratio = found["work"]["step"]["operations"] / loss["work"]["batch"]["operations"]
+    assert 2.5 < ratio < 3.5
+    work = {name: part["operations"] for name, part in decoded["work"].items()}
+    assert work["batch"] == work["prefill"] + 5 * work["decode_step"]
+    assert work["decode_step"] > 0
+
+
 PROMPT = ("tiny.gin", "prompts/sampled_vocabulary.gin")
 
 
@@ -64,11 +80,12 @@ def test_frozen_parameters_have_their_dtype_and_no_optimizer_state(program):
         dtype: program(f"PARAMS_DTYPE='{dtype}'", files=PROMPT) for dtype in ("float32", "bfloat16")
     }
     for dtype, planned in found.items():
-        trained = jax.tree.leaves(planned.arguments["trained_parameters"])
+        arguments = planned.program.arguments
+        trained = jax.tree.leaves(arguments["trained_parameters"])
         assert [(leaf.shape, leaf.dtype) for leaf in trained] == [((5, 16), "float32")]
-        frozen = jax.tree.leaves(planned.arguments["frozen_parameters"])
+        frozen = jax.tree.leaves(arguments["frozen_parameters"])
         assert {str(leaf.dtype) for leaf in frozen} == {dtype}
-        state = jax.tree.leaves(planned.arguments["optimizer_state"])
+        state = jax.tree.leaves(arguments["optimizer_state"])
         assert max(leaf.size for leaf in state) <= 5 * 16
 
 
@@ -91,7 +108,7 @@ def test_frozen_parameters_have_their_dtype_and_no_optimizer_state(program):
     ],
 )
 def test_every_objective_of_language_models_is_planned(program, bindings, files, expected):
-    planned = program(*bindings, files=("tiny.gin", *files))
+    planned = program(*bindings, files=("tiny.gin", *files)).program
     batch = planned.arguments["batch"][0]
     assert {name: batch[name].shape for name in expected} == expected
     assert planned.compile().memory_analysis().argument_size_in_bytes > 0
@@ -112,7 +129,7 @@ INFER = ("tiny.gin", "runs/infer_file.gin")
 def test_decoding_is_planned_as_prefill_and_steps(session):
     bindings = ("DECODE_LENGTH=7", "MAX_INPUT_LENGTH=32", "BATCH_SIZE=4", "NUM_BEAMS=2")
     # What infer decodes is its own file's: train is not configured here.
-    found = session(*bindings, "CHECKPOINT_PATH=mini", files=INFER[1:]).plan({})
+    found = session(*bindings, "CHECKPOINT_PATH=mini", files=INFER[1:]).plan(Question())
     assert found["job"] == "infer"
     work = {name: part["operations"] for name, part in found["work"].items()}
     assert work["batch"] == work["prefill"] + 7 * work["decode_step"]
@@ -233,7 +250,7 @@ def test_salience_maps_are_planned_as_they_are_computed(model, monkeypatch):
 def test_scores_and_maps_are_planned_with_the_model_and_lengths_of_infer(tiny, job):
     bindings = ("DECODE_LENGTH=30", "MAX_INPUT_LENGTH=40", "BATCH_SIZE=4", "CHECKPOINT_PATH=mini")
     recipe = tiny(*bindings, files=INFER[1:])._replace(job=job)
-    found = Session(recipe, ONE, jax.devices()[:1]).plan({})
+    found = Session(recipe, ONE, jax.devices()[:1]).plan(Question())
     assert (found["job"], list(found["work"])) == (job, ["batch"])
     assert found["settings"]["DECODE_LENGTH"] == 30
     assert found["work"]["batch"]["operations"] > 0
@@ -241,14 +258,19 @@ def test_scores_and_maps_are_planned_with_the_model_and_lengths_of_infer(tiny, j
         Session(tiny()._replace(job=job), ONE, jax.devices()[:1])
 
 
-def test_one_slice_is_planned():
-    slices = AbstractMesh((2, 2, 2), ("slice", "data", "model"))
+def test_partitions_add_up_what_layers_put_out():
+    # Two outputs of 2 bytes in each of 3 encoder layers, three in each of 4 decoder layers.
+    config = CONFIG.replace(dtype="bfloat16", num_encoder_layers=3, num_decoder_layers=4)
+    assert summed_bytes(config, 5, 7) == (2 * 3 * 5 + 3 * 4 * 7) * 16 * 2
+    assert summed_bytes(config.replace(num_encoder_layers=0), 5, 7) == 2 * 4 * 12 * 16 * 2
 
-    def two_slices(config, devices):
-        return Partitioner(slices, ())
 
-    with pytest.raises(ConfigError, match=r"^NUM_SLICES: one slice is planned"):
-        programs._partitioner({"partitioner_for": two_slices}, None, Choice(), ())
+def test_rows_that_do_not_divide_are_told_with_partitions_that_would(tiny):
+    gin_config.parse(*tiny("BATCH_SIZE=2")[:4], unused=UNUSED)
+    devices = list(np.full(8, jax.devices()[0]))
+    message = r"2 rows does not divide over 8 .*\. Or give NUM_PARTITIONS one of 4, 8\."
+    with pytest.raises(ConfigError, match=message):
+        configured().make(Choice(), devices)
 
 
 def test_without_a_checkpoint_the_dimensions_must_be_given(tiny):

@@ -1,9 +1,14 @@
+import importlib.util
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.runs.planning import topologies
-from faith_jax.runs.planning.topologies import check_libtpu, parse_topology
+from faith_jax.runs.planning.topologies import check_libtpu, parse_topology, partition_counts
 
 
 class Device:
@@ -18,18 +23,25 @@ class FakeMesh:
 
     def __init__(self, devices, axis_names):
         self.devices, self.axis_names = devices, axis_names
+        self.shape = dict(zip(axis_names, devices.shape, strict=True))
 
 
-def torus(shape, axes):
+def torus(shape, axes, axis_names=("data", "model")):
     places = list(np.ndindex(*shape))
     devices = np.empty(len(places), object)
     devices[:] = [Device(number, place) for number, place in enumerate(places)]
-    return FakeMesh(devices.reshape(axes), ("data", "model"))
+    return FakeMesh(devices.reshape(axes), axis_names)
 
 
 @pytest.mark.parametrize(
     ("name", "size", "is_tpu"),
-    [("v4:4x4x4", 64, True), ("V5E:4x4", 16, True), ("h100:8", 8, False), ("cpu:3", 3, False)],
+    [
+        ("v4:4x4x4", 64, True),
+        ("V5E:4x4", 16, True),
+        ("2xv6e:4x4", 32, True),
+        ("h100:8", 8, False),
+        ("cpu:3", 3, False),
+    ],
 )
 def test_a_topology_has_a_device_for_each_chip(name, size, is_tpu):
     found = parse_topology(name)
@@ -46,10 +58,12 @@ def test_a_topology_has_a_device_for_each_chip(name, size, is_tpu):
         ("h100", "'h100:8'"),
         ("h100:0", "'h100:8'"),
         ("v4:4x4xx4", "'v4:4x4x4'"),
-        ("v4:3x4x4", "'v4:4x4x4'"),
         ("v5e:1000x1000", "'v5e:16x16'"),
         ("h100:-8", "'h100:8'"),
         ("TPU", ""),
+        ("2x2xv4:4x4x4", "'v4:4x4x4'"),
+        ("0xv4:4x4x4", "'v4:4x4x4'"),
+        ("2xh100:8", "give h100:16."),
     ],
 )
 def test_an_unknown_topology_is_told_with_the_nearest(name, nearest):
@@ -86,12 +100,32 @@ def test_gpus_of_two_machines_are_joined_by_the_slower_network():
     assert topology.bandwidth(mesh, ("data", "model")) == 50e9
 
 
-def test_a_v4_is_described_by_its_chips():
-    found = parse_topology("v4:4x4x8").environment()
-    assert found["TPU_ACCELERATOR_TYPE"] == "v4-256"  # counted in cores
-    assert found["TPU_HOST_BOUNDS"] == "2,2,8"  # a host has 2x2x1 chips
-    assert "TPU_HOST_BOUNDS" not in parse_topology("v5e:4x4").environment()
-    assert parse_topology("h100:8").environment() == {"JAX_PLATFORMS": "cpu"}
+needs_libtpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None, reason="needs libtpu: the extra tpu-plan"
+)
+
+
+@needs_libtpu
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("v4:3x4x4", "'v4:4x4x4'"), ("v5p:2x3x3", "'v5p:2x2x2'"), ("2xv6e:3x4", "'v6e:4x4'")],
+)
+def test_a_torus_that_does_not_exist_is_told_with_the_nearest(name, reason):
+    script = f"""from faith_jax.runs.planning.topologies import parse_topology
+parse_topology({name!r}).devices()"""
+    environment = os.environ | parse_topology(name).environment()
+    command = [sys.executable, "-c", script]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True).stderr
+    last = told.strip().splitlines()[-1]
+    assert f"ConfigError: --topology={name}: libtpu has no such topology" in last
+    assert reason in last
+
+
+def test_partitions_divide_devices_and_leave_each_a_row():
+    assert partition_counts(64, 1, 16) == [4, 8, 16, 32, 64]
+    assert partition_counts(8, 1, 8) == [1, 2, 4, 8]
+    assert partition_counts(12, 1, 3) == [4, 12]
+    assert partition_counts(16, 2, 4) == [4, 8]
 
 
 def test_without_libtpu_the_extra_is_named(monkeypatch):
