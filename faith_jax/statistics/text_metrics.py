@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import regex
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.light_nltk import light_module
 from faith_jax.core.words import WORD_CHARACTER, Word, lower_words, unicode_words
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
@@ -142,7 +143,7 @@ def rouge(
     Its words are runs of a-z and 0-9 after lower-casing. Texts too short for a bigram have no
     ROUGE-2 (NaN). Values are the package's, but ROUGE-L holds no table of all pairs of words.
     """
-    from rouge_score.scoring import fmeasure  # takes a second, as it imports NLTK
+    from rouge_score.scoring import fmeasure
 
     tokenize = _rouge_tokenizer(use_stemmer, normalization)
     words, others = tokenize(response), tokenize(reference)
@@ -162,13 +163,12 @@ def rouge(
 
 @functools.cache
 def _rouge_tokenizer(use_stemmer: bool, normalization: str) -> Callable[[str], list[str]]:
-    from rouge_score.tokenizers import DefaultTokenizer
-
+    package = light_module("rouge_score.tokenizers")
     if normalization == UNICODE:
         stem = _porter_stem() if use_stemmer else str
         # The package stems words of more than three letters.
         return lambda text: [stem(w) if len(w) > 3 else w for w in _unicode_texts(text)]
-    tokenize: Callable[[str], list[str]] = DefaultTokenizer(use_stemmer).tokenize
+    tokenize: Callable[[str], list[str]] = package.DefaultTokenizer(use_stemmer).tokenize
     return tokenize
 
 
@@ -252,9 +252,8 @@ def _form(word: ContentWord) -> str:
 
 @functools.cache
 def _porter_stem() -> Callable[[str], str]:
-    from nltk.stem.porter import PorterStemmer
-
-    return functools.lru_cache(maxsize=100_000)(PorterStemmer().stem)
+    stemmer = light_module("nltk.stem.porter").PorterStemmer()
+    return functools.lru_cache(maxsize=100_000)(stemmer.stem)
 
 
 @dataclasses.dataclass(frozen=True)
