@@ -1,17 +1,20 @@
 """Log-likelihoods of target tokens, without a [batch, length, vocab] array of logits.
 
 Losses and scores need three numbers per token from the logits. They are computed for a piece of the
-length at a time. Gradients compute the logits of a piece again instead of storing them.
+length at a time. `summed_losses` computes the gradients of a piece together with its loss, so that
+it computes logits once; gradients through `target_statistics` compute them again.
 """
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Float, Integer
 
-from faith_jax.core.types import Array
+from faith_jax.core.types import Array, PyTree
 from faith_jax.models.output_layer import OutputLayer
 
 # The maximum number of bytes of float32 logits held at once.
@@ -47,18 +50,10 @@ def target_statistics(
 
     `max_logits_bytes` limits the memory for the logits held at once (at least one position).
     """
-    batch, length = targets.shape
-    position_bytes = 4 * batch * layer.vocab_size
-    piece = max(1, min(length, max_logits_bytes // position_bytes))
-    if piece == length:
+    length = targets.shape[1]
+    split = _pieces(targets, layer.vocab_size, max_logits_bytes)
+    if split is None:
         return _piece_statistics(layer, hidden, targets)
-
-    pieces = -(-length // piece)
-    padding = pieces * piece - length
-
-    def split(x):
-        x = jnp.pad(x, ((0, 0), (0, padding)) + ((0, 0),) * (x.ndim - 2))
-        return jnp.moveaxis(x.reshape(batch, pieces, piece, *x.shape[2:]), 1, 0)
 
     statistics_of = functools.partial(_piece_statistics, layer)
 
@@ -66,9 +61,105 @@ def target_statistics(
         return None, jax.checkpoint(statistics_of)(*inputs)
 
     _, statistics = jax.lax.scan(body, None, (split(hidden), split(targets)))
-    return TargetStatistics(
-        *(jnp.moveaxis(x, 0, 1).reshape(batch, -1)[:, :length] for x in statistics)
-    )
+    return TargetStatistics(*(_joined(x, length) for x in statistics))
+
+
+def summed_losses(
+    measure: Callable[[TargetStatistics, Array], dict[str, Array]],
+    hidden: Float[Array, "batch length embed"],
+    layer: OutputLayer,
+    targets: Integer[Array, "batch length"],
+    weights: Float[Array, "batch length"],
+    max_logits_bytes: int = MAX_LOGITS_BYTES,
+) -> dict[str, Array]:
+    """Returns the sums over target tokens that `measure` makes of their statistics and weights.
+
+    Each piece's gradient of "loss" is computed with its value, while its logits are there; the
+    pass back only scales it. The other sums have no gradient. Where the output layer is frozen,
+    only the gradient of `hidden` is computed.
+
+    Args:
+      measure: maps statistics and weights [batch, some length] to float32 scalars, one of them
+        "loss". They must add up over pieces, and tokens of weight 0 must add nothing.
+      hidden: the states before the output layer.
+      layer: the output layer.
+      targets: token ids.
+      weights: of the targets; they have no gradient.
+      max_logits_bytes: as in `target_statistics`.
+    """
+
+    def sums_of(hidden: Array, arrays: PyTree, targets: Array, weights: Array):
+        placed = layer._replace(weights=arrays[0], bias=arrays[1])
+        return measure(_piece_statistics(placed, hidden, targets), weights)
+
+    def loss_of(*given: Any):
+        sums = sums_of(*given)
+        return sums["loss"], sums
+
+    def over_pieces(function: Any, hidden: Array, arrays: PyTree, *rest: Array) -> Any:
+        """Returns `function`'s sums, and what else it returns: of pieces, and of all."""
+        split = _pieces(targets, layer.vocab_size, max_logits_bytes)
+        if split is None:
+            return function(hidden, arrays, *rest)
+        pieces = tuple(map(split, (hidden, *rest)))
+        first = [x[0] for x in pieces]
+        shapes, _ = jax.eval_shape(function, first[0], arrays, *first[1:])
+
+        def body(total: Any, piece: Any):
+            summed, of_piece = function(piece[0], arrays, *piece[1:])
+            return jax.tree.map(jnp.add, total, summed), of_piece
+
+        zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+        total, of_pieces = jax.lax.scan(body, zeros, pieces)
+        return total, jax.tree.map(lambda x: _joined(x, hidden.shape[1]), of_pieces)
+
+    @jax.custom_vjp
+    def total(*given: Any) -> dict[str, Array]:
+        return over_pieces(lambda *piece: (sums_of(*piece), ()), *given)[0]
+
+    def forward(*given: Any):
+        is_trained = any(leaf.perturbed for leaf in jax.tree.leaves(given[1]))
+        values = jax.tree.map(lambda leaf: leaf.value, given)
+
+        def with_gradients(*piece: Any):
+            wanted = (0, 1) if is_trained else (0,)
+            gradients, sums = jax.grad(loss_of, wanted, has_aux=True)(*piece)
+            return (sums, gradients[1:]), gradients[0]
+
+        (sums, of_layer), of_hidden = over_pieces(with_gradients, *values)
+        return sums, (of_hidden, *of_layer)
+
+    def backward(gradients: Any, cotangents: dict[str, Any]):
+        factor = cotangents["loss"]
+        if isinstance(factor, SymbolicZero):
+            return None, None, None, None
+        of_hidden, *of_layer = jax.tree.map(lambda x: (x * factor).astype(x.dtype), gradients)
+        return of_hidden, of_layer[0] if of_layer else None, None, None
+
+    total.defvjp(forward, backward, symbolic_zeros=True)
+    return total(hidden, (layer.weights, layer.bias), targets, weights)
+
+
+def _pieces(targets: Array, vocab_size: int, max_logits_bytes: int) -> Callable | None:
+    """Returns what splits [batch, length, ...] to [pieces, batch, piece, ...]; None = one piece."""
+    batch, length = targets.shape
+    piece = max(1, min(length, max_logits_bytes // (4 * batch * vocab_size)))
+    if piece == length:
+        return None
+    pieces = -(-length // piece)
+
+    def split(x: Array) -> Array:
+        widths = ((0, 0), (0, pieces * piece - length)) + ((0, 0),) * (x.ndim - 2)
+        x = jnp.pad(x, widths).reshape(batch, pieces, piece, *x.shape[2:])
+        return jnp.moveaxis(x, 1, 0)
+
+    return split
+
+
+def _joined(pieces: Array, length: int) -> Array:
+    """The inverse of what `_pieces` returns."""
+    joined = jnp.moveaxis(pieces, 0, 1)
+    return joined.reshape(joined.shape[0], -1, *joined.shape[3:])[:, :length]
 
 
 def _piece_statistics(layer: OutputLayer, hidden: Array, targets: Array) -> TargetStatistics:

@@ -61,6 +61,7 @@ def train(
     params_dtype: setup.ParamsDtype = "float32",
     num_microbatches: NotNegative = 1,
     seed: NotNegative = 0,
+    use_hardware_rng: bool = False,
     log_period: Positive = 10,
     eval_period: Positive = 100,
     decoded_eval_period: Positive | None = None,
@@ -93,6 +94,7 @@ def train(
         gradients and the optimizer's state are float32.
       num_microbatches: pieces of a batch whose gradients are added up before an update.
       seed: of parameters, prompts and dropout.
+      use_hardware_rng: a cheaper generator for dropout, see `Trainer`.
       log_period: steps between training metrics.
       eval_period: steps between losses on `eval_dataset`.
       decoded_eval_period: steps between decoded metrics; default: at the end only.
@@ -130,7 +132,9 @@ def train(
         raise ConfigError(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
-    trainer = Trainer(model, objective, optimizer, partitioner, seed, num_microbatches)
+    trainer = Trainer(
+        model, objective, optimizer, partitioner, seed, num_microbatches, use_hardware_rng
+    )
 
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
     folders.check_former_run(folder, model.config, base, is_frozen, tokenizer)

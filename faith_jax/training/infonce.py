@@ -128,7 +128,7 @@ class InfoNCE(Objective):
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden, positives = _positive_states(module, params, batch, encoded, dropout_key)
         layer = output_layer(module, params)
-        metrics = self.cross_entropy.sums(self.cross_entropy.scores(hidden, layer, module, batch))
+        metrics = self.cross_entropy.summed(hidden, layer, module, batch)
         negatives = _negative_states(module, params, batch, encoded, dropout_key)
         context = self._context(module, batch, encoded, hidden)
         scores, where = self._scores(context, positives, negatives, batch, module)

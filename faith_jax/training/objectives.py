@@ -14,7 +14,12 @@ import jax.numpy as jnp
 
 from faith_jax.core.settings import NotNegativeNumber, Positive, Settings, ShareBelow1
 from faith_jax.core.types import Array, PyTree
-from faith_jax.models.chunked_logits import MAX_LOGITS_BYTES, TargetStatistics, target_statistics
+from faith_jax.models.chunked_logits import (
+    MAX_LOGITS_BYTES,
+    TargetStatistics,
+    summed_losses,
+    target_statistics,
+)
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
 
@@ -149,8 +154,23 @@ class CrossEntropy(Objective):
         """See `Objective`."""
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
-        metrics = self.sums(self.scores(hidden, output_layer(module, params), module, batch))
+        metrics = self.summed(hidden, output_layer(module, params), module, batch)
         return metrics["loss"], metrics, {}
+
+    def summed(
+        self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch
+    ) -> Metrics:
+        """Returns the metrics of the decoder's states; only `loss` has a gradient."""
+        return summed_losses(
+            lambda statistics, weights: self.sums(
+                TokenScores(statistics, weights, layer.vocab_size)
+            ),
+            hidden,
+            layer,
+            batch["decoder_target_tokens"],
+            self.weights(module, batch),
+            self.max_logits_bytes,
+        )
 
     def weights(self, module: Transformer, batch: Batch) -> Array:
         """Returns the weight of each target token, float32 [batch, length]."""

@@ -108,7 +108,7 @@ class RepeatedTokens(Objective):
         layer = output_layer(module, params)
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
-        metrics = self.cross_entropy.sums(self.cross_entropy.scores(hidden, layer, module, batch))
+        metrics = self.cross_entropy.summed(hidden, layer, module, batch)
         config, tokens = module.config, batch["encoder_input_tokens"]
         states: Any = encoded
         logits = layer.logits_of(

@@ -121,6 +121,8 @@ class Trainer:
       partitioner: the mesh.
       seed: of the dropout; step and micro-batch are folded in.
       num_microbatches: pieces of a batch whose gradients are added up before one update.
+      use_hardware_rng: dropout masks from XLA's generator ("rbg"), which is cheap on TPUs. They
+        then depend on the platform, the mesh and the version of XLA too, not on the seed alone.
 
     Raises:
       ConfigError: on fewer than one micro-batch, and on several where the objective compares the
@@ -135,6 +137,7 @@ class Trainer:
         partitioner: Partitioner,
         seed: int = 0,
         num_microbatches: int = 1,
+        use_hardware_rng: bool = False,
     ):
         if num_microbatches < 1:
             raise ConfigError(f"NUM_MICROBATCHES: expected 1 or more, got {num_microbatches!r}.")
@@ -148,7 +151,7 @@ class Trainer:
         self.optimizer = optimizer
         self.partitioner = partitioner
         self.num_microbatches = num_microbatches
-        self._dropout_key = jax.random.key(seed)
+        self._dropout_key = jax.random.key(seed, impl="rbg" if use_hardware_rng else "threefry2x32")
         self._eval_step = partitioner.jit(self._evaluate)
         self._train_step: Any = None
 

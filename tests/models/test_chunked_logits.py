@@ -1,9 +1,11 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from faith_jax.models.chunked_logits import target_statistics
+from faith_jax.models.chunked_logits import summed_losses, target_statistics
 from faith_jax.models.layers import project
 from faith_jax.models.output_layer import OutputLayer
 
@@ -73,3 +75,72 @@ def test_projections_gradient_is_that_of_the_plain_product(arrays):
     found = jax.grad(loss(project), (0, 1))(hidden, kernel)
     expected = jax.grad(loss(jnp.dot), (0, 1))(hidden, kernel)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), found, expected)
+
+
+@pytest.mark.parametrize("positions", [1, 4, LENGTH])
+@pytest.mark.parametrize("layer", ["kernel", "embedding", "softcap and bias"])
+def test_summed_losses_have_the_plain_values_and_gradients(arrays, positions, layer):
+    hidden, kernel, targets = arrays
+    weights = jnp.asarray(np.random.default_rng(1).uniform(size=targets.shape), jnp.float32)
+    bias = jnp.linspace(-1, 1, VOCAB)
+
+    def made(kernel, bias):
+        if layer == "kernel":
+            return OutputLayer(kernel)
+        if layer == "embedding":
+            return OutputLayer(kernel.T, is_embedding=True, scale=0.5)
+        return OutputLayer(kernel, bias=bias, softcap=3.0)
+
+    def measure(statistics, weights):
+        losses = statistics.log_z + 0.1 * statistics.log_z**2 - statistics.logit
+        smoothed = losses - 0.2 * statistics.mean_logit
+        return {"loss": jnp.sum(weights * smoothed), "plain": jnp.sum(weights * losses)}
+
+    def summed(hidden, kernel, bias):
+        bound = 4 * BATCH * VOCAB * positions
+        sums = summed_losses(measure, hidden, made(kernel, bias), targets, weights, bound)
+        return 3.0 * sums["loss"] + sums["plain"], sums
+
+    def plain(hidden, kernel, bias):
+        sums = measure(target_statistics(hidden, made(kernel, bias), targets), weights)
+        return 3.0 * sums["loss"], sums
+
+    found = jax.jit(jax.grad(summed, (0, 1, 2), has_aux=True))(hidden, kernel, bias)
+    expected = jax.jit(jax.grad(plain, (0, 1, 2), has_aux=True))(hidden, kernel, bias)
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-5)
+    jax.tree.map(close, found, expected)
+    values = jax.jit(summed)(hidden, kernel, bias)[1]
+    jax.tree.map(close, values, expected[1])
+
+
+@pytest.mark.parametrize("is_trained", [True, False])
+def test_summed_losses_compute_logits_once(arrays, is_trained):
+    """Two products with a trained layer's kernel besides the logits, one with a frozen layer's."""
+    hidden, kernel, targets = arrays
+    bound = 4 * BATCH * VOCAB
+
+    def loss(hidden, kernel):
+        def measure(statistics, weights):
+            return {"loss": -jnp.sum(weights * statistics.log_prob)}
+
+        weights = jnp.ones(targets.shape)
+        return summed_losses(measure, hidden, OutputLayer(kernel), targets, weights, bound)["loss"]
+
+    gradient = jax.jit(jax.grad(loss, (0, 1) if is_trained else 0))
+    compiled = gradient.lower(hidden, kernel).compile().as_text()
+    assert compiled.count(" dot(") == (3 if is_trained else 2)
+    assert f"{BATCH},{LENGTH},{VOCAB}" not in compiled
+    assert f"{BATCH},{VOCAB}]" in compiled or f"{BATCH},1,{VOCAB}" in compiled
+
+
+def test_sums_other_than_the_loss_alone_have_no_gradient(arrays):
+    hidden, kernel, targets = arrays
+
+    def other(hidden):
+        def measure(statistics, weights):
+            return {"loss": jnp.sum(statistics.log_z), "other": jnp.sum(statistics.logit)}
+
+        weights = jnp.ones(targets.shape)
+        return summed_losses(measure, hidden, OutputLayer(kernel), targets, weights)["other"]
+
+    np.testing.assert_array_equal(jax.grad(other)(hidden), jnp.zeros_like(hidden))

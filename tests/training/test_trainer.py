@@ -234,6 +234,13 @@ def test_dropout_is_a_function_of_seed_and_step():
     assert not np.isin(draws_of(seed=6), draws_of(seed=5)).any()
 
 
+def test_the_hardware_generator_draws_other_numbers_by_seed_and_step():
+    draws = draws_of(seed=5, use_hardware_rng=True)
+    np.testing.assert_array_equal(draws_of(1, start=2, seed=5, use_hardware_rng=True)[0], draws[2])
+    assert not np.isin(draws, draws_of(seed=5)).any()
+    assert not np.isin(draws, draws_of(seed=6, use_hardware_rng=True)).any()
+
+
 def test_without_dropout_no_key_is_given():
     np.testing.assert_array_equal(draws_of(1, config=CONFIG), [[-1.0] * 4])
     np.testing.assert_array_equal(draws_of(1, config=CONFIG, num_microbatches=4), [[-1.0] * 4])

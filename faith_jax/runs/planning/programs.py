@@ -169,7 +169,9 @@ def _train_program(given: Mapping[str, Any], choice: Choice, devices: Sequence[A
     partitioner.local_rows(dataset.batch_size)
     trained, frozen = _param_shapes(module, partitioner, given["trainable"], given["params_dtype"])
     optimizer, seed = given["optimizer"], given["seed"]
-    trainer = Trainer(module, objective, optimizer, partitioner, seed, microbatches)
+    trainer = Trainer(
+        module, objective, optimizer, partitioner, seed, microbatches, given["use_hardware_rng"]
+    )
     state, batch = trainer.state_shapes(trained), _batch_shapes(config, dataset, partitioner)
     lengths = dataset.task_feature_lengths
     return Program(
