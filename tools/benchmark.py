@@ -62,6 +62,8 @@ PARTS = (
     "gpt2_greedy",
     "gpt2_beam",
     "likelihood",
+    "summeval_like",
+    "summeval_like_t5",
     "pmi_greedy",
     "salience",
     "salience_floor",
@@ -143,12 +145,12 @@ def training_part(config: TransformerConfig, trainable: tuple[str, ...]) -> Part
 
 def our_parts(part: str) -> dict[str, Part]:
     """Returns our parts like `part`, not yet compiled."""
-    if part.startswith("gpt2") or part == "likelihood":
+    if part.startswith("gpt2") or part in ("likelihood", "summeval_like"):
         return benchmark_decoding.our_gpt2()
     if part.startswith("salience"):
         rows = (tokens[:1] for tokens in batch_of_tokens().values())
         return benchmark_salience.our_salience(CONFIG, *rows)
-    if part in ("beam", *BESIDE_OURS, *BESIDE_OURS.values()):
+    if part in ("beam", "summeval_like_t5", *BESIDE_OURS, *BESIDE_OURS.values()):
         inputs = batch_of_tokens()["encoder_input_tokens"]
         return benchmark_decoding.our_t5(CONFIG, inputs, TARGETS)
     module = Transformer(CONFIG)
@@ -180,7 +182,7 @@ def our_parts(part: str) -> dict[str, Part]:
 
 def hugging_face_parts(part: str) -> dict[str, Part]:
     """Returns the same parts of Transformers' T5 and GPT-2."""
-    if part.startswith("gpt2") or part == "likelihood":
+    if part.startswith("gpt2") or part in ("likelihood", "summeval_like"):
         return benchmark_decoding.hugging_face_gpt2()
     import torch
     import transformers

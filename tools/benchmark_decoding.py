@@ -3,11 +3,12 @@
 Shapes: T5 1.1 small's as there (batch 4 in beam search), and GPT-2 small's: 768 wide, 12 heads of
 64, 12 layers, vocabulary 50,257; batch 4, 64 input and 32 new tokens. In PMI-Decode half of the
 input is the document. The likelihood part scores 48 rows of 2 to 512 tokens with GPT-2: Hugging
-Face in batches of 8 as they come, padded to their longest.
+Face in batches of 8 as they come, padded to their longest. The parts summeval_like have 16
+summaries to an article, in lengths like SummEval's.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ import numpy as np
 
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.inference import CausalModel
+from faith_jax.inference import CausalModel, EncoderDecoderModel
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, initial_variables
@@ -46,6 +47,8 @@ GPT2 = TransformerConfig(
 BATCH, BEAMS = 4, 4
 GPT2_INPUTS, GPT2_TARGETS = 64, 32
 ROWS, LONGEST, ROWS_PER_BATCH = 48, 512, 8
+# Mean and standard deviation of an article's and a summary's tokens.
+ARTICLES, SUMMARIES, ARTICLE, SUMMARY = 2, 16, (480, 120), (75, 25)
 PEAKED = 8.0
 # Rows never end, so that both sides decode as many tokens.
 NO_END = -1
@@ -69,6 +72,20 @@ def likelihood_rows() -> list[list[int]]:
     return [rng.integers(3, 50000, rng.integers(2, LONGEST + 1)).tolist() for _ in range(ROWS)]
 
 
+def summary_rows(vocab_size: int) -> list[LikelihoodRow]:
+    """Returns random articles, each with its summaries, which follow one another."""
+    rng = np.random.default_rng(3)
+
+    def tokens(mean: int, deviation: int) -> list[int]:
+        length = int(np.clip(rng.normal(mean, deviation), mean // 4, 2 * mean))
+        return rng.integers(3, vocab_size, length).tolist()
+
+    articles = [tokens(*ARTICLE) for _ in range(ARTICLES)]
+    return [
+        LikelihoodRow(article, tokens(*SUMMARY)) for article in articles for _ in range(SUMMARIES)
+    ]
+
+
 def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> dict[str, Part]:
     """Returns the parts of T5's shape: beam search, and PMI-Decode beside greedy search."""
     module, params = Transformer(config), random_params(config)
@@ -85,7 +102,10 @@ def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> di
 
     plain, pmi = encoder_decoder.generate, encoder_decoder.generate_pmi
     rows = len(inputs)
+    engine = LikelihoodEngine(EncoderDecoderModel(config, params))
+    summaries = summary_rows(config.vocab_size)
     return {
+        "summeval_like_t5": lambda: engine.log_probs(summaries),
         "beam": part(plain, BATCH, inputs, num_beams=BEAMS),
         "plain_greedy": part(plain, rows, inputs),
         "pmi_greedy": part(pmi, rows, inputs, without_document, pmi=PMIConfig()),
@@ -106,19 +126,43 @@ def our_gpt2() -> dict[str, Part]:
     engine = LikelihoodEngine(CausalModel(GPT2, params))
     rows = [LikelihoodRow(row[:1], row[1:]) for row in likelihood_rows()]
 
-    def score() -> int:
-        engine.log_probs(rows)
-        return engine.num_compilations
-
-    return {"gpt2_greedy": part(), "gpt2_beam": part(num_beams=BEAMS), "likelihood": score}
+    summaries = summary_rows(GPT2.vocab_size)
+    return {
+        "gpt2_greedy": part(),
+        "gpt2_beam": part(num_beams=BEAMS),
+        "likelihood": lambda: engine.log_probs(rows),
+        "summeval_like": lambda: engine.log_probs(summaries),
+    }
 
 
 def hugging_face_t5(model: Any, inputs: np.ndarray, max_length: int) -> dict[str, Part]:
-    """Returns Transformers' beam search with a T5 of the same shape."""
+    """Returns Transformers' beam search, and likelihoods, with a T5 of the same shape."""
     import torch
 
     tokens = torch.tensor(inputs[:BATCH], dtype=torch.long)
-    return {"beam": _torch_generate(model, tokens, max_length, BEAMS)}
+    rows = summary_rows(model.config.vocab_size)
+
+    @torch.inference_mode()
+    def score() -> None:
+        model.eval()
+        for start in range(0, len(rows), ROWS_PER_BATCH):
+            piece = rows[start : start + ROWS_PER_BATCH]
+            ids, mask = _torch_padded([row.inputs for row in piece])
+            labels, _ = _torch_padded([row.targets for row in piece])
+            logits = model(input_ids=ids, attention_mask=mask, labels=labels).logits
+            torch.log_softmax(logits, -1).gather(-1, labels[..., None])
+
+    return {"beam": _torch_generate(model, tokens, max_length, BEAMS), "summeval_like_t5": score}
+
+
+def _torch_padded(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+    """Returns rows padded to their longest, and the mask of what is no padding."""
+    import torch
+
+    longest = max(map(len, rows))
+    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    return ids, mask
 
 
 def hugging_face_gpt2() -> dict[str, Part]:
@@ -131,22 +175,21 @@ def hugging_face_gpt2() -> dict[str, Part]:
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
     model.generation_config.pad_token_id = 0
     tokens = torch.tensor(gpt2_inputs(), dtype=torch.long)
-    rows = likelihood_rows()
 
     @torch.inference_mode()
-    def score() -> None:
-        for start in range(0, ROWS, ROWS_PER_BATCH):
-            piece = rows[start : start + ROWS_PER_BATCH]
-            longest = max(map(len, piece))
-            ids = torch.tensor([row + [0] * (longest - len(row)) for row in piece])
-            mask = torch.tensor([[1] * len(r) + [0] * (longest - len(r)) for r in piece])
+    def score(rows: Sequence[Sequence[int]]) -> None:
+        for start in range(0, len(rows), ROWS_PER_BATCH):
+            ids, mask = _torch_padded(rows[start : start + ROWS_PER_BATCH])
             logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
             torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])
+
+    summaries = [[*row.inputs, *row.targets] for row in summary_rows(GPT2.vocab_size)]
 
     return {
         "gpt2_greedy": _torch_generate(model, tokens, GPT2_TARGETS, 1),
         "gpt2_beam": _torch_generate(model, tokens, GPT2_TARGETS, BEAMS),
-        "likelihood": score,
+        "likelihood": lambda: score(likelihood_rows()),
+        "summeval_like": lambda: score(summaries),
     }
 
 

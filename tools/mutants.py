@@ -317,8 +317,8 @@ MODELS = _of(
     (
         "masks-segments",
         "masks.py",
-        "mask &= queries.segments[:, :, None] == segments[:, None, :]",
-        "mask &= queries.segments[:, :, None] >= segments[:, None, :]",
+        "same = queries.segments[:, :, None] == segments[:, None, :]",
+        "same = queries.segments[:, :, None] >= segments[:, None, :]",
         "tests/models/test_transformer.py::test_attention_mask_by_hand",
     ),
     (
@@ -522,8 +522,8 @@ SCORERS = _of(
     (
         "likelihood-source",
         "inference/row_likelihoods.py",
-        "first = line * length + (len(row.inputs) - 1 if self._is_causal else 0)",
-        "first = line * length + (len(row.inputs) if self._is_causal else 0)",
+        "last = first_place + end - 1",
+        "last = first_place + end",
         f"{_LIKELIHOOD}::test_every_row_as_if_it_were_alone",
     ),
     (

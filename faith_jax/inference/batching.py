@@ -69,6 +69,14 @@ def token_types(second: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
     return (np.arange(length) >= np.asarray(second)[:, None]).astype(np.int32)
 
 
+def batch_tokens(
+    given: int | None, on_cpu: int = 1024, elsewhere: int = 32768, devices: int = 1
+) -> int:
+    """Returns the tokens of a batch, padding included: those given, or the device's default."""
+    default = on_cpu if jax.default_backend() == "cpu" else elsewhere
+    return default * devices if given is None else given
+
+
 class Batcher:
     """Cuts rows into batches, tells the progress and counts the shapes.
 
@@ -91,9 +99,7 @@ class Batcher:
         multiple_of: int = 1,
         fill: bool = True,
     ):
-        default = on_cpu if jax.default_backend() == "cpu" else elsewhere
-        default *= multiple_of
-        self.tokens_per_batch = default if tokens_per_batch is None else tokens_per_batch
+        self.tokens_per_batch = batch_tokens(tokens_per_batch, on_cpu, elsewhere, multiple_of)
         self._what, self._multiple_of, self._fill = what, multiple_of, fill
         self._seen: set[tuple[Shape, int]] = set()
 

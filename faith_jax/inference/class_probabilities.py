@@ -2,32 +2,48 @@
 
 The classes are those of an encoder's classification head, or label texts that a language model
 writes. A label's text is scored by the sum or by the mean of its tokens' log-probabilities; the
-softmax over the labels is the probability. An encoder-decoder encodes an input once for all labels.
+softmax over the labels is the probability. An input is read once for all labels.
+
+Rows are packed (`inference.packing`), except with Monte-Carlo dropout, whose masks are a function
+of a row's own shape: there each row has a line.
 
 Reference: Steen 2023, section 2.2, for the mean over Monte-Carlo dropout masks (Gal 2016).
 """
 
 import dataclasses
 import functools
+import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.special
 from jaxtyping import Float, Integer, Key
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.progress import Progress
 from faith_jax.core.settings import NotNegative, checked
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.base import BaseModel
-from faith_jax.inference.batching import LENGTHS, Batcher, padded, padded_length, token_types
+from faith_jax.inference.batching import (
+    LENGTHS,
+    Batcher,
+    batch_tokens,
+    padded,
+    padded_length,
+    token_types,
+)
 from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.inference.opening import check_options
-from faith_jax.inference.row_likelihoods import token_log_probs
+from faith_jax.inference.packing import WINDOW, Group, Packed, Packer, attention_share
+from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow, token_log_probs
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, output_layer
+
+logger = logging.getLogger("faith_jax")
 
 _LADDER = (*LENGTHS, 768, 1024)
 
@@ -117,17 +133,29 @@ class DropoutPasses:
         return config
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def _packed_logits(
+    module: Transformer,
+    params: PyTree,
+    tokens: Integer[Array, "lines length"],
+    segments: Integer[Array, "lines length"],
+    token_types: Integer[Array, "lines length"] | None,
+    first: Integer[Array, "lines texts"],
+) -> Any:
+    """Returns the logits of a classification head for packed rows, [lines, texts, classes]."""
+    return module.apply(
+        {"params": params}, tokens, segments, token_types, first, method="classify_packed"
+    )
+
+
 def _head_logits(
     module: Transformer,
     params: PyTree,
     tokens: Integer[Array, "rows length"],
     token_types: Integer[Array, "rows length"] | None,
-    keys: Key[Array, "rows"] | None,
+    keys: Key[Array, "rows"],
 ) -> Float[Array, "rows classes"]:
-    """Returns the logits of a classification head."""
-    if keys is None:
-        found: Any = module.apply({"params": params}, tokens, False, token_types, method="classify")
-        return found
+    """Returns the logits of a classification head with dropout."""
 
     def one_row(row: Array, types: Array | None, key: Array) -> Array:
         types = None if types is None else types[None]
@@ -144,10 +172,10 @@ def _label_scores(
     params: PyTree,
     tokens: Integer[Array, "rows length"],
     lengths: Integer[Array, "rows"],
-    keys: Key[Array, "rows"] | None,
+    keys: Key[Array, "rows"],
     labels: LabelTexts,
 ) -> Float[Array, "rows classes"]:
-    """Returns the score of each label text behind each row."""
+    """Returns the score of each label text behind each row, with dropout."""
     variables, prefix = {"params": params}, len(labels.prefix)
     classes, length = labels.tokens.shape
     before = jnp.tile(labels.prefix, (classes, 1))
@@ -156,10 +184,10 @@ def _label_scores(
     # logits is the same too.
     is_one_token = length == 1
 
-    def hidden_of(row: Array, row_length: Array, key: Array | None) -> Array:
+    def hidden_of(row: Array, row_length: Array, key: Array) -> Array:
         """Returns [classes, length, embed]; all classes of a row have the same dropout."""
-        inputs, rngs = row[None], None if key is None else {"dropout": key}
-        options: Any = {"enable_dropout": key is not None, "rngs": rngs}
+        inputs = row[None]
+        options: Any = {"enable_dropout": True, "rngs": {"dropout": key}}
         encoded: Any = None
         if not module.config.is_decoder_only:
             encoded = module.apply(variables, inputs, None, method="encode", **options)
@@ -179,10 +207,7 @@ def _label_scores(
 
         return jax.vmap(decoded)(targets[:1] if is_one_token else targets)
 
-    if keys is None:
-        hidden = jax.vmap(lambda row, count: hidden_of(row, count, None))(tokens, lengths)
-    else:
-        hidden = jax.vmap(hidden_of)(tokens, lengths, keys)
+    hidden = jax.vmap(hidden_of)(tokens, lengths, keys)
     layer = output_layer(module, params)
     if is_one_token:
         return layer.logits_of(hidden[:, 0, 0], labels.tokens[:, 0])
@@ -203,25 +228,21 @@ def _probabilities(
     tokens: Integer[Array, "rows length"],
     lengths: Integer[Array, "rows"],
     token_types: Integer[Array, "rows length"] | None,
-    keys: Key[Array, "rows"] | None,
+    keys: Key[Array, "rows"],
     labels: LabelTexts | None,
     passes: int,
 ) -> Float[Array, "rows classes"]:
     """Returns probabilities that sum to 1 in each row; the mean over exactly `passes` masks."""
 
-    def softmax(keys: Array | None) -> Array:
+    def softmax(keys: Array) -> Array:
         if labels is None:
             logits = _head_logits(module, params, tokens, token_types, keys)
         else:
             logits = _label_scores(module, params, tokens, lengths, keys, labels)
         return jax.nn.softmax(logits, axis=-1)
 
-    if keys is None:
-        return softmax(None)
-    row_keys = keys
-
     def one_pass(number: Array) -> Array:
-        return softmax(jax.vmap(jax.random.fold_in, in_axes=(0, None))(row_keys, number))
+        return softmax(jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number))
 
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
 
@@ -252,17 +273,38 @@ class ClassificationEngine:
                 "the model has no classification head; give a checkpoint that was fine-tuned for "
                 "sequence classification."
             )
-        self.model, self.dropout = model, dropout or DropoutPasses()
-        self._labels, self._module = labels, Transformer(self.dropout.config_of(model.config))
-        # Another shape would draw other masks, so that no row moves to a longer one's batch.
-        fill, on_cpu = not self.dropout.count, 2048 if labels is None else 1024
+        self.model, self.dropout, self._labels = model, dropout or DropoutPasses(), labels
+        self._module = Transformer(self.dropout.config_of(model.config))
         devices = model.partitioner.data_parallelism
-        self._batcher = Batcher("classes", tokens_per_batch, on_cpu, multiple_of=devices, fill=fill)
+        on_cpu = 2048 if labels is None else 1024
+        # With dropout a row's shape depends on it alone: another would draw other masks.
+        self._batcher = Batcher(
+            "classes", tokens_per_batch, on_cpu, multiple_of=devices, fill=False
+        )
+        self._likelihoods: Any = None
+        if labels is not None:
+            language_model: Any = model
+            self._likelihoods = LikelihoodEngine(language_model, tokens_per_batch)
+        tokens = batch_tokens(tokens_per_batch, on_cpu, devices=devices)
+        self._packer = Packer(attention_share(model.config), tokens, devices)
+        self._shapes: set[tuple[int, int, int]] = set()
+        self._tokens, self._slots = 0, 0
 
     @property
     def num_compilations(self) -> int:
         """How many shapes were compiled for this engine."""
-        return self._batcher.num_shapes
+        packed = len(self._shapes)
+        if self._likelihoods is not None:
+            packed = self._likelihoods.num_compilations
+        return packed + self._batcher.num_shapes
+
+    @property
+    def padding(self) -> float:
+        """The share of padding among the tokens of packed rows, in [0, 1)."""
+        if self._likelihoods is not None:
+            share: float = self._likelihoods.padding
+            return share
+        return 1 - self._tokens / max(1, self._slots)
 
     def probabilities(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
@@ -273,27 +315,116 @@ class ClassificationEngine:
           rows: token ids with special tokens, in any order.
           second: where each row's tokens of type 1 begin, see `PairRow`; None = nowhere.
         """
-        typed = second is not None and self.model.config.num_token_types > 1
+        if self.model.config.num_token_types < 2:
+            second = None
+        if self.dropout.count:
+            return self._with_dropout(rows, second)
+        if self._labels is None:
+            return scipy.special.softmax(self._head_logits(rows, second), axis=-1)
+        return scipy.special.softmax(self._label_scores(rows, self._labels), axis=-1)
+
+    def _head_logits(
+        self, rows: Sequence[Sequence[int]], second: Sequence[int] | None
+    ) -> np.ndarray:
+        """Returns the logits of a classification head, float32 [rows, classes]."""
+        found = np.zeros((len(rows), len(self.model.config.label_names)), np.float32)
+        prompt = self.model.config.encoder_prompt_length
+        progress, compiled = Progress("classes of row", len(rows)), len(self._shapes)
+        for start in range(0, len(rows), WINDOW):
+            window = range(start, min(start + WINDOW, len(rows)))
+            groups = [Group(prompt + len(rows[n]), [(0, n)]) for n in window]
+            for packed in self._packer.lines(groups):
+                most = max(len(line) for line in packed.lines)
+                length = packed.length
+                texts = padded_length(most, (length // 16, length // 4, length))
+                self._shapes.add((length, packed.size, texts))
+                for logits, places in self._packed_batches(packed, texts, rows, second):
+                    for number, place in places.items():
+                        found[number] = logits[place]
+                    progress.add(len(places))
+        if len(self._shapes) > compiled:
+            shapes = counted(len(self._shapes), "shape")
+            logger.info("classes: %s compiled, %.1f%% padding", shapes, 100 * self.padding)
+        return found
+
+    def _packed_batches(
+        self,
+        packed: Packed,
+        texts: int,
+        rows: Sequence[Sequence[int]],
+        second: Sequence[int] | None,
+    ) -> Iterator[tuple[np.ndarray, dict[int, tuple[int, int]]]]:
+        """Yields the logits of each batch, [lines, texts, classes], and where each row's are."""
+        config, shape = self.model.config, (packed.size, packed.length)
+        room = [int(config.pad_id == 0)] * config.encoder_prompt_length
+        bound = functools.partial(_packed_logits, self._module, self.model.params)
+        for lines in packed.batches():
+            tokens = np.full(shape, config.pad_id, np.int32)
+            segments, types = np.zeros((2, *shape), np.int32)
+            first, places = np.zeros((packed.size, texts), np.int32), {}
+            for number, line in enumerate(lines):
+                end = 0
+                for segment, placed in enumerate(line, 1):
+                    row = placed.rows[0][1]
+                    own = slice(end, end := end + placed.shared)
+                    begin = own.start + len(room)
+                    tokens[number, own], segments[number, own] = [*room, *rows[row]], segment
+                    if second is not None:
+                        types[number, begin + second[row] : end] = 1
+                    first[number, segment - 1] = begin
+                    places[row] = number, segment - 1
+                self._tokens += end
+            self._slots += tokens.size
+            given = (tokens, segments, None if second is None else types, first)
+            yield self.model.partitioner.compute(bound, *given), places
+
+    def _label_scores(self, rows: Sequence[Sequence[int]], labels: LabelTexts) -> np.ndarray:
+        """Returns the score of each label text behind each row, float32 [rows, classes]."""
+        front, behind = [], labels.prefix.tolist()
+        if self.model.config.is_decoder_only:  # what all labels have in front is input there
+            front, behind = behind, []
+        classes, longest = labels.tokens.shape
+        if longest == 1:
+            # The decoder reads the same for all, and what normalises their logits is the same.
+            whole = [LikelihoodRow([*row, *front], [*behind, 0]) for row in rows]
+            logits: np.ndarray = self._likelihoods.label_logits(whole, labels.tokens[:, 0].tolist())
+            return logits
+        weights = [weights[weights > 0] for weights in labels.weights]
+        texts = [
+            [*behind, *ids[: len(own)].tolist()]
+            for ids, own in zip(labels.tokens, weights, strict=True)
+        ]
+        whole = [LikelihoodRow([*row, *front], text) for row in rows for text in texts]
+        found = self._likelihoods.log_probs(whole)
+        scores = [
+            log_probs[len(behind) :] @ weights[number % classes]
+            for number, log_probs in enumerate(found)
+        ]
+        return np.reshape(np.array(scores, np.float32), (len(rows), classes))
+
+    def _with_dropout(
+        self, rows: Sequence[Sequence[int]], second: Sequence[int] | None
+    ) -> np.ndarray:
         labels, pad_id = self._labels, self.model.pad_id
         if self.model.config.is_decoder_only:  # padding is seen by nothing
             pad_id = max(0, pad_id)
         classes = self.model.config.label_names if labels is None else labels.tokens
         found = np.zeros((len(rows), len(classes)), np.float32)
         ladder = LENGTHS if labels is None else _LADDER
+        bound = functools.partial(
+            _probabilities, self._module, self.model.params, labels=labels,
+            passes=self.dropout.count,
+        )  # fmt: skip
         for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):
             tokens = padded([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
             lengths = np.ones(batch.size, np.int32)
             lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]
             types = None
-            if typed and second is not None:
+            if second is not None:
                 starts = np.zeros(batch.size, np.int32)
                 starts[: len(batch.rows)] = [second[n] for n in batch.rows]
                 types = token_types(starts, batch.shape[0])
-            keys = self.dropout.keys(tokens, pad_id) if self.dropout.count else None
-            bound = functools.partial(
-                _probabilities, self._module, self.model.params, labels=labels,
-                passes=self.dropout.count,
-            )  # fmt: skip
+            keys = self.dropout.keys(tokens, pad_id)
             probabilities = self.model.partitioner.compute(bound, tokens, lengths, types, keys)
             found[batch.rows] = probabilities[: len(batch.rows)]
         return found

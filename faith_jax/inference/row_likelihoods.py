@@ -1,12 +1,20 @@
 """Log-probabilities of given responses, for many rows of any length, in few compiled shapes.
 
-No array of [batch, length, vocab] is ever made: only the hidden states in front of the tokens that
-are asked for go through the output layer, a bounded number at a time, and a batch with fewer such
-tokens takes fewer turns. Rows of up to 512 tokens have at most 6 shapes.
+Rows are packed (`inference.packing`): what several of them have as input is read once. No array of
+[batch, length, vocab] is ever made: only the hidden states in front of the tokens that are asked
+for go through the output layer, a bounded number at a time, and a batch with fewer such tokens
+takes fewer turns.
+
+A decoder-only model reads an input and the responses to it in one line: each response sees the
+input and itself, at the positions behind the input. An encoder-decoder encodes the window's inputs
+first, in lines of their own. Its decoder reads responses in blocks of lines, and each layer
+projects an input's states to keys and values once in a block; the queries are sorted to their
+inputs for the cross-attention alone.
 """
 
 import functools
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,28 +22,43 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Integer
 
+from faith_jax.core.errors import counted
+from faith_jax.core.progress import Progress
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.base import decoder_states
-from faith_jax.inference.batching import Batch, Batcher, Shape, padded, padded_length
+from faith_jax.inference.batching import batch_tokens, padded_length
 from faith_jax.inference.causal import CausalModel
-from faith_jax.inference.encoder_decoder import EncoderDecoderModel, shift_right
-from faith_jax.models.config import TransformerConfig
+from faith_jax.inference.encoder_decoder import EncoderDecoderModel
+from faith_jax.inference.packing import (
+    LENGTHS,
+    TARGET_LENGTHS,
+    WINDOW,
+    Block,
+    Group,
+    Packer,
+    attention_share,
+    pack_blocks,
+)
+from faith_jax.models.masks import Regrouped
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer, output_layer
 
+logger = logging.getLogger("faith_jax")
+
 # Up to this many bytes of float32 logits are held at once.
 MAX_LOGITS_BYTES = 128 * 2**20
-_INPUT_LENGTHS = (64, 128, 256, 512)
-_TARGET_LENGTHS = (64, 128, 512)
+# Up to about this many bytes of encoded inputs are held at once.
+_MAX_ENCODED_BYTES = 256 * 2**20
+# The decoder's tokens of a block on a CPU: more than the answers to one text often have.
+_BLOCK_TOKENS = 4096
 
 
 class LikelihoodRow(NamedTuple):
     """One row to score.
 
     Attributes:
-      inputs: token ids of the encoder's input, or of what stands in front in a decoder-only model
-        (at least one there).
+      inputs: token ids of the encoder's input, or of what stands in front in a decoder-only model;
+        at least one.
       targets: token ids of the response.
     """
 
@@ -48,30 +71,57 @@ class LikelihoodRow(NamedTuple):
         return [*self.inputs, *self.targets[:-1]]
 
 
-def causal_shape(row: LikelihoodRow) -> Shape:
-    """Returns the padded lengths of a decoder-only model's row: of the encoder (none), decoder."""
-    return 0, padded_length(len(row.fed))
+class Lines(NamedTuple):
+    """What a decoder-only model reads of a batch, int32 [lines, length] each.
+
+    Attributes:
+      tokens: the inputs, each with the responses behind it; a soft prompt has room in front.
+      segments: their numbers in the line, from 1 on.
+      shared: the segment of the input that each token sees besides its own.
+      positions: in the whole that begins with the input.
+    """
+
+    tokens: Any
+    segments: Any
+    shared: Any
+    positions: Any
 
 
-def encoder_decoder_shape(row: LikelihoodRow) -> Shape:
-    """Returns the shape of an encoder-decoder's row; long responses share the longest inputs'."""
-    decoder = padded_length(len(row.targets), _TARGET_LENGTHS)
-    short = decoder == _TARGET_LENGTHS[0]
-    ladder = _INPUT_LENGTHS if short else _INPUT_LENGTHS[-1:]
-    return padded_length(len(row.inputs), ladder), decoder
+class Blocks(NamedTuple):
+    """What a decoder reads of a batch: one block for each device.
+
+    Attributes:
+      encoded: [key lines, keys, embed], states of the encoder.
+      keys: int32 [key lines, keys], the tokens that they are of.
+      key_segments: their inputs' numbers in the line, from 1 on.
+      tokens: int32 [lines, targets], what the decoder reads, with room for a soft prompt in front
+        of each response.
+      segments: int32, the responses' numbers in the line, from 1 on.
+      positions: int32, in the response.
+      queries: for each line of keys who sees it.
+    """
+
+    encoded: Any
+    keys: Any
+    key_segments: Any
+    tokens: Any
+    segments: Any
+    positions: Any
+    queries: Regrouped
 
 
-def model_inputs(
-    config: TransformerConfig, rows: Sequence[LikelihoodRow], batch: Batch
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """Returns what encoder (None = there is none) and decoder read, int32 [size, length] each."""
-    size, (input_length, length, *_) = batch.size, batch.shape
-    pad_id = max(0, config.pad_id)
-    if config.is_decoder_only:
-        return None, padded([row.fed for row in rows], length, pad_id, size)
-    encoder = padded([row.inputs for row in rows], input_length, config.pad_id, size)
-    decoder = padded([row.targets for row in rows], length, pad_id, size)
-    return encoder, np.asarray(shift_right(decoder, config.decoder_start_id))
+class Wanted(NamedTuple):
+    """The tokens whose log-probabilities are asked for, in the groups of lines of each device.
+
+    Attributes:
+      sources: int32 [groups, tokens], places among the hidden states of a group's lines.
+      targets: int32 [groups, tokens].
+      counts: int32 [groups], how many tokens count.
+    """
+
+    sources: Any
+    targets: Any
+    counts: Any
 
 
 def token_log_probs(
@@ -114,39 +164,367 @@ def token_log_probs(
     return jax.lax.fori_loop(0, pieces, score_piece, start)[:tokens]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 7))
+@functools.partial(jax.jit, static_argnums=0)
+def _encode(module: Transformer, params: PyTree, tokens: Array, segments: Array) -> Any:
+    """Returns the encoder's states of packed inputs, [lines, length, embed]."""
+    return module.apply({"params": params}, tokens, segments, False, None, True, method="encode")
+
+
+def _hidden(module: Transformer, params: PyTree, read: Lines | Blocks) -> Any:
+    """Returns the states before the output layer, [lines, length, embed]."""
+    variables: PyTree = {"params": params}
+    options: Any = {"enable_dropout": False, "method": "decode_hidden"}
+    options["decoder_segment_ids"] = read.segments
+    options["decoder_positions"] = read.positions
+    if isinstance(read, Lines):
+        options["shared_segment_ids"] = read.shared
+        return module.apply(variables, None, None, read.tokens, **options)
+    options |= {"encoder_segment_ids": read.key_segments, "regrouped": read.queries}
+    return module.apply(variables, read.encoded, read.keys, read.tokens, **options)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 4))
 def _score(
     module: Transformer,
     params: PyTree,
-    encoder_input: Array | None,
-    decoder_input: Array,
-    sources: Array,
-    targets: Array,
-    counts: Array,
+    read: Lines | Blocks,
+    wanted: Wanted,
     max_logits_bytes: int,
 ) -> Array:
-    """Returns log-probabilities [groups, tokens]: of each group of rows, which a device holds.
-
-    Args:
-      module: the model.
-      params: its parameters.
-      encoder_input: int32 [rows, length]; None = there is none.
-      decoder_input: int32 [rows, length].
-      sources: int32 [groups, tokens], places among the hidden states of a group's rows.
-      targets: int32 [groups, tokens].
-      counts: int32 [groups], how many tokens count.
-      max_logits_bytes: see `token_log_probs`.
-    """
-    hidden = decoder_states(module, params, encoder_input, decoder_input)
-    hidden = hidden.reshape(*sources.shape, hidden.shape[-1])
+    """Returns log-probabilities [groups, tokens]: of each group of lines, which a device holds."""
+    hidden = _hidden(module, params, read)
+    groups = wanted.sources.shape[0]
+    hidden = hidden.reshape(groups, -1, hidden.shape[-1])
     layer = output_layer(module, params)
 
     def score(hidden: Array, sources: Array, targets: Array, count: Array) -> Array:
         return token_log_probs(hidden, layer, sources, targets, count, max_logits_bytes)
 
-    if len(counts) == 1:  # under vmap each turn would copy what it has found so far
-        return score(hidden[0], sources[0], targets[0], counts[0])[None]
-    return jax.vmap(score)(hidden, sources, targets, counts)
+    if groups == 1:  # under vmap each turn would copy what it has found so far
+        return score(hidden[0], *(x[0] for x in wanted))[None]
+    return jax.vmap(score)(hidden, *wanted)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _label_logits(
+    module: Transformer, params: PyTree, read: Lines | Blocks, labels: Array
+) -> Array:
+    """Returns the logits of a few tokens behind each token read, [lines, length, labels]."""
+    return output_layer(module, params).logits_of(_hidden(module, params, read), labels)
+
+
+class _Batch(NamedTuple):
+    """What a model reads of a batch, and where.
+
+    Attributes:
+      read: by the model.
+      sources: of each row's number its group of lines, and the places there of the states in front
+        of its targets.
+    """
+
+    read: Lines | Blocks
+    sources: dict[int, tuple[int, np.ndarray]]
+
+
+class LikelihoodEngine:
+    """Scores rows with one model.
+
+    The rows of a call are taken in windows of 512, or as many as have inputs of about 256 MiB of
+    encoder states. In a window an input that several rows have is computed once.
+
+    Args:
+      model: an encoder-decoder or a decoder-only model.
+      tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU (4,096 of a
+        decoder that has an encoder), else 32,768, for each device that shares the rows.
+      max_logits_bytes: see `token_log_probs`.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoderModel | CausalModel,
+        tokens_per_batch: int | None = None,
+        max_logits_bytes: int = MAX_LOGITS_BYTES,
+    ):
+        self.model, self._max_logits_bytes = model, max_logits_bytes
+        config, self._devices = model.config, model.partitioner.data_parallelism
+        # What stands where a soft prompt comes, and what is read and not seen.
+        self._room, self._pad = int(config.pad_id == 0), max(0, config.pad_id)
+        tokens = batch_tokens(tokens_per_batch, 2048, devices=self._devices)
+        self._packer = Packer(attention_share(config), tokens, self._devices)
+        self._block_tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS)
+        self._shapes: set[tuple[int, ...]] = set()
+        self._tokens, self._slots = 0, 0
+
+    @property
+    def num_compilations(self) -> int:
+        """How many shapes were compiled for this engine."""
+        return len(self._shapes)
+
+    @property
+    def padding(self) -> float:
+        """The share of padding among the tokens that were computed, in [0, 1)."""
+        return 1 - self._tokens / max(1, self._slots)
+
+    def log_probs(self, rows: Sequence[LikelihoodRow]) -> list[np.ndarray]:
+        """Returns the log-probability of each target token given the inputs and those before it.
+
+        Args:
+          rows: in any order; a row without targets has none.
+
+        Returns:
+          For each row float32 [targets], natural logarithms in (-inf, 0].
+        """
+        found = [np.zeros(0, np.float32)] * len(rows)
+        bound = functools.partial(
+            _score,
+            self.model.module,
+            self.model.params,
+            max_logits_bytes=self._max_logits_bytes,
+        )
+        for batch in self._batches(rows, "likelihood"):
+            wanted = _wanted(rows, batch, self._devices)
+            scores = self.model.partitioner.compute(bound, batch.read, wanted)
+            counts = [0] * self._devices
+            for number, (group, sources) in batch.sources.items():
+                found[number] = scores[group, counts[group] : counts[group] + len(sources)]
+                counts[group] += len(sources)
+        return found
+
+    def label_logits(self, rows: Sequence[LikelihoodRow], labels: Sequence[int]) -> np.ndarray:
+        """Returns the logits of some tokens in the place of each row's last target.
+
+        Args:
+          rows: each with a target at least, of which the last means nothing.
+          labels: token ids.
+
+        Returns:
+          float32 [rows, labels].
+        """
+        found = np.zeros((len(rows), len(labels)), np.float32)
+        bound = functools.partial(
+            _label_logits,
+            self.model.module,
+            self.model.params,
+            labels=np.asarray(labels, np.int32),
+        )
+        for batch in self._batches(rows, "classes"):
+            logits = self.model.partitioner.compute(bound, batch.read)
+            logits = logits.reshape(self._devices, -1, len(labels))
+            for number, (group, sources) in batch.sources.items():
+                found[number] = logits[group, sources[-1]]
+        return found
+
+    def _batches(self, rows: Sequence[LikelihoodRow], what: str) -> Iterator[_Batch]:
+        numbers = [number for number, row in enumerate(rows) if len(row.targets)]
+        progress, compiled = Progress(f"{what} of row", len(numbers)), self.num_compilations
+        batches = self._lines if self.model.config.is_decoder_only else self._blocks
+        for window in self._windows(rows, numbers):
+            for batch in batches(rows, window):
+                yield batch
+                progress.add(len(batch.sources))
+        if self.num_compilations > compiled:
+            shapes = counted(self.num_compilations, "shape")
+            logger.info("%s: %s compiled, %.1f%% padding", what, shapes, 100 * self.padding)
+
+    def _windows(
+        self, rows: Sequence[LikelihoodRow], numbers: Sequence[int]
+    ) -> Iterator[list[int]]:
+        """Yields the numbers of rows that are packed together."""
+        config = self.model.config
+        most = _MAX_ENCODED_BYTES // (config.emb_dim * jnp.dtype(config.dtype).itemsize)
+        window, inputs = list[int](), dict[tuple[int, ...], int]()
+        for number in numbers:
+            key = tuple(rows[number].inputs)
+            inputs[key] = len(key)
+            full = not config.is_decoder_only and sum(inputs.values()) > most
+            if window and (len(window) == WINDOW or full):
+                yield window
+                window, inputs = [], {key: len(key)}
+            window.append(number)
+        if window:
+            yield window
+
+    def _lines(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> Iterator[_Batch]:
+        """Yields the batches of a decoder-only model."""
+        prompt, pad = self.model.config.decoder_prompt_length, self._pad
+        shares = self._shares(rows, window)
+        by_input: dict[Any, list[int]] = {}
+        for number in window:
+            key = tuple(rows[number].inputs) if shares else number
+            by_input.setdefault(key, []).append(number)
+        groups = [
+            Group(
+                prompt + len(rows[numbers[0]].inputs),
+                # As many tokens as targets, or as are fed.
+                [(len(rows[n].targets) - (len(numbers) == 1), n) for n in numbers],
+            )
+            for numbers in by_input.values()
+        ]
+        for packed in self._packer.lines(groups):
+            self._shapes.add((packed.length, packed.size))
+            for lines in packed.batches():
+                shape = (packed.size, packed.length)
+                tokens, sources = np.full(shape, pad, np.int32), {}
+                segments, shared, positions = np.zeros((3, *shape), np.int32)
+                for number, line in enumerate(lines):
+                    group, place = divmod(number, packed.size // self._devices)
+                    end, segment = 0, 0
+                    first_place = place * packed.length
+                    for placed in line:
+                        own_input = rows[placed.rows[0][1]].inputs
+                        at, end = end, end + placed.shared
+                        segment += 1
+                        whose = segment
+                        tokens[number, at:end] = [self._room] * prompt + list(own_input)
+                        positions[number, at:end] = np.arange(placed.shared)
+                        segments[number, at:end] = shared[number, at:end] = whose
+                        last = first_place + end - 1
+                        for _, row in placed.rows:
+                            fed = rows[row].targets[:-1]
+                            segment += len(placed.rows) > 1
+                            at, end = end, end + len(fed)
+                            tokens[number, at:end] = fed
+                            positions[number, at:end] = placed.shared + np.arange(len(fed))
+                            segments[number, at:end], shared[number, at:end] = segment, whose
+                            sources[row] = (
+                                group,
+                                np.array([last, *range(first_place + at, first_place + end)]),
+                            )
+                    self._tokens += end
+                self._slots += tokens.size
+                yield _Batch(Lines(tokens, segments, shared, positions), sources)
+
+    def _shares(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> bool:
+        """Whether a decoder-only model's rows can share an input, behind which others stand.
+
+        Not where distances are counted in tokens between: T5's bias, and a sliding window that
+        attention by blocks goes by.
+        """
+        config = self.model.config
+        longest = max(len(rows[number].fed) for number in window)
+        reach = 4 * padded_length(longest, LENGTHS)
+        near = not config.sliding_window or reach <= config.sliding_window
+        return near and config.positions != "relative_bias"
+
+    def _encoded(self, inputs: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], np.ndarray]:
+        """Returns the encoder's states of each input, [prompt + length, embed], on the host."""
+        config, found = self.model.config, dict[tuple[int, ...], np.ndarray]()
+        prompt = config.encoder_prompt_length
+        bound = functools.partial(_encode, self.model.module, self.model.params)
+        groups = [Group(prompt + len(ids), [(0, n)]) for n, ids in enumerate(inputs)]
+        for packed in self._packer.lines(groups):
+            self._shapes.add((packed.length, packed.size))
+            for lines in packed.batches():
+                tokens = np.full((packed.size, packed.length), config.pad_id, np.int32)
+                segments = np.zeros_like(tokens)
+                places = list[tuple[tuple[int, ...], int, slice]]()
+                for number, line in enumerate(lines):
+                    end = 0
+                    for segment, placed in enumerate(line, 1):
+                        ids = inputs[placed.rows[0][1]]
+                        own = slice(end, end := end + placed.shared)
+                        tokens[number, own] = [self._room] * prompt + list(ids)
+                        segments[number, own] = segment
+                        places.append((ids, number, own))
+                    self._tokens += end
+                self._slots += tokens.size
+                states = self.model.partitioner.compute(bound, tokens, segments)
+                # Copies, since a view would keep the whole batch.
+                found |= {ids: states[number, own].copy() for ids, number, own in places}
+        return found
+
+    def _blocks(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> Iterator[_Batch]:
+        """Yields the batches of a decoder that has an encoder."""
+        config, devices = self.model.config, self._devices
+        by_input: dict[tuple[int, ...], list[int]] = {}
+        for number in window:
+            by_input.setdefault(tuple(rows[number].inputs), []).append(number)
+        encoded, prompt = self._encoded(list(by_input)), config.decoder_prompt_length
+        groups = [
+            Group(len(encoded[ids]), [(prompt + len(rows[n].targets), n) for n in numbers])
+            for ids, numbers in by_input.items()
+        ]
+        tokens = self._block_tokens
+        blocks = pack_blocks(groups, tokens, devices)
+        self._shapes.add(tuple(blocks[0].shape))
+        for start in range(0, len(blocks), devices):
+            sources: dict[int, tuple[int, np.ndarray]] = {}
+            arrays = []
+            for group, block in enumerate(blocks[start : start + devices]):
+                read, places = self._block(block, rows, encoded)
+                arrays.append(read)
+                sources |= {number: (group, found) for number, found in places.items()}
+            self._slots += devices * block.shape.lines * block.shape.targets
+            self._tokens += sum(prompt + len(places) for _, places in sources.values())
+            yield _Batch(jax.tree.map(lambda *parts: np.concatenate(parts), *arrays), sources)
+
+    def _block(
+        self,
+        block: Block,
+        rows: Sequence[LikelihoodRow],
+        encoded: dict[tuple[int, ...], np.ndarray],
+    ) -> tuple[Blocks, dict[int, np.ndarray]]:
+        """Returns what a block's decoder reads, and the places of its rows' sources."""
+        config, shape, sources = self.model.config, block.shape, {}
+        state = next(iter(encoded.values()))
+        states = np.zeros((shape.key_lines, shape.keys, state.shape[1]), state.dtype)
+        keys = np.full(states.shape[:2], config.pad_id, np.int32)
+        key_segments = np.zeros_like(keys)
+        tokens = np.full((shape.lines, shape.targets), self._pad, np.int32)
+        segments, positions = np.zeros((2, *tokens.shape), np.int32)
+        queries = np.zeros((shape.key_lines, shape.queries), np.int32)
+        places, back = np.zeros(queries.size, np.int32), np.zeros(tokens.size, np.int32)
+        ends = [0] * shape.lines
+        room = [self._room] * config.encoder_prompt_length
+        start = [self._room] * config.decoder_prompt_length + [config.decoder_start_id]
+        for number, line in enumerate(block.keys):
+            key_end, query_end = 0, number * shape.queries
+            for segment, placed in enumerate(line, 1):
+                ids = tuple(rows[placed.rows[0][1]].inputs)
+                own = slice(key_end, key_end := key_end + placed.shared)
+                states[number, own], keys[number, own] = encoded[ids], [*room, *ids]
+                key_segments[number, own] = segment
+                for part, row in placed.rows:
+                    fed = [*start, *rows[row].targets[:-1]]
+                    first = part * shape.targets + ends[part]
+                    own = slice(first, first + len(fed))
+                    seen = slice(query_end, query_end := query_end + len(fed))
+                    tokens.flat[own], positions.flat[own] = fed, np.arange(len(fed))
+                    segments.flat[own] = 1 + segments[part].max()
+                    queries.flat[seen], places[seen] = segment, np.arange(own.start, own.stop)
+                    back[own] = np.arange(seen.start, seen.stop)
+                    ends[part] += len(fed)
+                    sources[row] = np.arange(own.start + len(start) - 1, own.stop)
+        regrouped = Regrouped(places[None], back[None], queries)
+        read = Blocks(states, keys, key_segments, tokens, segments, positions, regrouped)
+        return read, sources
+
+
+def _wanted(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) -> Wanted:
+    """Returns the targets of a batch's rows."""
+    tokens = batch.read.tokens.size // groups
+    sources, targets = np.zeros((2, groups, tokens), np.int32)
+    counts = np.zeros(groups, np.int32)
+    for number, (group, places) in batch.sources.items():
+        own = slice(counts[group], counts[group] + len(places))
+        sources[group, own], targets[group, own] = places, rows[number].targets
+        counts[group] = own.stop
+    return Wanted(sources, targets, counts)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 6))
+def _encode_and_score(
+    module: Transformer,
+    params: PyTree,
+    tokens: Array,
+    segments: Array,
+    read: Blocks,
+    wanted: Wanted,
+    max_logits_bytes: int,
+) -> Array:
+    """Returns what `_score` does of the encoder's states, which are not in `read`."""
+    read = read._replace(encoded=_encode(module, params, tokens, segments))
+    return _score(module, params, read, wanted, max_logits_bytes)
 
 
 def scoring_program(
@@ -159,11 +537,13 @@ def scoring_program(
 ) -> tuple[Callable[[], Any], int]:
     """Returns what compiles the program that scores a batch, as `LikelihoodEngine` calls it.
 
+    Of an encoder-decoder the engine's two programs are one here.
+
     Args:
       module: the model.
       partitioner: its mesh.
       params: its parameters, or their shapes with shardings.
-      row: the longest of the batch.
+      row: the longest of the batch, which takes a line.
       rows: how many there are, a multiple of the data parallelism.
       max_logits_bytes: see `token_log_probs`.
 
@@ -171,89 +551,28 @@ def scoring_program(
       What compiles it and returns JAX's program; and the turns of its loop, where all targets of
       all rows count.
     """
-    is_causal = module.config.is_decoder_only
-    shape = causal_shape(row) if is_causal else encoder_decoder_shape(row)
-    batch, groups = Batch(shape, rows, []), partitioner.data_parallelism
-    tokens = rows * shape[1] // groups
-    arrays = (
-        *model_inputs(module.config, [row], batch),
-        *np.zeros((2, groups, tokens), np.int32),
-        np.zeros(groups, np.int32),
-    )
-    shapes = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, jnp.int32, sharding=partitioner.rows), arrays
-    )
-    piece = max(1, min(tokens, max_logits_bytes // (4 * module.config.vocab_size)))
+    config, groups = module.config, partitioner.data_parallelism
+
+    def ints(*shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, jnp.int32, sharding=partitioner.rows)
+
+    if config.is_decoder_only:
+        length = padded_length(config.decoder_prompt_length + len(row.fed), LENGTHS)
+        arrays: tuple[Any, ...] = (Lines(*[ints(rows, length)] * 4),)
+        score: Any = _score
+    else:
+        keys = padded_length(config.encoder_prompt_length + len(row.inputs), LENGTHS)
+        length = padded_length(config.decoder_prompt_length + len(row.targets), TARGET_LENGTHS)
+        inputs, own = ints(rows, keys), ints(rows, length)
+        flat = ints(groups, rows * length // groups)
+        read = Blocks(None, inputs, inputs, own, own, own, Regrouped(flat, flat, own))
+        arrays, score = (inputs, inputs, read), _encode_and_score
+    tokens = rows * length // groups
+    wanted = Wanted(ints(groups, tokens), ints(groups, tokens), ints(groups))
+    piece = max(1, min(tokens, max_logits_bytes // (4 * config.vocab_size)))
 
     def compiled() -> Any:
         with partitioner.active():
-            return _score.lower(module, params, *shapes, max_logits_bytes).compile()
+            return score.lower(module, params, *arrays, wanted, max_logits_bytes).compile()
 
     return compiled, -(-(rows // groups * len(row.targets)) // piece)
-
-
-class LikelihoodEngine:
-    """Scores rows with one model.
-
-    Args:
-      model: an encoder-decoder or a decoder-only model.
-      tokens_per_batch: tokens of a batch, padding included; default: 1,024 on a CPU, else 32,768,
-        for each device that shares the rows.
-      max_logits_bytes: see `token_log_probs`.
-    """
-
-    def __init__(
-        self,
-        model: EncoderDecoderModel | CausalModel,
-        tokens_per_batch: int | None = None,
-        max_logits_bytes: int = MAX_LOGITS_BYTES,
-    ):
-        self.model, self._max_logits_bytes = model, max_logits_bytes
-        self._is_causal = model.config.is_decoder_only
-        self._groups = model.partitioner.data_parallelism
-        self._batcher = Batcher("likelihood", tokens_per_batch, multiple_of=self._groups)
-
-    @property
-    def num_compilations(self) -> int:
-        """How many shapes were compiled for this engine."""
-        return self._batcher.num_shapes
-
-    def log_probs(self, rows: Sequence[LikelihoodRow]) -> list[np.ndarray]:
-        """Returns the log-probability of each target token given the inputs and those before it.
-
-        Args:
-          rows: in any order; a row without targets has none.
-
-        Returns:
-          For each row float32 [targets], natural logarithms in (-inf, 0].
-        """
-        found = [np.zeros(0, np.float32)] * len(rows)
-        numbers = [number for number, row in enumerate(rows) if len(row.targets)]
-        shape_of = causal_shape if self._is_causal else encoder_decoder_shape
-        for batch in self._batcher.batches([shape_of(rows[n]) for n in numbers]):
-            batch = batch._replace(rows=[numbers[place] for place in batch.rows])
-            scores = self._score_batch([rows[n] for n in batch.rows], batch)
-            for number, log_probs in zip(batch.rows, scores, strict=True):
-                found[number] = log_probs
-        return found
-
-    def _score_batch(self, rows: Sequence[LikelihoodRow], batch: Batch) -> list[np.ndarray]:
-        size, length = batch.size, batch.shape[1]
-        encoder, decoder = model_inputs(self.model.config, rows, batch)
-        groups = self._groups
-        sources, targets = np.zeros((2, groups, size * length // groups), np.int32)
-        counts = np.zeros(groups, np.int32)
-        places = []
-        for i, row in enumerate(rows):
-            group, line = divmod(i, size // groups)
-            first = line * length + (len(row.inputs) - 1 if self._is_causal else 0)
-            own = slice(counts[group], counts[group] + len(row.targets))
-            sources[group, own] = first + np.arange(len(row.targets))
-            targets[group, own] = row.targets
-            counts[group] = own.stop
-            places.append((group, own))
-        bound = functools.partial(
-            _score, self.model.module, self.model.params, max_logits_bytes=self._max_logits_bytes
-        )
-        scores = self.model.partitioner.compute(bound, encoder, decoder, sources, targets, counts)
-        return [scores[place] for place in places]

@@ -15,12 +15,12 @@ once.
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 
 from faith_jax.core.types import Array
 from faith_jax.models.dot_product_attention import attend
 from faith_jax.models.layers import Initializer, Projection, with_sharding_constraint
-from faith_jax.models.masks import AttentionMask
+from faith_jax.models.masks import AttentionMask, Regrouped
 from faith_jax.models.positions import BlockBias, rotate
 
 
@@ -41,6 +41,16 @@ def _one_row_per_example(
         mask = jnp.broadcast_to(mask, (rows, 1, length, mask.shape[-1]))
         mask = mask.reshape(batch, 1, -1, mask.shape[-1])
     return inputs.reshape(batch, -1, width), mask
+
+
+def _sorted(
+    x: Float[Array, "rows heads queries width"], places: Integer[Array, "groups places"], rows: int
+) -> Float[Array, "new_rows heads new_queries width"]:
+    """Returns other queries in so many rows, from their places in each group of rows."""
+    heads, width = x.shape[1], x.shape[3]
+    by_group = jnp.swapaxes(x, 1, 2).reshape(len(places), -1, heads, width)
+    found = jax.vmap(lambda own, of_group: own[of_group])(by_group, places)
+    return jnp.swapaxes(found.reshape(rows, -1, heads, width), 1, 2)
 
 
 class MultiHeadAttention(nn.Module):
@@ -85,6 +95,7 @@ class MultiHeadAttention(nn.Module):
         cache_position: Array | None = None,
         cache_length: int | None = None,
         prefill: bool = False,
+        regrouped: Regrouped | None = None,
     ) -> Float[Array, "rows queries embed"]:
         """Attends from `inputs` to `encoded`, or to `inputs` if `encoded` is None.
 
@@ -100,6 +111,8 @@ class MultiHeadAttention(nn.Module):
           cache_position: int32 scalar, the position of the inputs in the `cache`; None = no cache.
           cache_length: length of a `cache` that does not exist yet.
           prefill: store the keys and values as the `prefix_cache`.
+          regrouped: which of the rows of `encoded` each query sees; None = its own. The mask's
+            queries are then those of `regrouped`.
         """
         shape = inputs.shape
         prefix: tuple[Array, Array] | None = None
@@ -109,7 +122,7 @@ class MultiHeadAttention(nn.Module):
         if is_cached:
             key = self.get_variable("encoder_cache", "key")
             value = self.get_variable("encoder_cache", "value")
-        if is_cached or encoded is not None:
+        if (is_cached or encoded is not None) and regrouped is None:
             batch = key.shape[0] if encoded is None else encoded.shape[0]
             inputs, mask = _one_row_per_example(inputs, mask, batch)
         query = self._project("query", inputs, self.num_heads)
@@ -133,6 +146,8 @@ class MultiHeadAttention(nn.Module):
                 key, value = self._extend_cache(key, value, cache_position, cache_length)
             elif cache_position is not None and self.is_mutable_collection("encoder_cache"):
                 self._keep("encoder_cache", key, value)
+        if regrouped is not None:
+            query = _sorted(query, regrouped.places, len(key))
 
         dropout_key = None
         if not deterministic and self.dropout_rate > 0.0:
@@ -152,6 +167,8 @@ class MultiHeadAttention(nn.Module):
             broadcast_dropout=self.broadcast_dropout,
             block_length=self.block_length,
         )
+        if regrouped is not None:
+            x = _sorted(x, regrouped.back, shape[0])
         return self._project_out(x, shape[-1]).reshape(shape)
 
     def _project(self, name: str, x: Array, heads: int) -> Array:

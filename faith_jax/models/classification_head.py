@@ -10,7 +10,7 @@ from faith_jax.models.layers import ACTIVATION_FUNCTIONS, Projection
 
 
 class ClassificationHead(nn.Module):
-    """A hidden layer on the first token's state, and a projection to the classes, if there are any.
+    """A hidden layer on a text's first state, and a projection to the classes, if there are any.
 
     RoBERTa, BERT and ALBERT use tanh between them, DeBERTa an exact GELU. Dropout comes before the
     second layer; in RoBERTa also before the first. BERT's pooler is the hidden layer.
@@ -20,16 +20,16 @@ class ClassificationHead(nn.Module):
 
     @nn.compact
     def __call__(
-        self, hidden: Float[Array, "batch length embed"], *, deterministic: bool
-    ) -> Float[Array, "batch classes"]:
-        """Maps hidden states [batch, length, embed] to float32 logits [batch, classes].
+        self, first: Float[Array, "*batch embed"], *, deterministic: bool
+    ) -> Float[Array, "*batch classes"]:
+        """Maps the states of first tokens [..., embed] to float32 logits [..., classes].
 
-        Without classes the result is the hidden layer's, [batch, embed].
+        Without classes the result is the hidden layer's, [..., embed].
         """
         cfg = self.config
         rate = cfg.classifier_dropout_rate
         drop = nn.Dropout(cfg.dropout_rate if rate is None else rate)
-        x = hidden[:, 0].astype(jnp.float32)
+        x = first.astype(jnp.float32)
         if cfg.classifier_input_dropout:
             x = drop(x, deterministic=deterministic)
         x = Projection(cfg.emb_dim, ("embed", "mlp"), use_bias=True, name="dense")(x)

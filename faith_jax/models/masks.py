@@ -20,17 +20,36 @@ class Tokens(NamedTuple):
       valid: boolean [rows, length], False for padding.
       segments: int [rows, length], the number of each token's segment in a packed row.
       positions: int32 [rows or 1, length], for `AttentionMask.window` and biases.
+      shared: int [rows, length], of queries: another segment that each sees too, whose input it
+        shares with others.
     """
 
     valid: Array
     segments: Array | None = None
     positions: Array | None = None
+    shared: Array | None = None
+
+
+class Regrouped(NamedTuple):
+    """The queries of a cross-attention, sorted to rows of keys that several rows see.
+
+    Attributes:
+      places: int32 [groups, all queries], the place of each of the keys' queries among the tokens
+        of a group of rows, which a device holds.
+      back: int32 [groups, all tokens], the place of each token among the group's queries.
+      segments: int32 [batch, queries], the segment of the keys that each query sees; 0 = none.
+    """
+
+    places: Array
+    back: Array
+    segments: Array
 
 
 class AttentionMask(struct.PyTreeNode):
     """Which queries see which keys: described by token, and made whole or block by block.
 
-    A query sees a key if both are valid, in the same segment of a packed row, and near enough.
+    A query sees a key if both are valid, the key is in the query's segment of a packed row or in
+    the one that it shares, and near enough.
 
     Attributes:
       queries: the queries; they may have a multiple of the keys' rows, and consecutive rows then
@@ -71,7 +90,10 @@ class AttentionMask(struct.PyTreeNode):
         mask = queries.valid[:, :, None] & repeat_rows(keys.valid, rows)[:, None, :]
         if queries.segments is not None and keys.segments is not None:
             segments = repeat_rows(keys.segments, rows)
-            mask &= queries.segments[:, :, None] == segments[:, None, :]
+            same = queries.segments[:, :, None] == segments[:, None, :]
+            if queries.shared is not None:
+                same |= queries.shared[:, :, None] == segments[:, None, :]
+            mask &= same
         if self.causal:
             query_index = distance + jnp.arange(mask.shape[1])
             mask &= (query_index[:, None] >= jnp.arange(mask.shape[2])[None])[None]
@@ -109,12 +131,11 @@ def segment_positions(
 
     The tokens of a segment are consecutive.
     """
-    if segments is None:
-        positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
-    else:
-        index = jnp.arange(valid.shape[1], dtype=jnp.int32)[None]
+    positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
+    if segments is not None:
         is_first = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (1, 0)))
-        positions = index - jax.lax.cummax(jnp.where(is_first, index, 0), axis=1)
+        before = positions + 1 - valid  # valid tokens in front of each
+        positions -= jax.lax.cummax(jnp.where(is_first, before, 0), axis=1)
     return jnp.where(valid, positions, -1)
 
 

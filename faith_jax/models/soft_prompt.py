@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-from jaxtyping import Float
+from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.files.stores import path_of
@@ -36,22 +36,33 @@ class SoftPrompt(nn.Module):
     length: int
     features: int
 
-    @nn.compact
-    def __call__(
-        self, embeddings: Float[Array, "batch length embed"]
-    ) -> Float[Array, "batch prompt_and_length embed"]:
-        """Prepends the prompt: [batch, length, embed] -> [batch, prompt + length, embed]."""
-        vectors = param_with_axes(
+    def setup(self):
+        self.embedding = param_with_axes(
             "embedding",
             _symmetric_uniform,
             (self.length, self.features),
             jnp.float32,
             axes=("prompt", "embed"),
         )
+
+    def __call__(
+        self, embeddings: Float[Array, "batch length embed"]
+    ) -> Float[Array, "batch prompt_and_length embed"]:
+        """Prepends the prompt: [batch, length, embed] -> [batch, prompt + length, embed]."""
         vectors = jnp.broadcast_to(
-            vectors.astype(embeddings.dtype), (embeddings.shape[0], *vectors.shape)
+            self.embedding.astype(embeddings.dtype), (embeddings.shape[0], *self.embedding.shape)
         )
         return jnp.concatenate([vectors, embeddings], axis=1)
+
+    def placed(
+        self,
+        embeddings: Float[Array, "batch length embed"],
+        positions: Integer[Array, "batch length"],
+    ) -> Float[Array, "batch length embed"]:
+        """Puts the prompt at the first positions of each segment of a packed row."""
+        vectors = jnp.take(self.embedding, positions, axis=0, mode="clip")
+        is_prompt = (positions >= 0) & (positions < self.length)
+        return jnp.where(is_prompt[..., None], vectors.astype(embeddings.dtype), embeddings)
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from faith_jax.models.layers import (
     dropout,
     param_with_axes,
 )
-from faith_jax.models.masks import AttentionMask, Tokens
+from faith_jax.models.masks import AttentionMask, Regrouped, Tokens
 from faith_jax.models.transformer_layers import (
     DecoderLayer,
     EncoderLayer,
@@ -201,6 +201,7 @@ class Decoder(_Stack):
         decode: bool = False,
         cache_length: int | None = None,
         prefill: bool = False,
+        regrouped: Regrouped | None = None,
     ) -> Array:
         """Returns the last hidden states [rows, length, embed].
 
@@ -217,6 +218,7 @@ class Decoder(_Stack):
           decode: read and write the caches; the inputs follow the cached positions.
           cache_length: length of a cache that does not exist yet; default: `length`.
           prefill: store the inputs as the `prefix_cache` of a decoder-only model.
+          regrouped: see `MultiHeadAttention`.
         """
         cfg = self.config
         if prefill:
@@ -239,6 +241,7 @@ class Decoder(_Stack):
                 for mask in encoder_masks
             ),
             cache_position=cache_position,
+            regrouped=regrouped,
         )
         if cfg.sliding_window and around.mask is not None:
             window_mask: Array | AttentionMask

@@ -29,7 +29,13 @@ from faith_jax.core.types import Array
 from faith_jax.models.classification_head import ClassificationHead
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import Embedding, Projection
-from faith_jax.models.masks import AttentionMask, Tokens, repeat_rows, segment_positions
+from faith_jax.models.masks import (
+    AttentionMask,
+    Regrouped,
+    Tokens,
+    repeat_rows,
+    segment_positions,
+)
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.soft_prompt import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder
@@ -109,16 +115,23 @@ class Transformer(nn.Module):
         encoder_segment_ids: Array | None = None,
         enable_dropout: bool = True,
         token_types: Array | None = None,
+        has_room: bool = False,
     ) -> Inputs:
         """Encodes int [batch, length], or each of several, to [batch, prompt + length, embed].
 
-        `token_types` are int [batch, length]; None = all 0.
+        `token_types` are int [batch, length]; None = all 0. For `has_room` see
+        `encode_embeddings`.
         """
         if isinstance(encoder_input_tokens, tuple):
             return tuple(self.encode(x, None, enable_dropout) for x in encoder_input_tokens)
         embeddings = self.token_embedder(encoder_input_tokens)
         return self.encode_embeddings(
-            embeddings, encoder_input_tokens, encoder_segment_ids, enable_dropout, token_types
+            embeddings,
+            encoder_input_tokens,
+            encoder_segment_ids,
+            enable_dropout,
+            token_types,
+            has_room,
         )
 
     def encode_embeddings(
@@ -128,19 +141,30 @@ class Transformer(nn.Module):
         encoder_segment_ids: Integer[Array, "batch length"] | None = None,
         enable_dropout: bool = True,
         token_types: Integer[Array, "batch length"] | None = None,
+        has_room: bool = False,
     ) -> Float[Array, "batch prompt_and_length embed"]:
         """Encodes embeddings [batch, length, embedding]; the tokens are only used for the mask.
 
-        `token_types` None = all 0, as those of a soft prompt are.
+        Args:
+          embeddings: of the tokens.
+          encoder_input_tokens: the tokens.
+          encoder_segment_ids: of packed inputs.
+          enable_dropout: needs the rng "dropout".
+          token_types: None = all 0, as those of a soft prompt are.
+          has_room: each segment begins with a token for each vector of the soft prompt, which
+            takes its place. The result is then [batch, length, embed].
 
         Raises:
-          ConfigError: for packed inputs with a soft prompt, which cannot be combined.
+          ConfigError: for packed inputs without room for the soft prompt.
         """
-        if self.config.encoder_prompt_length:
+        prompt = 0 if has_room else self.config.encoder_prompt_length
+        valid = self._encoder_mask(encoder_input_tokens, prompt)
+        if prompt:
             _refuse_packed(encoder_segment_ids)
-        valid = self._encoder_mask(encoder_input_tokens)
-        if self.config.encoder_prompt_length:
             embeddings = self.encoder_prompt(embeddings)
+        elif self.config.encoder_prompt_length:
+            placed = segment_positions(valid, encoder_segment_ids)
+            embeddings = self.encoder_prompt.placed(embeddings, placed)
         # T5X and DeBERTa also mask queries that are padding; the others mask only keys.
         masks_queries = self.config.positions in ("relative_bias", "disentangled")
         queries = valid if masks_queries else jnp.ones_like(valid)
@@ -151,7 +175,6 @@ class Transformer(nn.Module):
         if self.config.positions in ("learned", "rotary", "alibi"):
             positions = segment_positions(valid, encoder_segment_ids)
         if token_types is not None:
-            prompt = self.config.encoder_prompt_length
             token_types = jnp.pad(token_types, ((0, 0), (prompt, 0)))
         return self.encoder(
             embeddings,
@@ -177,7 +200,26 @@ class Transformer(nn.Module):
         if not self.config.label_names:
             raise ConfigError("This model has no classification head: its config has no labels.")
         hidden = self.states(input_tokens, enable_dropout, token_types)
-        return self.classifier(hidden, deterministic=not enable_dropout)
+        return self.classifier(hidden[:, 0], deterministic=not enable_dropout)
+
+    def classify_packed(
+        self,
+        input_tokens: Integer[Array, "batch length"],
+        segment_ids: Integer[Array, "batch length"],
+        token_types: Integer[Array, "batch length"] | None,
+        first: Integer[Array, "batch texts"],
+    ) -> Float[Array, "batch texts classes"]:
+        """Returns the logits of several texts in each row, without dropout.
+
+        Args:
+          input_tokens: the texts, each behind room for the soft prompt; see `encode_embeddings`.
+          segment_ids: the number of each token's text.
+          token_types: None = all 0.
+          first: where each text begins, behind the prompt; any place where there is none.
+        """
+        hidden: Any = self.encode(input_tokens, segment_ids, False, token_types, True)
+        states = jnp.take_along_axis(hidden, first[..., None], axis=1)
+        return self.classifier(states, deterministic=True)
 
     def spans(
         self,
@@ -265,14 +307,24 @@ class Transformer(nn.Module):
         encoder_segment_ids: Array | None = None,
         decoder_segment_ids: Integer[Array, "rows length"] | None = None,
         enable_dropout: bool = True,
+        shared_segment_ids: Integer[Array, "rows length"] | None = None,
+        decoder_positions: Integer[Array, "rows length"] | None = None,
+        regrouped: Regrouped | None = None,
     ) -> Float[Array, "rows length embed"]:
         """Returns the hidden states [batch, decoder_length, embed] before the output layer.
 
         Arguments are those of `decode`. Without `decoder_target_tokens`, no decoder position counts
         as padding. The encoder's arguments are None for decoder-only models. The decoder may have a
         multiple of the encoder's rows; consecutive rows then share an encoder row.
+
+        Segments of a packed row of a decoder-only model may share an input: `shared_segment_ids`
+        say which segment in front each token sees too, and `decoder_positions` go on behind it. In
+        an encoder-decoder `regrouped` says which input each token sees, and where it is. With
+        positions, a soft prompt takes the first ones.
         """
         embeddings = self.token_embedder(decoder_input_tokens)
+        if decoder_positions is not None and self.config.decoder_prompt_length:
+            embeddings = self.decoder_prompt.placed(embeddings, decoder_positions)
         return self.decode_embeddings(
             embeddings,
             encoded,
@@ -281,6 +333,9 @@ class Transformer(nn.Module):
             encoder_segment_ids,
             decoder_segment_ids,
             enable_dropout,
+            shared_segment_ids,
+            decoder_positions,
+            regrouped,
         )
 
     def decode_embeddings(
@@ -292,9 +347,15 @@ class Transformer(nn.Module):
         encoder_segment_ids: Array | None = None,
         decoder_segment_ids: Integer[Array, "rows length"] | None = None,
         enable_dropout: bool = True,
+        shared_segment_ids: Integer[Array, "rows length"] | None = None,
+        decoder_positions: Integer[Array, "rows length"] | None = None,
+        regrouped: Regrouped | None = None,
     ) -> Float[Array, "rows length embed"]:
-        """Like `decode_hidden`, with embeddings [batch, decoder_length, embed] as inputs."""
-        prompt = self.config.decoder_prompt_length
+        """Like `decode_hidden`, with embeddings [batch, decoder_length, embed] as inputs.
+
+        With positions, the embeddings include the soft prompt's.
+        """
+        prompt = 0 if decoder_positions is not None else self.config.decoder_prompt_length
         if prompt:
             _refuse_packed(decoder_segment_ids)
             embeddings = self.decoder_prompt(embeddings)
@@ -307,20 +368,27 @@ class Transformer(nn.Module):
                 constant_values=True,
             )
         own = Tokens(valid, decoder_segment_ids)
+        of_input = own
+        if regrouped is not None:
+            of_input = Tokens(regrouped.segments > 0, regrouped.segments)
         encoder_masks = [
-            AttentionMask(own, Tokens(keys, encoder_segment_ids))
-            for keys in self._encoder_masks(encoder_input_tokens)
+            AttentionMask(of_input, Tokens(keys, encoder_segment_ids))
+            for keys in self._encoder_masks(encoder_input_tokens, decoder_positions is not None)
         ]
+        queries = own._replace(shared=shared_segment_ids)
         positions = None
         if decoder_segment_ids is not None and self.config.positions != "relative_bias":
-            positions = segment_positions(valid, decoder_segment_ids)
+            positions = decoder_positions
+            if positions is None:
+                positions = segment_positions(valid, decoder_segment_ids)
         hidden = self.decoder(
             embeddings,
             _several(encoded),
-            AttentionMask(own, own, causal=True),
+            AttentionMask(queries, own, causal=True),
             tuple(encoder_masks),
             deterministic=not enable_dropout,
             positions=positions,
+            regrouped=regrouped,
         )
         return hidden[:, prompt:]
 
@@ -412,9 +480,9 @@ class Transformer(nn.Module):
         tokens = jnp.ones((1, 2), jnp.int32)
         cfg = self.config
         if cfg.is_encoder_only:
-            hidden = self.encode(tokens, None, False)
+            hidden: Any = self.encode(tokens, None, False)
             if cfg.label_names or cfg.pooler:
-                self.classifier(hidden, deterministic=True)
+                self.classifier(hidden[:, 0], deterministic=True)
             if cfg.span_head:
                 self.span(hidden)
             return
@@ -442,15 +510,17 @@ class Transformer(nn.Module):
             cache_length=cache_length,
         )
 
-    def _encoder_mask(self, encoder_input_tokens: Array) -> Array:
+    def _encoder_mask(self, encoder_input_tokens: Array, prompt: int) -> Array:
         """Returns boolean [batch, prompt + encoder_length]; prompt vectors are always valid."""
-        prompt = self.config.encoder_prompt_length
         valid = encoder_input_tokens != self.config.pad_id
         return jnp.pad(valid, ((0, 0), (prompt, 0)), constant_values=True)
 
-    def _encoder_masks(self, encoder_input_tokens: Inputs | None) -> list[Array]:
+    def _encoder_masks(
+        self, encoder_input_tokens: Inputs | None, has_room: bool = False
+    ) -> list[Array]:
         """Returns the mask of each encoder input; empty in a decoder-only model."""
-        return [self._encoder_mask(tokens) for tokens in _several(encoder_input_tokens)]
+        prompt = 0 if has_room else self.config.encoder_prompt_length
+        return [self._encoder_mask(tokens, prompt) for tokens in _several(encoder_input_tokens)]
 
     def _decoding_masks(self, encoder_input_tokens: Inputs | None) -> tuple[Array, ...]:
         """Returns boolean [batch, 1, 1, prompt + encoder_length] for each encoder input."""

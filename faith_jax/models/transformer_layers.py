@@ -18,7 +18,7 @@ from faith_jax.models.layers import (
     dropout,
     with_sharding_constraint,
 )
-from faith_jax.models.masks import NO_WINDOW, AttentionMask
+from faith_jax.models.masks import NO_WINDOW, AttentionMask, Regrouped
 from faith_jax.models.positions import BlockBias
 
 STATES = ("batch", "length", "embed")  # the axes of what goes from layer to layer
@@ -43,6 +43,7 @@ class Surroundings(NamedTuple):
         `encoder_cache` is filled.
       encoder_masks: one for each cross-attention, like `mask`.
       cache_position: int32 scalar, the position of the inputs in the cache; None = no cache.
+      regrouped: how cross-attention finds its keys where they are not of the same rows.
     """
 
     mask: Array | AttentionMask | None = None
@@ -53,6 +54,7 @@ class Surroundings(NamedTuple):
     encoded: tuple[Array | None, ...] = ()
     encoder_masks: tuple[Array | AttentionMask | None, ...] = ()
     cache_position: Array | None = None
+    regrouped: Regrouped | None = None
 
 
 def norm(cfg: TransformerConfig, name: str | None = None) -> RMSNorm | LayerNorm:
@@ -184,6 +186,7 @@ class DecoderLayer(_Layer):
                     mask=around.encoder_masks[number],
                     deterministic=deterministic,
                     cache_position=around.cache_position,
+                    regrouped=around.regrouped,
                 )
 
             x = self._residual(x, cross_attention, norm_name, deterministic)

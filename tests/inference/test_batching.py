@@ -62,14 +62,14 @@ def test_rows_are_filled_up_on_the_right():
     assert tokens.dtype == np.int32
 
 
-def test_whoever_pads_rows_to_a_ladder_takes_their_batches_from_the_batcher():
-    padding = [
-        path.name
+def test_whoever_pads_rows_to_a_ladder_takes_them_from_the_batcher_or_the_packer():
+    padding = {
+        path.name: path.read_text("utf-8")
         for path in (REPOSITORY / "faith_jax").rglob("*.py")
-        if path.name != "batching.py"
+        if path.name not in ("batching.py", "packing.py")
         and path.parent.name != "planning"  # it has shapes alone, no rows
         and "padded_length(" in path.read_text("utf-8")
-    ]
+    }
     assert "row_likelihoods.py" in padding
-    for path in (REPOSITORY / "faith_jax").rglob("*.py"):
-        assert path.name not in padding or "Batcher(" in path.read_text("utf-8"), path
+    for name, text in padding.items():
+        assert "Batcher(" in text or "Packer(" in text, name

@@ -1,17 +1,21 @@
 import numpy as np
 import pytest
+import scipy.special
 
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, FaithJaxError
-from faith_jax.inference import load_model
+from faith_jax.inference import EncoderModel, load_model
+from faith_jax.inference.batching import padded, token_types
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.inference.text_pairs import CRITIC_FORM, NLI_FORM, label_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.models import tiny
 from tests.scoring import tiny_models
+from tests.scoring.tiny_models import FAMILIES
 
 DOCUMENTS = ["Tea is made of leaves.", "The bridge was closed in May. A ferry ran for a year."]
 RESPONSES = ["Leaves make tea.", "The bridge is open."]
@@ -200,3 +204,35 @@ def test_label_texts_are_compared_by_their_sum_or_mean(
     values = [scores.sum() if normalisation == "sum" else scores.mean() for scores in log_probs]
     expected = [softmax(row) for row in np.reshape(values, (len(INPUTS), len(labels)))]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+HEADS = {
+    "bert": {},
+    "roberta": {},
+    "deberta_nli": {},
+    "deberta_v1": {"separate_positions": True, "max_positions": 512},
+    "prompted": {"encoder_prompt_length": 3},
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_packed_rows_have_the_classes_of_each_alone(name):
+    family = {"deberta_v1": "deberta_nli", "prompted": "bert"}.get(name, name)
+    config = tiny.TINY.replace(**FAMILIES[family] | HEADS[name] | {"label_names": ("a", "b", "c")})
+    _, params = tiny.model_and_params(config)
+    model = EncoderModel(config, params)
+    rng = np.random.default_rng(0)
+    rows = [rng.integers(3, config.vocab_size, length).tolist() for length in (50, 3, 21, 8, 30, 3)]
+    second = [len(row) // 2 for row in rows]
+    engine = ClassificationEngine(model, tokens_per_batch=256)
+    found = engine.probabilities(rows, second)
+    tokens = padded(rows, 50, model.pad_id)
+    types = None if config.num_token_types < 2 else token_types(second, 50)
+    expected = scipy.special.softmax(model.classify(tokens, types), axis=-1)
+    assert np.ptp(expected, axis=0).min() > 0.01
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert engine.num_compilations == 1
+    used = sum(map(len, rows)) + len(rows) * config.encoder_prompt_length
+    assert engine.padding == 1 - used / (128 if used <= 128 else 256)
+    backwards = engine.probabilities(rows[::-1], second[::-1])[::-1]
+    np.testing.assert_allclose(backwards, found, atol=1e-5)

@@ -7,44 +7,86 @@ import numpy as np
 import pytest
 
 from faith_jax.core import progress
-from faith_jax.inference import load_model, row_likelihoods
+from faith_jax.inference import CausalModel, EncoderDecoderModel, row_likelihoods
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.models.output_layer import OutputLayer
-from tests.scoring import tiny_models
+from tests.models import tiny
+from tests.scoring.tiny_models import FAMILIES
 
-RNG = np.random.default_rng(0)
+T5 = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
+CAUSAL = T5.replace(num_encoder_layers=0)
+GPT2, BART = (T5.replace(**FAMILIES[name] | {"max_positions": 128}) for name in ("gpt2", "bart"))
+MODELS = {
+    "t5": T5,
+    "t5_prompts": T5.replace(encoder_prompt_length=3, decoder_prompt_length=2),
+    "bart": BART,
+    "gpt2": GPT2,
+    "gpt2_prompt": GPT2.replace(decoder_prompt_length=4),
+    "alibi": CAUSAL.replace(positions="alibi"),
+    "rotary": CAUSAL.replace(positions="rotary", num_kv_heads=1),
+    "sliding_window": CAUSAL.replace(
+        positions="rotary", sliding_window=8, sliding_window_layers=(0,)
+    ),
+    "biased": CAUSAL,
+    "gpt2_by_blocks": GPT2.replace(attention_block_length=32),
+    "t5_by_blocks": T5.replace(attention_block_length=32),
+    "scanned": T5.replace(num_decoder_layers=2, scan_layers=True),
+}
 
 
-def random_rows(count, vocab, longest=40):
-    def ids(low):
-        return RNG.integers(3, vocab, RNG.integers(low, longest)).tolist()
+def random_rows(seed=0):
+    """Rows of which many have one of three inputs, and a few no targets."""
+    rng = np.random.default_rng(seed)
 
-    return [LikelihoodRow(ids(1), ids(0)) for _ in range(count)]
+    def ids(low, high):
+        return rng.integers(3, tiny.VOCAB_SIZE, rng.integers(low, high)).tolist()
+
+    shared = [ids(3, 60) for _ in range(3)]
+    alone = [LikelihoodRow(ids(1, 60), ids(0, 40)) for _ in range(8)]
+    answers = [LikelihoodRow(shared[n % 3], ids(1, 40)) for n in range(9)]
+    return [*alone, LikelihoodRow(shared[0], [7]), *answers, LikelihoodRow(shared[0], [7])]
+
+
+def opened(name):
+    config = MODELS[name]
+    _, params = tiny.model_and_params(config)
+    return (CausalModel if config.is_decoder_only else EncoderDecoderModel)(config, params)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def each_model(request):
+    return opened(request.param)
 
 
 @pytest.fixture(scope="module", params=["gpt2", "bart"])
-def model(request, tmp_path_factory):
-    return load_model(
-        tiny_models.write_model(tmp_path_factory.mktemp("model") / "m", request.param)
-    )
+def model(request):
+    return opened(request.param)
 
 
-def one_by_one(model, row):
-    """The log-probabilities of a row's targets, from the whole softmax of that row alone."""
+def filled_up(rows, pad_id):
+    longest = max(map(len, rows))
+    return np.array([[*row, *[pad_id] * (longest - len(row))] for row in rows])
+
+
+def one_by_one(model, rows):
+    """The log-probabilities of rows' targets in the plain form: a line for each row."""
     if model.config.is_decoder_only:
-        tokens = np.array([[*row.inputs, *row.targets]])
-        return model.next_log_probs(tokens)[0, len(row.inputs) - 1 :]
-    return model.target_log_probs(np.array([row.inputs]), np.array([row.targets]))[0]
+        found = model.next_log_probs(filled_up([[*row.inputs, *row.targets] for row in rows], 0))
+        starts = [len(row.inputs) - 1 for row in rows]
+    else:
+        sides = ([row.inputs for row in rows], [row.targets for row in rows])
+        found = model.target_log_probs(*(filled_up(side, model.pad_id) for side in sides))
+        starts = [0] * len(rows)
+    return [x[s : s + len(r.targets)] for x, s, r in zip(found, starts, rows, strict=True)]
 
 
-def test_every_row_as_if_it_were_alone(model):
-    rows = random_rows(14, model.config.vocab_size, 24)
-    engine = LikelihoodEngine(model, tokens_per_batch=512)
+def test_every_row_as_if_it_were_alone(each_model):
+    rows = random_rows()
+    engine = LikelihoodEngine(each_model, tokens_per_batch=512)
     found = engine.log_probs(rows)
-    for row, scores in zip(rows, found, strict=True):
-        assert scores.shape == (len(row.targets),)
-        if row.targets:
-            np.testing.assert_allclose(scores, one_by_one(model, row), atol=2e-5)
+    for scores, expected in zip(found, one_by_one(each_model, rows), strict=True):
+        assert scores.shape == expected.shape
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
 def test_long_scoring_tells_how_far_it_is(model, monkeypatch, caplog):
@@ -53,41 +95,62 @@ def test_long_scoring_tells_how_far_it_is(model, monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="faith_jax")
     rows = [LikelihoodRow([5, 6, 7], [8] * 40)] * 4 + [LikelihoodRow([5], [])]
     LikelihoodEngine(model, tokens_per_batch=128).log_probs(rows)
-    assert caplog.messages[-1].startswith("likelihood of row 4/4  ")
+    told = [message for message in caplog.messages if message.startswith("likelihood of row")]
+    assert told[-1].startswith("likelihood of row 4/4  ")
 
 
 def test_order_batches_and_pieces_change_nothing(model):
-    rows = random_rows(12, model.config.vocab_size)
+    rows = random_rows(1)
     expected = LikelihoodEngine(model, tokens_per_batch=256).log_probs(rows)
     pieces = 4 * model.config.vocab_size * 5
     engine = LikelihoodEngine(model, tokens_per_batch=600, max_logits_bytes=pieces)
     backwards = engine.log_probs(rows[::-1])[::-1]
     for scores, others in zip(expected, backwards, strict=True):
-        np.testing.assert_allclose(scores, others, atol=2e-5)
+        np.testing.assert_allclose(scores, others, atol=1e-5)
 
 
-def test_rows_of_all_lengths_take_at_most_six_shapes():
-    lengths = range(1, 513)
-    causal = {row_likelihoods.causal_shape(LikelihoodRow([0] * (n // 2), [0] * n)) for n in lengths}
-    assert len({shape for shape in causal if shape[1] <= 512}) == 6
-    pairs = {
-        row_likelihoods.encoder_decoder_shape(LikelihoodRow([0] * i, [0] * t))
-        for i in range(1, 513, 7)
-        for t in range(1, 513, 7)
-    }
-    assert len(pairs) == 6
-
-
-def test_compilations_are_counted(model):
-    """As many as JAX has compiled, of which the same rows again need none."""
-    row_likelihoods._score.clear_cache()
+def test_windows_change_nothing(model, monkeypatch):
+    rows = random_rows(2)
     engine = LikelihoodEngine(model, tokens_per_batch=512)
-    # Whole batches of two shapes, so that no row finds room in a batch of the other.
-    rows = [LikelihoodRow([5] * 4, [6] * length) for length in 16 * [3] + 4 * [90]]
+    expected = engine.log_probs(rows)
+    read = []
+    take = engine._windows
+    monkeypatch.setattr(engine, "_windows", lambda *given: read.append([*take(*given)]) or read[-1])
+    if model.config.is_decoder_only:
+        monkeypatch.setattr(row_likelihoods, "WINDOW", 7)
+    else:  # states of 100 tokens
+        monkeypatch.setattr(row_likelihoods, "_MAX_ENCODED_BYTES", 100 * 4 * model.config.emb_dim)
+    for scores, others in zip(expected, engine.log_probs(rows), strict=True):
+        np.testing.assert_allclose(scores, others, atol=1e-5)
+    assert len(read[0]) > 2
+
+
+def test_an_input_of_many_rows_is_computed_once(model):
+    inputs = [5, 6, 7] * 20
+    rows = [LikelihoodRow(inputs, [number, 9, number]) for number in range(10, 26)]
+    engine = LikelihoodEngine(model, tokens_per_batch=512)
     engine.log_probs(rows)
-    assert engine.num_compilations == row_likelihoods._score._cache_size() == 2
+    own = 16 * (2 if model.config.is_decoder_only else 3)
+    assert engine._tokens == len(inputs) + own
+    assert engine.padding == 1 - engine._tokens / engine._slots
+
+
+def test_compilations_and_padding_are_told(model, caplog):
+    """As many as JAX has compiled, of which the same rows again need none."""
+    caplog.set_level(logging.INFO, logger="faith_jax")
+    programs = (row_likelihoods._score, row_likelihoods._encode)
+    for program in programs:
+        program.clear_cache()
+    engine = LikelihoodEngine(model, tokens_per_batch=512)
+    rows = random_rows(3)
+    engine.log_probs(rows)
+    compiled = engine.num_compilations
+    assert compiled == sum(program._cache_size() for program in programs) > 0
+    told = f"compiled, {100 * engine.padding:.1f}% padding"
+    assert caplog.messages[-1].endswith(told)
     engine.log_probs(rows[::-1])
-    assert engine.num_compilations == row_likelihoods._score._cache_size() == 2
+    assert compiled == engine.num_compilations == sum(p._cache_size() for p in programs)
+    assert sum("compiled" in message for message in caplog.messages) == 1
 
 
 def test_what_does_not_count_is_not_computed():

@@ -108,7 +108,7 @@ def test_the_head_reads_the_first_token_behind_a_prompt(name):
     def head(module, hidden):
         return module.classifier(hidden, deterministic=True)
 
-    expected = module.apply({"params": params}, hidden[:, 3:], method=head)
+    expected = module.apply({"params": params}, hidden[:, 3], method=head)
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.inference import CausalModel, EncoderDecoderModel
-from faith_jax.inference.batching import Batch, Batcher, Shape, padded_length
-from faith_jax.inference.row_likelihoods import LikelihoodRow, model_inputs
+from faith_jax.inference.batching import Batch, Batcher, Shape, padded, padded_length
+from faith_jax.inference.encoder_decoder import shift_right
+from faith_jax.inference.row_likelihoods import LikelihoodRow
+from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.salience.maps import METHODS, SalienceMaps, rows_in_bound, salience_maps
 from faith_jax.statistics.salience_scores import check_choice, normalized_columns
 
@@ -134,7 +136,7 @@ class SalienceEngine:
         self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]], batch: Batch
     ) -> list[np.ndarray]:
         size, (_, length, most) = batch.size, batch.shape
-        encoder, decoder = model_inputs(self.model.config, rows, batch)
+        encoder, decoder = _model_inputs(self.model.config, rows, batch)
         targets = np.zeros((size, length), np.int32)
         positions = np.zeros((size, most), np.int32)
         for i, row in enumerate(rows):
@@ -160,6 +162,19 @@ class SalienceEngine:
                 parts.insert(0, encoders[number][: len(row.inputs), : len(wanted)])
             found.append(np.concatenate(parts))
         return found
+
+
+def _model_inputs(
+    config: TransformerConfig, rows: Sequence[LikelihoodRow], batch: Batch
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Returns what encoder (None = there is none) and decoder read, int32 [size, length] each."""
+    size, (input_length, length, *_) = batch.size, batch.shape
+    pad_id = max(0, config.pad_id)
+    if config.is_decoder_only:
+        return None, padded([row.fed for row in rows], length, pad_id, size)
+    encoder = padded([row.inputs for row in rows], input_length, config.pad_id, size)
+    decoder = padded([row.targets for row in rows], length, pad_id, size)
+    return encoder, np.asarray(shift_right(decoder, config.decoder_start_id))
 
 
 def _head(row: LikelihoodRow, columns: Sequence[int]) -> LikelihoodRow:

@@ -15,8 +15,6 @@ from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.inference.row_likelihoods import (
     LikelihoodEngine,
     LikelihoodRow,
-    causal_shape,
-    encoder_decoder_shape,
     scoring_program,
 )
 from faith_jax.models.config import TransformerConfig
@@ -183,23 +181,26 @@ def assert_lowered_as_called(spy):
             assert one == other
 
 
-ROW = LikelihoodRow([2] * 20, [3] * 9)
+ROW = LikelihoodRow([2] * 120, [3] * 9)
 
 
 def test_likelihoods_are_planned_as_they_are_computed(model, monkeypatch):
-    spy = Spy(row_likelihoods._score)
-    monkeypatch.setattr(row_likelihoods, "_score", spy)
-    # The shape of a batch is its longest row's.
-    shape = sum((causal_shape if model.config.is_decoder_only else encoder_decoder_shape)(ROW))
-    LikelihoodEngine(model, tokens_per_batch=2 * shape).log_probs([ROW, ROW])
     params, module = shapes_of(model.params), model.module
     compiled, turns = scoring_program(module, model.partitioner, params, ROW, 2)
-    assert compiled().memory_analysis().argument_size_in_bytes > 0
-    assert_lowered_as_called(spy)
     assert turns == 1
     # With memory for 5 tokens' logits, the 18 targets take 4 turns.
     bound = 5 * 4 * model.config.vocab_size
     assert scoring_program(module, model.partitioner, params, ROW, 2, bound)[1] == 4
+    if not model.config.is_decoder_only:  # two programs of the engine are one here
+        assert compiled().memory_analysis().argument_size_in_bytes > 0
+        return
+    spy = Spy(row_likelihoods._score)
+    monkeypatch.setattr(row_likelihoods, "_score", spy)
+    # 128 tokens are fed, which fill a line.
+    LikelihoodEngine(model, tokens_per_batch=256).log_probs([ROW, ROW._replace(inputs=[4] * 120)])
+    compiled, _ = scoring_program(module, model.partitioner, params, ROW, 2)
+    assert compiled().memory_analysis().argument_size_in_bytes > 0
+    assert_lowered_as_called(spy)
 
 
 def test_salience_maps_are_planned_as_they_are_computed(model, monkeypatch):

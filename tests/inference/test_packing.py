@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faith_jax.inference.packing import (
+    LENGTHS,
+    Group,
+    Packer,
+    attention_share,
+    even_size,
+    fill_lines,
+    pack_blocks,
+)
+from tests.models import tiny
+
+
+@st.composite
+def many_groups(draw, longest=200):
+    """Groups of numbered rows."""
+    sizes = draw(
+        st.lists(
+            st.tuples(
+                st.integers(1, longest), st.lists(st.integers(0, longest), min_size=1, max_size=9)
+            ),
+            min_size=1,
+            max_size=12,
+        )
+    )
+    groups, number = [], 0
+    for shared, own in sizes:
+        groups.append(Group(shared, [(n, number + i) for i, n in enumerate(own)]))
+        number += len(own)
+    return groups
+
+
+def rows_of(groups):
+    return {number: (group.shared, own) for group in groups for own, number in group.own}
+
+
+def check_line(line, rows, length):
+    """A line holds its inputs and rows, and only rows of the input that they have."""
+    used = 0
+    for placed in line:
+        assert placed.rows
+        assert {rows[number][0] for _, number in placed.rows} == {placed.shared}
+        used += placed.shared + sum(rows[number][1] for _, number in placed.rows)
+    assert used <= length
+    return used
+
+
+@given(many_groups(), st.integers(400, 900))
+def test_each_row_is_in_one_line_with_its_input(groups, length):
+    rows = rows_of(groups)
+    found = fill_lines(groups, length)
+    numbers = [n for _, line in found for placed in line for _, n in placed.rows]
+    assert sorted(numbers) == sorted(rows)
+    for used, line in found:
+        assert used == check_line(line, rows, length)
+    # Best fit never leaves two lines that fit into one.
+    two = sorted(used for used, _ in found)[:2]
+    assert len(two) < 2 or sum(two) > length
+    whole = {n for g in groups if g.total <= length for n in [tuple(n for _, n in g.own)]}
+    together = {tuple(sorted(n for _, n in placed.rows)) for _, line in found for placed in line}
+    assert whole <= together
+
+
+@given(many_groups(), st.integers(200, 2000), st.integers(1, 3))
+def test_each_row_is_in_one_block_with_its_keys(groups, tokens, devices):
+    groups = [group._replace(own=[(own + 1, n) for own, n in group.own]) for group in groups]
+    rows = rows_of(groups)
+    blocks = pack_blocks(groups, tokens, devices)
+    assert len(blocks) % devices == 0
+    shape = blocks[0].shape
+    numbers = []
+    for block in blocks:
+        assert block.shape == shape
+        lines = dict.fromkeys(range(shape.lines), 0)
+        assert len(block.keys) == shape.key_lines
+        for line in block.keys:
+            own = [rows[number][1] for placed in line for _, number in placed.rows]
+            assert sum(placed.shared for placed in line) <= shape.keys
+            assert sum(own) <= shape.queries
+            for placed in line:
+                assert {rows[n][0] for _, n in placed.rows} == {placed.shared}
+                for part, number in placed.rows:
+                    lines[part] += rows[number][1]
+                    numbers.append(number)
+        assert max(lines.values()) <= shape.targets
+    assert sorted(numbers) == sorted(rows)
+
+
+def long_tailed(mean, count=512, seed=0):
+    """Lengths as texts have them: most are short, some long."""
+    lengths = np.random.default_rng(seed).lognormal(np.log(mean), 0.6, count)
+    return np.clip(lengths, 8, 512).astype(int).tolist()
+
+
+@pytest.mark.parametrize("mean", [40, 90, 200])
+def test_less_than_5_percent_is_padding(mean):
+    groups = [Group(length, [(0, n)]) for n, length in enumerate(long_tailed(mean))]
+    packed = Packer(attention_share(tiny.TINY.replace(emb_dim=512, mlp_dim=2048)), 2048).lines(
+        groups
+    )
+    assert len(packed) <= 3
+    assert {one.length for one in packed} <= set(LENGTHS)
+    used, slots = sum(group.shared for group in groups), sum(one.slots for one in packed)
+    assert 0.95 < used / slots <= 1
+    numbers = [n for one in packed for line in one.lines for placed in line for _, n in placed.rows]
+    assert sorted(numbers) == list(range(len(groups)))
+
+
+def test_16_texts_to_an_article_rarely_have_it_twice():
+    rng = np.random.default_rng(1)
+    groups = [
+        Group(int(rng.integers(300, 500)), [(int(n), 16 * g + i) for i, n in enumerate(own)])
+        for g, own in enumerate(rng.integers(50, 110, (32, 16)))
+    ]
+    blocks = pack_blocks(groups, 4096)
+    assert sum(len(line) for block in blocks for line in block.keys) <= 1.35 * len(groups)
+    shape, own = blocks[0].shape, sum(group.total - group.shared for group in groups)
+    assert own / (len(blocks) * shape.lines * shape.targets) > 0.85
+    packed = Packer(0.0, 2048).lines(groups)
+    inputs = [placed for one in packed for line in one.lines for placed in line]
+    assert len(inputs) == len(groups)
+
+
+def test_batches_are_full_or_even():
+    assert [even_size(count, 16) for count in (1, 16, 17, 31, 33, 300)] == [2, 16, 10, 16, 12, 16]
+
+
+def test_devices_share_the_lines_of_a_batch():
+    groups = [Group(100, [(0, n)]) for n in range(21)]
+    (packed,) = Packer(0.0, 1024, devices=4).lines(groups)
+    assert packed.size % 4 == 0
+    assert sum(len(lines) for lines in packed.batches()) == len(packed.lines)
