@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 # Keras, which TensorFlow imports, takes these where they are, for what nobody calls here: a fifth
 # of the seconds that the import of all takes.
@@ -45,7 +46,8 @@ def quiet_tensorflow(with_seqio: bool = True) -> None:
 def _absent(*names: str) -> Iterator[None]:
     """Within, packages that are not imported yet cannot be."""
     hidden = [name for name in names if name not in sys.modules]
-    sys.modules |= dict.fromkeys(hidden)
+    nothing: Any = dict.fromkeys(hidden)  # typeshed has no None, which Python knows as absent
+    sys.modules |= nothing
     try:
         yield
     finally:

@@ -1,12 +1,14 @@
 """What the command line imports before it answers: nothing that takes seconds."""
 
 import argparse
+import importlib
 import subprocess
 import sys
 
 import pytest
 
 from faith_jax import cli
+from faith_jax.core.quiet_tensorflow import _absent
 from tests.paths import REPOSITORY
 
 SLOW = {
@@ -78,6 +80,15 @@ def test_scores_without_a_model_import_nothing_slow(tmp_path):
     _, names = loaded(f"assert cli.main({score!r}) == 0")
     # NumPy takes a tenth of a second; rouge-score brings absl.
     assert names & SLOW <= {"absl", "numpy"}
+
+
+def test_what_is_hidden_from_tensorflow_can_be_imported_after_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with _absent("colorsys", "argparse"):
+        assert importlib.import_module("argparse") is argparse
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("colorsys")
+    assert importlib.import_module("colorsys") is not None
 
 
 def test_what_compiles_plans_imports_no_tensorflow():
