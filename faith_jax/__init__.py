@@ -9,8 +9,13 @@ True
 'Tea is a leaf.'
 """
 
+import contextlib
 import importlib
 from typing import TYPE_CHECKING, Any
+
+with contextlib.suppress(ImportError):
+    # TensorFlow brings an SQLite without FTS5, which Python then takes if it has none yet.
+    import sqlite3  # noqa: F401
 
 from faith_jax.core.errors import FaithJaxError
 from faith_jax.core.types import GroundedExample, Grounding

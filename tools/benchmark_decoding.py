@@ -254,7 +254,10 @@ def ways_of_decoding(rows: int, batch: int = 16) -> dict[str, Callable[[], list[
 
         def decode() -> list[DecodedRow]:
             parts = [inputs[i : i + at_once] for i in range(0, rows, at_once)]
-            found = [decoder(params, part, i * at_once) for i, part in enumerate(parts)]
+            found = [
+                decoder(params, part, range(i * at_once, i * at_once + len(part)))
+                for i, part in enumerate(parts)
+            ]
             return [row for part in found for row, *_ in part]
 
         return decode

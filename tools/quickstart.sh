@@ -16,17 +16,36 @@ export GLIBC_TUNABLES="${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:\
 glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592:\
 glibc.malloc.top_pad=268435456}"
 
+# Runs a command beside the next one, which uses the cores while this one imports and compiles, and
+# keeps what it prints for `finish_beside`.
+run_beside() {
+  "$@" >"$output/beside.log" 2>&1 &
+  beside=$!
+  trap 'kill "$beside" 2>/dev/null || true' EXIT
+}
+
+finish_beside() {
+  local status=0
+  wait "$beside" || status=$?
+  trap - EXIT
+  cat "$output/beside.log" >&2
+  rm "$output/beside.log"
+  return "$status"
+}
+
 echo "1/6  Prompt-tuning mini: 5 soft tokens learn to respond, the model is frozen"
+run_beside "$bin/t5x" train --gin_file=quickstart_hallucination.gin \
+  --gin.MODEL_DIR="$output/hallucination"
 "$bin/t5x" train --gin_file=quickstart.gin --gin.MODEL_DIR="$output/prompt"
 
-echo "2/6  A few steps of prompt-tuning a classifier, to show how one is trained (not enough to detect)"
-"$bin/t5x" train --gin_file=quickstart_hallucination.gin --gin.MODEL_DIR="$output/hallucination"
-
-echo "3/6  Responding to the topics kept for testing, with PMI-Decode"
+echo "2/6  Responding to the topics kept for testing, with PMI-Decode"
 rm -rf "$output/responses"
 "$bin/t5x" infer --gin_file=runs/infer.gin --gin_file=decoding/pmi_greedy.gin \
   --gin.CHECKPOINT_PATH="$output/prompt" --gin.MIXTURE_OR_TASK_NAME=npov_generate_sample \
   --gin.DECODE_LENGTH=224 --gin.NO_REPEAT_NGRAM=16 --gin.INFER_OUTPUT_DIR="$output/responses"
+
+echo "3/6  A few steps of prompt-tuning a classifier, to show how one is trained (not enough to detect)"
+finish_beside
 
 echo "4/6  Scoring these, and written responses with known errors, by ROUGE, salience and classifier"
 rm -rf "$output/scores" "$output/known_errors.jsonl"
@@ -36,18 +55,20 @@ scoring=(
   --scorer-option=npov_hallucination.model="$output/hallucination"
   --restart
 )
-"$bin/faith-jax" score "${scoring[@]}" --input="$output/responses/predictions.jsonl" \
+run_beside "$bin/faith-jax" score "${scoring[@]}" --input="$output/responses/predictions.jsonl" \
   --corpus=generated --format=tfds --output="$output/scores"
 "$bin/faith-jax" score "${scoring[@]}" --tfds=npov_errors/sample --split="test[:48]" \
   --label-column=has_hallucination --labels-are-errors --corpus=known_errors \
   --output="$output/known_errors.jsonl"
+finish_beside
 
 echo "5/6  One page with tables, curves, examples and salience maps"
-"$bin/faith-jax" report "$output/known_errors.jsonl" "$output/scores" \
+run_beside "$bin/faith-jax" report "$output/known_errors.jsonl" "$output/scores" \
   --title="Quickstart: hallucinations in NPOV responses" \
   --salience-model="$output/prompt" --salience-rows=3 --output="$output/report.html"
 
 echo "6/6  Where the words of a response come from"
 "$bin/faith-jax" explain --model="$output/prompt" --knowledge=sample --arguments=1 \
   --query="Should voting be compulsory?" --png="$output/salience.png"
+finish_beside
 "$PYTHON" "$repository/tools/show_response.py" "$output"

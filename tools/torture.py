@@ -127,7 +127,7 @@ def checkpoint_content(folder: pathlib.Path) -> str:
 
 def params_digest(model_dir: pathlib.Path) -> str:
     """Returns the hash of the parameters of a training's newest checkpoint, with its step."""
-    from faith_jax.training.checkpoints import newest_step
+    from faith_jax.checkpoints.embedded import newest_step
 
     step = newest_step(model_dir)
     return f"{step} {checkpoint_params(model_dir / 'checkpoints' / str(step))}"

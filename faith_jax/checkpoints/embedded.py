@@ -79,6 +79,12 @@ def step_folders(checkpoints: pathlib.Path) -> list[pathlib.Path]:
     return found
 
 
+def newest_step(model_dir: str | pathlib.Path) -> int | None:
+    """Returns the step of a run's newest whole checkpoint, or None; nothing is touched."""
+    found = step_folders(path_of(model_dir) / "checkpoints")
+    return max((int(path.name) for path in found), default=None)
+
+
 def _best_step(checkpoints: pathlib.Path) -> pathlib.Path | None:
     """Returns the folder of the best step, by the metrics that Orbax keeps."""
     steps = step_folders(checkpoints)

@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-import orbax.checkpoint as ocp
 import tensorstore
 
 from faith_jax.checkpoints import manifest
@@ -135,6 +134,8 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
         raise CheckpointError(
             f"{folder}: Orbax cannot write to a path with '['; choose another folder."
         )
+    import orbax.checkpoint as ocp  # takes half a second, which reading does without
+
     folder = new_folder(folder)
     checkpoint = checkpoint.read()
     is_whole = bool(checkpoint.params) and checkpoint.base is None

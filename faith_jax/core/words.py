@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import regex
 
+from faith_jax.core.light_nltk import light_module
+
 # Marks (accents, vowel signs) belong to their letter's word: \w of `re` has none.
 WORD_CHARACTER = r"\p{L}\p{M}\p{N}"
 _WORD = regex.compile(f"[{WORD_CHARACTER}_]+(?:['\u2019][{WORD_CHARACTER}_]+)*")
@@ -109,11 +111,10 @@ def first_person_count(text: str, pronouns: Collection[str] = FIRST_PERSON) -> i
 
 @functools.cache
 def _splitter() -> Any:
-    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
-
-    parameters = PunktParameters()
+    punkt = light_module("nltk.tokenize.punkt")
+    parameters = punkt.PunktParameters()
     parameters.abbrev_types.update(_ABBREVIATIONS)
-    return PunktSentenceTokenizer(parameters)
+    return punkt.PunktSentenceTokenizer(parameters)
 
 
 def split_sentences(text: str) -> list[str]:

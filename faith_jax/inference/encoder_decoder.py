@@ -24,7 +24,8 @@ from faith_jax.models.transformer import Inputs, Transformer, output_layer
 
 def shift_right(tokens: Array, start_id: int = 0) -> Array:
     """Returns the decoder's inputs [batch, length] for target tokens [batch, length]."""
-    return jnp.pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=start_id)
+    pad = np.pad if isinstance(tokens, np.ndarray) else jnp.pad  # NumPy's compiles nothing
+    return pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=start_id)
 
 
 @functools.partial(jax.jit, static_argnums=0)

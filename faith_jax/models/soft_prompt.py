@@ -4,6 +4,7 @@ Reference: Lester 2021; Chang 2024, appendix B (5 vectors, initialised with a ra
 5,000 most frequent vocabulary embeddings).
 """
 
+import functools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -111,10 +112,15 @@ def sampled_vocabulary(most_frequent: int = 5000, first_token: int = 3) -> Promp
                 f"sampled_vocabulary: a prompt of {length} vectors cannot be sampled from "
                 f"{count} tokens; raise most_frequent or shorten the prompt."
             )
-        tokens = first_token + jax.random.choice(key, count, (length,), replace=False)
-        return jnp.take(embedding, tokens, axis=0).astype(jnp.float32)
+        return _sampled(key, embedding, length, count, first_token)
 
     return initialize
+
+
+@functools.partial(jax.jit, static_argnums=(2, 3, 4))  # one program, not one for each operation
+def _sampled(key: Array, embedding: Array, length: int, count: int, first_token: int) -> Array:
+    tokens = first_token + jax.random.choice(key, count, (length,), replace=False)
+    return jnp.take(embedding, tokens, axis=0).astype(jnp.float32)
 
 
 def class_labels(

@@ -157,8 +157,8 @@ def _database(path: pathlib.Path, target: pathlib.Path) -> Iterator[sqlite3.Conn
     except sqlite3.OperationalError as error:
         if "fts5" in str(error):
             raise ConfigError(
-                "Python's SQLite has no FTS5, which knowledge bases need; use a Python whose "
-                "SQLite has it, such as python.org's."
+                "Python's SQLite has no FTS5, which knowledge bases need: import faith_jax before "
+                "TensorFlow, whose SQLite has none, or use a Python whose SQLite has it."
             ) from None
         if "full" in str(error) or "disk I/O" in str(error):
             raise StorageError(f"{target}: {error}.") from None

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint
+from faith_jax.checkpoints.embedded import newest_step
 from faith_jax.checkpoints.manifest import write_manifest
 from faith_jax.checkpoints.native import MODEL_JSON, read_model_json, write_model_json
 from faith_jax.core.errors import CheckpointError, ConfigError
@@ -39,7 +40,6 @@ from faith_jax.runs.setup import BaseModel
 from faith_jax.statistics.prompt_health import Curve
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.carried import check_kept_vocabulary, keep_vocabulary
-from faith_jax.training.checkpoints import newest_step
 
 logger = logging.getLogger("faith_jax")
 

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import optax
 
+from faith_jax.checkpoints.embedded import newest_step
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import path_of
@@ -33,7 +34,7 @@ from faith_jax.runs.evaluate import DecodedEvaluation, dataset_loss
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
-from faith_jax.training.checkpoints import TrainCheckpoints, check_folder, newest_step
+from faith_jax.training.checkpoints import TrainCheckpoints, check_folder
 from faith_jax.training.metrics import MOVED, MetricsWriter, prompt_movement, trained_prompts
 from faith_jax.training.objectives import Batch, Metrics, Objective
 from faith_jax.training.trainer import Periods, Stopped, Trainer, fit, merge_params, split_params

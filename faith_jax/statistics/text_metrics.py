@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import regex
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.light_nltk import light_module
 from faith_jax.core.words import WORD_CHARACTER, Word, lower_words, unicode_words
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
@@ -261,10 +262,9 @@ class _Stems(dict[str, str]):
     """The Porter stem of each word, made when it is first asked for; shorter words stay."""
 
     def __init__(self, shortest: int = 0):
-        from nltk.stem.porter import PorterStemmer
-
         super().__init__()
-        self._stem, self._shortest = PorterStemmer().stem, shortest
+        self._stem = light_module("nltk.stem.porter").PorterStemmer().stem
+        self._shortest = shortest
 
     def __missing__(self, word: str) -> str:
         if len(self) >= _MOST_STEMS:

@@ -16,7 +16,6 @@ import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers
 
 from faith_jax.checkpoints import manifest
-from faith_jax.checkpoints.embedded import step_folders
 from faith_jax.checkpoints.manifest import TensorDigests
 from faith_jax.checkpoints.native import orbax_path, read_part
 from faith_jax.core.errors import CheckpointError, ConfigError
@@ -25,12 +24,6 @@ from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.processes import from_all
 from faith_jax.core.types import PyTree
 from faith_jax.training.trainer import TrainState
-
-
-def newest_step(model_dir: str | pathlib.Path) -> int | None:
-    """Returns the step of a run's newest whole checkpoint, or None; nothing is touched."""
-    found = step_folders(path_of(model_dir) / "checkpoints")
-    return max((int(path.name) for path in found), default=None)
 
 
 def check_folder(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> None:

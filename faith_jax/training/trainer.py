@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import flax.traverse_util
 import jax
 import jax.numpy as jnp
-import optax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from faith_jax.core.errors import ConfigError
@@ -26,6 +25,8 @@ from faith_jax.training.metrics import prompt_gradient_norms
 from faith_jax.training.objectives import Batch, Metrics, Objective
 
 if TYPE_CHECKING:
+    import optax
+
     from faith_jax.training.checkpoints import TrainCheckpoints
 
 
@@ -132,7 +133,7 @@ class Trainer:
         self,
         module: Transformer,
         objective: Objective,
-        optimizer: optax.GradientTransformation,
+        optimizer: "optax.GradientTransformation",
         partitioner: Partitioner,
         seed: int = 0,
         num_microbatches: int = 1,
@@ -225,6 +226,8 @@ class Trainer:
         return self._loss(params, frozen, batch, None)[1][0]
 
     def _train(self, state: TrainState, frozen: PyTree, batch: Batch):
+        import optax  # takes half a second, which `infer` and `score` do without
+
         key = jax.random.fold_in(self._dropout_key, state.step)
         batch = self.objective.prepare(self.module, batch, state.objective)
         gradient, sums, rows = self._gradient(state.params, frozen, batch, key)

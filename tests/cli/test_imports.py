@@ -1,12 +1,14 @@
 """What the command line imports before it answers: nothing that takes seconds."""
 
 import argparse
+import importlib
 import subprocess
 import sys
 
 import pytest
 
 from faith_jax import cli
+from faith_jax.core.quiet_tensorflow import _absent
 from tests.paths import REPOSITORY
 
 SLOW = {
@@ -15,6 +17,8 @@ SLOW = {
     *("tensorflow", "tensorflow_datasets", "tensorstore", "tokenizers"),
     *("aiohttp", "etils", "fsspec", "gcsfs", "google", "s3fs", "upath"),
 }
+# What neither responses nor scores of a model need.
+SLOW_BESIDE_JAX = {"matplotlib", "nltk", "optax", "orbax", "pandas", "scipy", "sklearn", "spacy"}
 
 
 def commands(parser, called=()):
@@ -68,6 +72,25 @@ def test_the_list_of_tasks_and_a_wrong_name_import_nothing_slow(arguments):
     assert not names & SLOW
 
 
+def test_scores_without_a_model_import_nothing_slow(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"grounding": "Tea is hot.", "generated_text": "Tea."}\n')
+    scorers = "--scorers=token_f1,rouge1_precision,rougeL_f1,npov_rouge1_coverage"
+    score = ["score", scorers, "--scorer-option=rougeL_f1.use_stemmer=True"]
+    score += [f"--input={tmp_path}/rows.jsonl", f"--output={tmp_path}/scores.jsonl"]
+    _, names = loaded(f"assert cli.main({score!r}) == 0")
+    # NumPy takes a tenth of a second; rouge-score brings absl.
+    assert names & SLOW <= {"absl", "numpy"}
+
+
+def test_what_is_hidden_from_tensorflow_can_be_imported_after_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with _absent("colorsys", "argparse"):
+        assert importlib.import_module("argparse") is argparse
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("colorsys")
+    assert importlib.import_module("colorsys") is not None
+
+
 def test_what_compiles_plans_imports_no_tensorflow():
     recipe = (["quickstart.gin"], ["MODEL_DIR='runs/none'"], [], [])
     _, names = loaded(f"""
@@ -87,17 +110,41 @@ def test_scores_tables_and_responses_to_a_file_import_no_tensorflow(tmp_path):
     )
     (tmp_path / "queries.jsonl").write_text('{"query": "Tea?", "pro": ["Yes."], "con": ["No."]}\n')
     (tmp_path / "own.gin").write_text(f"INPUT_FILE = '{tmp_path}/queries.jsonl'\n")
-    score = ["score", "--scorers=token_f1,salience_hallucination", f"--input={tmp_path}/rows.jsonl"]
-    score += ["--scorer-option=salience_hallucination.model=mini", f"--output={tmp_path}/s.jsonl"]
+    salience = ["salience_hallucination", "salience_coverage"]
+    score = ["score", f"--scorers=token_f1,{','.join(salience)}", f"--input={tmp_path}/rows.jsonl"]
+    score += [f"--scorer-option={name}.model=mini" for name in salience]
+    score.append(f"--output={tmp_path}/s.jsonl")
     infer = ["infer", "--gin_file=runs/infer_file.gin", f"--gin_file={tmp_path}/own.gin"]
     infer += ["--gin.CHECKPOINT_PATH=mini", "--gin.DECODE_LENGTH=2"]
     infer.append(f"--gin.INFER_OUTPUT_DIR={tmp_path}/responses")
-    _, names = loaded(f"""
+    output, names = loaded(f"""
+import jax
+programs = []
+jax.monitoring.register_event_listener(
+    lambda event, **_: programs.append(event) if event.endswith("requests_use_cache") else None
+)
 assert cli.t5x_main({[*infer, "--dry_run"]!r}) == 0
+assert not programs
 assert cli.t5x_main({infer!r}) == 0
+print("of infer:", len(programs))
 assert cli.main({score!r}) == 0
+print("of both:", len(programs))
+print("slow:", sys.modules.keys() & {SLOW_BESIDE_JAX!r})
 assert cli.main({["evaluate", f"{tmp_path}/s.jsonl"]!r}) == 0
 """)
     assert (tmp_path / "responses" / "predictions.jsonl").exists()
     assert not names & {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x"}
-    assert "jax" in names
+    # One for the decoding of the one shape, one for the maps that both scorers share: what is
+    # computed outside of these compiles no programs of its own.
+    told = [
+        line for line in output.splitlines() if line.startswith(("of infer", "of both", "slow"))
+    ]
+    assert told == ["of infer: 1", "of both: 2", "slow: set()"]
+
+
+def test_tensorflow_does_not_take_the_indexes_of_knowledge_bases_away():
+    code = (
+        "import faith_jax, tensorflow, sqlite3\n"
+        "sqlite3.connect(':memory:').execute('CREATE VIRTUAL TABLE t USING fts5(a)')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

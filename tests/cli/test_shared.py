@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -14,6 +16,7 @@ from faith_jax.cli.shared import (
     resumable,
 )
 from faith_jax.core.errors import InputError
+from tests.paths import REPOSITORY
 
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 
@@ -30,6 +33,32 @@ def test_compiled_programs_are_kept_in_the_users_cache(tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE, "elsewhere")
     keep_compiled_programs()
     assert os.environ[CACHE] == "elsewhere"
+
+
+def kept_bytes(folder, **settings):
+    """Returns how much a new process keeps of three programs of some kilobytes each."""
+    code = """
+import sys
+from faith_jax.cli.shared import keep_compiled_programs
+keep_compiled_programs()
+import jax
+for n in (2, 3, 4):
+    jax.jit(lambda x: x ** n + n)(1.0)
+"""
+    environment = {name: it for name, it in os.environ.items() if not name.startswith("JAX_")}
+    environment |= {"XDG_CACHE_HOME": str(folder)} | settings
+    subprocess.run([sys.executable, "-c", code], env=environment, cwd=REPOSITORY, check=True)
+    return sum(path.stat().st_size for path in folder.rglob("*-cache"))
+
+
+def test_what_is_kept_of_programs_is_bounded_and_can_be_turned_off(tmp_path):
+    whole = kept_bytes(tmp_path / "all")
+    assert whole > 0
+    bound = whole * 2 // 3
+    kept = kept_bytes(tmp_path / "some", JAX_COMPILATION_CACHE_MAX_SIZE=str(bound))
+    assert 0 < kept <= bound
+    assert kept_bytes(tmp_path / "no_cache", JAX_ENABLE_COMPILATION_CACHE="false") == 0
+    assert kept_bytes(tmp_path / "no_folder", JAX_COMPILATION_CACHE_DIR="") == 0
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -97,14 +97,14 @@ def test_rows_that_take_places_of_others_have_the_same_responses(case):
     partitioner = make_partitioner(config)
     decoder = BatchDecoder(module, partitioner, decoding, 4, seed=2)
     done = []
-    found = decoder(params, inputs, 5, others, done.append)
+    found = decoder(params, inputs, range(5, 5 + len(inputs)), others, done.append)
     assert sum(done) == len(inputs)
     assert len(done) > 3
     # The first four, then one at a time of each padded length (32, 24, 16 or less), and the loop.
     assert decoder.num_compilations <= 2 + 3
     alone = BatchDecoder(module, partitioner, decoding, 1, seed=2)
     for number, rows in enumerate(found):
-        (expected,) = alone(params, inputs[number : number + 1], 5 + number, others[number:])
+        (expected,) = alone(params, inputs[number : number + 1], [5 + number], others[number:])
         for row, one in zip(rows, expected, strict=True):
             np.testing.assert_array_equal(row.tokens, one.tokens)
             np.testing.assert_allclose(row.log_prob, one.log_prob, rtol=1e-4, atol=1e-5)

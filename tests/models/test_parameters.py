@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
+from tests.models.families import FAMILIES
+from tests.models.tiny import TINY
 from tests.paths import REPOSITORY
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -110,3 +112,18 @@ def test_start_of_the_parameters_has_t5s_spread():
     np.testing.assert_allclose(np.std(mlp["wo"]["kernel"]), 1 / np.sqrt(400), rtol=0.02)
     np.testing.assert_allclose(np.std(params["token_embedder"]["embedding"]), 1.0, rtol=0.02)
     assert np.all(params["encoder"]["encoder_norm"]["scale"] == 1.0)
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "t5", "scanned", "prompts"])
+def test_shapes_of_the_first_layer_are_those_of_all(name):
+    """Only one layer of a stack is traced."""
+    others = {
+        "t5": TINY.replace(num_encoder_layers=3),
+        "scanned": TINY.replace(scan_layers=True),
+        "prompts": TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2),
+    }
+    module = Transformer((others | FAMILIES)[name])
+    traced = jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))
+    found = parameter_shapes(module)
+    assert jax.tree.structure(found) == jax.tree.structure(traced)
+    assert jax.tree.leaves(found) == jax.tree.leaves(traced)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from faith_jax.checkpoints.embedded import newest_step
 from faith_jax.cli import main
 from faith_jax.input.score_input import dataset_rows
 from faith_jax.reproduce import workflow
@@ -11,7 +12,6 @@ from faith_jax.reproduce.faith_critic import Table
 from faith_jax.reproduce.options import FaithCritic
 from faith_jax.scoring.nli import CRITIC_FORMS
 from faith_jax.scoring.pair_classifier import pair_classifier
-from faith_jax.training.checkpoints import newest_step
 from tests.reproduce.workflows import figures, rows_of, run_in_process, shown_commands
 from tests.scoring.tiny_models import write_model
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from faith_jax.checkpoints.checkpoint import flatten
-from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.embedded import checkpoint_path, newest_step
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.tokenizers.vocabularies import load_vocabulary
-from faith_jax.training.checkpoints import newest_step
 from tests.runs.conftest import TINY
 
 STEPS = ("--gin.WARMUP_STEPS=0", "--gin.CHECKPOINT_PERIOD=1")

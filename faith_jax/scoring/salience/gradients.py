@@ -143,7 +143,7 @@ class SalienceEngine:
             first = len(row.inputs) - 1 if self._is_causal else 0
             targets[i, first : first + len(row.targets)] = row.targets
             positions[i, : len(columns[i])] = first + np.asarray(columns[i], np.int32)
-        most_wanted = max(len(wanted) for wanted in columns)
+        most_wanted = np.int32(max(len(wanted) for wanted in columns))
 
         def compute(*batch: Any) -> SalienceMaps:
             encoder, decoder, targets, positions = batch

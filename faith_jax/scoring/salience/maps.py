@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.config import TransformerConfig
@@ -57,7 +58,7 @@ def salience_maps(
     method: str = "gradient_x_input",
     max_bytes: int | None = None,
     positions: Array | None = None,
-    num_columns: Array | int | None = None,
+    num_columns: Array | np.int32 | None = None,
 ) -> SalienceMaps:
     """Computes the maps of a batch; compiled once for each shape.
 
@@ -99,7 +100,7 @@ def salience_maps(
         decoder_input_tokens,
         targets,
         positions,
-        jnp.asarray(positions.shape[1] if num_columns is None else num_columns),
+        np.int32(positions.shape[1]) if num_columns is None else num_columns,
     )
 
 

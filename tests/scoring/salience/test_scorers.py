@@ -102,6 +102,15 @@ def test_words_of_the_dialogue_format(model):
     np.testing.assert_allclose(found.values, expected, atol=2e-4)
 
 
+def test_scorers_of_one_checkpoint_share_its_parameters(model):
+    salience, coverage = (
+        load_scorer(f"salience_{name}", model=model) for name in ("hallucination", "coverage")
+    )
+    likelihood = load_scorer("pmi_faith_mean", model=model)
+    assert salience._compute is coverage._compute
+    assert salience._compute.engine.model.params is likelihood._compute.engine.model.params
+
+
 def test_scores_follow_the_definitions(model):
     found = open_salience(model)([NPOV, DIALOGUE])
     for aggregation, mean in (("max", "geometric"), ("sum", "arithmetic")):

@@ -1,0 +1,119 @@
+"""Measures what short commands spend on imports, opening a checkpoint, compiling and the rest.
+
+Each runs in new processes, first with an empty cache of compiled programs, then with what that call
+has kept. Seconds are of the processor (user and system, all threads), the fewest of some rounds.
+"""
+
+import argparse
+import atexit
+import collections
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+# The innermost frame of the main thread in a file of these tells the phase.
+PLACES = {"importlib._bootstrap": "imports", "/faith_jax/checkpoints/": "opening"}
+PLACES |= dict.fromkeys(("/partial_eval.py", "/mlir.py", "_src/compiler.py"), "compiling")
+PHASES = ("imports", "opening", "compiling", "the rest")
+SCORE = "score --input={rows} --grounding-column=pro=pro,con=con --output={new}.jsonl --scorers="
+COMMANDS = {
+    "--help": "--help",
+    "tasks": "tasks",
+    "score, no model": f"{SCORE}token_f1,rouge1_precision,npov_rouge1_coverage",
+    "evaluate": "evaluate {scores}",
+    "report": "report {scores} --output={new}.html",
+    "score, salience": f"{SCORE}salience_hallucination,salience_coverage "
+    "--scorer-option=salience_hallucination.model=mini "
+    "--scorer-option=salience_coverage.model=mini",
+    "infer": "infer --gin_file=runs/infer_file.gin --gin.CHECKPOINT_PATH='mini' "
+    "--gin.INPUT_FILE='{rows}' --gin.DECODE_LENGTH=64 --gin.INFER_OUTPUT_DIR='{new}'",
+    "train, 2 steps": "train --gin_file=quickstart.gin --gin.TRAIN_STEPS=2 --gin.MODEL_DIR='{new}'",
+}
+ROW = {"query": "Should tea be free at work?", "pro": ["It helps people to relax."]}
+ROW |= {"con": ["It costs money."], "generated_text": "It helps people to relax, but costs money."}
+
+
+def sample(thread, told):
+    """Adds the processor's seconds of this process to the phases, until it ends."""
+    last, listens = 0.0, False
+    while True:
+        time.sleep(0.003)
+        if not listens and (listens := hasattr(jax := sys.modules.get("jax"), "monitoring")):
+            jax.monitoring.register_event_listener(lambda event, **_: told.update([event]))
+        frame, now = sys._current_frames()[thread], time.process_time()
+        while frame and not (found := [p for p in PLACES if p in frame.f_code.co_filename]):
+            frame = frame.f_back
+        told[PLACES[found[0]] if frame else "the rest"] += now - last
+        last = now
+
+
+def run_one(report, *arguments):
+    """Runs a command in this process and writes what its phases took."""
+    told = collections.Counter()
+    threading.Thread(target=sample, args=(threading.get_ident(), told), daemon=True).start()
+    atexit.register(lambda: pathlib.Path(report).write_text(json.dumps(told)))
+    from faith_jax import cli
+
+    sys.exit(cli.main(arguments))
+
+
+def measured(name, places, cache):
+    """Runs a command in a new process; returns its phases, and the programs compiled and read."""
+    command = [sys.executable, __file__, "--one", report := f"{places['new']}.told"]
+    command += [part.format(**places) for part in COMMANDS[name].split()]
+    environment = os.environ | {"JAX_COMPILATION_CACHE_DIR": str(cache)}
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
+    counts = json.loads(pathlib.Path(report).read_text())
+    told = {name.split("/")[-1]: count for name, count in counts.items()}
+    return {name: round(told.get(name, 0), 2) for name in (*PHASES, "cache_misses", "cache_hits")}
+
+
+def draw(found, picture):
+    """Draws a bar for each command and call."""
+    from matplotlib import pyplot
+
+    pyplot.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "start", "font.size": 9}
+    figure, axes = pyplot.subplots(figsize=(7, 0.27 * len(found) + 0.9), layout="constrained")
+    for label, told in reversed(found.items()):
+        for number, phase in enumerate(PHASES):
+            left = sum(map(told.get, PHASES[:number]))
+            axes.barh(label, told[phase], left=left, color=f"C{number}")
+    axes.set(xlabel="seconds of the processor")
+    axes.legend(PHASES)
+    figure.savefig(picture, metadata={"Date": None})
+
+
+def main(names, rounds, picture):
+    """Measures the commands, prints a table and draws the picture."""
+    found = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        places = {name: folder / f"{name}.jsonl" for name in ("rows", "scores")}
+        places["rows"].write_text(f"{json.dumps(ROW)}\n" * 6)
+        measured("score, no model", places | {"new": folder / "scores"}, "")
+        for number, name, call in itertools.product(range(rounds), names, ("first", "second")):
+            places["new"] = folder / f"{number}_{name}_{call}".replace(" ", "_")
+            one = measured(name, places, folder / f"cache_{number}_{name}")
+            both = found.get(label := f"{name}, {call}", one), one
+            found[label] = min(both, key=lambda one: sum(map(one.get, PHASES)))
+    for label, one in found.items():
+        cells = " | ".join(f"{one[phase]:.1f}" for phase in PHASES)
+        programs = f"{sum(map(one.get, PHASES)):.1f} | {one['cache_misses']}, {one['cache_hits']}"
+        print(f"| {label} | {cells} | {programs} |")
+    draw(found, picture)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        run_one(*sys.argv[2:])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", default=list(COMMANDS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--picture", metavar="SVG", default="docs/images/start.svg")
+    main(**vars(parser.parse_args()))
