@@ -129,7 +129,8 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if (checked := checked_claims(files)).rows:
+    # The predictions of dialfact's protocol have no scores.
+    if options.protocol != "dialfact" and (checked := checked_claims(files)).rows:
         further, found = (*further, checked), found | {"verdicts": checked.records()}
     if options.protocol != "auc":  # which tells of usable rows itself
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}

@@ -234,7 +234,7 @@ def test_salience_maps_are_planned_as_they_are_computed(model, monkeypatch):
     with model.partitioner.active():
         maps.salience_maps(
             model.module, model.params, encoder, decoder, decoder, max_bytes=maps.MAX_BYTES,
-            positions=positions, num_columns=9,
+            positions=positions, num_columns=np.int32(9),
         )  # fmt: skip
     shapes = [x if x is None else shapes_of(x) for x in (encoder, decoder, positions)]
     assert shapes[1].sharding == rows
