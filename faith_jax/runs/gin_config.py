@@ -103,7 +103,8 @@ def parse(
     # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
     # the working folder has a folder of that name.
     given: dict[str, str] = {}  # macros of the user's files, and the files
-    read = functools.partial(_opened, allowed=allowed, given=given)
+    reading: list[str] = []  # a file, what it includes, and so on
+    read = functools.partial(_opened, allowed=allowed, given=given, reading=reading)
     gin.config._FILE_READERS[:] = [(read, _is_file)]
     paths = [*search_paths, str(config_folder())]
     for path in paths:
@@ -125,8 +126,7 @@ def parse(
         raise
     except RecursionError:
         raise ConfigError(
-            f"gin: {where or ', '.join(gin_files)}: nested too deeply; do files include each other "
-            "in a circle?"
+            f"gin: {where or ', '.join(gin_files)}: nested too deeply."
         ) from None
     except _GIN_ERRORS as error:
         raise ConfigError(where + _gin_message(error, paths)) from None
@@ -147,12 +147,17 @@ def _is_file(path: str) -> bool:
     return found.is_file() if is_remote(found) else os.path.isfile(path)
 
 
-def _opened(path: str, allowed: Sequence[str], given: dict[str, str]) -> typing.TextIO:
+def _opened(
+    path: str, allowed: Sequence[str], given: dict[str, str], reading: list[str]
+) -> typing.TextIO:
     """Opens a gin file for gin, which names neither a file that is cut off nor one not in UTF-8.
 
     What it must not import is an error before it is imported. Adds its macros to `given`, unless
-    the file is the library's.
+    the file is the library's, and itself to `reading` until it is closed.
     """
+    if path in reading:
+        circle = " includes ".join([*reading[reading.index(path) :], path])
+        raise ConfigError(f"gin: files include each other in a circle: {circle}.")
     try:
         text = path_of(path).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -166,15 +171,22 @@ def _opened(path: str, allowed: Sequence[str], given: dict[str, str]) -> typing.
         config_folder().resolve()
     ):
         given |= dict.fromkeys(_MACRO_SET.findall(text), path)
-    file = _Text(with_present_names(text))
-    file.name = path
-    return file
+    return _Text(with_present_names(text), path, reading)
 
 
 class _Text(io.StringIO):
-    """A text with the name of its file, which gin tells in errors."""
+    """A text with the name of its file, which gin tells in errors; `reading` names what is open."""
 
-    name: str
+    def __init__(self, text: str, name: str, reading: list[str]):
+        super().__init__(text)
+        self.name, self._reading = name, reading
+        reading.append(name)
+
+    def close(self) -> None:
+        """Takes the file's name off `reading`."""
+        if not self.closed:
+            self._reading.remove(self.name)
+        super().close()
 
 
 def _check_imports(text: str, where: str, allowed: Sequence[str]) -> None:

@@ -109,9 +109,11 @@ def test_a_missing_included_file_is_named(command, tmp_path):
 
 
 def test_files_that_include_each_other(command, tmp_path):
-    (tmp_path / "circle.gin").write_text(f"include '{tmp_path}/circle.gin'\n")
-    result = command("train", f"--gin_file={tmp_path}/circle.gin")
-    assert_mistake(result, "circle.gin: nested too deeply; do files include each other")
+    a, b = tmp_path / "a.gin", tmp_path / "b.gin"
+    a.write_text("include 'runs/train.gin'\ninclude 'b.gin'\n")
+    b.write_text("include 'runs/train.gin'\ninclude 'a.gin'\n")
+    result = command("train", f"--gin_file={a}", f"--gin_search_paths={tmp_path}")
+    assert_mistake(result, f"in a circle: {a} includes {b} includes {a}.")
 
 
 @pytest.mark.parametrize(
