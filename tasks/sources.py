@@ -142,8 +142,7 @@ class TfdsUnionSource(_StoredSource):
 
     def num_input_examples(self, split: str) -> int:
         """Returns the number of examples in a split."""
-        wanted = self._tfds_splits[split]
-        return sum(self._prepared(name).info.splits[wanted].num_examples for name in self._names)
+        return sum(self._count(self._prepared(name), split) for name in self._names)
 
     def get_dataset(
         self,
@@ -170,7 +169,7 @@ class TfdsUnionSource(_StoredSource):
         parts, first = list[tf.data.Dataset](), 0
         for name in self._names:
             builder = self._prepared(name)
-            count = builder.info.splits[self._tfds_splits[split]].num_examples
+            count = self._count(builder, split)
             own = range(count)[max(0, wanted.start - first) : max(0, wanted.stop - first)]
             parts.append(self._part(builder, name, self._tfds_splits[split], own))
             first += count
@@ -178,6 +177,9 @@ class TfdsUnionSource(_StoredSource):
         for part in parts[1:]:
             dataset = dataset.concatenate(part)
         return dataset
+
+    def _count(self, builder: tfds.core.DatasetBuilder, split: str) -> int:
+        return builder.info.splits[self._tfds_splits[split]].num_examples
 
     @staticmethod
     def _part(

@@ -97,7 +97,7 @@ def test_what_compiles_plans_imports_no_tensorflow():
 from faith_jax.runs.planning.topologies import parse_topology
 from faith_jax.runs.planning.worker import Recipe, Session
 session = Session(Recipe(*{recipe!r}), parse_topology("cpu:1"))
-assert session._make is not None
+assert session.facts.devices == 1
 """)
     assert not names & {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x"}
     assert {"jax", "gin"} <= names

@@ -65,10 +65,32 @@ def test_a_process_that_is_killed_is_told_with_its_last_words(tiny):
     assert raised.value.status == 128 + 9
 
 
-def test_the_command_sweeps_recommends_and_writes(tmp_path, capsys):
+def test_a_sweep_that_was_stopped_resumes_recommends_and_writes(tmp_path, monkeypatch, capsys):
     out, picture = tmp_path / "plan.json", tmp_path / "plan.png"
     arguments = ["plan", "--topology=h100:4", *TINY, "--sweep", "--partitions=1,2"]
-    assert cli.main([*arguments, f"--json={out}", f"--figure={picture}"]) == 0
+    arguments += [f"--json={out}", f"--figure={picture}"]
+    whole = CompilingProcess.__call__
+
+    def killed(self, question):
+        if question.choice["num_partitions"] == 2:
+            raise KeyboardInterrupt
+        return whole(self, question)
+
+    monkeypatch.setattr(CompilingProcess, "__call__", killed)
+    assert cli.main(arguments) == 130
+    asked = []
+
+    def counted(self, question):
+        asked.append(question.choice["num_partitions"])
+        return whole(self, question)
+
+    monkeypatch.setattr(CompilingProcess, "__call__", counted)
+    assert cli.main([*arguments, "--gin.LEARNING_RATE=0.5"]) == 2
+    assert re.search(r"keeps \d rows of another run", capsys.readouterr().err)
+    assert cli.main(arguments) == 0
+    assert asked[0] == 2
+    assert {one.name for one in tmp_path.iterdir()} == {"plan.json", "plan.png"}
+
     report = json.loads(out.read_text())
     assert {one["settings"]["NUM_PARTITIONS"] for one in report["tried"]} == {1, 2}
     best = min(report["tried"], key=lambda one: one["plan"]["work"]["step"]["roofline"]["seconds"])
@@ -192,32 +214,6 @@ def test_a_plan_that_was_made_is_not_asked_for_again(tmp_path):
     assert len(asked) == 2
     remembering(ask, path)(Question({"remat_policy": "none"}, False))
     assert len(asked) == 3
-
-
-def test_a_sweep_that_was_stopped_resumes(tmp_path, monkeypatch, capsys):
-    arguments = ["plan", "--topology=h100:4", *TINY, "--sweep", "--partitions=1,2"]
-    arguments.append(f"--json={tmp_path}/plan.json")
-    whole = CompilingProcess.__call__
-
-    def killed(self, question):
-        if question.choice["num_partitions"] == 2:
-            raise KeyboardInterrupt
-        return whole(self, question)
-
-    monkeypatch.setattr(CompilingProcess, "__call__", killed)
-    assert cli.main(arguments) == 130
-    asked = []
-
-    def counted(self, question):
-        asked.append(question.choice["num_partitions"])
-        return whole(self, question)
-
-    monkeypatch.setattr(CompilingProcess, "__call__", counted)
-    assert cli.main([*arguments, "--gin.LEARNING_RATE=0.5"]) == 2
-    assert re.search(r"keeps \d rows of another run", capsys.readouterr().err)
-    assert cli.main(arguments) == 0
-    assert asked[0] == 2
-    assert [one.name for one in tmp_path.iterdir()] == ["plan.json"]
 
 
 needs_libtpu = pytest.mark.skipif(
