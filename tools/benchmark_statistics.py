@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 import time
@@ -74,8 +75,8 @@ def measured(*command: str) -> tuple[float, float, float]:
     """Runs faith-jax; returns seconds, seconds of processors, and MB of its largest process."""
     start = time.perf_counter()
     program = "import sys; from faith_jax.cli import main; sys.exit(main())"
-    pid = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", program, *command])
-    _, status, used = os.wait4(pid, 0)
+    process = subprocess.Popen([sys.executable, "-c", program, *command], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
     if status:
         raise SystemExit(f"faith-jax {' '.join(command)}: failed")

@@ -125,9 +125,7 @@ def parse(
     except ConfigError:
         raise
     except RecursionError:
-        raise ConfigError(
-            f"gin: {where or ', '.join(gin_files)}: nested too deeply."
-        ) from None
+        raise ConfigError(f"gin: {where or ', '.join(gin_files)}: nested too deeply.") from None
     except _GIN_ERRORS as error:
         raise ConfigError(where + _gin_message(error, paths)) from None
     finally:

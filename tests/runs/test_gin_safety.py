@@ -36,8 +36,10 @@ def test_other_modules_are_not_imported(parse, text, told):
 
 
 def test_what_counts_is_where_a_function_was_defined(parse):
-    text = f"{HEAD}from faith_jax.core.files import whole\n{BOUND}CHECKPOINT_PATH = @whole.os.getcwd()\n"
-    with pytest.raises(ConfigError, match=r"@faith_jax\.core\.files\.whole\.os\.getcwd is in posix"):
+    text = f"{HEAD}from faith_jax.core.files import whole\n{BOUND}"
+    text += "CHECKPOINT_PATH = @whole.os.getcwd()\n"
+    named = r"@faith_jax\.core\.files\.whole\.os\.getcwd is in posix"
+    with pytest.raises(ConfigError, match=named):
         parse(text)
     parse(text, allow=("posix",))
     nested = text.replace("@whole.os.getcwd()", "{'a': [@whole.os.getcwd()]}")
