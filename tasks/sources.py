@@ -35,9 +35,11 @@ class _StoredSource(seqio.DataSource):
         return [split]
 
 
-def _stored(builder: tfds.core.DatasetBuilder, split: str, wanted: range) -> tf.data.Dataset:
-    """Returns the examples of a split that have these numbers, in the stored order."""
-    if wanted == range(builder.info.splits[split].num_examples):
+def _stored(
+    builder: tfds.core.DatasetBuilder, split: str, count: int, wanted: range
+) -> tf.data.Dataset:
+    """Returns the examples that have these numbers, of so many in a split, in the stored order."""
+    if wanted == range(count):
         return builder.as_dataset(split=split, shuffle_files=False)
     if not wanted:
         return builder.as_dataset(split=split, shuffle_files=False).take(0)
@@ -105,7 +107,7 @@ class PreparedTfdsSource(_StoredSource):
         """Returns the examples of a split, in the stored order."""
         builder = self.builder()
         count = self._checked_splits(builder, split)[split].num_examples
-        return _stored(builder, split, _range(count, shard_info))
+        return _stored(builder, split, count, _range(count, shard_info))
 
     def _checked_splits(self, builder: tfds.core.DatasetBuilder, split: str) -> Any:
         splits = builder.info.splits
@@ -171,7 +173,8 @@ class TfdsUnionSource(_StoredSource):
             builder = self._prepared(name)
             count = self._count(builder, split)
             own = range(count)[max(0, wanted.start - first) : max(0, wanted.stop - first)]
-            parts.append(self._part(builder, name, self._tfds_splits[split], own))
+            part = _stored(builder, self._tfds_splits[split], count, own)
+            parts.append(self._named(part, name))
             first += count
         dataset = parts[0]
         for part in parts[1:]:
@@ -182,11 +185,8 @@ class TfdsUnionSource(_StoredSource):
         return builder.info.splits[self._tfds_splits[split]].num_examples
 
     @staticmethod
-    def _part(
-        builder: tfds.core.DatasetBuilder, name: str, split: str, wanted: range
-    ) -> tf.data.Dataset:
-        part = _stored(builder, split, wanted)
-        return part.map(lambda example: {**example, "source": tf.constant(name)})
+    def _named(examples: tf.data.Dataset, name: str) -> tf.data.Dataset:
+        return examples.map(lambda example: {**example, "source": tf.constant(name)})
 
     def _prepared(self, name: str) -> tfds.core.DatasetBuilder:
         builder = tfds.builder(name, data_dir=data_dir())
