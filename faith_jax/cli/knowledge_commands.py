@@ -127,7 +127,7 @@ class Check(CheckOptions):
     claim that no sentence has words of is NOT VERIFIABLE. A run that was stopped resumes.
 
     Examples:
-      %(prog)s --claim="I think the cello has six strings." --history="Do you play the cello?"
+      %(prog)s --claim="The accordion has bellows and keys." --history="What instrument is that?"
       %(prog)s --input=responses.jsonl --knowledge-base=knowledge/enwiki \
           --model=checkpoints/deberta_nli --output=checked.jsonl --html=checked.html
     """

@@ -14,6 +14,7 @@ import hashlib
 import itertools
 import logging
 import pathlib
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -66,6 +67,11 @@ OVERLAP = "lexical_overlap"
 SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
 _LABELS = tuple(DialFactLabel)
 _ROWS = "rows.jsonl"
+# Of Markdown: headings and the marks of lists, before which a paragraph ends; and emphasis.
+_BLOCKS = re.compile(
+    r"^[ \t]*#{1,6}[ \t].*$|^[ \t]*(?:[-*•+>]|\d{1,2}[.)])[ \t]+|^[ \t]*$", re.MULTILINE
+)
+_EMPHASIS = re.compile(r"\*\*|(?<!\w)__(?=\w)|(?<=\w)__(?!\w)|`")
 _TASKS = "dialfact_verify_"
 _MOST_SAMPLES = 3  # knowledge bases of the sample, of other versions of the package
 
@@ -154,9 +160,21 @@ class FactChecker:
         Args:
           responses: texts.
           histories: what was said before each, oldest first; None = nothing.
+
+        Raises:
+          ConfigError: a text in place of a list, and other than one history for each response.
         """
-        said = histories or [()] * len(responses)
-        sentences = [split_sentences(response) for response in responses]
+        said = [()] * len(responses) if histories is None else histories
+        for name, value in {"responses": responses, "histories": said}.items():
+            if isinstance(value, str):
+                raise ConfigError(f"{name}: expected a list, got a text: {value[:80]!r}.")
+        if len(said) != len(responses):
+            raise ConfigError(
+                f"histories: expected {len(responses)}, one for each response, got {len(said)}."
+            )
+        if (text := next((it for it in said if isinstance(it, str)), None)) is not None:
+            raise ConfigError(f"history: expected a list of turns, got a text: {text[:80]!r}.")
+        sentences = [claims_of(response) for response in responses]
         claims = [
             (claim, (*before, *own[:place]))
             for own, before in zip(sentences, said, strict=True)
@@ -197,6 +215,16 @@ class FactChecker:
         decisive = read[found.decisive or 0] if is_one else None
         cut = by_name(row.cut)
         return Checked(claim[0], verdict, probabilities, evidence, decisive, overlap, cut)
+
+
+def claims_of(response: str) -> list[str]:
+    """Returns the sentences of a response; headings and marks of Markdown are none.
+
+    >>> claims_of("1. Tea is **hot**. It is a drink.")
+    ['Tea is hot.', 'It is a drink.']
+    """
+    blocks = _BLOCKS.split(_EMPHASIS.sub("", response))
+    return [sentence for block in blocks for sentence in split_sentences(block)]
 
 
 def _example(
@@ -336,6 +364,7 @@ def check(options: CheckOptions) -> Iterator[str]:
         with partial_output(target, _run(options, given, checker), options.restart) as kept:
             _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options.batch_size)
             found = (row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"])
+            silent = sum(not line.fields["claims"] for line in read_jsonl(kept / _ROWS))
             with made_in(kept) as made:
                 write_scored(found, made, form, (*SCORERS, OVERLAP))
                 put(made, target)
@@ -343,6 +372,8 @@ def check(options: CheckOptions) -> Iterator[str]:
         if options.html:
             write_text(options.html, claims_page("Claims and evidence", claims(), SCORERS))
         yield from _told(claims()) if options.claim else [rendered(verdict_table(claims()))]
+        if silent:
+            yield f"{counted(silent, 'response')} without a sentence, and so without claims"
         if cut := sum(any(row["cut_tokens"].values()) for row in claims()):
             yield f"{counted(cut, 'claim')} with evidence that was too long for the model, and cut"
     yield from bad_rows.told()

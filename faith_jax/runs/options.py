@@ -197,7 +197,7 @@ class CheckOptions(FindingOptions):
 
     def __post_init__(self):
         if bool(self.input) == bool(self.claim):
-            raise ConfigError("Give either --input or --claim.")
+            raise ConfigError("Give either --input or --claim. A claim must not be empty.")
         if self.history and self.input:
             raise ConfigError("--history: goes with --claim; the rows of a file have context.")
         if self.claim and (told := [n for n in _OF_INPUT if getattr(self, n)]):

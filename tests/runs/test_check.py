@@ -13,7 +13,7 @@ from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs import check
-from faith_jax.runs.check import FactChecker, verdict_of
+from faith_jax.runs.check import FactChecker, claims_of, verdict_of
 from faith_jax.runs.options import FindingOptions
 from faith_jax.scoring.claims import ClaimVerifier
 from faith_jax.statistics.text_metrics import lexical_overlap
@@ -197,6 +197,45 @@ def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, res
 
 def test_a_response_of_nothing_claims_nothing(nli, base):
     assert FactChecker(base, nli).check_all(["", "  "]) == [("NOT VERIFIABLE", [])] * 2
+
+
+def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
+    path, out = tmp_path / "r.jsonl", tmp_path / "o.jsonl"
+    path.write_text('{"id": "a", "response": " "}\n{"id": "b", "response": "Tea."}\n')
+    status, told, _ = command(
+        "check", f"--input={path}", f"--output={out}", f"--model={nli}", f"--knowledge-base={base}"
+    )
+    assert status == 0
+    assert "1 response without a sentence, and so without claims" in told
+    assert len(out.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("1. Tea is hot.\n2. Tea is a drink.", ["Tea is hot.", "Tea is a drink."]),
+        ("- Tea is hot.\n* It is **very** old.", ["Tea is hot.", "It is very old."]),
+        ("# Tea\n__Tea__ has `2` leaves.", ["Tea has 2 leaves."]),
+        (
+            "Kinds:\n- green tea\n- black\n  tea\n\nBoth",
+            ["Kinds:", "green tea", "black\n  tea", "Both"],
+        ),
+        ("It costs 5 * 3 euros in my__file.", ["It costs 5 * 3 euros in my__file."]),
+        ("**", []),
+    ],
+)
+def test_marks_of_markdown_are_no_claims(text, claims):
+    assert claims_of(text) == claims
+
+
+def test_texts_in_place_of_lists_are_told(nli, base):
+    checker = FactChecker(base, nli)
+    with pytest.raises(ConfigError, match=r"history: expected a list of turns, got a text: 'Hi\.'"):
+        checker("Tea is hot.", history="Hi.")
+    with pytest.raises(ConfigError, match="responses: expected a list, got a text"):
+        checker.check_all("Tea is hot.")
+    with pytest.raises(ConfigError, match="histories: expected 2, one for each response, got 1"):
+        checker.check_all(["Tea.", "Tea."], [["Hi."]])
 
 
 def test_few_words_in_the_evidence_are_no_verifiable_claim():
