@@ -8,6 +8,7 @@ was found has enough is not verifiable.
 """
 
 import atexit
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -350,7 +351,10 @@ def check(options: CheckOptions) -> Iterator[str]:
                 id_column=options.id_column,
             )
         rows = functools.partial(_responses, options, given)
-        count = sum(1 for _ in rows(bad_rows))
+        have_claims = collections.Counter(
+            bool(claims_of(row.example.response)) for row in rows(bad_rows)
+        )
+        count, silent = have_claims.total(), have_claims[False]
         if not count:
             raise InputError(f"{', '.join(options.input)}: no rows to check.")
         checker = FactChecker(
@@ -364,7 +368,6 @@ def check(options: CheckOptions) -> Iterator[str]:
         with partial_output(target, _run(options, given, checker), options.restart) as kept:
             _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options.batch_size)
             found = (row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"])
-            silent = sum(not line.fields["claims"] for line in read_jsonl(kept / _ROWS))
             with made_in(kept) as made:
                 write_scored(found, made, form, (*SCORERS, OVERLAP))
                 put(made, target)
