@@ -116,6 +116,12 @@ def test_files_that_include_each_other(command, tmp_path):
     assert_mistake(result, f"in a circle: {a} includes {b} includes {a}.")
 
 
+def test_a_value_that_is_nested_too_deeply(command, tmp_path):
+    path = tmp_path / "deep.gin"
+    path.write_text(f"A = {'[' * 3000}{']' * 3000}\n")
+    assert_mistake(command("train", f"--gin_file={path}"), f"gin: {path}: nested too deeply.")
+
+
 @pytest.mark.parametrize(
     ("binding", "parts"),
     [
