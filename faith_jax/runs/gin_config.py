@@ -1,9 +1,4 @@
-"""Gin in T5X's dialect: files, search paths, macros as `--gin.NAME=value`, and clear errors.
-
-Configs of a run `train` are compared by what they give each argument, followed through macros and
-references: another name for the same value is no difference, nor is a value that nothing uses.
-Nothing that a config names is run for that.
-"""
+"""Gin in T5X's dialect: files, search paths, macros as `--gin.NAME=value`, and clear errors."""
 
 import ast
 import enum
@@ -18,18 +13,15 @@ import re
 import tokenize
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import gin
-from gin import config_parser
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.settings import checked
 
-CONFIG = "config.gin"  # in MODEL_DIR
-TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "total_steps"
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
 _MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")
@@ -395,185 +387,6 @@ def _gin_message(error: BaseException, paths: Sequence[str]) -> str:
     if missing:
         _check_file(missing.group(1), paths)
     return f"gin: {text}"
-
-
-class Reference(NamedTuple):
-    """`@name` or `@name()` in a gin file."""
-
-    name: str
-
-
-class Macro(NamedTuple):
-    """`%NAME` in a gin file."""
-
-    name: str
-
-
-class _GinValues(config_parser.ParserDelegate):
-    """Makes values of a gin file without looking up or running anything that it names."""
-
-    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
-        """Returns the name."""
-        return Reference(scoped_configurable_name)
-
-    def macro(self, name: str) -> Macro:
-        """Returns the name."""
-        return Macro(name)
-
-
-class Setting(NamedTuple):
-    """What a config gives an argument."""
-
-    value: Any  # followed through macros; of a reference, its name
-    name: str  # by which it is set: its macro's, or such as "adafactor.decay_rate"
-
-
-class Difference(NamedTuple):
-    """An argument that two configs give other values, as gin writes them."""
-
-    path: str  # from the run's arguments: "train_dataset.batch_size"
-    name: str  # by which it is set
-    before: str
-    now: str
-
-
-def read_settings(folder: pathlib.Path) -> dict[str, Setting] | None:
-    """Returns `settings_of` the config in MODEL_DIR; None where there is none to read."""
-    try:
-        return settings_of((folder / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def settings_of(text: str) -> dict[str, Setting] | None:
-    """Returns a run's arguments by their path, arguments of what they refer to included.
-
-    Arguments that the config does not bind have their defaults, where these are known. None where
-    the text is no readable config of a run `train`.
-    """
-    try:
-        statements = list(config_parser.ConfigParser(with_present_names(text), _GinValues()))
-    except (ValueError, SyntaxError, tokenize.TokenError):
-        return None
-    config = _Config(statements)
-    found = dict(config.arguments(TRAIN, (), "", ()))
-    return found if TRAIN_STEPS in found else None
-
-
-def differences(before: Mapping[str, Setting], now: Mapping[str, Setting]) -> list[Difference]:
-    """Returns where two runs' settings differ; of another reference, its arguments do not count."""
-    found: list[Difference] = []
-    for path in {**now, **before}:
-        was, given = before.get(path), now.get(path)
-        if was is not None and given is not None and was.value == given.value:
-            continue
-        if any(path.startswith(f"{above.path}.") for above in found):
-            continue
-        name = (given or was or Setting(None, path)).name
-        found.append(Difference(path, name, _shown(was), _shown(given)))
-    return found
-
-
-def _shown(setting: Setting | None) -> str:
-    if setting is None:
-        return "not set"
-    if isinstance(setting.value, Reference):
-        return f"@{setting.value.name.removeprefix('faith_jax.')}"
-    return repr(setting.value)
-
-
-class _Config:
-    """A parsed config, in which arguments are looked up."""
-
-    def __init__(self, statements: list[Any]):
-        self._modules = dict(
-            _bound_name(s) for s in statements if isinstance(s, config_parser.ImportStatement)
-        )
-        self._macros: dict[str, Any] = {}
-        self._bound: dict[tuple[str, str], dict[str, Any]] = {}
-        for s in statements:
-            if not isinstance(s, config_parser.BindingStatement):
-                continue
-            if s.arg_name:
-                place = (s.scope, self._whole_name(s.selector))
-                self._bound.setdefault(place, {})[s.arg_name] = s.value
-            else:
-                self._macros[f"{s.scope}/{s.selector}".strip("/")] = s.value
-
-    def arguments(
-        self, name: str, scopes: tuple[str, ...], path: str, above: tuple[str, ...]
-    ) -> Iterator[tuple[str, Setting]]:
-        """Yields the arguments of a configurable by path; `above` are those that refer to it."""
-        if name in above:
-            return
-        given = _defaults(name)
-        for depth in range(len(scopes) + 1):
-            given |= self._bound.get(("/".join(scopes[:depth]), name), {})
-        for argument, value in given.items():
-            shown = f"{name.rpartition('.')[2]}.{argument}"
-            yield from self._values(value, f"{path}{argument}", shown, (*above, name))
-
-    def _values(
-        self, value: Any, path: str, name: str, above: tuple[str, ...]
-    ) -> Iterator[tuple[str, Setting]]:
-        for _ in range(len(self._macros)):  # no more, even if they name each other in a circle
-            if not isinstance(value, Macro):
-                break
-            if name not in self._macros:
-                name = value.name
-            value = self._macros.get(value.name)
-        if isinstance(value, Reference):
-            *scopes, selector = value.name.split("/")
-            whole = self._whole_name(selector)
-            yield path, Setting(Reference("/".join([*scopes, whole])), name)
-            yield from self.arguments(whole, tuple(scopes), f"{path}.", above)
-        elif isinstance(value, dict | list | tuple):
-            parts = value.items() if isinstance(value, dict) else enumerate(value)
-            yield path, Setting(_without_references(self._macros, value), name)
-            for key, part in parts:
-                yield from self._values(part, f"{path}.{key}", name, above)
-        else:
-            yield path, Setting(value, name)
-
-    def _whole_name(self, selector: str) -> str:
-        """Returns a name with its whole module, as the config's imports say."""
-        module, _, rest = selector.partition(".")
-        return f"{self._modules[module]}.{rest}" if module in self._modules else selector
-
-
-def _bound_name(statement: Any) -> tuple[str, str]:
-    """Returns the name that an import binds, and the module that it stands for."""
-    if statement.alias:
-        return statement.alias, statement.module
-    if statement.is_from:
-        return statement.module.rpartition(".")[2], statement.module
-    top = statement.module.partition(".")[0]
-    return top, top
-
-
-def _without_references(macros: Mapping[str, Any], value: Any) -> Any:
-    """Returns a container with its macros' values, lists and tuples alike."""
-    if isinstance(value, Macro):
-        return _without_references(
-            {k: v for k, v in macros.items() if k != value.name}, macros.get(value.name)
-        )
-    if isinstance(value, dict):
-        return {k: _without_references(macros, v) for k, v in value.items()}
-    if isinstance(value, list | tuple) and not isinstance(value, Reference):
-        return tuple(_without_references(macros, v) for v in value)
-    return value
-
-
-def _defaults(name: str) -> dict[str, Any]:
-    """Returns the defaults of a configurable that gin knows by now, else nothing."""
-    known = gin.config._REGISTRY.get_all_matches(name)
-    if len(known) != 1:
-        return {}
-    try:
-        parameters = inspect.signature(known[0].wrapped).parameters.values()
-    except (TypeError, ValueError):
-        return {}
-    return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
 
 
 def with_present_names(text: str) -> str:

@@ -28,7 +28,7 @@ from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors
 from faith_jax.core.processes import on_first_process
 from faith_jax.models.config import TransformerConfig
-from faith_jax.runs.gin_config import (
+from faith_jax.runs.run_settings import (
     CONFIG,
     TRAIN_STEPS,
     Difference,

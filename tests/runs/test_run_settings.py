@@ -4,7 +4,7 @@ import gin
 import pytest
 
 from faith_jax.runs import gin_config
-from faith_jax.runs.gin_config import (
+from faith_jax.runs.run_settings import (
     Difference,
     Reference,
     differences,
