@@ -643,8 +643,13 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
 
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
-    table = protocols.verification_table(claims, _predictions(files, bare))
-    return table, {"rows": table.records()}, {}
+    said = _predictions(files, bare)
+    table = protocols.verification_table(claims, said, _draws(options), options.cluster_field)
+    return table, {"rows": (table.tidy or table).records()}, {}
+
+
+def _draws(options: Comparison) -> protocols.Draws:
+    return protocols.Draws(options.resamples, options.confidence, options.seed)
 
 
 class _Prediction(msgspec.Struct):

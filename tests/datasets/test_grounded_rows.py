@@ -316,7 +316,9 @@ def test_a_cell_of_csv_may_hold_several_turns(tmp_path):
             for cell in cells
         )
     )
-    rows = [it.example for it in file_examples(tmp_path / "rows.csv", "", Columns(), "c", BadRows())]
+    rows = [
+        it.example for it in file_examples(tmp_path / "rows.csv", "", Columns(), "c", BadRows())
+    ]
     turns = [("Hi!", "Is tea hot?"), ("Hi!\nIs tea hot?",), ("[sic] Hi!",), ('["a", 1]',), ()]
     assert [row.history for row in rows] == turns
     assert {row.grounding for row in rows} == {
