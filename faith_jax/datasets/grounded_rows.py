@@ -68,6 +68,7 @@ class Columns:
 
     group: ClassVar = "columns"
     needs_grounding: ClassVar[bool] = True  # else a row's grounding is not read
+    empty_remedy: ClassVar[str] = ""  # what to do where a grounding is empty
     grounding_column: str = ""
     perspective_column: str = "perspectives"
     response_column: str = ""
@@ -305,7 +306,7 @@ def _example_row(
     sides = _text_perspectives(fields, spec, columns.perspective_column) if spec else ()
     example = GroundedExample(
         _identifier(identifier, place, number, columns.id_column),
-        _grounding(fields, place, spec, columns.perspective_column, sides),
+        _grounding(fields, place, spec, columns, sides),
         _texts(fields, place, names["history"]) if names["history"] else (),
         _response(response, names["response"], place),
         _label(label, columns, names["label"], place),
@@ -414,7 +415,7 @@ def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Seq
 
 
 def _grounding(
-    fields: Mapping[str, Any], place: str, spec: str, column: str, sides: Sequence[Any]
+    fields: Mapping[str, Any], place: str, spec: str, columns: Columns, sides: Sequence[Any]
 ) -> Grounding:
     if not spec:
         return Grounding(())
@@ -426,10 +427,11 @@ def _grounding(
     if sides:
         if len(sides) != len(found) or not all(isinstance(side, str) for side in sides):
             expected = f"the side of each of the {counted(len(found), 'text')} of the grounding"
-            raise field_error(place, column, expected, sides)
+            raise field_error(place, columns.perspective_column, expected, sides)
         found = [(side, text) for side, (_, text) in zip(sides, found, strict=True)]
     if not found:
-        raise field_error(place, spec, "a text that is not empty, or several", [])
+        expected = "a text that is not empty, or several"
+        raise field_error(place, spec, expected, [], columns.empty_remedy)
     names, texts = zip(*found, strict=True)
     return Grounding(texts, names if any(names) else ())
 

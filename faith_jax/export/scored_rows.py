@@ -10,18 +10,20 @@ import itertools
 import json
 import math
 import pathlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import has_parent, write_jsonl
+from faith_jax.core.files import NO_FOLDER, has_parent, write_jsonl
 from faith_jax.core.types import Score
 from faith_jax.datasets.grounded_rows import ExampleRow
 
 ScoredRow = dict[str, Any]
 TFDS = "tfds"
 _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
 # What `cut` may name.
 PARTS = tuple(kind.name.lower() for kind in Kind)
 _BATCH = 1024
@@ -107,17 +109,20 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
 def form_of(target: pathlib.Path, form: str = "") -> str:
     """Returns "jsonl", "parquet" or "tfds", as an output's ending or `form` says.
 
+    A version, as in `scores/1.0.0`, is no ending: TFDS names folders so.
+
     Raises:
       ConfigError: neither says one, they differ, or the folder of the output is not there.
     """
-    said = _FORMATS.get(target.suffix, "" if target.suffix else TFDS)
+    is_folder = not target.suffix or _VERSION.fullmatch(target.name)
+    said = _FORMATS.get(target.suffix, TFDS if is_folder else "")
     problem = ""
     if form and target.suffix in _FORMATS and form != said:
         problem = f"the ending says {said}, --format says {form}; let them agree"
     elif not (form or said):
         problem = "name a .jsonl or .parquet file, or a folder"
     elif not has_parent(target):
-        problem = "no such folder"
+        problem = NO_FOLDER
     if problem:
         raise ConfigError(f"--output: {target}: {problem}.")
     return form or said

@@ -29,6 +29,7 @@ class ScoreInput(Columns):
     """
 
     group: ClassVar = "input"
+    empty_remedy: ClassVar[str] = "--skip-bad-rows leaves out what has no grounding"
     input: tuple[str, ...] = ()
     input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
     task: tuple[str, ...] = ()
