@@ -25,6 +25,7 @@ from faith_jax.core.labels import EvidenceLabel
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import converted
+from faith_jax.core.settings import checked
 from faith_jax.core.table import Table, figure_text
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.raw.dialfact import Evidence
@@ -189,7 +190,7 @@ def _retrievers(
         BM25: lambda: Bm25(base),
         DENSE: lambda: _dense(options, base),
     }
-    for name in options.retrievers:
+    for name in checked("retrievers", options.retrievers, tuple[str, ...]):
         if name not in make:
             raise ConfigError(
                 f"--retrievers: there is no {name!r}.{did_you_mean(name, make)} There are: "
