@@ -132,16 +132,17 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
     pairs: dict[tuple[str, str], list[tuple[str, str, Hashable]]] = {}
     for key, own in itertools.groupby(rows, _response):
         for place, (fields, name) in enumerate((row["fields"], row["id"]) for row in own):
-            if cluster_field and cluster_field not in fields:
-                raise InputError(f"{name}: the row has no field {cluster_field!r}.")
             for what, gold, said in (
                 ("responses", GOLD_RESPONSE, VERDICT),
                 ("claims", GOLD, "verdict"),
             ):
-                if (right := fields.get(gold)) and (what == "claims" or not place):
-                    group = fields[cluster_field] if cluster_field else key
-                    found = pairs.setdefault((fields.get("system", ""), what), [])
-                    found.append((right, fields[said], group))
+                if not (right := fields.get(gold)) or (what == "responses" and place):
+                    continue
+                if cluster_field and cluster_field not in fields:
+                    raise InputError(f"{name}: the row has no field {cluster_field!r}.")
+                group = fields[cluster_field] if cluster_field else key
+                found = pairs.setdefault((fields.get("system", ""), what), [])
+                found.append((right, fields[said], group))
     shown, tidy = [], []
     for (system, what), given in pairs.items():
         for name, figure in _agreement(given, draws):

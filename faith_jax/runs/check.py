@@ -475,7 +475,7 @@ def _gold(row: ExampleRow, column: str | None, place: str = "") -> _Gold:
     value = listed(row.fields.get(name, ""))
     if column is None and row.fields.get("type_label") == DialFactType.PERSONAL:
         value = NOT_VERIFIABLE
-    texts = value if isinstance(value, list) else [value]
+    texts = ["" if it is None else it for it in (value if isinstance(value, list) else [value])]
     found = [it.strip() and known_verdict(it) if isinstance(it, str) else None for it in texts]
     known = [it for it in found if it is not None]
     if len(known) < len(found):
@@ -491,10 +491,9 @@ def _gold(row: ExampleRow, column: str | None, place: str = "") -> _Gold:
 
 def _notes(options: CheckOptions, base: KnowledgeBase) -> list[str]:
     """Returns what was checked, and by what."""
-    articles = counted(len(base), "article")
     return [
         *(f"Responses: {path}" for path in options.input),
-        f"Knowledge base: {options.knowledge_base} ({articles} of {base.manifest.source})",
+        f"Knowledge base: {options.knowledge_base} ({counted(len(base), 'article')})",
         f"Verifier: {options.model}, --form={options.form}",
     ]
 

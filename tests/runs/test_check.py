@@ -93,7 +93,7 @@ def test_a_file_of_responses(command, nli, base, responses, tmp_path):
     assert "Tea is a hot drink." in html
     told = (
         f"Responses: {responses}",
-        f"Knowledge base: {base} (2 articles of ",
+        f"Knowledge base: {base} (2 articles)",
         f"Verifier: {nli}, ",
     )
     assert all(line in html for line in told)
