@@ -151,7 +151,7 @@ class FactChecker:
       ConfigError: no knowledge base or model, and for wrong options.
 
     >>> checker = FactChecker()  # doctest: +SKIP
-    >>> checker("Tea is a hot drink from leaves.").verdict  # doctest: +SKIP
+    >>> checker("The piano has black and white keys.").verdict  # doctest: +SKIP
     'SUPPORTS'
     """
 
