@@ -337,12 +337,12 @@ class Table(workflow.Table):
             )
             found = evaluation([str(files[TEST])], options)
             claims = len(next(iter(found.corpora.values())).ids)
-            for scorer, _, *values in found.table.rows:
-                rows.append((scorer, evidence, *(f"{value:.1f}" for value in values)))
-                tidy += [
-                    ("3", scorer, evidence, figure, claims, value, None, None, None)
-                    for figure, value in zip(found.table.columns[2:], values, strict=True)
-                ]
+            rows += [(scorer, evidence, *shown) for scorer, _, *shown in found.table.rows]
+            tidy += [
+                ("3", row["scorer"], evidence, name, claims, *_figure(row, name), None)
+                for row in found.figures["rows"]
+                for name in found.table.columns[2:]
+            ]
             notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
         if rows:
             columns = ("scorer", "evidence", "Acc", "F1 verifiable", "F1 non-verifiable")

@@ -161,11 +161,16 @@ def checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table
                     break
                 yield {**row, "fields": named | row["fields"]}
 
-    drawn = protocols.Draws(options.resamples, options.confidence, options.seed)
     found = {"verdicts": verdict_table(rows())}
     if found["verdicts"].rows:
-        found["verdicts_against_labels"] = gold_table(rows(), drawn, options.cluster_field)
+        found["verdicts_against_labels"] = gold_table(
+            rows(), _draws(options), options.cluster_field
+        )
     return {name: table for name, table in found.items() if table.rows}
+
+
+def _draws(options: Comparison) -> protocols.Draws:
+    return protocols.Draws(options.resamples, options.confidence, options.seed)
 
 
 def has_labels(files: Sequence[str]) -> bool:
@@ -299,11 +304,11 @@ def _by_threshold(files: Sequence[str], options: EvaluateOptions) -> Made:
         sizes = f"{counted(half, 'row')}, tested on the other {len(order) - half:,}"
         notes = (f"Thresholds chosen on {sizes}: a random split with the seed {options.seed}.",)
     if options.protocol == "verifiable":
-        table = protocols.verifiable_table(others[0], tested)
+        table = protocols.verifiable_table(others[0], tested, _draws(options))
     else:
         table = protocols.threshold_table(others[0], tested, options.group_field)
     table = table._replace(notes=table.notes + notes)
-    return table, {"rows": table.records()}, {tested.name: tested}
+    return table, {"rows": (table.tidy or table).records()}, {tested.name: tested}
 
 
 def _pronouns(files: Sequence[str], options: EvaluateOptions) -> Made:
@@ -650,9 +655,8 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
 
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
-    drawn = protocols.Draws(options.resamples, options.confidence, options.seed)
     said = _predictions(files, bare)
-    table = protocols.verification_table(claims, said, drawn, options.cluster_field)
+    table = protocols.verification_table(claims, said, _draws(options), options.cluster_field)
     return table, {"rows": (table.tidy or table).records()}, {}
 
 

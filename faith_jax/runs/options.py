@@ -437,7 +437,7 @@ AUTO: Literal["auto"] = "auto"
 # What it stands for, of rows with labels and without.
 CHOSEN_BY_LABELS: tuple[Literal["auc"], Literal["systems"]] = ("auc", "systems")
 # The protocols of `evaluate` to which an option says something; with others it is an error.
-_DRAWN = ("accuracy", "auc", "dialfact", "npov", "npov_words", "systems")
+_DRAWN = ("accuracy", "auc", "dialfact", "npov", "npov_words", "systems", "verifiable")
 _DEVELOPED = ("begin", "verifiable")
 _PLOTTED = ("auc", *_DEVELOPED, "npov", "npov_words", "pronouns")
 GOES_WITH = {
@@ -455,7 +455,7 @@ GOES_WITH = {
     "cluster_field": ("auc", "dialfact", "systems"),
     "resamples": _DRAWN,
     "confidence": _DRAWN,
-    "seed": (*_DRAWN, *_DEVELOPED),
+    "seed": (*_DRAWN, "begin"),
     "scorers": ("accuracy", *_PLOTTED, "systems"),
     "ensemble": ("auc", *_DEVELOPED, "pronouns"),
     "histograms": _PLOTTED,

@@ -23,6 +23,37 @@ from faith_jax.statistics.bootstrap import (
 from faith_jax.statistics.scored_corpora import Corpus
 
 
+class Figure(NamedTuple):
+    """A figure in per cent and its bootstrap interval; NaN = undefined."""
+
+    value: float
+    interval: Interval
+
+    @property
+    def text(self) -> str:
+        """As a table shows it."""
+        if math.isnan(self.value):
+            return DASH
+        is_drawn = not math.isnan(self.interval.low)
+        return figure_text(self.value, self.interval if is_drawn else None, 1)
+
+
+class Draws(NamedTuple):
+    """How intervals are drawn: see `faith_jax.statistics.bootstrap`."""
+
+    resamples: int = RESAMPLES
+    confidence: float = 0.95
+    seed: int = 0
+
+
+DRAWS = Draws()
+
+
+UNDEFINED = Figure(math.nan, Interval(math.nan, math.nan))
+ACCURACY, _MACRO_F1 = "Acc", "F1"
+_KINDS = ("non-verifiable", "verifiable")  # by the label
+
+
 def threshold_table(development: Corpus, test: Corpus, group_field: str = "source") -> Table:
     """Returns BEGIN's table of Nandwani 2023 (table 1), in per cent.
 
@@ -52,8 +83,8 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
     return Table(title, columns, tuple(rows))
 
 
-def verifiable_table(development: Corpus, test: Corpus) -> Table:
-    """Returns Gupta 2022's table 3, in per cent: which claims can be verified (class 1).
+def verifiable_table(development: Corpus, test: Corpus, draws: Draws = DRAWS) -> Table:
+    """Returns Gupta 2022's table 3, in per cent with intervals: which claims can be verified (1).
 
     Each scorer's threshold is the one with the best macro F1 on development; the paper does not say
     by which figure it chooses. The row "random" calls half of the claims verifiable: the accuracy,
@@ -63,23 +94,40 @@ def verifiable_table(development: Corpus, test: Corpus) -> Table:
       ValueError: for scorers that one part lacks.
     """
     _check_same_scorers(development, test)
-    labelled = ~np.isnan(test.labels)
-    labels = test.labels[labelled]
-    rows: list[tuple[Any, ...]] = []
+    labels = test.labels[~np.isnan(test.labels)]
+    found: list[tuple[str, float, list[Figure]]] = []
     for scorer, scores in test.scores.items():
         known = ~np.isnan(development.scores[scorer] + development.labels)
         parts = development.scores[scorer][known], development.labels[known]
         threshold = best_threshold(*parts, macro=True)
-        calls = scores[labelled] >= threshold
-        *_, f1, accuracy = _class_figures(labels, calls, threshold)
-        other_f1 = _class_figures(1 - labels, ~calls, threshold)[2]
-        rows.append((scorer, threshold, accuracy, f1, other_f1))
+        figures: dict[str, Figure] = {}
+        if labels.size and not math.isnan(threshold):
+            calls = scores[~np.isnan(test.labels)] >= threshold
+            right, said = ([_KINDS[int(it)] for it in side] for side in (labels, calls))
+            figures = call_figures(right, said, draws)
+        shown = [figures.get(name, UNDEFINED) for name in (ACCURACY, *_KINDS)]
+        found.append((scorer, threshold, shown))
     share = float(labels.mean()) if labels.size else math.nan
-    by_class = [100 * part / (part + 0.5) for part in (share, 1 - share)]
-    rows.append(("random", math.nan, 50.0, *by_class))
-    columns = ("scorer", "threshold", "Acc", "F1 verifiable", "F1 non-verifiable")
-    title = "Verifiable claims: threshold of the best macro F1 on development (Gupta 2022, table 3)"
-    return Table(title, columns, tuple(rows))
+    expected = (50.0, *(100 * part / (part + 0.5) for part in (1 - share, share)))
+    found.append(("random", math.nan, [Figure(it, UNDEFINED.interval) for it in expected]))
+    order = (0, 2, 1)  # the class of those that can be verified comes first
+    columns = (ACCURACY, "F1 verifiable", "F1 non-verifiable")
+    named_ends = (f"{name}{end}" for name in columns for end in ("", " low", " high"))
+    lead = "scorer", "threshold"
+    return Table(
+        "Verifiable claims: threshold of the best macro F1 on development (Gupta 2022, table 3)",
+        (*lead, *columns),
+        tuple((*first, *(them[it].text for it in order)) for *first, them in found),
+        (interval_note(draws.confidence, draws.resamples),),
+        Table(
+            "",
+            (*lead, *named_ends),
+            tuple(
+                (*first, *(x for it in order for x in (them[it].value, *them[it].interval)))
+                for *first, them in found
+            ),
+        ),
+    )
 
 
 def _check_same_scorers(development: Corpus, test: Corpus) -> None:
@@ -192,32 +240,8 @@ def _tau(values: np.ndarray, counts: Sequence[int]) -> float:
 _THREE = tuple(label.value for label in DialFactLabel)
 _TWO = (DialFactLabel.SUPPORTS.value, NOT_SUPPORTED)
 _OTHER = "no label"  # what a model says that is none of the labels
-_ACCURACY, _MACRO_F1 = "Acc", "F1"
 
 Claim = Mapping[str, Any]
-
-
-class Figure(NamedTuple):
-    """A figure in per cent and its bootstrap interval; NaN = undefined."""
-
-    value: float
-    interval: Interval
-
-    @property
-    def text(self) -> str:
-        """As a table shows it."""
-        return DASH if math.isnan(self.value) else figure_text(self.value, self.interval, 1)
-
-
-class Draws(NamedTuple):
-    """How intervals are drawn: see `faith_jax.statistics.bootstrap`."""
-
-    resamples: int = RESAMPLES
-    confidence: float = 0.95
-    seed: int = 0
-
-
-DRAWS = Draws()
 
 
 def call_figures(
@@ -247,7 +271,7 @@ def call_figures(
     found = _of_confusions(np.concatenate([rows.sum(axis=0)[None], *tables]), len(names))
     return {
         what: Figure(float(values[0]), percentile_interval(values[1:], draws.confidence))
-        for what, values in zip((_ACCURACY, _MACRO_F1, *names), 100 * found, strict=True)
+        for what, values in zip((ACCURACY, _MACRO_F1, *names), 100 * found, strict=True)
     }
 
 
@@ -302,7 +326,7 @@ def verification_table(
                 ends = ((it.value, *it.interval) for it in found.values())
                 tidy.append((*lead, *itertools.chain.from_iterable(ends)))
     heads = "system", "claims", "number"
-    columns = [f"{part} {figure}" for part in _PARTS for figure in (_ACCURACY, _MACRO_F1)]
+    columns = [f"{part} {figure}" for part in _PARTS for figure in (ACCURACY, _MACRO_F1)]
     named = [f"{column}{end}" for column in columns for end in ("", " low", " high")]
     title = "Claim verification: accuracy and macro F1 in per cent (Gupta 2022, section 5.3)"
     notes = [interval_note(draws.confidence, draws.resamples)]
@@ -335,9 +359,8 @@ def _verification_figures(
         labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
         said = [_prediction(predictions[claim["id"]], ways) for claim in part]
         clusters = [claim[cluster_field] for claim in part] if cluster_field else None
-        nothing = Figure(math.nan, Interval(math.nan, math.nan))
         figures = call_figures(labels, said, draws, clusters) if part else {}
-        found |= {(name, it): figures.get(it, nothing) for it in (_ACCURACY, _MACRO_F1)}
+        found |= {(name, it): figures.get(it, UNDEFINED) for it in (ACCURACY, _MACRO_F1)}
     return found
 
 
