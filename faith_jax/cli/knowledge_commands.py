@@ -3,7 +3,6 @@
 import dataclasses
 
 from faith_jax.cli.shared import resumable
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.runs.options import CheckOptions, EvidenceOptions
 
@@ -40,7 +39,6 @@ class Index:
     restart: bool = False
 
     def run(self) -> int:
-        quiet_tensorflow()
         from faith_jax.runs.data.knowledge import index
 
         def make() -> int:

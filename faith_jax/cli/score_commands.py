@@ -67,11 +67,13 @@ class Score(ScoreInput, OneOfSeveral):
     dry_run: bool = False
 
     def run(self) -> int:
-        if self.task or self.tfds or self.format == "tfds" or "." not in self.output:
-            quiet_tensorflow()
-        self.join_processes()
         from faith_jax.core.files import kept_rows
         from faith_jax.core.files.stores import path_of
+        from faith_jax.export.scored_rows import is_folder
+
+        if self.task or self.tfds or self.format == "tfds" or is_folder(path_of(self.output)):
+            quiet_tensorflow()
+        self.join_processes()
 
         def kept() -> str:
             count = kept_rows(path_of(self.output))

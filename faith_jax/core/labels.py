@@ -87,6 +87,16 @@ NOT_VERIFIABLE = "NOT VERIFIABLE"
 VERDICTS = (*(label.value for label in DialFactLabel), NOT_VERIFIABLE)
 
 
+def known_verdict(text: str) -> str | None:
+    """Returns the one of `VERDICTS` that a text is, in any case; None = it is none.
+
+    >>> known_verdict(" not_enough info"), known_verdict("true")
+    ('NOT ENOUGH INFO', None)
+    """
+    name = " ".join(text.replace("_", " ").split()).upper()
+    return name if name in VERDICTS else None
+
+
 def response_verdict(verdicts: Iterable[str]) -> str:
     """Returns the verdict on a response by those on its claims, which are of `VERDICTS`.
 

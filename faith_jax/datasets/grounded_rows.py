@@ -11,6 +11,8 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import msgspec
+
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean, field_error
 from faith_jax.core.rows import BadRows, Row, Seen, parsed, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
@@ -30,6 +32,7 @@ _USUAL = {
     "id": ("id",),
     "corpus": ("corpus",),
 }  # fmt: skip
+_TEXTS = ("grounding", "response", "history")  # of which a column holds one
 # Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
 _ANSWERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
 # Labels that say it themselves.
@@ -65,6 +68,7 @@ class Columns:
 
     group: ClassVar = "columns"
     needs_grounding: ClassVar[bool] = True  # else a row's grounding is not read
+    empty_remedy: ClassVar[str] = ""  # what to do where a grounding is empty
     grounding_column: str = ""
     perspective_column: str = "perspectives"
     response_column: str = ""
@@ -76,7 +80,19 @@ class Columns:
     corpus_column: str | None = None
 
     def __post_init__(self):
-        _ = self.known_labels
+        _ = self.known_labels, self.named_texts
+
+    @functools.cached_property
+    def named_texts(self) -> frozenset[str]:
+        """The columns of texts that options name."""
+        found: dict[str, str] = {}
+        for option in (f"{what}_column" for what in _TEXTS):
+            for name in filter(None, set(_perspectives(getattr(self, option)).values())):
+                if name in found:
+                    one, other = (f"--{it.replace('_', '-')}" for it in (found[name], option))
+                    raise ConfigError(f"{other}: the column {name!r} is that of {one} already.")
+                found[name] = option
+        return frozenset(found)
 
     @functools.cached_property
     def known_labels(self) -> dict[str, int | None]:
@@ -290,7 +306,7 @@ def _example_row(
     sides = _text_perspectives(fields, spec, columns.perspective_column) if spec else ()
     example = GroundedExample(
         _identifier(identifier, place, number, columns.id_column),
-        _grounding(fields, place, spec, columns.perspective_column, sides),
+        _grounding(fields, place, spec, columns, sides),
         _texts(fields, place, names["history"]) if names["history"] else (),
         _response(response, names["response"], place),
         _label(label, columns, names["label"], place),
@@ -319,8 +335,12 @@ def have_usual_names(fields: Iterable[str]) -> bool:
 
 @functools.lru_cache
 def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
-    """Returns the columns that hold the parts of an example; "" = none, a named one may lack."""
+    """Returns the columns that hold the parts of an example; "" = none, a named one may lack.
+
+    A text that an option names is nothing else by its usual name.
+    """
     found = {"grounding": ""}
+    taken = columns.named_texts
     for what, usual in _USUAL.items():
         if what == "grounding" and not columns.needs_grounding:
             continue
@@ -329,8 +349,8 @@ def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
             names = given.split(",") if what == "label" else [given]
             found[what] = next((name for name in names if name in fields), names[0])
         elif given is None or what not in ("label", "id", "corpus"):
-            there = (n for n in usual if all(c in fields for c in _perspectives(n).values()))
-            found[what] = next(there, "")
+            free = {*fields} - taken if what in _TEXTS else {*fields}
+            found[what] = next((n for n in usual if free >= {*_perspectives(n).values()}), "")
         else:
             found[what] = ""
     return found
@@ -386,7 +406,7 @@ def _perspectives(spec: str) -> dict[str, str]:
 
 def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Sequence[Any]:
     """Returns what a row says of the perspectives of its grounding's texts; empty = nothing."""
-    sides, texts = fields.get(column), fields.get(spec)
+    sides, texts = listed(fields.get(column)), listed(fields.get(spec))
     if "=" in spec or not isinstance(sides, list | tuple):
         return ()
     if isinstance(texts, list | tuple) and len(texts) == len(sides):
@@ -395,7 +415,7 @@ def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Seq
 
 
 def _grounding(
-    fields: Mapping[str, Any], place: str, spec: str, column: str, sides: Sequence[Any]
+    fields: Mapping[str, Any], place: str, spec: str, columns: Columns, sides: Sequence[Any]
 ) -> Grounding:
     if not spec:
         return Grounding(())
@@ -407,17 +427,32 @@ def _grounding(
     if sides:
         if len(sides) != len(found) or not all(isinstance(side, str) for side in sides):
             expected = f"the side of each of the {counted(len(found), 'text')} of the grounding"
-            raise field_error(place, column, expected, sides)
+            raise field_error(place, columns.perspective_column, expected, sides)
         found = [(side, text) for side, (_, text) in zip(sides, found, strict=True)]
     if not found:
-        raise field_error(place, spec, "a text that is not empty, or several", [])
+        expected = "a text that is not empty, or several"
+        raise field_error(place, spec, expected, [], columns.empty_remedy)
     names, texts = zip(*found, strict=True)
     return Grounding(texts, names if any(names) else ())
 
 
+def listed(value: Any) -> Any:
+    """Returns a value; a text that is a JSON list of texts, as in a cell of CSV, as the list.
+
+    >>> listed('["Hi!", "Hello."]'), listed("[1]"), listed("[sic]")
+    (['Hi!', 'Hello.'], '[1]', '[sic]')
+    """
+    if not (isinstance(value, str) and value.strip()[:1] == "["):
+        return value
+    try:
+        return msgspec.json.decode(value, type=list[str])
+    except msgspec.DecodeError:
+        return value
+
+
 def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
     """Returns the texts of a field with one or a list, without those that are blank."""
-    value = _value(fields, place, name)
+    value = listed(_value(fields, place, name))
     items = value if isinstance(value, list | tuple) else [value]
     texts = ["" if item is None else item for item in items]
     for text in texts:

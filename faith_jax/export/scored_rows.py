@@ -10,18 +10,20 @@ import itertools
 import json
 import math
 import pathlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import has_parent, write_jsonl
+from faith_jax.core.files import NO_FOLDER, has_parent, write_jsonl
 from faith_jax.core.types import Score
 from faith_jax.datasets.grounded_rows import ExampleRow
 
 ScoredRow = dict[str, Any]
 TFDS = "tfds"
 _FORMATS = {".jsonl": "jsonl", ".parquet": "parquet"}
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
 # What `cut` may name.
 PARTS = tuple(kind.name.lower() for kind in Kind)
 _BATCH = 1024
@@ -104,20 +106,29 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
             writer.write_table(pa.Table.from_pylist(batch, schema))
 
 
+def is_folder(target: pathlib.PurePath) -> bool:
+    """Whether an output's name is a folder's: without an ending, or a version, as TFDS has them.
+
+    >>> [is_folder(pathlib.Path(name)) for name in ("scores", "scores/1.0.0", "scores.jsonl")]
+    [True, True, False]
+    """
+    return not target.suffix or bool(_VERSION.fullmatch(target.name))
+
+
 def form_of(target: pathlib.Path, form: str = "") -> str:
     """Returns "jsonl", "parquet" or "tfds", as an output's ending or `form` says.
 
     Raises:
       ConfigError: neither says one, they differ, or the folder of the output is not there.
     """
-    said = _FORMATS.get(target.suffix, "" if target.suffix else TFDS)
+    said = TFDS if is_folder(target) else _FORMATS.get(target.suffix, "")
     problem = ""
     if form and target.suffix in _FORMATS and form != said:
         problem = f"the ending says {said}, --format says {form}; let them agree"
     elif not (form or said):
         problem = "name a .jsonl or .parquet file, or a folder"
     elif not has_parent(target):
-        problem = "no such folder"
+        problem = NO_FOLDER
     if problem:
         raise ConfigError(f"--output: {target}: {problem}.")
     return form or said

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from faith_jax.core.errors import counted
 from faith_jax.core.progress import Progress
 
 LENGTHS = (32, 64, 128, 256, 384, 512)
@@ -31,6 +32,12 @@ class Batch(NamedTuple):
     shape: Shape
     size: int
     rows: list[int]
+
+
+def compilations_told(count: int, padding: float) -> str:
+    """Returns for how many shapes a model is compiled, and the share of padding, in plain words."""
+    compiled = f"the model is compiled for {counted(count, 'size')} of batches"
+    return f"{compiled}; {padding:.1%} of what it computes is padding"
 
 
 def padded_length(length: int, ladder: Sequence[int] = LENGTHS) -> int:

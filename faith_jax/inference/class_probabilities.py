@@ -23,7 +23,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float, Integer, Key
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.progress import Progress
 from faith_jax.core.settings import NotNegative, checked
 from faith_jax.core.types import Array, PyTree
@@ -32,6 +32,7 @@ from faith_jax.inference.batching import (
     LENGTHS,
     Batcher,
     batch_tokens,
+    compilations_told,
     padded,
     padded_length,
     token_types,
@@ -343,8 +344,7 @@ class ClassificationEngine:
                         found[number] = logits[place]
                     progress.add(len(places))
         if len(self._shapes) > compiled:
-            shapes = counted(len(self._shapes), "shape")
-            logger.info("classes: %s compiled, %.1f%% padding", shapes, 100 * self.padding)
+            logger.info("classes: %s", compilations_told(len(self._shapes), self.padding))
         return found
 
     def _packed_batches(

@@ -22,10 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Integer
 
-from faith_jax.core.errors import counted
 from faith_jax.core.progress import Progress
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.batching import batch_tokens, padded_length
+from faith_jax.inference.batching import batch_tokens, compilations_told, padded_length
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.packing import (
@@ -323,8 +322,7 @@ class LikelihoodEngine:
                 yield batch
                 progress.add(len(batch.sources))
         if self.num_compilations > compiled:
-            shapes = counted(self.num_compilations, "shape")
-            logger.info("%s: %s compiled, %.1f%% padding", what, shapes, 100 * self.padding)
+            logger.info("%s: %s", what, compilations_told(self.num_compilations, self.padding))
 
     def _windows(
         self, rows: Sequence[LikelihoodRow], numbers: Sequence[int]

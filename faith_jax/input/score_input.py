@@ -29,6 +29,7 @@ class ScoreInput(Columns):
     """
 
     group: ClassVar = "input"
+    empty_remedy: ClassVar[str] = "--skip-bad-rows leaves out what has no grounding"
     input: tuple[str, ...] = ()
     input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
     task: tuple[str, ...] = ()
@@ -84,7 +85,7 @@ class ScoreInput(Columns):
             corpus = self.corpus or path.stem
             form = self.input_format or ""
             read = functools.partial(file_examples, path, form, self, corpus, bad_rows, first)
-            return _telling_raw_files(read, path)
+            return _telling_raw_files(read, path) if self.needs_grounding else read()
         name, split = list(self._data_sets())[part]
         rows = dataset_rows(*((name, "") if self.task else ("", name)), split, first)
         return example_rows(rows, self, self.corpus or name, bad_rows, first=first)
@@ -105,6 +106,12 @@ class ScoreInput(Columns):
             except storage_errors() as error:
                 raise ConfigError(f"{file}: cannot be read ({reason(error)}).") from None
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(ScoreInput)}
+
+
+class Responses(ScoreInput):
+    """Responses whose evidence is yet to be found."""
+
+    needs_grounding: ClassVar[bool] = False
 
 
 def _telling_raw_files(

@@ -3,17 +3,24 @@
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from faith_jax.core.labels import VERDICTS
+from faith_jax.core.errors import InputError
+from faith_jax.core.labels import NOT_VERIFIABLE, VERDICTS, DialFactLabel
 from faith_jax.core.table import Table
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.table_pages import page_template
+from faith_jax.statistics.bootstrap import interval_note
+from faith_jax.statistics.protocols import DRAWS, Draws, Figure, call_figures
 from faith_jax.statistics.text_metrics import content_words
 
 MOST = 2000  # claims in a page
 VERDICT = "response_verdict"  # the field of a claim that says that of its response
+# The fields that say what is right of a claim, and of its response.
+GOLD, GOLD_RESPONSE = "gold_verdict", "gold_response_verdict"
+_IN_THREE = {NOT_VERIFIABLE: DialFactLabel.NOT_ENOUGH_INFO.value}
+_KINDS = {True: "verifiable", False: "not verifiable"}
 _URLS = ("http://", "https://")
 
 
@@ -27,27 +34,31 @@ class ShownEvidence(NamedTuple):
 
 
 class ShownClaim(NamedTuple):
-    """A claim as the page has it; `before` is the last thing that was said before it.
+    """A claim as the page has it.
 
-    `response` is the verdict on its response, of the first claim of one that has several.
+    Of the first claim of a response, `before` is what was said before it, oldest first; of one that
+    has several, `response` is the verdict on it.
     """
 
     id: str
     text: str
-    before: str
+    before: list[str]
     verdict: str
     response: str
     probabilities: str
     evidence: list[ShownEvidence]
 
 
-def claims_page(title: str, rows: Iterable[ScoredRow], scorers: Sequence[str]) -> str:
+def claims_page(
+    title: str, rows: Iterable[ScoredRow], scorers: Sequence[str], notes: Sequence[str] = ()
+) -> str:
     """Returns one self-contained HTML page; all text is escaped.
 
     Args:
       title: of the page.
       rows: scored claims, with the field `verdict`.
       scorers: whose scores are shown as probabilities.
+      notes: lines on what was checked.
     """
     shown = list[ScoredRow]()
 
@@ -62,8 +73,9 @@ def claims_page(title: str, rows: Iterable[ScoredRow], scorers: Sequence[str]) -
     return str(
         page_template("claims.html").render(
             title=title,
+            notes=notes,
             counts=counts,
-            claims=[_shown(*it, scorers) for _, own in responses for it in _with_verdicts(own)],
+            claims=[it for _, own in responses for it in _shown(list(own), scorers)],
             left_out=sum(it.claims for it in counts.values()) - len(shown),
         )
     )
@@ -101,6 +113,75 @@ def verdict_table(rows: Iterable[ScoredRow]) -> Table:
     return Table("Checked claims", (*(["system"] if named else []), "verdict", *whats), lines)
 
 
+def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: str = "") -> Table:
+    """Returns how well verdicts agree with what is right, in per cent with intervals.
+
+    A claim that cannot be verified counts as NOT ENOUGH INFO (Gupta 2022, section 5.3). Where rows
+    of both kinds are there, it also says how well those that can be verified are told. Claims of a
+    response are drawn together, or those of the rows with the same value of `cluster_field`.
+
+    Args:
+      rows: scored claims; those of a response stand together. Those that do not say what is right
+        are left out; without any other the table has no rows.
+      draws: of the intervals.
+      cluster_field: of the rows.
+
+    Raises:
+      InputError: a row lacks the cluster field.
+    """
+    pairs: dict[tuple[str, str], list[tuple[str, str, Hashable]]] = {}
+    for key, own in itertools.groupby(rows, _response):
+        for place, (fields, name) in enumerate((row["fields"], row["id"]) for row in own):
+            for what, gold, said in (
+                ("responses", GOLD_RESPONSE, VERDICT),
+                ("claims", GOLD, "verdict"),
+            ):
+                if not (right := fields.get(gold)) or (what == "responses" and place):
+                    continue
+                if cluster_field and cluster_field not in fields:
+                    raise InputError(f"{name}: the row has no field {cluster_field!r}.")
+                group = fields[cluster_field] if cluster_field else key
+                found = pairs.setdefault((fields.get("system", ""), what), [])
+                found.append((right, fields[said], group))
+    shown, tidy = [], []
+    for (system, what), given in pairs.items():
+        for name, figure in _agreement(given, draws):
+            shown.append((system, what, len(given), name, figure.text))
+            tidy.append((system, what, len(given), name, figure.value, *figure.interval))
+    columns = ("system", "of", "number", "figure", "%")
+    first = 0 if any(system for system, _ in pairs) else 1  # the column of systems
+    plain = Table("", (*columns[:-1], "value", "low", "high"), tuple(tidy))
+    notes = [interval_note(draws.confidence, draws.resamples)]
+    if cluster_field:
+        notes.append(f"Rows with the same {cluster_field} are drawn together.")
+    return Table(
+        "Verdicts against labels",
+        columns[first:],
+        tuple(row[first:] for row in shown),
+        tuple(notes),
+        plain,
+    )
+
+
+def _agreement(
+    given: Sequence[tuple[str, str, Hashable]], draws: Draws
+) -> Iterator[tuple[str, Figure]]:
+    """Yields figures by name of pairs of what is right and what is said, with their cluster."""
+    right, said, groups = zip(*given, strict=True)
+    labels, calls = ([_IN_THREE.get(it, it) for it in side] for side in (right, said))
+    yield from _named(call_figures(labels, calls, draws, groups), "accuracy", "macro F1")
+    if len({it == NOT_VERIFIABLE for it in right}) > 1:
+        ours = "accuracy, verifiable or not", "macro F1, verifiable or not"
+        labels, calls = ([_KINDS[it != NOT_VERIFIABLE] for it in side] for side in (right, said))
+        yield from _named(call_figures(labels, calls, draws, groups), *ours)
+
+
+def _named(found: Mapping[str, Figure], *first: str) -> Iterator[tuple[str, Figure]]:
+    accuracy, macro, *classes = found.items()
+    yield from zip(first, (accuracy[1], macro[1]), strict=True)
+    yield from ((f"F1 {name}", figure) for name, figure in classes)
+
+
 def _response(row: ScoredRow) -> tuple[str, ...]:
     """Returns what the claims of one response have in common; last the verdict on it."""
     fields = row["fields"]
@@ -108,36 +189,31 @@ def _response(row: ScoredRow) -> tuple[str, ...]:
     return (row["corpus"], *(fields.get(name, "") for name in names))
 
 
-def _with_verdicts(rows: Iterable[ScoredRow]) -> Iterator[tuple[ScoredRow, str]]:
-    """Yields the claims of a response, the first of several with the verdict on all."""
-    own = list(rows)
-    for place, row in enumerate(own):
-        is_first = place == 0 and len(own) > 1
-        yield row, row["fields"].get(VERDICT, "") if is_first else ""
-
-
-def _shown(row: ScoredRow, response: str, scorers: Sequence[str]) -> ShownClaim:
-    claim, history = row["generated_text"], row["history"]
-    said = {word.stem for text in (claim, *history[-2:]) for word in content_words(text)}
-    urls = json.loads(row["fields"].get("evidence_urls", "[]"))  # fields are read as texts
-    places = itertools.zip_longest(row["perspectives"], urls, row["grounding"], fillvalue="")
-    return ShownClaim(
-        row["id"],
-        claim,
-        history[-1] if history else "",
-        row["fields"]["verdict"],
-        response,
-        " / ".join(f"{row['scores'][name]:.2f}" for name in scorers),
-        [
-            ShownEvidence(
-                title,
-                url if url.startswith(_URLS) else "",
-                _pieces(text, said),
-                text == row["fields"].get("decisive"),
-            )
-            for title, url, text in places
-        ],
-    )
+def _shown(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[ShownClaim]:
+    """Yields the claims of a response."""
+    for row in rows:
+        claim, history, is_first = row["generated_text"], row["history"], row is rows[0]
+        said = {word.stem for text in (claim, *history[-2:]) for word in content_words(text)}
+        urls = json.loads(row["fields"].get("evidence_urls", "[]"))  # fields are read as texts
+        places = itertools.zip_longest(row["perspectives"], urls, row["grounding"], fillvalue="")
+        values = (row["scores"][name] for name in scorers)
+        yield ShownClaim(
+            row["id"],
+            claim,
+            history if is_first else [],
+            row["fields"]["verdict"],
+            row["fields"].get(VERDICT, "") if is_first and len(rows) > 1 else "",
+            " / ".join(f"{value:.2f}" for value in values if value is not None),
+            [
+                ShownEvidence(
+                    title,
+                    url if url.startswith(_URLS) else "",
+                    _pieces(text, said),
+                    text == row["fields"].get("decisive"),
+                )
+                for title, url, text in places
+            ],
+        )
 
 
 def _pieces(text: str, stems: set[str]) -> list[tuple[str, bool]]:

@@ -46,7 +46,7 @@ from faith_jax.runs.options import EvaluateOptions
 from faith_jax.scoring.claims import CLAIM_ONLY
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.dataset_statistics import bias_table
-from faith_jax.statistics.protocols import accuracy, best_ordered_thresholds
+from faith_jax.statistics.protocols import best_ordered_thresholds
 
 SPLITS = TEST, VALIDATION = "test", "validation"
 ORACLE, RETRIEVED = "oracle", "retrieved"
@@ -337,12 +337,12 @@ class Table(workflow.Table):
             )
             found = evaluation([str(files[TEST])], options)
             claims = len(next(iter(found.corpora.values())).ids)
-            for scorer, _, *values in found.table.rows:
-                rows.append((scorer, evidence, *(f"{value:.1f}" for value in values)))
-                tidy += [
-                    ("3", scorer, evidence, figure, claims, value, None, None, None)
-                    for figure, value in zip(found.table.columns[2:], values, strict=True)
-                ]
+            rows += [(scorer, evidence, *shown) for scorer, _, *shown in found.table.rows]
+            tidy += [
+                ("3", row["scorer"], evidence, name, claims, *_figure(row, name), None)
+                for row in found.figures["rows"]
+                for name in found.table.columns[2:]
+            ]
             notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
         if rows:
             columns = ("scorer", "evidence", "Acc", "F1 verifiable", "F1 non-verifiable")
@@ -467,7 +467,7 @@ class Table(workflow.Table):
             others = (f"{option} = {value}" for option, value in given.items() if option != "model")
             yield "; ".join((f"{name}: {given['model']}", *others)) + "."
         yield (
-            "Verification: accuracy, with its 95% bootstrap interval, / macro F1 in per cent. "
+            "Verification: accuracy / macro F1 in per cent, with 95% bootstrap intervals. "
             "Claims that cannot be verified are NOT ENOUGH INFO; so are those without evidence."
         )
         yield (
@@ -512,9 +512,9 @@ def _verification(
         if found := ours.get(system):
             rows.append((system, *(_pair(found, heading, form) for heading in headings)))
         for heading, row in (found or {}).items():
+            size = row["factual" if form.figure == "factual" else "number"]
             for figure, name in names.items():
-                interval = _interval(row, form) if figure == "Acc" else (None, None)
-                tidy[system, heading, figure] = [_size(row, form), row[name], *interval, None]
+                tidy[system, heading, figure] = [int(size), *_figure(row, name), None]
         if pairs := theirs.get(system):
             cells = (pairs.get(heading, ()) for heading in headings)
             told = (" / ".join(f"{value:.1f}" for value in pair) for pair in cells)
@@ -529,24 +529,14 @@ def _verification(
     return Rows(title, columns, tuple(rows), tuple(notes), plain)
 
 
-def _size(row: Mapping[str, Any], form: Form) -> int:
-    """Returns of how many claims a table's figures are."""
-    return int(row["factual" if form.figure == "factual" else "number"])
-
-
-def _interval(row: Mapping[str, Any], form: Form) -> tuple[float, float]:
-    """Returns the bootstrap interval of an accuracy in per cent."""
-    size = _size(row, form)
-    hits = np.arange(size) < round((row[f"{form.figure} Acc"] or 0) * size / 100)
-    low, high = accuracy(np.ones(size), hits).interval
-    return 100 * low, 100 * high
-
-
 def _pair(found: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> str:
-    """Returns accuracy with its interval / macro F1; "" where the column has none."""
+    """Returns accuracy / macro F1 with their intervals; "" where the column has none."""
     if column not in found:
         return ""
-    row, name = found[column], f"{form.figure} Acc"
-    if row[name] is None:
-        return DASH
-    return f"{figure_text(row[name], _interval(row, form), 1)} / {row[f'{form.figure} F1']:.1f}"
+    figures = (_figure(found[column], f"{form.figure} {it}") for it in ("Acc", "F1"))
+    return " / ".join(DASH if it[0] is None else figure_text(it[0], it[1:], 1) for it in figures)
+
+
+def _figure(row: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:
+    """Returns a figure in per cent, and the ends of its interval; None = undefined."""
+    return row[name], row[f"{name} low"], row[f"{name} high"]

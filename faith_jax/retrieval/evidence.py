@@ -54,13 +54,10 @@ def about(
 ) -> list[Evidence]:
     """Returns the sentences of articles that have one of the names, or that have it themselves.
 
-    Returns all where there are no such sentences: the names may not be what a claim is about.
+    Of a name that is a title, articles of which it is an alias do not count. Returns all where
+    there are no such sentences: the names may not be what a claim is about.
     """
-    titles = {
-        knowledge_base.article(number).title
-        for name in names
-        for number in knowledge_base.named(name)
-    }
+    titles = set[str]().union(*map(knowledge_base.titles, names))
     texts = (*names, *(it.sentence for it in found))
     terms = list(map(set, knowledge_base.terms([" ".join(content(text)) for text in texts])))
     asked, told = [name for name in terms[: len(names)] if name], terms[len(names) :]

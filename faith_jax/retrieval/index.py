@@ -9,7 +9,6 @@ import itertools
 import json
 import logging
 import pathlib
-import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +26,7 @@ from faith_jax.retrieval.knowledge_base import (
     VERSION,
     KnowledgeBase,
     Manifest,
+    bare_title,
     name_key,
 )
 
@@ -49,7 +49,6 @@ CREATE VIRTUAL TABLE name_words USING fts5(
   name, content='names', content_rowid='id', tokenize='{TOKENIZER}');
 INSERT INTO place VALUES (0, 0, '{{}}');
 """
-_QUALIFIER = re.compile(r"\s*\([^()]*\)$")  # of "Queen (band)", which is a Queen, too
 # Redirects to redirects, one hop nearer; then those that have arrived are names.
 _NEARER = """
 UPDATE redirects SET target = (
@@ -205,7 +204,7 @@ def _left_out(database: sqlite3.Connection, article: Article) -> str:
     done = database.execute(insert, row)
     if not done.rowcount:
         return REPEATED
-    number, plain = done.lastrowid, _QUALIFIER.sub("", article.title)
+    number, plain = done.lastrowid, bare_title(article.title)
     names = (article.title, *filter(None, [plain]), *article.aliases)
     database.execute("INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)", (number, *row[::2]))
     database.executemany(

@@ -27,6 +27,7 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 # How many articles a query may rank: so many, or this share of all. Of its words, the rarest count.
 MOST_RANKED, SHARE_RANKED = 50_000, 0.03
 _WORD = re.compile(r"\w+")
+_QUALIFIER = re.compile(r"\s*\([^()]*\)$")
 
 
 class Manifest(msgspec.Struct, kw_only=True):
@@ -59,6 +60,15 @@ def name_key(name: str) -> str:
     True
     """
     return one_space(unicodedata.normalize("NFKC", name).replace("_", " ")).casefold()
+
+
+def bare_title(title: str) -> str:
+    """Returns a title without what tells it from others of the same name.
+
+    >>> bare_title("Queen (band)")
+    'Queen'
+    """
+    return _QUALIFIER.sub("", title)
 
 
 def content(text: str) -> list[str]:
@@ -98,10 +108,10 @@ class KnowledgeBase:
                     f"{path}: this knowledge base is half built; give its `faith-jax index` again, "
                     "which resumes."
                 )
-            raise ConfigError(
-                f"{path}: no knowledge base (it has no {MANIFEST}); make one with `faith-jax index "
-                f"WIKIPEDIA {path}`."
-            )
+            of = f"of it with `faith-jax index {path} FOLDER`, and give that folder"
+            if not path.exists():
+                of = f"with `faith-jax index WIKIPEDIA {path}`"
+            raise ConfigError(f"{path}: no knowledge base (it has no {MANIFEST}); make one {of}.")
         manifest = read_json_as(path / MANIFEST, Manifest)
         if manifest.version != VERSION:
             raise ConfigError(
@@ -137,6 +147,15 @@ class KnowledgeBase:
             "ORDER BY name != ?, name != title, article"
         )
         return self._numbers(query, (name_key(name), name.strip()))
+
+    def titles(self, name: str) -> set[str]:
+        """Returns the titles that are a name, but for their qualifiers; else of all that have it.
+
+        An alias of another article says less of what is meant than a title does.
+        """
+        found = {self.article(number).title for number in self.named(name)}
+        key = name_key(name)
+        return {it for it in found if key in (name_key(it), name_key(bare_title(it)))} or found
 
     def lookup(self, name: str, most: int = 3) -> list[int]:
         """Returns the articles that a name may mean, best first.

@@ -8,24 +8,31 @@ was found has enough is not verifiable.
 """
 
 import atexit
-import collections
 import dataclasses
 import functools
 import hashlib
 import itertools
 import logging
+import math
 import pathlib
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Unpack
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import msgspec
 
 from faith_jax.checkpoints.embedded import check_is_there, checkpoint_path, embedded_models
 from faith_jax.core.cutting import by_name
-from faith_jax.core.errors import ConfigError, InputError, StorageError, counted
+from faith_jax.core.errors import (
+    ConfigError,
+    InputError,
+    StorageError,
+    counted,
+    did_you_mean,
+    field_error,
+)
 from faith_jax.core.files import (
     append_rows,
     check_outputs,
@@ -38,23 +45,38 @@ from faith_jax.core.files import (
 )
 from faith_jax.core.files.staging import made_once, stands, user_cache
 from faith_jax.core.files.stores import path_of
-from faith_jax.core.labels import NOT_VERIFIABLE, DialFactLabel, response_verdict
+from faith_jax.core.labels import (
+    NOT_VERIFIABLE,
+    VERDICTS,
+    DialFactLabel,
+    DialFactType,
+    known_verdict,
+    response_verdict,
+)
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
+from faith_jax.core.settings import Share, checked
 from faith_jax.core.types import GroundedExample, Grounding, Score
 from faith_jax.core.words import split_sentences, visible
-from faith_jax.datasets.grounded_rows import ExampleRow
+from faith_jax.datasets.grounded_rows import ExampleRow, listed
 from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
 from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.scored_rows import ScoredRow, form_of, scored_row, write_scored
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.report.claims import claims_page, verdict_table
+from faith_jax.report.claims import (
+    GOLD,
+    GOLD_RESPONSE,
+    VERDICT,
+    claims_page,
+    gold_table,
+    verdict_table,
+)
 from faith_jax.report.table_pages import rendered
 from faith_jax.retrieval.evidence import about
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import VERSION, KnowledgeBase
-from faith_jax.runs.data.evidence import Finder
+from faith_jax.runs.data.evidence import Finder, responses_of
 from faith_jax.runs.options import CheckOptions, FindingOptions
 from faith_jax.statistics.text_metrics import lexical_overlap
 
@@ -64,14 +86,17 @@ if TYPE_CHECKING:  # wrong options and files are told before JAX is imported
 
 logger = logging.getLogger("faith_jax")
 
-OVERLAP = "lexical_overlap"
+MINI_NLI, OVERLAP = "mini_nli", "lexical_overlap"
 SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
 _LABELS = tuple(DialFactLabel)
+DIALFACT_LABEL = "response_label"
+_UNJUDGED = "no sentence of evidence was judged"
 _ROWS = "rows.jsonl"
 # Of Markdown: headings and the marks of lists, before which a paragraph ends; and emphasis.
 _BLOCKS = re.compile(
     r"^[ \t]*#{1,6}[ \t].*$|^[ \t]*(?:[-*•+>]|\d{1,2}[.)])[ \t]+|^[ \t]*$", re.MULTILINE
 )
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 _EMPHASIS = re.compile(r"\*\*|(?<!\w)__(?=\w)|(?<=\w)__(?!\w)|`")
 _TASKS = "dialfact_verify_"
 _MOST_SAMPLES = 3  # knowledge bases of the sample, of other versions of the package
@@ -83,7 +108,7 @@ class Checked(NamedTuple):
     Attributes:
       claim: a sentence of the response.
       verdict: "SUPPORTS", "REFUTES", "NOT ENOUGH INFO" or "NOT VERIFIABLE".
-      probabilities: of the first three, by name.
+      probabilities: of the first three, by name; NaN where no sentence was judged.
       evidence: sentences with title, URL and score, best first.
       decisive: the one that the verdict follows from; None where it follows from none or from all.
       overlap: the largest share of the claim's words that a sentence found has; undefined
@@ -115,32 +140,37 @@ class FactChecker:
       model: the verifier, see `ClaimVerifier`; "mini_nli" is in the package.
       form: "nli" or "dialfact", likewise.
       labels: likewise.
-      verifiable: claims with a smaller share of their words in a sentence of evidence are called
-        not verifiable.
-      finding: how evidence is found.
-      **options: of the verifier.
+      verifiable: claims with a smaller share of their words, from 0 to 1, in a sentence of evidence
+        are called not verifiable.
+      finding: how evidence is found, as `FindingOptions(retrievers=("bm25",), sentences=3)` of
+        `faith_jax.runs.options`; its fields are the options of `faith-jax evidence`.
+      **options: of the verifier's model: `ClassifierOptions`, such as `vocabulary`, `max_length`
+        and `dtype`.
 
     Raises:
       ConfigError: no knowledge base or model, and for wrong options.
 
     >>> checker = FactChecker()  # doctest: +SKIP
-    >>> checker("Tea is a hot drink from leaves.").verdict  # doctest: +SKIP
+    >>> checker("The piano has black and white keys.").verdict  # doctest: +SKIP
     'SUPPORTS'
     """
 
     def __init__(
         self,
         knowledge_base: str | pathlib.Path = SAMPLE,
-        model: str = "mini_nli",
+        model: str = MINI_NLI,
         form: str = CheckOptions.form,
         labels: str | Sequence[str] | None = None,
         verifiable: float = CheckOptions.verifiable,
         finding: FindingOptions | None = None,
         **options: "Unpack[ClassifierOptions]",
     ):
+        verifiable = checked("verifiable", verifiable, Share)
+        finding = checked("finding", finding or FindingOptions(), FindingOptions)
+        _check_names(options)
         check_is_there(model)
         self.base = open_base(knowledge_base)
-        self._finder = Finder(self.base, finding or FindingOptions())
+        self._finder = Finder(self.base, finding)
         from faith_jax.scoring.claims import ClaimVerifier
         from faith_jax.scoring.registry import load_scorer
 
@@ -211,21 +241,45 @@ class FactChecker:
         found: "Verdict",
     ) -> Checked:
         verdict = verdict_of(overlap.value, found.probabilities, self._verifiable)
-        probabilities = dict(zip((it.value for it in _LABELS), found.probabilities, strict=True))
+        values = found.probabilities if read else (math.nan,) * len(_LABELS)
+        probabilities = dict(zip((it.value for it in _LABELS), values, strict=True))
         is_one = found.decisive is not None and not self._verifier.reads_all
         decisive = read[found.decisive or 0] if is_one else None
         cut = by_name(row.cut)
         return Checked(claim[0], verdict, probabilities, evidence, decisive, overlap, cut)
 
 
-def claims_of(response: str) -> list[str]:
-    """Returns the sentences of a response; headings and marks of Markdown are none.
+def _check_names(options: Collection[str]) -> None:
+    """Checks the names of a verifier's options.
 
-    >>> claims_of("1. Tea is **hot**. It is a drink.")
+    Raises:
+      ConfigError: on one that it does not have.
+    """
+    if not options:
+        return
+    from faith_jax.scoring.pair_classifier import ClassifierOptions
+
+    known = list(ClassifierOptions.__annotations__)
+    of_finding = [field.name for field in dataclasses.fields(FindingOptions)]
+    for name in options:
+        if name in of_finding:
+            raise ConfigError(f"{name}: give it as finding=FindingOptions({name}=…).")
+        if name not in known:
+            own = "knowledge_base", "model", "form", "labels", "verifiable", "finding"
+            raise ConfigError(f"there is no option {name!r}.{did_you_mean(name, (*own, *known))}")
+
+
+def claims_of(response: str) -> list[str]:
+    """Returns the sentences of a response.
+
+    Headings and marks of Markdown, addresses of pages and what has no letter are none.
+
+    >>> claims_of("1. Tea is **hot**. It is a drink. https://example.org/tea")
     ['Tea is hot.', 'It is a drink.']
     """
     blocks = _BLOCKS.split(_EMPHASIS.sub("", response))
-    return [sentence for block in blocks for sentence in split_sentences(block)]
+    found = (sentence for block in blocks for sentence in split_sentences(block))
+    return [it for it in found if any(map(str.isalnum, _ADDRESS.sub("", it)))]
 
 
 def _example(
@@ -294,11 +348,13 @@ def _check_form(model: str, form: str) -> None:
       ConfigError: it was not.
     """
     wanted = form == "dialfact"
+    needed = f"{_TASKS}…" if wanted else "NLI"
     path = checkpoint_path(model)
-    if str(model) in embedded_models() and wanted:
+    if str(model) in embedded_models() and (wanted or model != MINI_NLI):
+        told = "docs/dialfact.md says how to train a verifier"
         raise ConfigError(
-            f"form: {model} was not trained on {_TASKS}…; --form=nli is that of mini_nli, and "
-            "docs/dialfact.md says how to train a verifier."
+            f"form: {model} was not trained on {needed}; --model={MINI_NLI} with --form=nli is the "
+            f"package's verifier, and {told}."
         )
     run = path.parent.parent if path.parent.name == "checkpoints" else path
     task = None
@@ -307,20 +363,16 @@ def _check_form(model: str, form: str) -> None:
 
         task = (read_settings(run) or {}).get("train_dataset.mixture_or_task_name")
     if task is None:
-        if wanted:
-            logger.warning("%s: whether it was trained on %s… cannot be seen in it.", path, _TASKS)
+        if model != MINI_NLI:
+            logger.warning("%s: whether it was trained on %s cannot be seen in it.", path, needed)
     elif wanted != str(task.value).startswith(_TASKS):
         right = "nli" if wanted else "dialfact"
         raise ConfigError(
             f"form: {path} was trained on {task.value}, which --form={form} does not fit; give "
             f"--form={right}, or another model."
         )
-
-
-class _Responses(ScoreInput):
-    """Responses whose evidence is yet to be found."""
-
-    needs_grounding: ClassVar[bool] = False
+    elif not wanted and "nli" not in str(task.value):
+        logger.warning("%s was trained on %s, which does not look like NLI.", path, task.value)
 
 
 def check(options: CheckOptions) -> Iterator[str]:
@@ -330,33 +382,31 @@ def check(options: CheckOptions) -> Iterator[str]:
       InputError: for missing or bad rows.
       ConfigError: for wrong options, no knowledge base or model, and an output that exists.
     """
-    check_outputs(options.input, {"--output": options.output, "--html": options.html})
+    outputs = {"--output": options.output, "--html": options.html}
+    check_outputs(options.input, outputs)
+    for option, output in outputs.items():
+        if output and stands(path_of(output)):
+            raise ConfigError(f"{option}: {output} exists already; remove it or name another.")
     if options.claim:
         logger.setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
         target = path_of(options.output or f"{folder}/checked.jsonl")
         form = form_of(target)
-        if stands(target):
-            raise ConfigError(f"--output: {target} exists already; remove it or name another.")
         bad_rows = BadRows(skip=options.skip_bad_rows)
-        given = None
-        if options.input:
-            given = _Responses(
-                input=options.input,
-                input_format=options.input_format,
-                perspective_column="",
-                response_column=options.response_column,
-                history_column=options.history_column,
-                label_column="",
-                id_column=options.id_column,
-            )
+        given = responses_of(options.input, options) if options.input else None
         rows = functools.partial(_responses, options, given)
-        have_claims = collections.Counter(
-            bool(claims_of(row.example.response)) for row in rows(bad_rows)
-        )
-        count, silent = have_claims.total(), have_claims[False]
+        count = silent = labelled = 0
+        columns: dict[str, Any] = {}
+        for row in rows(bad_rows):
+            count += 1
+            silent += not claims_of(row.example.response)
+            labelled += options.label_column in row.fields
+            columns |= row.fields
         if not count:
             raise InputError(f"{', '.join(options.input)}: no rows to check.")
+        if options.label_column and not labelled:
+            hint = did_you_mean(options.label_column, columns)
+            raise InputError(f"--label-column: no row has {options.label_column!r}.{hint}")
         checker = FactChecker(
             options.knowledge_base,
             options.model,
@@ -366,15 +416,21 @@ def check(options: CheckOptions) -> Iterator[str]:
             options,
         )
         with partial_output(target, _run(options, given, checker), options.restart) as kept:
-            _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options.batch_size)
+            _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options)
             found = (row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"])
             with made_in(kept) as made:
                 write_scored(found, made, form, (*SCORERS, OVERLAP))
                 put(made, target)
         claims = functools.partial(read_scored_rows, target)
         if options.html:
-            write_text(options.html, claims_page("Claims and evidence", claims(), SCORERS))
-        yield from _told(claims()) if options.claim else [rendered(verdict_table(claims()))]
+            notes = _notes(options, checker.base)
+            write_text(options.html, claims_page("Claims and evidence", claims(), SCORERS, notes))
+        if options.claim:
+            yield from _told(claims())
+        else:
+            yield rendered(verdict_table(claims()))
+            if (figures := gold_table(claims())).rows:
+                yield rendered(figures)
         if silent:
             yield f"{counted(silent, 'response')} without a sentence, and so without claims"
         if cut := sum(any(row["cut_tokens"].values()) for row in claims()):
@@ -385,10 +441,61 @@ def check(options: CheckOptions) -> Iterator[str]:
 def _responses(
     options: CheckOptions, given: ScoreInput | None, bad_rows: BadRows
 ) -> Iterator[ExampleRow]:
-    if given is not None:
-        return given.rows(bad_rows)
-    example = GroundedExample("claim", Grounding(()), options.history, options.claim)
-    return iter([ExampleRow(example, "claims", {})])
+    """Yields the responses; one whose label cannot be read is a bad row."""
+    if given is None:
+        example = GroundedExample("claim", Grounding(()), options.history, options.claim)
+        yield ExampleRow(example, "claims", {})
+        return
+    for row in given.rows(bad_rows):
+        part, number = row.place
+        try:
+            _gold(row, options.label_column, f"{options.input[part]}, row {number + 1}")
+        except InputError as error:
+            bad_rows.add(error)
+        else:
+            yield row
+
+
+class _Gold(NamedTuple):
+    """The right verdicts on a response and on each of its claims; "" = unknown."""
+
+    response: str = ""
+    claims: Sequence[str] = ()
+
+
+def _gold(row: ExampleRow, column: str | None, place: str = "") -> _Gold:
+    """Returns what a row says of the right verdicts.
+
+    DialFact's claims that are personal cannot be verified.
+
+    Raises:
+      InputError: it says anything else, or not as many as there are claims.
+    """
+    name = DIALFACT_LABEL if column is None else column
+    value = listed(row.fields.get(name, ""))
+    if column is None and row.fields.get("type_label") == DialFactType.PERSONAL:
+        value = NOT_VERIFIABLE
+    texts = ["" if it is None else it for it in (value if isinstance(value, list) else [value])]
+    found = [it.strip() and known_verdict(it) if isinstance(it, str) else None for it in texts]
+    known = [it for it in found if it is not None]
+    if len(known) < len(found):
+        remedy = "--label-column= reads no labels"
+        raise field_error(place, name, f"one of {', '.join(VERDICTS)}", value, remedy)
+    if not isinstance(value, list):
+        return _Gold(*known)
+    if (count := len(claims_of(row.example.response))) != len(known):
+        expected = f"a text, or one for each of the {counted(count, 'sentence')} of the response"
+        raise field_error(place, name, expected, value)
+    return _Gold(response_verdict(known) if all(known) else "", known)
+
+
+def _notes(options: CheckOptions, base: KnowledgeBase) -> list[str]:
+    """Returns what was checked, and by what."""
+    return [
+        *(f"Responses: {path}" for path in options.input),
+        f"Knowledge base: {options.knowledge_base} ({counted(len(base), 'article')})",
+        f"Verifier: {options.model}, --form={options.form}",
+    ]
 
 
 def _run(options: CheckOptions, given: ScoreInput | None, checker: FactChecker) -> dict[str, Any]:
@@ -406,10 +513,14 @@ def _run(options: CheckOptions, given: ScoreInput | None, checker: FactChecker) 
 
 
 def _check(
-    rows: Iterable[ExampleRow], count: int, checker: FactChecker, kept: pathlib.Path, size: int
+    rows: Iterable[ExampleRow],
+    count: int,
+    checker: FactChecker,
+    kept: pathlib.Path,
+    options: CheckOptions,
 ) -> None:
     """Writes the claims of each response as scored rows, those that are not there yet."""
-    done = count_whole_rows(kept)
+    done, size = count_whole_rows(kept), options.batch_size
     # The claims of a batch change the last digits of each other's probabilities.
     done = keep_rows(kept, done if done == count else done - done % size)
     progress = Progress("response", count, done)
@@ -417,24 +528,29 @@ def _check(
     while batch := list(itertools.islice(left, size)):
         examples = [row.example for row in batch]
         found = checker.check_all([e.response for e in examples], [e.history for e in examples])
-        append_rows(kept, ({"claims": list(_scored(*it))} for it in zip(batch, found, strict=True)))
+        gold = [_gold(row, options.label_column) for row in batch]
+        told = map(_scored, batch, found, gold)
+        append_rows(kept, ({"claims": list(claims)} for claims in told))
         progress.add(len(batch))
 
 
-def _scored(row: ExampleRow, found: CheckedResponse) -> Iterator[ScoredRow]:
-    """Yields the claims of a response as scored rows."""
+def _scored(row: ExampleRow, found: CheckedResponse, gold: _Gold) -> Iterator[ScoredRow]:
+    """Yields the claims of a response as scored rows; columns of the same names are renamed."""
     said = row.example.history
     for number, claim in enumerate(found.claims):
-        fields = {
-            **row.fields,
+        own = {
             "response_id": row.example.id,
-            "response_verdict": found.verdict,
+            VERDICT: found.verdict,
             "verdict": claim.verdict,
             "decisive": claim.decisive and claim.decisive.sentence,
             "evidence_urls": [it.url for it in claim.evidence],
+            GOLD_RESPONSE: gold.response or None,
+            GOLD: (gold.claims[number] or None) if gold.claims else None,
         }
+        fields = {f"input_{name}" if name in own else name: it for name, it in row.fields.items()}
+        fields |= {name: value for name, value in own.items() if value is not None}
         scores = {
-            name: Score(value, cut=claim.cut)
+            name: Score(value, cut=claim.cut, undefined=_UNJUDGED if math.isnan(value) else "")
             for name, value in zip(SCORERS, claim.probabilities.values(), strict=True)
         }
         example = _example((claim.claim, said), claim.evidence, f"{row.example.id}#{number}")
@@ -452,9 +568,10 @@ def _told(rows: Iterable[ScoredRow]) -> Iterator[str]:
         told = ", ".join(
             f"{label.value.lower()} {row['scores'][name]:.2f}"
             for label, name in zip(_LABELS, SCORERS, strict=True)
+            if row["scores"][name] is not None
         )
-        verdict = row["fields"]["response_verdict"]
-        yield f"{row['fields']['verdict']}: {row['generated_text']} ({told})"
+        verdict = row["fields"][VERDICT]
+        yield f"{row['fields']['verdict']}: {row['generated_text']}{told and f' ({told})'}"
         for title, text in zip(row["perspectives"], row["grounding"], strict=True):
             mark = "[decides] " if text == row["fields"].get("decisive") else ""
             yield f"  {mark}{title}: {text}"

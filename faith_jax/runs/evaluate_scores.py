@@ -28,7 +28,7 @@ from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
-from faith_jax.report.claims import VERDICT, verdict_table
+from faith_jax.report.claims import VERDICT, gold_table, verdict_table
 from faith_jax.report.table_pages import rendered
 from faith_jax.runs.options import (
     AUTO,
@@ -130,8 +130,10 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     # The predictions of dialfact's protocol have no scores.
-    if options.protocol != "dialfact" and (checked := checked_claims(files)).rows:
-        further, found = (*further, checked), found | {"verdicts": checked.records()}
+    if options.protocol != "dialfact":
+        for name, checked in checked_claims(files, options).items():
+            further = (*further, checked)
+            found = found | {name: (checked.tidy or checked).records()}
     if options.protocol != "auc":  # which tells of usable rows itself
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
         table = table._replace(notes=table.notes + few_rows(sizes))
@@ -144,21 +146,31 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     return Evaluation(table, told, corpora, further)
 
 
-def checked_claims(files: Sequence[str]) -> Table:
-    """Returns how many claims and responses of what `check` wrote have each verdict.
+def checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table]:
+    """Returns tables of what `check` wrote: of verdicts, and of these against labels if there are.
 
-    The table has no rows where no file begins with such a claim.
+    There is none where no file begins with such a claim.
     """
     systems = systems_by_file(files)
 
-    def rows(path: str) -> Iterator[dict[str, Any]]:
-        for row in read_scored_rows(path_of(path)):
-            if VERDICT not in row["fields"]:
-                return
+    def rows() -> Iterator[dict[str, Any]]:
+        for path in files:
             named = {"system": systems[path]} if path in systems else {}
-            yield {**row, "fields": named | row["fields"]}
+            for row in read_scored_rows(path_of(path)):
+                if VERDICT not in row["fields"]:
+                    break
+                yield {**row, "fields": named | row["fields"]}
 
-    return verdict_table(row for path in files for row in rows(path))
+    found = {"verdicts": verdict_table(rows())}
+    if found["verdicts"].rows:
+        found["verdicts_against_labels"] = gold_table(
+            rows(), _draws(options), options.cluster_field
+        )
+    return {name: table for name, table in found.items() if table.rows}
+
+
+def _draws(options: Comparison) -> protocols.Draws:
+    return protocols.Draws(options.resamples, options.confidence, options.seed)
 
 
 def has_labels(files: Sequence[str]) -> bool:
@@ -292,11 +304,11 @@ def _by_threshold(files: Sequence[str], options: EvaluateOptions) -> Made:
         sizes = f"{counted(half, 'row')}, tested on the other {len(order) - half:,}"
         notes = (f"Thresholds chosen on {sizes}: a random split with the seed {options.seed}.",)
     if options.protocol == "verifiable":
-        table = protocols.verifiable_table(others[0], tested)
+        table = protocols.verifiable_table(others[0], tested, _draws(options))
     else:
         table = protocols.threshold_table(others[0], tested, options.group_field)
     table = table._replace(notes=table.notes + notes)
-    return table, {"rows": table.records()}, {tested.name: tested}
+    return table, {"rows": (table.tidy or table).records()}, {tested.name: tested}
 
 
 def _pronouns(files: Sequence[str], options: EvaluateOptions) -> Made:
@@ -643,8 +655,9 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
 
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
-    table = protocols.verification_table(claims, _predictions(files, bare))
-    return table, {"rows": table.records()}, {}
+    said = _predictions(files, bare)
+    table = protocols.verification_table(claims, said, _draws(options), options.cluster_field)
+    return table, {"rows": (table.tidy or table).records()}, {}
 
 
 class _Prediction(msgspec.Struct):

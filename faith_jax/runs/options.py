@@ -123,13 +123,34 @@ class FindingOptions:
     evidence_vocabulary: str | None = None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClaimColumns:
+    """How files of responses or claims are read.
+
+    Attributes:
+      input_format: of FILE (default: as its name ends)
+      response_column (NAME): the text; default: the usual names, response among them
+      history_column (NAME): earlier utterances; default: the usual names, context among them
+      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
+        number
+      skip_bad_rows: skip bad rows, count and list them
+    """
+
+    group: ClassVar = "columns"
+    input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
+    response_column: str = ""
+    history_column: str = ""
+    id_column: str | None = None
+    skip_bad_rows: bool = False
+
+
 @dataclasses.dataclass(frozen=True)
-class EvidenceOptions(FindingOptions):
+class EvidenceOptions(FindingOptions, ClaimColumns):
     """Which evidence is found for claims.
 
     Attributes:
-      claims (CLAIMS): JSON lines with id, response and, where they are known, context and
-        evidence_list, as DialFact's; or sample
+      claims (FILE): .jsonl, .csv, .tsv or .parquet, as check reads them; evidence_list, as
+        DialFact's files have it, is the gold evidence; or sample
       knowledge_base (FOLDER): of faith-jax index
       output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
       json (FILE): the figures of recall
@@ -144,22 +165,16 @@ class EvidenceOptions(FindingOptions):
     restart: bool = False
 
 
-_OF_INPUT = ("input_format", "response_column", "history_column", "id_column", "skip_bad_rows")
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckOptions(FindingOptions):
+class CheckOptions(FindingOptions, ClaimColumns):
     """What is checked, and by what.
 
     Attributes:
       input (FILE): .jsonl, .csv, .tsv or .parquet: responses and, where they are known, ids
         and what was said before, in columns as score knows them (repeatable)
-      input_format: of FILE (default: as its name ends)
-      response_column (NAME): the text; default: the usual names, response among them
-      history_column (NAME): earlier utterances; default: the usual names, context among them
-      id_column (NAME): default: id, where there is one; else, or with --id-column=, the row's
-        number
-      skip_bad_rows: skip bad rows, count and list them
+      label_column (NAME): SUPPORTS, REFUTES, NOT ENOUGH INFO or NOT VERIFIABLE: what is right of a
+        response, or a list of what is right of each of its sentences; the verdicts are compared
+        with it (default: response_label, where there is one)
       claim (TEXT): or a single response
       history (TEXT): what was said before it, oldest first (repeatable)
       knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
@@ -178,11 +193,7 @@ class CheckOptions(FindingOptions):
     """
 
     input: tuple[str, ...] = ()
-    input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
-    response_column: str = ""
-    history_column: str = ""
-    id_column: str | None = None
-    skip_bad_rows: bool = False
+    label_column: str | None = None
     claim: str = ""
     history: tuple[str, ...] = ()
     knowledge_base: str = "sample"
@@ -200,7 +211,8 @@ class CheckOptions(FindingOptions):
             raise ConfigError("Give either --input or --claim. A claim must not be empty.")
         if self.history and self.input:
             raise ConfigError("--history: goes with --claim; the rows of a file have context.")
-        if self.claim and (told := [n for n in _OF_INPUT if getattr(self, n)]):
+        of_input = (*(field.name for field in dataclasses.fields(ClaimColumns)), "label_column")
+        if self.claim and (told := [name for name in of_input if getattr(self, name)]):
             raise ConfigError(f"--{told[0].replace('_', '-')}: goes with --input.")
 
 
@@ -425,7 +437,7 @@ AUTO: Literal["auto"] = "auto"
 # What it stands for, of rows with labels and without.
 CHOSEN_BY_LABELS: tuple[Literal["auc"], Literal["systems"]] = ("auc", "systems")
 # The protocols of `evaluate` to which an option says something; with others it is an error.
-_DRAWN = ("accuracy", "auc", "npov", "npov_words", "systems")
+_DRAWN = ("accuracy", "auc", "dialfact", "npov", "npov_words", "systems", "verifiable")
 _DEVELOPED = ("begin", "verifiable")
 _PLOTTED = ("auc", *_DEVELOPED, "npov", "npov_words", "pronouns")
 GOES_WITH = {
@@ -440,10 +452,10 @@ GOES_WITH = {
     "worst": ("systems",),
     "table": ("accuracy", "systems"),
     "test": ("auc",),
-    "cluster_field": ("auc", "systems"),
+    "cluster_field": ("auc", "dialfact", "systems"),
     "resamples": _DRAWN,
     "confidence": _DRAWN,
-    "seed": (*_DRAWN, *_DEVELOPED),
+    "seed": (*_DRAWN, "begin"),
     "scorers": ("accuracy", *_PLOTTED, "systems"),
     "ensemble": ("auc", *_DEVELOPED, "pronouns"),
     "histograms": _PLOTTED,

@@ -78,8 +78,7 @@ def report(options: ReportOptions) -> pathlib.Path:
             drawn = options.resamples, options.confidence, options.seed
             tables.append(npov_rows(npov_cells(judged, "", *drawn), options.confidence))
         tables.append(_means(options, is_labelled))
-        if (checked := checked_claims(options.files)).rows:
-            tables.append(checked)
+        tables += checked_claims(options.files, options).values()
     except ValueError as error:
         raise ConfigError(str(error)) from None
     note = ""

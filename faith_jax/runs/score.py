@@ -386,7 +386,10 @@ def _loaded(
         name, _, scorer = told.partition("=")
         if name in loaded:
             raise ConfigError(f"--scorers: {name!r} is given twice; rename one as NAME=SCORER.")
-        loaded[name] = load_scorer(scorer or name, **options)
+        try:
+            loaded[name] = load_scorer(scorer or name, **options)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace("=NAME.model=", f"={name}.model=")) from None
     if stands(target):
         raise ConfigError(
             f"{target} exists already; remove it or name another output (--restart discards what "

@@ -1,7 +1,8 @@
 """The protocols by which papers compare scorers and verifiers, beside plain ROC AUC."""
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
-from faith_jax.core.table import Table, figure_text
+from faith_jax.core.table import DASH, Table, figure_text
 from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
@@ -20,6 +21,37 @@ from faith_jax.statistics.bootstrap import (
     percentile_interval,
 )
 from faith_jax.statistics.scored_corpora import Corpus
+
+
+class Figure(NamedTuple):
+    """A figure in per cent and its bootstrap interval; NaN = undefined."""
+
+    value: float
+    interval: Interval
+
+    @property
+    def text(self) -> str:
+        """As a table shows it."""
+        if math.isnan(self.value):
+            return DASH
+        is_drawn = not math.isnan(self.interval.low)
+        return figure_text(self.value, self.interval if is_drawn else None, 1)
+
+
+class Draws(NamedTuple):
+    """How intervals are drawn: see `faith_jax.statistics.bootstrap`."""
+
+    resamples: int = RESAMPLES
+    confidence: float = 0.95
+    seed: int = 0
+
+
+DRAWS = Draws()
+
+
+UNDEFINED = Figure(math.nan, Interval(math.nan, math.nan))
+ACCURACY, _MACRO_F1 = "Acc", "F1"
+_KINDS = ("non-verifiable", "verifiable")  # by the label
 
 
 def threshold_table(development: Corpus, test: Corpus, group_field: str = "source") -> Table:
@@ -51,8 +83,8 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
     return Table(title, columns, tuple(rows))
 
 
-def verifiable_table(development: Corpus, test: Corpus) -> Table:
-    """Returns Gupta 2022's table 3, in per cent: which claims can be verified (class 1).
+def verifiable_table(development: Corpus, test: Corpus, draws: Draws = DRAWS) -> Table:
+    """Returns Gupta 2022's table 3, in per cent with intervals: which claims can be verified (1).
 
     Each scorer's threshold is the one with the best macro F1 on development; the paper does not say
     by which figure it chooses. The row "random" calls half of the claims verifiable: the accuracy,
@@ -62,23 +94,40 @@ def verifiable_table(development: Corpus, test: Corpus) -> Table:
       ValueError: for scorers that one part lacks.
     """
     _check_same_scorers(development, test)
-    labelled = ~np.isnan(test.labels)
-    labels = test.labels[labelled]
-    rows: list[tuple[Any, ...]] = []
+    labels = test.labels[~np.isnan(test.labels)]
+    found: list[tuple[str, float, list[Figure]]] = []
     for scorer, scores in test.scores.items():
         known = ~np.isnan(development.scores[scorer] + development.labels)
         parts = development.scores[scorer][known], development.labels[known]
         threshold = best_threshold(*parts, macro=True)
-        calls = scores[labelled] >= threshold
-        *_, f1, accuracy = _class_figures(labels, calls, threshold)
-        other_f1 = _class_figures(1 - labels, ~calls, threshold)[2]
-        rows.append((scorer, threshold, accuracy, f1, other_f1))
+        figures: dict[str, Figure] = {}
+        if labels.size and not math.isnan(threshold):
+            calls = scores[~np.isnan(test.labels)] >= threshold
+            right, said = ([_KINDS[int(it)] for it in side] for side in (labels, calls))
+            figures = call_figures(right, said, draws)
+        shown = [figures.get(name, UNDEFINED) for name in (ACCURACY, *_KINDS)]
+        found.append((scorer, threshold, shown))
     share = float(labels.mean()) if labels.size else math.nan
-    by_class = [100 * part / (part + 0.5) for part in (share, 1 - share)]
-    rows.append(("random", math.nan, 50.0, *by_class))
-    columns = ("scorer", "threshold", "Acc", "F1 verifiable", "F1 non-verifiable")
-    title = "Verifiable claims: threshold of the best macro F1 on development (Gupta 2022, table 3)"
-    return Table(title, columns, tuple(rows))
+    expected = (50.0, *(100 * part / (part + 0.5) for part in (1 - share, share)))
+    found.append(("random", math.nan, [Figure(it, UNDEFINED.interval) for it in expected]))
+    order = (0, 2, 1)  # the class of those that can be verified comes first
+    columns = (ACCURACY, "F1 verifiable", "F1 non-verifiable")
+    named_ends = (f"{name}{end}" for name in columns for end in ("", " low", " high"))
+    lead = "scorer", "threshold"
+    return Table(
+        "Verifiable claims: threshold of the best macro F1 on development (Gupta 2022, table 3)",
+        (*lead, *columns),
+        tuple((*first, *(them[it].text for it in order)) for *first, them in found),
+        (interval_note(draws.confidence, draws.resamples),),
+        Table(
+            "",
+            (*lead, *named_ends),
+            tuple(
+                (*first, *(x for it in order for x in (them[it].value, *them[it].interval)))
+                for *first, them in found
+            ),
+        ),
+    )
 
 
 def _check_same_scorers(development: Corpus, test: Corpus) -> None:
@@ -195,22 +244,73 @@ _OTHER = "no label"  # what a model says that is none of the labels
 Claim = Mapping[str, Any]
 
 
+def call_figures(
+    labels: Sequence[str],
+    said: Sequence[str],
+    draws: Draws = DRAWS,
+    clusters: Sequence[Hashable] | None = None,
+) -> dict[str, Figure]:
+    """Returns in per cent accuracy ("Acc"), macro F1 ("F1"), and the F1 of each class by its name.
+
+    Args:
+      labels: [rows], the class of each.
+      said: [rows], what is said of each; "no label" is wrong, and no class.
+      draws: of the intervals.
+      clusters: [rows], what each is drawn together with; None = alone.
+
+    Macro F1 is over the classes that rows have or are said to have, in a resample over its own.
+    """
+    names = sorted({*labels, *said} - {_OTHER})
+    places = {name: place for place, name in enumerate((*names, _OTHER))}
+    cells = np.zeros((len(labels), len(names), len(names) + 1), np.float32)
+    pairs = [(places[label], places[it]) for label, it in zip(labels, said, strict=True)]
+    cells[np.arange(len(labels)), *np.transpose(pairs)] = 1
+    rows = cells.reshape(len(labels), -1)
+    drawn = drawn_counts(len(labels), draws.resamples, draws.seed, clusters)
+    tables = [counts.astype(np.float32) @ rows for counts in drawn]
+    found = _of_confusions(np.concatenate([rows.sum(axis=0)[None], *tables]), len(names))
+    return {
+        what: Figure(float(values[0]), percentile_interval(values[1:], draws.confidence))
+        for what, values in zip((ACCURACY, _MACRO_F1, *names), 100 * found, strict=True)
+    }
+
+
+def _of_confusions(counts: np.ndarray, classes: int) -> np.ndarray:
+    """Returns accuracy, macro F1, and F1 by class, [2 + classes, tables], NaN = undefined.
+
+    Counts are [tables, classes * (classes + 1)], by the label and by what is said, last no class.
+    """
+    tables = counts.astype(np.float64).reshape(-1, classes, classes + 1)
+    hits = np.diagonal(tables, axis1=1, axis2=2)
+    there = tables.sum(axis=2) + tables.sum(axis=1)[:, :classes]
+    f1 = np.divide(2 * hits, there, out=np.full_like(hits, np.nan), where=there > 0)
+    accuracy = hits.sum(axis=1) / tables.sum(axis=(1, 2))
+    return np.stack([accuracy, np.nanmean(f1, axis=1), *f1.T])
+
+
 def verification_table(
-    claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]
+    claims: Sequence[Claim],
+    predictions: Mapping[str, Mapping[str, str]],
+    draws: Draws = DRAWS,
+    cluster_field: str = "",
 ) -> Table:
-    """Returns accuracy and macro F1 of each system, in per cent.
+    """Returns accuracy and macro F1 of each system, in per cent, with intervals.
 
     With three labels (claims that cannot be verified count as NOT ENOUGH INFO), with two (SUPPORTS
     or not), and with three on factual claims alone; over all claims, and over those that people
     wrote and that models generated. A prediction that is no label is wrong, and its class is left
-    out of macro F1. Predictions are by system and claim id, of three labels or of two.
+    out of macro F1. Predictions are by system and claim id, of three labels or of two. Claims with
+    the same value of `cluster_field` are drawn together.
 
     Raises:
-      InputError: for a claim without a prediction, and where there are no claims.
+      InputError: for a claim without a prediction or the field, and where there are no claims.
     """
     if not claims:
         raise InputError("There are no claims to compare predictions with.")
-    rows = []
+    if cluster_field and (lacking := [it["id"] for it in claims if cluster_field not in it]):
+        raise InputError(f"{lacking[0]}: the claim has no field {cluster_field!r}.")
+    rows: list[tuple[Any, ...]] = []
+    tidy: list[tuple[Any, ...]] = []
     for system, by_id in predictions.items():
         missing = [claim["id"] for claim in claims if claim["id"] not in by_id]
         if missing:
@@ -219,13 +319,21 @@ def verification_table(
                 f"{missing[0]!r} the first."
             )
         for group, chosen in _GROUPS.items():
-            members = [claim for claim in claims if chosen(claim)]
-            if members:
-                rows.append((system, group, len(members), *_verification_figures(members, by_id)))
-    figures = ("3-way Acc", "3-way F1", "2-way Acc", "2-way F1", "factual Acc", "factual F1")
-    columns = ("system", "claims", "number", *figures)
+            if members := [claim for claim in claims if chosen(claim)]:
+                found = _verification_figures(members, by_id, draws, cluster_field)
+                lead = system, group, len(members)
+                rows.append((*lead, *(it.text for it in found.values())))
+                ends = ((it.value, *it.interval) for it in found.values())
+                tidy.append((*lead, *itertools.chain.from_iterable(ends)))
+    heads = "system", "claims", "number"
+    columns = [f"{part} {figure}" for part in _PARTS for figure in (ACCURACY, _MACRO_F1)]
+    named = [f"{column}{end}" for column in columns for end in ("", " low", " high")]
     title = "Claim verification: accuracy and macro F1 in per cent (Gupta 2022, section 5.3)"
-    return Table(title, columns, tuple(rows))
+    notes = [interval_note(draws.confidence, draws.resamples)]
+    if cluster_field:
+        notes.append(f"Claims with the same {cluster_field} are drawn together.")
+    plain = Table("", (*heads, *named), tuple(tidy))
+    return Table(title, (*heads, *columns), tuple(rows), tuple(notes), plain)
 
 
 _GROUPS: dict[str, Callable[[Claim], bool]] = {
@@ -233,22 +341,26 @@ _GROUPS: dict[str, Callable[[Claim], bool]] = {
     "written": lambda claim: claim["data_type"] == "written",
     "generated": lambda claim: claim["data_type"] == "generated",
 }
+# Of the claims, and the number of labels.
+_PARTS: dict[str, tuple[Callable[[Claim], bool], int]] = {
+    "3-way": (lambda claim: True, 3),
+    "2-way": (lambda claim: True, 2),
+    "factual": (lambda claim: claim["type_label"] == DialFactType.FACTUAL.value, 3),
+}
 
 
-def _verification_figures(claims: Sequence[Claim], predictions: Mapping[str, str]) -> list[float]:
-    from sklearn import metrics
-
-    factual = [c for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
-    found: list[float] = []
-    for part, ways in ((claims, 3), (claims, 2), (factual, 3)):
-        if not part:
-            found += [math.nan] * 2
-            continue
+def _verification_figures(
+    claims: Sequence[Claim], predictions: Mapping[str, str], draws: Draws, cluster_field: str
+) -> dict[tuple[str, str], Figure]:
+    """Returns the figures by part of the claims and by what they are."""
+    found: dict[tuple[str, str], Figure] = {}
+    for name, (chosen, ways) in _PARTS.items():
+        part = [claim for claim in claims if chosen(claim)]
         labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
         said = [_prediction(predictions[claim["id"]], ways) for claim in part]
-        known = sorted({*labels, *said} - {_OTHER})
-        f1 = metrics.f1_score(labels, said, labels=known, average="macro", zero_division=0)
-        found += [100 * float(metrics.accuracy_score(labels, said)), 100 * float(f1)]
+        clusters = [claim[cluster_field] for claim in part] if cluster_field else None
+        figures = call_figures(labels, said, draws, clusters) if part else {}
+        found |= {(name, it): figures.get(it, UNDEFINED) for it in (ACCURACY, _MACRO_F1)}
     return found
 
 

@@ -65,7 +65,9 @@ for arguments in {called!r}:
     assert not names & SLOW
 
 
-@pytest.mark.parametrize("arguments", [["tasks"], ["tasks", "faithdial_generte"]])
+@pytest.mark.parametrize(
+    "arguments", [["tasks"], ["tasks", "faithdial_generte"], ["index", "nowhere.jsonl", "base"]]
+)
 def test_the_list_of_tasks_and_a_wrong_name_import_nothing_slow(arguments):
     output, names = loaded(f"print(cli.main({arguments!r}))")
     assert output.split()[-1] == ("2" if arguments[1:] else "0")

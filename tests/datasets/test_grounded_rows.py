@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import Columns, example_rows, file_examples, read_rows
@@ -303,3 +303,34 @@ def test_files_that_are_no_parquet(tmp_path):
     path.write_bytes(b"PAR1 and then nothing")
     with pytest.raises(InputError, match=r"r\.parquet: not a whole Parquet file"):
         list(read_rows(path))
+
+
+def test_a_cell_of_csv_may_hold_several_turns(tmp_path):
+    cells = ['["Hi!", "Is tea hot?"]', "Hi!\nIs tea hot?", "[sic] Hi!", '["a", 1]', "[]"]
+    (tmp_path / "rows.csv").write_text(
+        "history,knowledge,perspectives,response\n"
+        + "".join(
+            '"{}","[""Tea is hot."", ""Tea.""]","[""Tea"", ""Drink""]",Yes.\n'.format(
+                cell.replace('"', '""')
+            )
+            for cell in cells
+        )
+    )
+    rows = [
+        it.example for it in file_examples(tmp_path / "rows.csv", "", Columns(), "c", BadRows())
+    ]
+    turns = [("Hi!", "Is tea hot?"), ("Hi!\nIs tea hot?",), ("[sic] Hi!",), ('["a", 1]',), ()]
+    assert [row.history for row in rows] == turns
+    assert {row.grounding for row in rows} == {
+        Grounding(("Tea is hot.", "Tea."), ("Tea", "Drink")),
+    }
+
+
+def test_a_column_is_one_thing_only():
+    with pytest.raises(ConfigError, match="--history-column: the column 'q' is that of --response"):
+        Columns(response_column="q", history_column="q")
+    row = {"grounding": "Tea is hot.", "question": "Hot tea.", "response": "Hot."}
+    (found,) = examples(row, response="question")
+    assert (found.example.response, found.example.history) == ("Hot tea.", ())
+    with pytest.raises(InputError, match="is known to hold the response"):
+        examples(row, history="response")

@@ -146,7 +146,8 @@ def test_compilations_and_padding_are_told(model, caplog):
     engine.log_probs(rows)
     compiled = engine.num_compilations
     assert compiled == sum(program._cache_size() for program in programs) > 0
-    told = f"compiled, {100 * engine.padding:.1f}% padding"
+    sizes = f"{compiled} size{'s' if compiled > 1 else ''} of batches"
+    told = f"compiled for {sizes}; {engine.padding:.1%} of what it computes is padding"
     assert caplog.messages[-1].endswith(told)
     engine.log_probs(rows[::-1])
     assert compiled == engine.num_compilations == sum(p._cache_size() for p in programs)

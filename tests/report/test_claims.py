@@ -1,4 +1,15 @@
-from faith_jax.report.claims import MOST, claims_page, verdict_table
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.report.claims import (
+    GOLD,
+    GOLD_RESPONSE,
+    MOST,
+    claims_page,
+    gold_table,
+    verdict_table,
+)
+from faith_jax.statistics.protocols import Draws
 
 SCORERS = ("supports", "refutes")
 
@@ -23,10 +34,16 @@ def row(number=0, verdict="SUPPORTS", text="The lake <b>freezes</b>.", url="http
 
 
 def test_evidence_stands_beside_the_claim_with_its_words_marked():
-    page = claims_page("Claims & more", [row(), row(1, "NOT VERIFIABLE")], SCORERS)
+    rows = [row(), row(1, "NOT VERIFIABLE") | {"scores": dict.fromkeys(SCORERS)}]
+    page = claims_page("Claims & more", rows, SCORERS, ["Responses: <a>"])
     assert "<h1>Claims &amp; more</h1>" in page
     assert 'class="verdict NOT">NOT VERIFIABLE</div>' in page
-    assert "0.88 / 0.12" in page
+    assert page.count(" / 0.12") == page.count("0.88 / 0.12") == 1
+    assert '<p class="faint">Responses: &lt;a&gt;</p>' in page
+    # All that was said before a response stands above its first claim.
+    assert (
+        page.count('<div class="faint">Is it cold?</div><div class="faint">In winter.</div>') == 1
+    )
     assert '<a href="https://x.org/Lake" rel="noreferrer">Lake</a>: The <mark>lake</mark> ' in page
     assert "<mark>freezes</mark> in <mark>winter</mark>." in page
     assert "Ice: Ice is <mark>cold</mark> &amp; hard." in page
@@ -61,3 +78,37 @@ def test_verdicts_are_counted_by_system():
     assert table.rows[:2] == (("a", "SUPPORTS", 0, 1), ("a", "REFUTES", 2, 2))
     assert table.rows[4:6] == (("b", "SUPPORTS", 0, 1), ("b", "REFUTES", 1, 0))
     assert verdict_table([]).rows == ()
+
+
+def test_verdicts_against_labels():
+    def of(response, gold, said, *claims):
+        for number, (right, verdict) in enumerate(claims or [("", said)]):
+            found = row(number, verdict)
+            own = {"response_id": response, "response_verdict": said, "topic": response[0]}
+            own |= {name: it for name, it in ((GOLD, right), (GOLD_RESPONSE, gold)) if it}
+            yield {**found, "fields": found["fields"] | own}
+
+    n, v = "NOT ENOUGH INFO", "NOT VERIFIABLE"
+    rows = [
+        *of("a1", "SUPPORTS", "SUPPORTS", ("SUPPORTS", "SUPPORTS"), (v, n)),
+        *of("a2", "REFUTES", n),
+        *of("b1", v, n),
+        *of("b2", "", "REFUTES"),
+    ]
+    table = gold_table(rows, Draws(resamples=100))
+    found = {tuple(it[1:4:2]): (it[2], it[4]) for it in table.tidy.rows}
+    assert table.columns == ("of", "number", "figure", "%")
+    assert found["responses", "accuracy"] == (3, pytest.approx(200 / 3))
+    assert found["responses", f"F1 {n}"] == (3, pytest.approx(200 / 3))
+    assert found["responses", "macro F1"] == (3, pytest.approx(100 * (1 + 2 / 3 + 0) / 3))
+    # None of the three was called not verifiable.
+    assert found["responses", "accuracy, verifiable or not"] == (3, pytest.approx(200 / 3))
+    assert found["responses", "F1 verifiable"] == (3, pytest.approx(80))
+    assert found["claims", "accuracy"] == (2, 100)
+    together = gold_table(rows, Draws(resamples=100), "topic")
+    assert together.notes[1] == "Rows with the same topic are drawn together."
+    ends = [it[5:] for it in together.tidy.rows if it[1:4:2] == ("responses", "accuracy")]
+    assert ends == [(50, 100)]
+    assert gold_table(of("b2", "", "REFUTES")).rows == ()
+    with pytest.raises(InputError, match="r#0: the row has no field 'where'"):
+        gold_table(rows, cluster_field="where")

@@ -1,6 +1,7 @@
 """Claims of responses, their evidence and verdicts, through the command and in Python."""
 
 import json
+import math
 import os
 import shutil
 
@@ -10,6 +11,7 @@ import faith_jax
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import VERDICTS, DialFactLabel, response_verdict
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.report.claims import GOLD, GOLD_RESPONSE
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs import check
@@ -74,19 +76,27 @@ def test_a_file_of_responses(command, nli, base, responses, tmp_path):
     assert (first["perspectives"][0], first["grounding"][0]) == ("Tea", "Tea is a hot drink.")
     assert first["fields"]["evidence_urls"][0] == "u/Tea"
     assert rows[2]["grounding"] == []
-    assert rows[2]["scores"]["claim_not_enough_info"] == 1
+    assert set(rows[2]["scores"].values()) == {None}
+    assert rows[2]["undefined"]["claim_supports"] == "no sentence of evidence was judged"
     verdicts = [row["fields"]["verdict"] for row in rows]
     of_responses = [row["fields"]["response_verdict"] for row in rows]
     assert of_responses == [response_verdict(verdicts[:2])] * 2 + verdicts[2:]
     assert first["fields"]["decisive"] in first["grounding"]
     assert "decisive" not in rows[2]["fields"] or rows[2]["fields"]["decisive"] is None
     for row, verdict in zip(rows, verdicts, strict=True):
-        scores = [row["scores"][name] for name in check.SCORERS]
+        scores = [row["scores"][name] or 0 for name in check.SCORERS]
         assert verdict == verdict_of(row["scores"]["lexical_overlap"] or 0, scores, 0.2)
     assert verdicts[2] == "NOT VERIFIABLE"
     counts = [line.split()[-2:] for line in out.splitlines()[3:] if line]
     assert [sum(map(int, column)) for column in zip(*counts, strict=True)] == [3, 4]
-    assert "Tea is a hot drink." in page.read_text()
+    html = page.read_text()
+    assert "Tea is a hot drink." in html
+    told = (
+        f"Responses: {responses}",
+        f"Knowledge base: {base} (2 articles)",
+        f"Verifier: {nli}, ",
+    )
+    assert all(line in html for line in told)
     assert sorted(p.name for p in tmp_path.iterdir()) == [page.name, output.name, responses.name]
     # Python says the same.
     checker = FactChecker(base, nli)
@@ -105,6 +115,7 @@ def test_a_file_of_responses(command, nli, base, responses, tmp_path):
     )
     assert claim.decisive.sentence == first["fields"]["decisive"]
     assert found[1].claims[0].decisive is None
+    assert all(map(math.isnan, found[1].claims[0].probabilities.values()))
     assert faith_jax.FactChecker is FactChecker
 
 
@@ -147,20 +158,78 @@ def test_responses_in_other_formats_and_columns(command, nli, base, tmp_path):
 
 def test_a_data_set_names_what_decides(command, nli, base, responses, tmp_path):
     given = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
-    assert command(*given, f"--output={tmp_path / 'checked'}")[0] == 0
+    (tmp_path / "checked").mkdir()
+    assert command(*given, f"--output={tmp_path / 'checked/1.0.0'}")[0] == 0
     assert command(*given, f"--output={tmp_path / 'checked.jsonl'}")[0] == 0
-    one, other = (list(read_scored_rows(tmp_path / n)) for n in ("checked", "checked.jsonl"))
+    one, other = (list(read_scored_rows(tmp_path / n)) for n in ("checked/1.0.0", "checked.jsonl"))
     assert [row["fields"] for row in one] == [row["fields"] for row in other]
     told = tmp_path / "told.json"
-    status, out, err = command("evaluate", str(tmp_path / "checked"), f"--json={told}")
+    status, out, err = command("evaluate", str(tmp_path / "checked/1.0.0"), f"--json={told}")
     assert status == 0, err
     assert "Checked claims" in out
     verdicts = [row["fields"]["verdict"] for row in one]
     counts = {row["verdict"]: row["claims"] for row in json.loads(told.read_text())["verdicts"]}
     assert counts == {name: verdicts.count(name) for name in VERDICTS}
     page = tmp_path / "page.html"
-    assert command("report", str(tmp_path / "checked"), f"--output={page}")[0] == 0
+    assert command("report", str(tmp_path / "checked/1.0.0"), f"--output={page}")[0] == 0
     assert "Checked claims" in page.read_text()
+
+
+def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
+    path, output, told = (tmp_path / name for name in ("r.jsonl", "c.jsonl", "told.json"))
+    given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
+    rows = [
+        {"response": "Tea is a hot drink. I like it!", "verdict": ["supports", "NOT_VERIFIABLE"]},
+        {"response": "Qwxyz.", "verdict": "not verifiable", "topic": "a"},
+        {"response": "The lake freezes.", "verdict": "Not enough info", "topic": "a"},
+        {"response": "The lake freezes.", "verdict": None, "topic": "a"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    status, out, err = command(*given, "--label-column=verdict", f"--output={output}")
+    assert status == 0, err
+    made = rows_of(output)
+    assert made[0]["fields"]["input_verdict"] == ["supports", "NOT_VERIFIABLE"]
+    gold = [[it["fields"].get(name) for it in made] for name in (GOLD, GOLD_RESPONSE)]
+    of_all = ["SUPPORTS", "SUPPORTS", "NOT VERIFIABLE", "NOT ENOUGH INFO", None]
+    assert gold == [["SUPPORTS", "NOT VERIFIABLE", None, None, None], of_all]
+    said = [made[place]["fields"]["response_verdict"] for place in (0, 2, 3)]
+    hits = [it.replace("VERIFIABLE", "ENOUGH INFO") == right.replace("VERIFIABLE", "ENOUGH INFO")
+            for it, right in zip(said, of_all[1:], strict=False)]  # fmt: skip
+    again = command("evaluate", str(output), f"--json={told}")[1]
+    assert again.strip().endswith(out.partition("\n\n")[2].strip())
+    found = {
+        (row["of"], row["figure"]): row
+        for row in json.loads(told.read_text())["verdicts_against_labels"]
+    }
+    assert found["responses", "accuracy"]["value"] == pytest.approx(100 * sum(hits) / 3)
+    assert found["responses", "accuracy"]["number"] == 3
+    assert found["claims", "accuracy"]["number"] == 2
+    assert found["responses", "F1 not verifiable"]["value"] == 100
+    assert "'topic'" in command("evaluate", str(output), "--cluster-field=topic")[2]
+    assert "no row has 'verdicts'. Did you mean 'verdict'?" in command(
+        *given, "--label-column=verdicts"
+    )[2]  # fmt: skip
+    for label, message in (
+        ("true", "r.jsonl, row 1: field 'response_label': expected one of SUPPORTS, REFUTES, NOT"),
+        (["SUPPORTS"], "expected a text, or one for each of the 2 sentences of the response"),
+    ):
+        path.write_text(json.dumps({"response": "Tea. Lake.", "response_label": label}))
+        assert message in command(*given)[2]
+
+
+def test_claims_without_evidence_are_no_rows_to_score(command, nli, base, responses, tmp_path):
+    output = tmp_path / "checked.jsonl"
+    given = (f"--model={nli}", f"--knowledge-base={base}", f"--output={output}")
+    assert command("check", f"--input={responses}", *given)[0] == 0
+    score = ("score", f"--input={output}", "--scorers=coverage", f"--output={tmp_path / 's.jsonl'}")
+    _, _, err = command(*score)
+    assert "checked.jsonl:3: field 'grounding': expected a text" in err
+    assert "--skip-bad-rows leaves out what has no grounding" in err
+    assert command(*score, "--skip-bad-rows")[0] == 0
+    _, _, err = command(
+        "score", f"--input={output}", "--scorers=a=claim_supports", "--output=other.jsonl"
+    )
+    assert "--scorer-option=a.model=FOLDER" in err
 
 
 def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypatch):
@@ -191,8 +260,11 @@ def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, res
     assert command(*given, "--model=nowhere")[0] == 2
     output.write_text("")
     status, _, err = command(*given, f"--model={nli}")
-    assert (status, "exists already" in err) == (2, True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [output.name, responses.name]
+    assert (status, "--output: " in err, "exists already" in err) == (2, True, True)
+    page = output.rename(tmp_path / "page.html")
+    status, _, err = command(*given, f"--model={nli}", f"--html={page}")
+    assert (status, f"--html: {page} exists already" in err) == (2, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [page.name, responses.name]
 
 
 def test_a_response_of_nothing_claims_nothing(nli, base):
@@ -222,6 +294,10 @@ def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
         ),
         ("It costs 5 * 3 euros in my__file.", ["It costs 5 * 3 euros in my__file."]),
         ("**", []),
+        (
+            "Tea is hot. https://example.org/tea\n\n<www.example.org> ...\n\nSee https://example.org.",
+            ["Tea is hot.", "See https://example.org."],
+        ),
     ],
 )
 def test_marks_of_markdown_are_no_claims(text, claims):
@@ -236,6 +312,32 @@ def test_texts_in_place_of_lists_are_told(nli, base):
         checker.check_all("Tea is hot.")
     with pytest.raises(ConfigError, match="histories: expected 2, one for each response, got 1"):
         checker.check_all(["Tea.", "Tea."], [["Hi."]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"verifiable": 20}, "verifiable: expected a share in"),
+        ({"modle": "mini"}, "there is no option 'modle'. Did you mean 'model'"),
+        ({"sentences": 3}, r"sentences: give it as finding=FindingOptions\(sentences=…\)"),
+        ({"finding": {"sentences": 3}}, "finding: expected a FindingOptions"),
+        (
+            {"finding": FindingOptions(retrievers="bm25")},
+            "retrievers: expected a list, each a text",
+        ),
+        ({"model": "mini"}, "mini was not trained on NLI; --model=mini_nli with --form=nli"),
+    ],
+)
+def test_wrong_options_in_python(base, options, message):
+    with pytest.raises(ConfigError, match=message):
+        FactChecker(base, **options)
+
+
+def test_a_file_of_articles_is_no_knowledge_base(tmp_path):
+    path = tmp_path / "articles.jsonl"
+    path.write_text("")
+    with pytest.raises(ConfigError, match=f"make one of it with `faith-jax index {path} FOLDER`"):
+        FactChecker(path)
 
 
 def test_few_words_in_the_evidence_are_no_verifiable_claim():
@@ -265,6 +367,21 @@ def test_sentences_about_another_subject_do_not_count(nli, tmp_path):
     assert of_guitars not in found("It has six strings.", ["Do you play the cello?"])
     assert of_guitars in found("The guitar has six strings.", ["Do you play the cello?"])
     assert with_cello in found("The guitar is low.")
+
+
+def test_a_title_means_more_than_an_alias(nli, tmp_path):
+    rows = [
+        {"title": "Mercury (planet)", "text": "It is near the Sun."},
+        {"title": "Freddie", "text": "He sang near the Sun.", "aliases": ["Mercury", "Fred"]},
+    ]
+    (tmp_path / "articles.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    build(tmp_path / "articles.jsonl", tmp_path / "base")
+    checker = FactChecker(tmp_path / "base", nli)
+    for claim, titles in (
+        ("Mercury is near the Sun.", ["Mercury (planet)"]),
+        ("Fred sang near the Sun.", ["Freddie"]),
+    ):
+        assert [it.title for it in checker(claim).claims[0].evidence] == titles
 
 
 def test_sentences_with_few_words_of_a_claim_do_not_decide(nli, base):
@@ -307,6 +424,8 @@ def test_mini_nli_and_the_encyclopedia_need_nothing(command, monkeypatch, tmp_pa
         (["--claim=Tea.", "--retrievers=spell"], "--retrievers: there is no 'spell'"),
         (["--claim=Tea.", "--model=nowhere"], "nowhere"),
         (["--claim=Tea.", "--verifiable=2"], "--verifiable"),
+        (["--claim=Tea.", "--label-column=x"], "--label-column: goes with --input"),
+        (["--claim=Tea.", "--output=no/x.jsonl"], "(no such folder); make its folder first"),
         (["--input=none.jsonl", "--output=x.jsonl"], "none.jsonl"),
     ],
 )
@@ -356,12 +475,14 @@ def test_the_sample_is_indexed_once(tmp_path, monkeypatch):
 def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog):
     with pytest.raises(ConfigError, match="mini_nli was not trained on dialfact_verify_"):
         FactChecker(base, "mini_nli", form="dialfact")
-    FactChecker(base, t5, form="dialfact")
-    assert "whether it was trained on dialfact_verify_… cannot be seen in it" in caplog.text
+    for form, needed in (("dialfact", "dialfact_verify_…"), ("nli", "NLI")):
+        FactChecker(base, t5, form=form)
+        assert f"whether it was trained on {needed} cannot be seen in it" in caplog.text
     run = tmp_path / "run"
     for task, right, wrong in (
         ("dialfact_verify_oracle", "dialfact", "nli"),
-        ("dialogue_nli", "nli", "dialfact"),
+        ("nli_dnli", "nli", "dialfact"),
+        ("npov_generate", "nli", "dialfact"),
     ):
         shutil.rmtree(run, ignore_errors=True)
         model_dir(run, f"MIXTURE_OR_TASK_NAME={task}")
@@ -369,3 +490,5 @@ def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog)
         FactChecker(base, str(run), form=right)
         with pytest.raises(ConfigError, match=f"on {task}, which --form={wrong} does not fit"):
             FactChecker(base, str(run), form=wrong)
+    assert "was trained on npov_generate, which does not look like NLI" in caplog.text
+    assert "trained on nli_dnli, which" not in caplog.text

@@ -91,8 +91,8 @@ def test_which_claims_can_be_verified(capsys, tmp_path):
     arguments = ("--protocol=verifiable", f"--development={development}")
     status, lines, _ = evaluate(capsys, test, *arguments)
     assert (status, lines[0].endswith("(Gupta 2022, table 3)")) == (0, True)
-    assert " ".join(lines[3].split()) == "s 0.80 50.00 50.00 50.00"
-    assert " ".join(lines[4].split()) == "random \u2013 50.00 50.00 50.00"
+    assert lines[3].split()[:4] == ["s", "0.80", "50.0", "(0.0\u2013100.0)"]
+    assert lines[4].split() == ["random", "\u2013", "50.0", "50.0", "50.0"]
     assert "goes with --protocol=begin" in evaluate(capsys, test, *arguments, "--group-field=x")[2]
 
 
@@ -224,7 +224,7 @@ def test_the_protocol_of_dialfact(capsys, tmp_path, offline_data_dir):
     arguments = (path, "--protocol=dialfact", "--dataset=dialfact/sample")
     status, lines, _ = evaluate(capsys, *arguments)
     assert status == 0
-    assert lines[3].split()[1:4] == ["all", "104", "30.77"]  # 32 of 104 are supported
+    assert lines[3].split()[1:4] == ["all", "104", "30.8"]  # 32 of 104 are supported
     assert "claims have no prediction" in evaluate(capsys, *arguments, "--split=validation")[2]
     assert (
         "--histograms: goes with --protocol=auc or"

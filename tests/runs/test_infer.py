@@ -390,7 +390,7 @@ def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     predictions = evaluate_scores._predictions([str(path)], [])
     table = verification_table(claims, predictions)
-    assert table.rows[0][:4] == (str(path), "all", 4, 50.0)
+    assert table.tidy.rows[0][:4] == (str(path), "all", 4, 50.0)
 
 
 def test_a_file_is_responded_to_without_tensorflow(tmp_path):

@@ -11,10 +11,12 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.labels import DialFactLabel, verification_label
 from faith_jax.statistics.protocols import (
     AccuracyLayout,
+    Draws,
     accuracy,
     accuracy_table,
     best_ordered_thresholds,
     best_threshold,
+    call_figures,
     pronoun_table,
     threshold_table,
     verifiable_table,
@@ -58,14 +60,17 @@ def test_verifiable_claims_by_the_best_macro_f1_of_development():
     test = corpus([0.8, 0.7, 0.9, math.nan, 0.9], [1, 0, 0, 1, math.nan])
     table = verifiable_table(development, test)
     assert table.columns[2:] == ("Acc", "F1 verifiable", "F1 non-verifiable")
-    found, random = table.rows
+    found, random = table.tidy.rows
     # Called 1: the first and third of the four with labels. One hit of two ones, one of two zeros.
-    assert found == ("s", 0.8, *[pytest.approx(50)] * 3)
+    assert found[:2] == ("s", 0.8)
+    assert found[2::3] == pytest.approx((50, 50, 50))
+    assert found[3:5] == (0, 100)
+    assert table.rows[1] == ("random", pytest.approx(math.nan, nan_ok=True), "50.0", "50.0", "50.0")
     # Half of each class is called right: precision 1/2, recall 1/2.
-    assert random[2:] == pytest.approx((50, 50, 50))
-    share = verifiable_table(development, corpus([1.0] * 4, [1, 1, 1, 0])).rows[1]
+    assert random[2::3] == pytest.approx((50, 50, 50))
+    share = verifiable_table(development, corpus([1.0] * 4, [1, 1, 1, 0])).tidy.rows[1]
     # Of 2 calls 1.5 are right, of 3 ones half are found; of the other class 0.5 of 2, and half.
-    assert share[3:] == pytest.approx((100 * 2 * 0.75 * 0.5 / 1.25, 100 * 2 * 0.25 * 0.5 / 0.75))
+    assert share[5::3] == pytest.approx((100 * 2 * 0.75 * 0.5 / 1.25, 100 * 2 * 0.25 * 0.5 / 0.75))
 
 
 @given(
@@ -167,8 +172,8 @@ PREDICTIONS = {"0": "SUPPORTS", "1": "supports ", "2": "Refutes", "3": "NOT  ENO
 
 
 def verified(table, group):
-    (row,) = [row for row in table.rows if row[1] == group]
-    return dict(zip(table.columns[2:], row[2:], strict=True))
+    (row,) = [row for row in table.tidy.rows if row[1] == group]
+    return dict(zip(table.tidy.columns[2:], row[2:], strict=True))
 
 
 def test_figures_by_hand():
@@ -200,6 +205,36 @@ def test_three_labels_agree_with_scikit_learn(pairs):
     assert found["3-way F1"] == found["factual F1"] == pytest.approx(100 * macro)
     two = [[verification_label(x, "factual", 2) for x in side] for side in (labels, predictions)]
     assert found["2-way Acc"] == pytest.approx(100 * metrics.accuracy_score(*two))
+
+
+def test_calls_have_intervals():
+    labels, said = ["a", "b"] * 200, ["a", "b", "a", "a"] * 100
+    found = call_figures(labels, said, Draws(resamples=2000))
+    assert list(found) == ["Acc", "F1", "a", "b"]
+    assert [it.value for it in found.values()] == pytest.approx([75, 220 / 3, 80, 200 / 3])
+    # The bootstrap of a share is a binomial's.
+    ends = stats.binom(400, 0.75).ppf([0.025, 0.975]) / 4
+    assert found["Acc"].interval == pytest.approx(ends, abs=0.5)
+    assert found["F1"].interval.low < found["F1"].value < found["F1"].interval.high
+    # Of a class's rows all are drawn or none; of the classes that a resample has, F1 is the mean.
+    together = call_figures(labels, said, Draws(resamples=200), labels)
+    assert together["F1"].interval == pytest.approx((100 * 2 / 3 / 2, 100))
+    assert together["a"].value == pytest.approx(80)
+    assert call_figures(["a"], ["no label"])["F1"] == (0, (0, 0))
+
+
+def test_claims_of_a_dialogue_are_drawn_together():
+    claims = [claim(n, LABELS[n % 3]) | {"context_id": n % 2} for n in range(60)]
+    said = {"m": {str(n): "SUPPORTS" if n % 2 else "I" for n in range(60)}}
+    alone, together = (
+        verification_table(claims, said, cluster_field=it) for it in ("", "context_id")
+    )
+    low, high = (f"3-way Acc {end}" for end in ("low", "high"))
+    assert verified(together, "all")[low] == 0 < verified(alone, "all")[low]
+    assert verified(together, "all")[high] > verified(alone, "all")[high]
+    assert together.notes[1] == "Claims with the same context_id are drawn together."
+    with pytest.raises(InputError, match="0: the claim has no field 'topic'"):
+        verification_table(claims, said, cluster_field="topic")
 
 
 def test_predictions_of_two_labels():

@@ -13,7 +13,7 @@ rows are added as further objects (`kept`).
 from faith_jax.core.files.changes import check_settings, content_digest, difference, stamp
 from faith_jax.core.files.kept import append_rows, count_whole_rows, keep_rows
 from faith_jax.core.files.locks import TakenError, locked, working_folder
-from faith_jax.core.files.outputs import check_outputs, has_parent, reserves
+from faith_jax.core.files.outputs import NO_FOLDER, check_outputs, has_parent, reserves
 from faith_jax.core.files.partial import (
     PLAN,
     ROWS,
@@ -45,6 +45,7 @@ from faith_jax.core.files.whole import (
 )
 
 __all__ = [
+    "NO_FOLDER",
     "PLAN",
     "ROWS",
     "TakenError",

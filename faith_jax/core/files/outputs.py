@@ -12,6 +12,8 @@ from faith_jax.core.files.stores import is_remote, path_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# A wrong path shall not make folders.
+NO_FOLDER = "cannot be written (no such folder); make its folder first"
 
 
 def reserves(
@@ -61,7 +63,7 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
             continue
         problem = ""
         if not has_parent(path):
-            problem = ": cannot be written (no such folder)"
+            problem = f": {NO_FOLDER}"
         elif path.is_dir():
             problem = ": cannot be written (a folder)"
         elif place in taken:

@@ -23,17 +23,19 @@ from faith_jax.core.files import (
 )
 from faith_jax.core.labels import EvidenceLabel
 from faith_jax.core.progress import Progress
-from faith_jax.core.rows import BadRows, Seen, read_jsonl
-from faith_jax.core.schema import Text, read_as
+from faith_jax.core.rows import BadRows, read_jsonl
+from faith_jax.core.schema import converted
+from faith_jax.core.settings import checked
 from faith_jax.core.table import Table, figure_text
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.raw.dialfact import Evidence
 from faith_jax.datasets.samples import SAMPLE, sample_folder
+from faith_jax.input.score_input import Responses
 from faith_jax.report.table_pages import rendered
 from faith_jax.retrieval import evidence as ranking
 from faith_jax.retrieval.documents import BM25, ENTITIES, Bm25, Entities, Query, Retriever, fused
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
-from faith_jax.runs.options import EvidenceOptions, FindingOptions
+from faith_jax.runs.options import ClaimColumns, EvidenceOptions, FindingOptions
 from faith_jax.statistics.retrieval import found_share, recall
 
 if TYPE_CHECKING:
@@ -47,12 +49,18 @@ _BATCH = 32  # claims that are looked up together
 _RELEVANT = (EvidenceLabel.RELEVANT.value, "label_1")
 
 
-class ClaimRow(msgspec.Struct):
-    """A claim; gold evidence, as DialFact has it, is lists of title, URL, sentence and more."""
+class ClaimRow(NamedTuple):
+    """A claim, what was said before it, and the sentences of its gold evidence."""
 
-    id: Text
-    response: Text
-    context: list[str] = []
+    id: str
+    claim: str
+    context: Sequence[str]
+    gold: list[str]
+
+
+class _Known(msgspec.Struct):
+    """Gold evidence, as DialFact has it: lists of title, URL, sentence and more."""
+
     evidence_list: list[list[str]] = []
 
 
@@ -70,7 +78,8 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     outputs = {"--output": str(target), "--json": options.json}
     check_outputs([options.claims, options.knowledge_base], outputs)
     base = KnowledgeBase.open(options.knowledge_base)
-    claims = list(read_claims(claims_file))
+    bad_rows = BadRows(skip=options.skip_bad_rows)
+    claims = list(read_claims(claims_file, options, bad_rows))
     finder = Finder(base, options)
     told = dataclasses.asdict(options)
     run = {name: value for name, value in told.items() if name not in ("output", "json", "restart")}
@@ -95,22 +104,39 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         write_json(options.json, {"rows": (table.tidy or table).records()})
     if table.rows:
         yield rendered(table)
+    yield from bad_rows.told()
 
 
-def read_claims(path: str | pathlib.Path) -> Iterator[ClaimRow]:
+def responses_of(files: Sequence[str], options: ClaimColumns) -> Responses:
+    """Returns what reads the responses, or claims, of files."""
+    return Responses(
+        input=tuple(files),
+        input_format=options.input_format,
+        perspective_column="",
+        response_column=options.response_column,
+        history_column=options.history_column,
+        label_column="",
+        id_column=options.id_column,
+    )
+
+
+def read_claims(
+    path: str | pathlib.Path, options: ClaimColumns, bad_rows: BadRows
+) -> Iterator[ClaimRow]:
     """Yields the claims of a file.
 
     Raises:
       InputError: for a bad row, and an id that came before.
     """
-    seen = Seen()
-
-    def once(row: ClaimRow, place: str) -> Iterator[ClaimRow]:
-        if not seen.add(row.id):
-            raise InputError(f"{place}: the id {row.id} is given twice; each claim has its own.")
-        yield row
-
-    return read_as(ClaimRow, read_jsonl(path), once, BadRows())
+    for row in responses_of([str(path)], options).rows(bad_rows):
+        example, place = row.example, f"{path}, row {row.place[1] + 1}"
+        try:
+            known = converted(row.fields, place, _Known).evidence_list
+        except InputError as error:
+            bad_rows.add(error)
+            continue
+        gold = [part[2] for part in known if len(part) > 2]
+        yield ClaimRow(example.id, example.response, example.history, gold)
 
 
 class Found(NamedTuple):
@@ -164,7 +190,7 @@ def _retrievers(
         BM25: lambda: Bm25(base),
         DENSE: lambda: _dense(options, base),
     }
-    for name in options.retrievers:
+    for name in checked("retrievers", options.retrievers, tuple[str, ...]):
         if name not in make:
             raise ConfigError(
                 f"--retrievers: there is no {name!r}.{did_you_mean(name, make)} There are: "
@@ -235,15 +261,14 @@ def relevant_class(names: Sequence[str]) -> int:
 
 def _found(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[str, Any]]:
     """Yields for each claim its evidence, the titles of its documents, and what was recalled."""
-    found = finder([(row.response, row.context) for row in claims])
+    found = finder([(row.claim, row.context) for row in claims])
     for row, (rankings, best, _) in zip(claims, found, strict=True):
         texts = {
             name: [" ".join(finder.base.article(number).paragraphs) for number in numbers]
             for name, numbers in rankings.items()
         }
         texts[SENTENCES] = [it.sentence for it in best if it.score > 0]
-        gold = [part[2] for part in row.evidence_list if len(part) > 2]
-        shares = {name: found_share(known, gold) for name, known in texts.items()}
+        shares = {name: found_share(known, row.gold) for name, known in texts.items()}
         yield {
             "id": row.id,
             "evidence": [[*it[:3], str(rank), it.score] for rank, it in enumerate(best)],

@@ -7,6 +7,7 @@ from typing import Any
 
 from faith_jax.core.errors import counted
 from faith_jax.core.files import stamp
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.rows import Row
 from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
 from faith_jax.retrieval import index as knowledge_index
@@ -55,6 +56,7 @@ def describe(made: KnowledgeBase) -> list[str]:
 
 
 def _of_tfds(source: pathlib.Path, folder: str, paragraphs: int, restart: bool) -> KnowledgeBase:
+    quiet_tensorflow(with_seqio=False)
     import tensorflow_datasets as tfds
 
     from faith_jax.input.numpy_examples import plain, utf8_in

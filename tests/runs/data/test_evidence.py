@@ -77,6 +77,21 @@ def test_evidence_is_written_and_recall_is_told(command, base, claims, tmp_path)
     assert read["1"][0] == dialfact.Evidence(title, url, sentence, score)
 
 
+def test_claims_are_read_as_check_reads_them(command, base, claims, tmp_path):
+    """The columns that mean the same give the same evidence, in every format."""
+    table, output, other = (tmp_path / name for name in ("a.csv", "a.jsonl", "b.jsonl"))
+    said = json.dumps(CLAIM["context"]).replace('"', '""')
+    table.write_text(f'number,said,history\n1,{CLAIM["response"]},"{said}"\n2,,\n2,,\n')
+    given = ("evidence", str(table), base, "--response-column=said", "--id-column=number")
+    assert "'2' occurs twice" in command(*given, f"--output={output}")[2]
+    status, out, err = command(*given, f"--output={output}", "--skip-bad-rows")
+    assert status == 0, err
+    assert "1 bad row skipped:" in out
+    assert command("evidence", claims, base, f"--output={other}")[0] == 0
+    assert rows_of(output)[0] == rows_of(other)[0]
+    assert rows_of(output)[0]["documents"]
+
+
 def test_the_context_is_left_out_where_it_is_told(command, base, claims, tmp_path):
     for turns, expected in (("0", []), ("1", []), ("2", ["Hornbeam"])):
         output = tmp_path / f"{turns}.jsonl"
@@ -163,10 +178,10 @@ def test_bad_claims_are_one_line(command, base, tmp_path):
     (tmp_path / "claims.jsonl").write_text(json.dumps(CLAIM) + "\n" + json.dumps(CLAIM) + "\n")
     given = (str(tmp_path / "claims.jsonl"), base, f"--output={tmp_path / 'o'}")
     status, _, err = command("evidence", *given)
-    assert (status, "claims.jsonl:2: the id 1 is given twice" in err) == (2, True)
+    assert (status, "claims.jsonl:2: field 'id': '1' occurs twice" in err) == (2, True)
     (tmp_path / "claims.jsonl").write_text('{"id": "1"}\n')
     status, _, err = command("evidence", *given)
-    assert (status, "claims.jsonl:1: field 'response' is missing" in err) == (2, True)
+    assert (status, "claims.jsonl:1: none of the columns id is known" in err) == (2, True)
     status, _, err = command("evidence", given[0], str(tmp_path / "none"), given[2])
     assert (status, "no knowledge base" in err) == (2, True)
 
