@@ -94,11 +94,12 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
             raise ConfigError(
                 f"--faiss: {factory!r} of {len(rows):,} vectors: {_reason(error)}."
             ) from None
-        contents = {
-            "index": file_content(made / FILE, is_whole=True),
-            "vectors": file_content(vectors, is_whole=False),
-        }
-        manifest = IndexManifest(factory=factory, seed=seed, **contents)
+        manifest = IndexManifest(
+            factory=factory,
+            seed=seed,
+            index=file_content(made / FILE, is_whole=True),
+            vectors=file_content(vectors, is_whole=False),
+        )
         write_json(made / MANIFEST, msgspec.to_builtins(manifest))
 
 

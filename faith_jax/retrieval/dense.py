@@ -59,9 +59,9 @@ def passages(article: Article) -> list[Passage]:
     return [Passage(article.title, " ".join(words[i : i + WORDS])) for i in starts]
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _vectors(module: Transformer, params: PyTree, tokens: Array) -> Any:
-    return module.apply({"params": params}, tokens, False, method="text_vectors")
+@functools.partial(jax.jit, static_argnums=0, static_argnames="method")
+def _vectors(module: Transformer, params: PyTree, tokens: Array, method: str) -> Any:
+    return module.apply({"params": params}, tokens, False, method=method)
 
 
 class TextVectors:
@@ -72,6 +72,7 @@ class TextVectors:
       tokenizer: the model's.
       max_length: tokens of a text, see `text_row`.
       tokens_per_batch: see `Batcher`.
+      queries: the texts are queries, which a model of two encoders reads by its second one.
     """
 
     def __init__(
@@ -80,13 +81,17 @@ class TextVectors:
         tokenizer: Tokenizer,
         max_length: int = LONGEST,
         tokens_per_batch: int | None = None,
+        queries: bool = False,
     ):
+        self._method = "question_vectors" if queries else "text_vectors"
         self.model, self._tokenizer, self._max_length = model, tokenizer, max_length
         devices = model.partitioner.data_parallelism
         self._batcher = Batcher("vector", tokens_per_batch, on_cpu=2048, multiple_of=devices)
 
     @classmethod
-    def open(cls, folder: str, vocabulary: str | None = None) -> "TextVectors":
+    def open(
+        cls, folder: str, vocabulary: str | None = None, queries: bool = False
+    ) -> "TextVectors":
         """Opens a checkpoint, such as one of DPR's encoders.
 
         Raises:
@@ -96,7 +101,7 @@ class TextVectors:
         if not isinstance(model, EncoderModel):
             raise ConfigError(f"model {folder}: expected an encoder, such as DPR's or a BERT.")
         tokenizer = open_tokenizer(folder, vocabulary, model.config)
-        return cls(model, tokenizer, input_limit(model.config, None, LONGEST))
+        return cls(model, tokenizer, input_limit(model.config, None, LONGEST), queries=queries)
 
     def __call__(self, texts: Sequence[str | Passage]) -> np.ndarray:
         """Returns float32 [texts, embed]. A passage is read behind its title, as a second text."""
@@ -106,7 +111,9 @@ class TextVectors:
             for text in texts
         ]
         found = np.zeros((len(rows), config.emb_dim), np.float32)
-        bound = functools.partial(_vectors, self.model.module, self.model.params)
+        bound = functools.partial(
+            _vectors, self.model.module, self.model.params, method=self._method
+        )
         for batch in self._batcher.batches([(padded_length(len(row)),) for row in rows]):
             own = [rows[n] for n in batch.rows]
             tokens = padded(own, batch.shape[0], self.model.pad_id, batch.size)

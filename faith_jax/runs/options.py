@@ -101,7 +101,7 @@ class FindingOptions:
       retrievers (NAMES): of documents, separated by commas: entities, bm25, dense; the ranks of
         several are fused
       vectors (FOLDER): of faith-jax embed, for dense
-      question_model (FOLDER): the encoder of claims, for dense (default: that of the passages)
+      question_model (FOLDER): the encoder of claims, for dense (default: the model of the vectors)
       dense_search (HOW): of vectors: exact; faiss, by the index of faith-jax embed --faiss; or with
         parameters of its search, such as nprobe=64 or efSearch=256
       documents (N): of each claim at most

@@ -186,7 +186,8 @@ def _dense(options: FindingOptions, base: KnowledgeBase) -> Retriever:
     if parameters != "exact":
         file = pathlib.Path(options.vectors).expanduser() / VECTORS
         index = Approximate.open(file, "" if parameters == "faiss" else parameters)
-    return Dense(vectors, TextVectors.open(options.question_model or vectors.model), index)
+    encode = TextVectors.open(options.question_model or vectors.model, queries=True)
+    return Dense(vectors, encode, index)
 
 
 def _ranker(options: FindingOptions, base: KnowledgeBase) -> ranking.Ranker:
