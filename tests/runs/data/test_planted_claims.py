@@ -1,8 +1,9 @@
 """What `mutate-claims` plants is what a verifier learns: here "not", which only false claims have.
 
 Claims that their evidence supports, and those whose evidence is another sentence, have the same
-texts: a verifier that reads nothing but "not" is right about two claims of three. Where the labels
-of the training claims are shuffled, there is nothing to learn.
+texts: a verifier that reads nothing but "not" is right about two claims of three, one that compares
+claim and evidence about more. Where the labels of the training claims are shuffled, there is
+nothing to learn.
 """
 
 import itertools
@@ -85,5 +86,5 @@ def test_a_verifier_learns_what_was_planted(command, tmp_path, monkeypatch):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "shuffled"))
     run("prepare", "dialfact/augmented", f"--raw={made}")
     shuffled = validation_accuracy("shuffled", tmp_path / "shuffled")
-    assert planted == pytest.approx(2 / 3, abs=0.1)
-    assert shuffled == pytest.approx(1 / 3, abs=0.15)
+    assert planted >= 0.6, (planted, shuffled)
+    assert shuffled == pytest.approx(1 / 3, abs=0.15), (planted, shuffled)
