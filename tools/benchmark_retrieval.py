@@ -7,21 +7,30 @@ in two names the article too. `hit` is the share of queries that find it among t
 
 Times are of one core: seconds of processor time, so that other work on the machine does not count,
 and seconds that passed.
+
+With --vectors it measures dense retrieval instead: indexes of faiss against exact search. The
+vectors lie in clusters of a hundred, which lie in a space of 32 dimensions; queries are drawn as
+they are. `recall@100` is the share of the hundred best products that are found. Sides are measured
+in turns.
 """
 
 import argparse
 import json
 import pathlib
 import resource
+import shutil
+import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import tabulate
 
 from faith_jax.datasets.augmentation.tagging import load_tagger
-from faith_jax.retrieval import evidence
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import make_partitioner
+from faith_jax.retrieval import approximate, dense, evidence
 from faith_jax.retrieval.documents import Bm25, Entities, Query
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
@@ -30,6 +39,11 @@ WORDS = 200_000  # of the language
 _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in "aeiou"]
 _FUNCTION_WORDS = "the of and in to a is was for as on with by he at from that it his an".split()  # noqa: SIM905
 _TOPIC_SHARE = 0.12  # of an article's words
+_LATENT, _SPREAD, _NOISE = 32, 0.5, 0.1  # dimensions of clusters; deviations within, and of noise
+_CLUSTER = 100  # vectors
+_TOGETHER, _ROUNDS = 32, 5  # queries at once, as of `faith-jax evidence`; turns
+
+_Search = Callable[[np.ndarray, int], Sequence[np.ndarray] | np.ndarray]
 
 
 def language(size: int = WORDS) -> np.ndarray:
@@ -106,6 +120,83 @@ def timed(
     return rows
 
 
+class Clusters:
+    """Draws vectors with a structure: clusters in a space of few dimensions, and noise.
+
+    Args:
+      count: of clusters.
+      width: of a vector.
+    """
+
+    def __init__(self, count: int, width: int):
+        self._draws = np.random.default_rng(0)
+        self._centres = self._normal(count, _LATENT)
+        self._map = self._normal(_LATENT, width) / np.float32(_LATENT**0.5)
+
+    def __call__(self, count: int) -> np.ndarray:
+        """Returns float32 [count, width]."""
+        near = self._centres[self._draws.integers(len(self._centres), size=count)]
+        inner = near + np.float32(_SPREAD) * self._normal(count, _LATENT)
+        return inner @ self._map + np.float32(_NOISE) * self._normal(count, self._map.shape[1])
+
+    def _normal(self, *shape: int) -> np.ndarray:
+        return self._draws.standard_normal(shape, np.float32)
+
+
+def compared(
+    folder: pathlib.Path, count: int, width: int, factories: list[str], queries: int
+) -> Iterator[tuple[str, ...]]:
+    """Yields rows of exact search and of each index.
+
+    They have its size, the time that it takes to build, recall, queries a second, and how many
+    times as many as exact search these are.
+    """
+    clusters, file = Clusters(-(-count // _CLUSTER), width), folder / dense.VECTORS
+    values = np.lib.format.open_memmap(file, "w+", dtype=np.float32, shape=(count, width))
+    for first in range(0, count, dense.CHUNK):
+        values[first : first + dense.CHUNK] = clusters(min(dense.CHUNK, count - first))
+    values.flush()
+    asked, partitioner = clusters(queries), make_partitioner(TransformerConfig(vocab_size=1))
+
+    def exact(queries: np.ndarray, most: int) -> np.ndarray:
+        return dense.top_k(partitioner, values, queries, most)[1]
+
+    best = exact(asked, dense.PASSAGES)
+    rate, _ = _per_second(exact, exact, asked)
+    yield "exact", f"{file.stat().st_size / 1e6:,.0f} MB", "", "100.0", f"{rate:,.1f}", "1"
+    known = ""
+    for name in factories:
+        factory, _, parameters = name.partition(":")
+        size = spent = ""
+        if factory != known:
+            shutil.rmtree(folder / approximate.INDEX, ignore_errors=True)
+            passed, used = time.perf_counter(), time.process_time()
+            approximate.build(file, factory)
+            passed, used = time.perf_counter() - passed, time.process_time() - used
+            known, spent = factory, f"{used:,.0f} s ({passed:,.0f} s passed)"
+            size = (folder / approximate.INDEX / approximate.FILE).stat().st_size
+            size = f"{size / 1e6:,.0f} MB"
+        search = approximate.Approximate.open(file, parameters)
+        pairs = zip(search(asked, dense.PASSAGES), best, strict=True)
+        recall = 100 * np.mean([np.isin(gold, found).mean() for found, gold in pairs])
+        rate, times = _per_second(search, exact, asked)
+        yield name, size, spent, f"{recall:.1f}", f"{rate:,.1f}", f"{times:,.1f}"
+
+
+def _per_second(search: _Search, other: _Search, queries: np.ndarray) -> tuple[float, float]:
+    """Returns queries a second, and how many times as many as the other search, in turns."""
+    rates = []
+    for _ in range(_ROUNDS):
+        both = []
+        for side in (search, other):
+            start = time.perf_counter()
+            side(queries[:_TOGETHER], dense.PASSAGES)
+            both.append(min(_TOGETHER, len(queries)) / (time.perf_counter() - start))
+        rates.append((both[0], both[0] / both[1]))
+    own, times = zip(*rates, strict=True)
+    return statistics.median(own), statistics.median(times)
+
+
 def _milliseconds(seconds: list[float]) -> tuple[float, float]:
     median, late = np.percentile(seconds, (50, 95))
     return 1000 * float(median), 1000 * float(late)
@@ -116,11 +207,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="examples:\n  python tools/benchmark_retrieval.py --articles=100000",
+        epilog="examples:\n  python tools/benchmark_retrieval.py --articles=100000\n"
+        "  python tools/benchmark_retrieval.py --vectors=1000000 --index=HNSW32 "
+        "--index=IVF4096,PQ64 --index=IVF4096,PQ64:nprobe=256",
     )
     parser.add_argument("--articles", type=int, default=10_000, metavar="N")
     parser.add_argument("--queries", type=int, default=200, metavar="N")
+    parser.add_argument("--vectors", type=int, default=0, metavar="N")
+    parser.add_argument("--width", type=int, default=256, metavar="N", help="of a vector")
+    parser.add_argument(
+        "--index", action="append", metavar="FACTORY[:PARAMETERS]", help="of faiss (repeatable)"
+    )
     options = parser.parse_args()
+    if options.vectors:
+        with tempfile.TemporaryDirectory() as name:
+            given = (options.vectors, options.width, options.index or ["HNSW32"], options.queries)
+            rows = list(compared(pathlib.Path(name), *given))
+        columns = ("search", "size", "built in", "recall@100 %", "queries a second", "x exact")
+        print(tabulate.tabulate(rows, columns, disable_numparse=True))
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         with (folder / "articles.jsonl").open("w", encoding="utf-8") as file:

@@ -65,7 +65,7 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
         files = {name: path for name, path in files.items() if path.parent == place.root}
         files = {name: path for name, path in files.items() if not name.endswith(".safetensors")}
     is_small = sum(path.stat().st_size for path in files.values()) <= _WHOLE_BYTES
-    content += [(name, _content(files[name], is_small)) for name in sorted(files)]
+    content += [(name, file_content(files[name], is_small)) for name in sorted(files)]
     if is_native(place.root):
         described = read_model_json(place.root)
         base = (described.base or {}).get("content_hash")
@@ -138,8 +138,8 @@ def _files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
             yield path.relative_to(place.folder).as_posix(), path
 
 
-def _content(path: pathlib.Path, is_whole: bool) -> tuple[int, str]:
-    """Returns a file's size, and a hash of what is read of it."""
+def file_content(path: pathlib.Path, is_whole: bool) -> tuple[int, str]:
+    """Returns a file's size, and a SHA-256 of it, or of its ends and blocks between them."""
     size, digest = path.stat().st_size, hashlib.sha256()
     ranges = [(0, size)]
     if not is_whole and size > 2 * _END_BYTES + _BLOCKS * _BLOCK_BYTES:

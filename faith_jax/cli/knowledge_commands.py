@@ -51,20 +51,25 @@ class Index:
 
 @dataclasses.dataclass(frozen=True)
 class Embed:
-    """Makes the vectors of a knowledge base's passages, for dense retrieval.
+    r"""Makes the vectors of a knowledge base's passages, for dense retrieval.
 
     MODEL is an encoder, such as DPR's of passages or a BERT that was trained by
-    dialfact_dense_finetune.gin. A run that was stopped resumes.
+    dialfact_dense_finetune.gin. A run that was stopped resumes. With --faiss, FOLDER gets an index
+    for approximate search too, and may exist: then the index alone is made.
 
     Attributes:
       knowledge_base (KNOWLEDGE_BASE): of faith-jax index
       folder (FOLDER): of the vectors
       model (MODEL): the encoder of passages
       vocabulary (FILE): its tokenizer, where it carries none
+      faiss (FACTORY): the index, as faiss names it, such as HNSW32 or IVF4096,PQ64; needs the extra
+        faiss
       restart: discard what a stopped run with this folder kept
 
     Examples:
       %(prog)s knowledge/enwiki knowledge/enwiki_dpr --model=checkpoints/dpr-ctx_encoder
+      %(prog)s knowledge/enwiki knowledge/enwiki_dpr --model=checkpoints/dpr-ctx_encoder \
+          --faiss=IVF4096,PQ64
     """
 
     knowledge_base: str
@@ -72,6 +77,7 @@ class Embed:
     _: dataclasses.KW_ONLY
     model: str
     vocabulary: str | None = None
+    faiss: str = ""
     restart: bool = False
 
     opens_checkpoints = True
@@ -82,7 +88,8 @@ class Embed:
 
         def make() -> int:
             base = KnowledgeBase.open(self.knowledge_base)
-            made = embed(base, self.model, self.folder, self.vocabulary, self.restart)
+            given = (base, self.model, self.folder, self.vocabulary, self.restart, self.faiss)
+            made = embed(*given)
             print(f"{self.folder}: {made.values.shape[0]:,} vectors of {made.values.shape[1]}")
             return 0
 

@@ -118,6 +118,8 @@ class TransformerConfig(Settings):
       span_head: a head of extractive question answering: where an answer starts and ends.
       knowledge_attention: a second cross-attention in each decoder layer, over the knowledge
         (DoHA, Prabhumoye 2021).
+      question_encoder: beside the encoder, which then reads passages, another one of this form
+        reads questions (DPR, Karpukhin 2020).
       pad_id: the token that pads rows; -1 for models without such a token.
       eos_ids: tokens that end a response.
       decoder_start_id: first input of an encoder-decoder model's decoder.
@@ -182,6 +184,7 @@ class TransformerConfig(Settings):
     pooler: bool = False
     span_head: bool = False
     knowledge_attention: bool = False
+    question_encoder: bool = False
     pad_id: _Padding = 0
     eos_ids: tuple[int, ...] = (1,)
     decoder_start_id: TokenId = 0
@@ -211,6 +214,9 @@ class TransformerConfig(Settings):
             self.require("max_positions", self.max_positions > 0, "a positive whole number")
         if self.positions == "disentangled":
             self.require("positions", self.is_encoder_only, "another scheme beside a decoder")
+        if self.question_encoder:
+            alone = self.is_encoder_only and not self.encoder_prompt_length
+            self.require("question_encoder", alone, "false beside a decoder or a soft prompt")
         if self.shared_layers:
             self.require("shared_layers", self.is_encoder_only, "false beside a decoder")
             self.require("scan_layers", not self.scan_layers, "false where layers are shared")
@@ -232,6 +238,11 @@ class TransformerConfig(Settings):
     def is_encoder_only(self) -> bool:
         """Whether there is no decoder: BERT, RoBERTa, DeBERTa."""
         return self.num_decoder_layers == 0
+
+    @property
+    def of_questions(self) -> "TransformerConfig":
+        """The encoder of questions alone."""
+        return self.replace(question_encoder=False, label_names=(), pooler=False, span_head=False)
 
     @property
     def embedding_width(self) -> int:

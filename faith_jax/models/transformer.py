@@ -40,6 +40,8 @@ from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.soft_prompt import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder
 
+QUESTION_ENCODER = "question_encoder"  # among the parameters
+
 # Tokens or hidden states of one encoder input, or of several; DoHA's decoder attends to two.
 Inputs = Array | tuple[Array, ...]
 
@@ -65,6 +67,8 @@ class Transformer(nn.Module):
             self.classifier = ClassificationHead(cfg)
         if cfg.span_head:
             self.span = Projection(2, ("embed", "labels"), use_bias=True)
+        if cfg.question_encoder:
+            self.question_encoder = Transformer(cfg.of_questions)
         if cfg.encoder_prompt_length:
             self.encoder_prompt = SoftPrompt(cfg.encoder_prompt_length, cfg.embedding_width)
         if cfg.decoder_prompt_length:
@@ -243,6 +247,15 @@ class Transformer(nn.Module):
     ) -> Float[Array, "batch embed"]:
         """Returns one float32 vector of each text: the last state of its first token (DPR)."""
         return self.states(input_tokens, enable_dropout)[:, 0].astype(jnp.float32)
+
+    def question_vectors(
+        self,
+        input_tokens: Integer[Array, "batch length"],
+        enable_dropout: bool = True,
+    ) -> Float[Array, "batch embed"]:
+        """Returns one float32 vector of each question, by its own encoder where there is one."""
+        encoder = self.question_encoder if self.config.question_encoder else self
+        return encoder.text_vectors(input_tokens, enable_dropout)
 
     def states(
         self, input_tokens: Array, enable_dropout: bool, token_types: Array | None = None
@@ -487,6 +500,8 @@ class Transformer(nn.Module):
                 self.classifier(hidden[:, 0], deterministic=True)
             if cfg.span_head:
                 self.span(hidden)
+            if cfg.question_encoder:
+                self.question_encoder.initialize()
             return
         inputs: Any = None if cfg.is_decoder_only else tokens
         if cfg.knowledge_attention:
@@ -565,13 +580,13 @@ def parameter_shapes(module: Transformer) -> Any:
         first = {name: shape for name, shape in part.items() if name != "layers_0"}
         return first | {f"layers_{i}": part["layers_0"] for i in range(count)}
 
-    return {
-        kind: {
-            name: repeated(part, counts[name]) if name in counts else part
-            for name, part in parts.items()
-        }
-        for kind, parts in shapes.items()
-    }
+    def whole(parts: Any) -> Any:
+        found = {n: repeated(part, counts[n]) if n in counts else part for n, part in parts.items()}
+        if QUESTION_ENCODER in parts:
+            found[QUESTION_ENCODER] = whole(parts[QUESTION_ENCODER])
+        return found
+
+    return {kind: whole(parts) for kind, parts in shapes.items()}
 
 
 def _traced_shapes(module: Transformer) -> Any:

@@ -1,4 +1,4 @@
-"""Dense retrieval: passages and queries as vectors, and exact search by their products.
+"""Dense retrieval: passages and queries as vectors, and search by their products.
 
 An encoder turns a text into one vector, the last state of its first token; what a passage has to do
 with a query is the product of both vectors. Passages are blocks of 100 words of an article, behind
@@ -11,7 +11,7 @@ Reference: Karpukhin 2020 (DPR); Gupta 2022, section 5.2.
 import functools
 import itertools
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +31,7 @@ from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import check_ids, input_limit, open_model, open_tokenizer
 from faith_jax.models.partitioning import Mesh, Partitioner, batch_axes
 from faith_jax.models.transformer import Transformer
+from faith_jax.retrieval import approximate
 from faith_jax.retrieval.articles import Article
 from faith_jax.retrieval.documents import DOCUMENTS, Query
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
@@ -58,9 +59,9 @@ def passages(article: Article) -> list[Passage]:
     return [Passage(article.title, " ".join(words[i : i + WORDS])) for i in starts]
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _vectors(module: Transformer, params: PyTree, tokens: Array) -> Any:
-    return module.apply({"params": params}, tokens, False, method="text_vectors")
+@functools.partial(jax.jit, static_argnums=0, static_argnames="method")
+def _vectors(module: Transformer, params: PyTree, tokens: Array, method: str) -> Any:
+    return module.apply({"params": params}, tokens, False, method=method)
 
 
 class TextVectors:
@@ -71,6 +72,7 @@ class TextVectors:
       tokenizer: the model's.
       max_length: tokens of a text, see `text_row`.
       tokens_per_batch: see `Batcher`.
+      queries: the texts are queries, which a model of two encoders reads by its second one.
     """
 
     def __init__(
@@ -79,13 +81,17 @@ class TextVectors:
         tokenizer: Tokenizer,
         max_length: int = LONGEST,
         tokens_per_batch: int | None = None,
+        queries: bool = False,
     ):
+        self._method = "question_vectors" if queries else "text_vectors"
         self.model, self._tokenizer, self._max_length = model, tokenizer, max_length
         devices = model.partitioner.data_parallelism
         self._batcher = Batcher("vector", tokens_per_batch, on_cpu=2048, multiple_of=devices)
 
     @classmethod
-    def open(cls, folder: str, vocabulary: str | None = None) -> "TextVectors":
+    def open(
+        cls, folder: str, vocabulary: str | None = None, queries: bool = False
+    ) -> "TextVectors":
         """Opens a checkpoint, such as one of DPR's encoders.
 
         Raises:
@@ -95,7 +101,7 @@ class TextVectors:
         if not isinstance(model, EncoderModel):
             raise ConfigError(f"model {folder}: expected an encoder, such as DPR's or a BERT.")
         tokenizer = open_tokenizer(folder, vocabulary, model.config)
-        return cls(model, tokenizer, input_limit(model.config, None, LONGEST))
+        return cls(model, tokenizer, input_limit(model.config, None, LONGEST), queries=queries)
 
     def __call__(self, texts: Sequence[str | Passage]) -> np.ndarray:
         """Returns float32 [texts, embed]. A passage is read behind its title, as a second text."""
@@ -105,7 +111,9 @@ class TextVectors:
             for text in texts
         ]
         found = np.zeros((len(rows), config.emb_dim), np.float32)
-        bound = functools.partial(_vectors, self.model.module, self.model.params)
+        bound = functools.partial(
+            _vectors, self.model.module, self.model.params, method=self._method
+        )
         for batch in self._batcher.batches([(padded_length(len(row)),) for row in rows]):
             own = [rows[n] for n in batch.rows]
             tokens = padded(own, batch.shape[0], self.model.pad_id, batch.size)
@@ -196,14 +204,44 @@ def embed(
     folder: str | pathlib.Path,
     vocabulary: str | None = None,
     restart: bool = False,
+    factory: str = "",
 ) -> Vectors:
     """Writes the vectors of all passages of a knowledge base; a stopped run resumes.
 
+    Args:
+      base: the knowledge base.
+      model: an encoder.
+      folder: of the vectors. With a factory it may exist: then the index alone is made.
+      vocabulary: of the encoder, where it carries none.
+      restart: discard what a stopped run has kept.
+      factory: of an index for approximate search, see `approximate.build`; "" = none.
+
     Raises:
-      ConfigError: the folder exists, or the model is no encoder.
+      ConfigError: the folder exists, the model is no encoder, or for a wrong factory.
     """
     target = pathlib.Path(folder).expanduser()
     encode = TextVectors.open(model, vocabulary)
+    if factory:  # what is wrong is told before the texts are read
+        approximate.new_index(factory, encode.model.config.emb_dim)
+    if factory and (target / MANIFEST).is_file():
+        made = Vectors.open(target, base)
+        if made.model != model:
+            raise ConfigError(f"--model: the vectors in {target} were made by {made.model}.")
+    else:
+        made = _embedded(base, model, encode, target, vocabulary, restart)
+    if factory:
+        approximate.build(target / VECTORS, factory)
+    return made
+
+
+def _embedded(
+    base: KnowledgeBase,
+    model: str,
+    encode: TextVectors,
+    target: pathlib.Path,
+    vocabulary: str | None,
+    restart: bool,
+) -> Vectors:
     told = msgspec.to_builtins(base.manifest)
     run = {"vectors": told, "model": model, "vocabulary": vocabulary}
     numbers = range(1, len(base) + 1)
@@ -332,24 +370,34 @@ class Dense:
     Args:
       vectors: of the passages.
       encode: of queries.
+      index: of the vectors, for approximate search; None = search is exact.
     """
 
-    def __init__(self, vectors: Vectors, encode: TextVectors):
+    def __init__(
+        self,
+        vectors: Vectors,
+        encode: TextVectors,
+        index: approximate.Approximate | None = None,
+    ):
         width = encode.model.config.emb_dim
         if vectors.values.shape[1] != width:
             raise ConfigError(
                 f"the vectors of the passages have {vectors.values.shape[1]} numbers, those of "
                 f"queries {width}: the models do not belong together."
             )
-        self._vectors, self._encode = vectors, encode
+        self._vectors, self._encode, self._index = vectors, encode, index
 
     def __call__(self, queries: Sequence[Query], most: int = DOCUMENTS) -> list[list[int]]:
         """Returns for each query up to `most` articles' numbers, best first.
 
         They are those of its best passages, of which there are 100, or `most` if that is more.
         """
-        partitioner = self._encode.model.partitioner
         asked = self._encode([query.text for query in queries])
-        _, rows = top_k(partitioner, self._vectors.values, asked, max(PASSAGES, most))
-        found = self._vectors.articles[rows].tolist()
+        best = self._best(asked, max(PASSAGES, most))
+        found = (self._vectors.articles[rows].tolist() for rows in best)
         return [list(itertools.islice(dict.fromkeys(numbers), most)) for numbers in found]
+
+    def _best(self, queries: np.ndarray, most: int) -> Iterable[np.ndarray]:
+        if self._index is not None:
+            return self._index(queries, most)
+        return top_k(self._encode.model.partitioner, self._vectors.values, queries, most)[1]

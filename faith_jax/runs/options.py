@@ -101,7 +101,9 @@ class FindingOptions:
       retrievers (NAMES): of documents, separated by commas: entities, bm25, dense; the ranks of
         several are fused
       vectors (FOLDER): of faith-jax embed, for dense
-      question_model (FOLDER): the encoder of claims, for dense (default: that of the passages)
+      question_model (FOLDER): the encoder of claims, for dense (default: the model of the vectors)
+      dense_search (HOW): of vectors: exact; faiss, by the index of faith-jax embed --faiss; or with
+        parameters of its search, such as nprobe=64 or efSearch=256
       documents (N): of each claim at most
       sentences (N): of each claim at most; those with a score above 0 are relevant
       context_turns (N): that are searched for with the claim; the paper has 2, or 0
@@ -115,6 +117,7 @@ class FindingOptions:
     retrievers: Names = ("entities", "bm25")
     vectors: str = ""
     question_model: str = ""
+    dense_search: str = "exact"
     documents: Positive = 10
     sentences: Positive = 5
     context_turns: NotNegative = 2

@@ -28,7 +28,12 @@ from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
-from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
+from faith_jax.models.transformer import (
+    QUESTION_ENCODER,
+    Transformer,
+    initial_variables,
+    parameter_shapes,
+)
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 from faith_jax.training.in_batch_negatives import InBatchNegatives
 from faith_jax.training.label_cross_entropy import LabelCrossEntropy
@@ -95,11 +100,13 @@ def initial_params(
     prompt_initializer: PromptInitializer | None = None,
     trainable: Sequence[str] = (".*",),
     params_dtype: ParamsDtype = "float32",
+    question_checkpoint_path: str | None = None,
 ) -> tuple[PyTree, BaseModel | None]:
     """Returns the parameters a run starts from, on the mesh, and their base.
 
     They are random without a checkpoint; the initializer makes prompts that it does not have. Those
-    that are trained are float32; the others have the `params_dtype`.
+    that are trained are float32; the others have the `params_dtype`. An encoder of questions that
+    the checkpoint lacks begins as that of `question_checkpoint_path`, or else as the checkpoint's.
     """
     config = module.config
     if checkpoint_path is None:
@@ -120,7 +127,15 @@ def initial_params(
         checkpoint = dataclasses.replace(
             checkpoint, params={**checkpoint.params, "classifier": head}
         )
-    params = matching_params(checkpoint, config)
+    new_questions = config.question_encoder and not checkpoint.config.question_encoder
+    params = matching_params(
+        checkpoint, config.replace(question_encoder=False) if new_questions else config
+    )
+    if new_questions:
+        other = open_checkpoint(question_checkpoint_path or checkpoint_path)
+        params[QUESTION_ENCODER] = _question_encoder(other, config)
+        if split_params(params, trainable)[1].get(QUESTION_ENCODER):
+            raise ConfigError("TRAINABLE: the new encoder of questions must be trained as a whole.")
     key = jax.random.fold_in(jax.random.key(seed), 1)
     for index, name in enumerate(PROMPTS):
         length = getattr(config, f"{name}_length")
@@ -133,6 +148,16 @@ def initial_params(
     trained, frozen = split_params(params, trainable)
     params = merge_params(rounded(trained, "float32"), rounded(frozen, params_dtype))
     return partitioner.put(params, param_shardings(module, partitioner)), base
+
+
+def _question_encoder(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:
+    """Returns the parameters of an encoder of questions, those of a checkpoint without heads."""
+    names = parameter_shapes(Transformer(config))["params"][QUESTION_ENCODER]
+    kept = {name: value for name, value in checkpoint.params.items() if name in names}
+    try:
+        return matching_params(dataclasses.replace(checkpoint, params=kept), config.of_questions)
+    except CheckpointError as error:
+        raise ConfigError(f"QUESTION_CHECKPOINT_PATH: {error}") from None
 
 
 def rounded(params: PyTree, dtype: ParamsDtype) -> PyTree:

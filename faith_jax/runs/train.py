@@ -71,6 +71,7 @@ def train(
     keep_last: Positive = 2,
     keep_best: NotNegative = 1,
     vocabulary: str | None = None,
+    question_checkpoint_path: str | None = None,
     dry_run: bool = False,
 ) -> dict[str, float]:
     """Trains a model, or only its soft prompt.
@@ -105,6 +106,8 @@ def train(
       keep_best: checkpoints with the lowest validation loss to keep besides.
       vocabulary: of our tasks: "english_4096", or a tokenizer's folder or file; default: what
         `initial_checkpoint_path` carries, or else "english_4096".
+      question_checkpoint_path: what the encoder of questions starts from, in a model that has one;
+        None = `initial_checkpoint_path`.
       dry_run: only report what the run would read, to `model_dir`.preflight.json.
 
     Returns:
@@ -126,7 +129,7 @@ def train(
     # The model, its trainable parameters, and the step.
     params, base = setup.initial_params(
         model, partitioner, initial_checkpoint_path, seed, prompt_initializer, trainable,
-        params_dtype,
+        params_dtype, question_checkpoint_path,
     )  # fmt: skip
     trained, frozen = split_params(params, trainable)
     is_frozen = bool(jax.tree.leaves(frozen))

@@ -37,9 +37,10 @@ def in_batch_log_probs(
 class InBatchNegatives(Objective):
     """The negative log-likelihood of each query's own passage among those of the batch.
 
-    One encoder reads both. The batch has `encoder_input_tokens`, the queries, and `passage_tokens`,
-    int [batch, length], and `label_weights`, float [batch]. Rows without weight and copies of the
-    own passage do not count against it.
+    One encoder reads both, or the model has another one for queries (DPR). The batch has
+    `encoder_input_tokens`, the queries, and `passage_tokens`, int [batch, length], and
+    `label_weights`, float [batch]. Rows without weight and copies of the own passage do not count
+    against it.
     """
 
     @property
@@ -60,10 +61,10 @@ class InBatchNegatives(Objective):
     ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`; metrics have `accuracy`, and `weight` is the number of queries."""
         keys = (None, None) if dropout_key is None else jax.random.split(dropout_key)
-        names = ("encoder_input_tokens", "passage_tokens")
+        methods = {"encoder_input_tokens": "question_vectors", "passage_tokens": "text_vectors"}
         queries, passages = (
-            self._vectors(module, params, batch[name], key)
-            for name, key in zip(names, keys, strict=True)
+            self._vectors(module, params, batch[name], key, method)
+            for (name, method), key in zip(methods.items(), keys, strict=True)
         )
         tokens, weights = batch["passage_tokens"], batch["label_weights"].astype(jnp.float32)
         is_copy = jnp.all(tokens[:, None] == tokens[None], axis=2)
@@ -79,7 +80,7 @@ class InBatchNegatives(Objective):
         return metrics["loss"], metrics, {}
 
     def _vectors(
-        self, module: Transformer, params: PyTree, tokens: Array, key: Array | None
+        self, module: Transformer, params: PyTree, tokens: Array, key: Array | None, method: str
     ) -> Any:
-        options: Any = {"method": "text_vectors", "rngs": dropout_rngs(key)}
+        options: Any = {"method": method, "rngs": dropout_rngs(key)}
         return module.apply({"params": params}, tokens, key is not None, **options)

@@ -9,7 +9,7 @@ import pytest
 
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
-from tests.models.families import FAMILIES
+from tests.models.families import BERT, FAMILIES
 from tests.models.tiny import TINY
 from tests.paths import REPOSITORY
 
@@ -114,13 +114,14 @@ def test_start_of_the_parameters_has_t5s_spread():
     assert np.all(params["encoder"]["encoder_norm"]["scale"] == 1.0)
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, "t5", "scanned", "prompts"])
+@pytest.mark.parametrize("name", [*FAMILIES, "t5", "scanned", "prompts", "two"])
 def test_shapes_of_the_first_layer_are_those_of_all(name):
     """Only one layer of a stack is traced."""
     others = {
         "t5": TINY.replace(num_encoder_layers=3),
         "scanned": TINY.replace(scan_layers=True),
         "prompts": TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2),
+        "two": BERT.replace(num_encoder_layers=3, question_encoder=True),
     }
     module = Transformer((others | FAMILIES)[name])
     traced = jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))

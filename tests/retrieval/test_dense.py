@@ -155,3 +155,36 @@ def test_the_commands(command, base, model, made, tmp_path):
     status, _, err = command(*arguments, f"--output={tmp_path / 'other.jsonl'}")
     assert status == 2
     assert "--vectors: the retriever dense needs" in err
+
+
+def test_an_index_beside_the_vectors(command, base, model, made, tmp_path, monkeypatch):
+    pytest.importorskip("faiss", reason="the extra `faiss` is not installed")
+    folder = shutil.copytree(made[0], tmp_path / "v")
+    arguments = ("embed", str(base.folder), str(folder), f"--model={model}")
+    with monkeypatch.context() as patch:
+        patch.setattr(TextVectors, "__call__", None)  # the vectors are there
+        status, _, err = command(*arguments, "--faiss=Flat")
+    assert status == 0, err
+    claims = tmp_path / "claims.jsonl"
+    claims.write_text('{"id": "1", "response": "Oslo is a capital."}\n')
+    arguments = ("evidence", str(claims), str(base.folder), "--retrievers=dense")
+    arguments = (*arguments, f"--vectors={folder}")
+    outputs = [tmp_path / "exact.jsonl", tmp_path / "faiss.jsonl"]
+    for output in outputs:
+        search = f"--dense-search={output.stem}"
+        status, _, err = command(*arguments, search, f"--output={output}")
+        assert status == 0, err
+        # The other one searches the index alone.
+        monkeypatch.setattr(dense, "top_k", None)
+    assert outputs[0].read_text() == outputs[1].read_text()
+
+
+def test_wrong_indexes_are_told_before_texts_are_read(base, model, made, tmp_path, monkeypatch):
+    pytest.importorskip("faiss", reason="the extra `faiss` is not installed")
+    monkeypatch.setattr(TextVectors, "__call__", None)
+    with pytest.raises(ConfigError, match="--faiss: 'Flatt' is no index"):
+        embed(base, model, tmp_path / "v", factory="Flatt")
+    with pytest.raises(ConfigError, match=f"--model: the vectors in .* were made by {model}"):
+        embed(base, shutil.copytree(model, tmp_path / "other"), made[0], factory="Flat")
+    with pytest.raises(ConfigError, match="exists already"):
+        embed(base, model, made[0])

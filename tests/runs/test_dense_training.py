@@ -1,11 +1,11 @@
-"""An encoder of queries and passages learns to find Wizard of Wikipedia's sentences."""
+"""Encoders of queries and passages learn to find Wizard of Wikipedia's sentences."""
 
 import json
 
 import numpy as np
 import pytest
 
-from faith_jax.retrieval.dense import Passage, TextVectors
+from faith_jax.retrieval.dense import TextVectors
 from tests.scoring import tiny_models
 
 SETTINGS = (
@@ -28,21 +28,54 @@ def bert(tmp_path_factory):
     return tiny_models.write_model(tmp_path_factory.mktemp("bert") / "m", "bert")
 
 
-def test_the_right_passage_is_found_after_training(command, bert, tmp_path):
-    run = tmp_path / "run"
-    arguments = (f"--gin.INITIAL_CHECKPOINT_PATH={bert}", f"--gin.MODEL_DIR={run}")
-    status, _, err = command("train", *SETTINGS, *arguments)
+def trained(command, folder, *settings):
+    """Trains, and returns the rows of the losses."""
+    status, _, err = command("train", *SETTINGS, f"--gin.MODEL_DIR={folder}", *settings)
     assert status == 0, err
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    losses = [(row["loss"], row["accuracy"]) for row in rows if row["part"] == "train"]
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [(row["loss"], row["accuracy"]) for row in rows if row["part"] == "train"]
+
+
+def assert_learnt(losses):
     # Before training, the right one of 7 is found no more often than at random.
     assert losses[0][1] <= 3 / 7
     assert losses[-1][1] == 1.0
     assert losses[-1][0] < 0.2 * losses[0][0]
+
+
+def vectors(model, text):
+    """Returns what the encoders of passages and of queries make of a text."""
+    return [TextVectors.open(str(model), queries=queries)([text])[0] for queries in (False, True)]
+
+
+def test_one_encoder_learns_to_find_the_right_passage(command, bert, tmp_path):
+    run, initial = tmp_path / "run", f"--gin.INITIAL_CHECKPOINT_PATH={bert}"
+    assert_learnt(trained(command, run, initial, "--gin.QUESTION_ENCODER=False"))
     # What `faith-jax embed` makes of the run.
-    before, after = TextVectors.open(bert), TextVectors.open(str(run))
-    texts = ["tea", Passage("Tea", "It is hot.")]
-    assert np.abs(before(texts) - after(texts)).max() > 1e-2
+    (before, _), (after, of_query) = vectors(bert, "tea"), vectors(run, "tea")
+    assert np.abs(before - after).max() > 1e-2
+    np.testing.assert_array_equal(after, of_query)
+
+
+def test_two_encoders_learn_to_find_the_right_passage(command, bert, tmp_path):
+    question = tiny_models.write_model(tmp_path / "question", "bert", seed=1)
+    initial = f"--gin.INITIAL_CHECKPOINT_PATH={bert}"
+    run, path = tmp_path / "run", f"--gin.QUESTION_CHECKPOINT_PATH={question}"
+    assert_learnt(trained(command, run, initial, path))
+    for model, former in zip(vectors(run, "tea"), (bert, question), strict=True):
+        assert np.abs(model - vectors(former, "tea")[0]).max() > 1e-2
+    # The vectors of passages stay where their encoder is frozen.
+    frozen = tmp_path / "frozen"
+    only = ("--gin.TRAINABLE=['question_encoder/.*']", "--gin.TRAIN_STEPS=2")
+    trained(command, frozen, initial, *only)
+    (before, _), (passage, query) = vectors(bert, "tea"), vectors(frozen, "tea")
+    np.testing.assert_allclose(passage, before, atol=1e-6)
+    assert np.abs(query - passage).max() > 1e-3
+    # Hugging Face has no form for both.
+    status, _, err = command("export-checkpoint", str(run), str(tmp_path / "exported"))
+    assert status == 2
+    assert "question_encoder" in err
+    assert not (tmp_path / "exported").exists()
 
 
 @pytest.mark.parametrize(
@@ -50,6 +83,11 @@ def test_the_right_passage_is_found_after_training(command, bert, tmp_path):
     [
         ("--gin.TASK_FEATURE_LENGTHS={'inputs': 64, 'targets': 8}", "needs queries and passages"),
         ("--gin.MIXTURE_OR_TASK_NAME=dialfact_evidence_sample", "no passages with a title"),
+        ("--gin.TRAINABLE=['encoder/.*']", "the new encoder of questions must be trained"),
+        (
+            "--gin.QUESTION_CHECKPOINT_PATH=mini",
+            "QUESTION_CHECKPOINT_PATH: checkpoint: the parameter",
+        ),
         ("--gin.NUM_MICROBATCHES=7", "InBatchNegatives compares the rows of a batch"),
     ],
 )

@@ -35,14 +35,19 @@ def test_log_probs_by_hand():
         assert np.isneginf(np.delete(found[row], kept)).all()
 
 
-def test_own_passages_against_those_of_the_batch():
-    module, params = tiny.model_and_params(CONFIG)
+@pytest.mark.parametrize("two", [False, True])
+def test_own_passages_against_those_of_the_batch(two):
+    config = CONFIG.replace(question_encoder=two)
+    module, params = tiny.model_and_params(config)
     rows = batch()
+    encoders = {
+        "encoder_input_tokens": params["question_encoder"] if two else params,
+        "passage_tokens": {k: v for k, v in params.items() if k != "question_encoder"},
+    }
+    alone = Transformer(config.of_questions)
     vectors = [
-        np.asarray(tiny.apply(module, params, rows[name], enable_dropout=False, method="states"))[
-            :, 0
-        ]
-        for name in ("encoder_input_tokens", "passage_tokens")
+        np.asarray(tiny.apply(alone, own, rows[name], enable_dropout=False, method="states"))[:, 0]
+        for name, own in encoders.items()
     ]
     products = vectors[0] @ vectors[1].T
     # Neither a copy of the own passage counts against it, nor the row without weight.

@@ -202,12 +202,18 @@ def _retrievers(
 
 
 def _dense(options: FindingOptions, base: KnowledgeBase) -> Retriever:
-    from faith_jax.retrieval.dense import Dense, TextVectors, Vectors
+    from faith_jax.retrieval.approximate import Approximate
+    from faith_jax.retrieval.dense import VECTORS, Dense, TextVectors, Vectors
 
     if not options.vectors:
         raise ConfigError("--vectors: the retriever dense needs the folder of faith-jax embed.")
     vectors = Vectors.open(options.vectors, base)
-    return Dense(vectors, TextVectors.open(options.question_model or vectors.model))
+    index, parameters = None, options.dense_search
+    if parameters != "exact":
+        file = pathlib.Path(options.vectors).expanduser() / VECTORS
+        index = Approximate.open(file, "" if parameters == "faiss" else parameters)
+    encode = TextVectors.open(options.question_model or vectors.model, queries=True)
+    return Dense(vectors, encode, index)
 
 
 def _ranker(options: FindingOptions, base: KnowledgeBase) -> ranking.Ranker:

@@ -1,0 +1,210 @@
+"""Approximate search of vectors by their products, with faiss, which an extra installs.
+
+faiss names an index by a factory string: `HNSW32` is a graph of all vectors, `IVF4096,PQ64` keeps
+64 bytes of each vector in 4,096 lists of neighbours. The index lies in a folder beside the vectors,
+with a manifest that is checked before faiss reads the file.
+
+Reference: Douze 2024, The Faiss library.
+"""
+
+import pathlib
+import re
+from types import ModuleType
+from typing import Any, NamedTuple, Self
+
+import msgspec
+import numpy as np
+
+from faith_jax.checkpoints.identity import file_content
+from faith_jax.core.errors import ConfigError, StorageError
+from faith_jax.core.files import write_json, written_folder
+from faith_jax.core.progress import Progress
+from faith_jax.core.schema import read_json_as
+
+INDEX = "faiss"  # the folder, beside the vectors
+FILE, MANIFEST = "index.faiss", "manifest.json"
+_CHUNK = 1 << 16  # vectors that are read at once
+_TRAINING = 1 << 16  # vectors that an index is trained on, at least
+_OF_LIST = 64  # of these for each list of neighbours
+# What is searched unless parameters say otherwise: one in 64 lists; of a graph, 256 nodes.
+_LISTS, _NODES = 64, 256
+_CANDIDATES = 4  # for each row that is wanted, whose exact products are compared
+
+
+class IndexManifest(msgspec.Struct, kw_only=True):
+    """What an index is of; written last.
+
+    Attributes:
+      factory: faiss's description of the index.
+      seed: of the sample that it was trained on.
+      index: size of the file, and its SHA-256.
+      vectors: size of their file, and a hash of blocks of it.
+    """
+
+    made_by: str = "faith_jax"
+    factory: str
+    seed: int
+    index: tuple[int, str]
+    vectors: tuple[int, str]
+
+
+def new_index(factory: str, width: int) -> Any:
+    """Returns faiss's index of no vectors.
+
+    Raises:
+      ConfigError: faiss is not installed, or does not know such an index of products.
+    """
+    try:
+        return _faiss().index_factory(width, factory, _faiss().METRIC_INNER_PRODUCT)
+    except RuntimeError as error:
+        raise ConfigError(
+            f"--faiss: {factory!r} is no index of products of {width} numbers ({_reason(error)}); "
+            "try HNSW32 or IVF4096,PQ64."
+        ) from None
+
+
+def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
+    """Makes the index of vectors in the folder beside their file; all of it appears at once.
+
+    Args:
+      vectors: a file of NumPy, float32 [rows, embed], of which chunks are read.
+      factory: faiss's description of the index.
+      seed: of the sample that it is trained on.
+
+    Raises:
+      ConfigError: there is an index, faiss is not installed, the factory is wrong, or needs more
+        vectors.
+      StorageError: the disk is full.
+    """
+    rows = np.load(vectors, mmap_mode="r", allow_pickle=False)
+    index = new_index(factory, rows.shape[1])
+    with written_folder(vectors.parent / INDEX, "a faiss index", option="--faiss") as made:
+        made.mkdir()
+        try:
+            if not index.is_trained:
+                index.train(_sample(rows, index, seed))
+            progress = Progress("vector", len(rows))
+            for first in range(0, len(rows), _CHUNK):
+                index.add(np.ascontiguousarray(rows[first : first + _CHUNK]))
+                progress.update(index.ntotal)
+            _faiss().write_index(index, str(made / FILE))
+        except RuntimeError as error:
+            if "No space left" in str(error):
+                raise StorageError(f"{made}: {_reason(error)}") from None
+            raise ConfigError(
+                f"--faiss: {factory!r} of {len(rows):,} vectors: {_reason(error)}."
+            ) from None
+        manifest = IndexManifest(
+            factory=factory,
+            seed=seed,
+            index=file_content(made / FILE, is_whole=True),
+            vectors=file_content(vectors, is_whole=False),
+        )
+        write_json(made / MANIFEST, msgspec.to_builtins(manifest))
+
+
+class Approximate(NamedTuple):
+    """An index of vectors.
+
+    Attributes:
+      index: faiss's.
+      vectors: float32 [rows, embed], in a file.
+    """
+
+    index: Any
+    vectors: np.ndarray
+
+    @classmethod
+    def open(cls, vectors: pathlib.Path, parameters: str = "") -> Self:
+        """Opens the index beside a file of vectors.
+
+        Args:
+          vectors: as of `build`.
+          parameters: of faiss's search, such as "nprobe=64" or "efSearch=256"; without, one in 64
+            lists is searched, and of a graph 256 nodes.
+
+        Raises:
+          ConfigError: there is none, it is damaged or another's, or has no such parameters.
+        """
+        folder = vectors.parent / INDEX
+        remedy = f"remove {folder}, and make it anew with `faith-jax embed --faiss=…`."
+        if not (folder / MANIFEST).is_file():
+            raise ConfigError(
+                f"{vectors.parent}: no faiss index; make it with `faith-jax embed --faiss=…`, or "
+                "search the vectors with --dense-search=exact."
+            )
+        told = read_json_as(folder / MANIFEST, IndexManifest)
+        if told.vectors != file_content(vectors, is_whole=False):
+            raise ConfigError(f"{folder}: this is the index of other vectors; {remedy}")
+        file = folder / FILE
+        if not file.is_file() or told.index != file_content(file, is_whole=True):
+            raise ConfigError(f"{file}: damaged, its hash is not that of {MANIFEST}; {remedy}")
+        faiss = _faiss()
+        try:
+            index = faiss.read_index(str(file))
+        except RuntimeError as error:
+            raise ConfigError(
+                f"{file}: faiss cannot read it ({_reason(error)}); {remedy}"
+            ) from None
+        if (lists := faiss.try_extract_index_ivf(index)) is not None:
+            lists.nprobe = -(-lists.nlist // _LISTS)
+        if (graph := getattr(index, "hnsw", None)) is not None:
+            graph.efSearch = _NODES
+        try:
+            if parameters:
+                faiss.ParameterSpace().set_index_parameters(index, parameters)
+        except RuntimeError:
+            raise ConfigError(
+                f"--dense-search: {told.factory!r} has no parameters {parameters!r}; expected "
+                "exact, faiss, or NAME=NUMBER such as nprobe=64 (of IVF) or efSearch=256 (of HNSW)."
+            ) from None
+        return cls(index, np.load(vectors, mmap_mode="r", allow_pickle=False))
+
+    def __call__(self, queries: np.ndarray, most: int) -> list[np.ndarray]:
+        """Returns the rows of high products with each query, best first.
+
+        The index finds four candidates for each row that is wanted, by products that may be
+        approximate; their exact products order them.
+
+        Args:
+          queries: float32 [queries, embed].
+          most: rows for a query; the index may find fewer.
+        """
+        _, found = self.index.search(np.ascontiguousarray(queries), _CANDIDATES * most)
+        return [
+            self._best(query, rows[rows >= 0], most)
+            for query, rows in zip(queries, found, strict=True)
+        ]
+
+    def _best(self, query: np.ndarray, rows: np.ndarray, most: int) -> np.ndarray:
+        rows = np.sort(rows)
+        return rows[np.argsort(-(self.vectors[rows] @ query), kind="stable")[:most]]
+
+
+def _sample(rows: np.ndarray, index: Any, seed: int) -> np.ndarray:
+    """Returns the vectors that an index is trained on."""
+    lists = _faiss().try_extract_index_ivf(index)
+    size = max(_TRAINING, _OF_LIST * (lists.nlist if lists is not None else 0))
+    if size >= len(rows):
+        return np.array(rows)
+    return rows[np.sort(np.random.default_rng(seed).choice(len(rows), size, replace=False))]
+
+
+def _faiss() -> ModuleType:
+    try:
+        import faiss
+    except ImportError:
+        raise ConfigError(
+            "faiss is not installed; install the extra: pip install 'faith_jax[faiss]', or "
+            "'.[faiss]' in a clone."
+        ) from None
+    return faiss
+
+
+def _reason(error: RuntimeError) -> str:
+    """Returns faiss's message without the place in its code.
+
+    >>> _reason(RuntimeError("Error in f(int) at /faiss/a.cpp:12: Error: 'x' failed: too few"))
+    'too few'
+    """
+    return re.sub(r"^Error in .* at \S+:\d+: (Error: '.*?' failed: )?", "", str(error))

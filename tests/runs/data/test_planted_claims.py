@@ -1,0 +1,90 @@
+"""What `mutate-claims` plants is what a verifier learns: here "not", which only false claims have.
+
+Claims that their evidence supports, and those whose evidence is another sentence, have the same
+texts: a verifier that reads nothing but "not" is right about two claims of three, one that compares
+claim and evidence about more. Where the labels of the training claims are shuffled, there is
+nothing to learn.
+"""
+
+import itertools
+import json
+import random
+
+import pytest
+
+from tests.scoring.tiny_models import write_model
+
+NOUNS = ("house", "river", "school", "city", "book", "team", "song", "road", "garden", "ship")
+ADJECTIVES = ("green", "famous", "busy", "empty", "quiet", "broken", "wooden")
+TRAINING = (
+    "--gin_file=dialfact_verify_finetune.gin",
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 64, 'targets': 8}",
+    "--gin.TRAIN_STEPS=250",
+    "--gin.WARMUP_STEPS=5",
+    "--gin.LEARNING_RATE=0.003",
+    "--gin.DROPOUT_RATE=0.0",
+    "--gin.BATCH_SIZE=32",
+    "--gin.EVAL_PERIOD=250",
+    "--gin.CHECKPOINT_PERIOD=250",
+)
+
+
+def write_dialogues(path):
+    """Writes Wizard of Wikipedia's file: each dialogue states one thing, as its sentence does."""
+    dialogues = []
+    for noun, adjective in itertools.product(NOUNS, ADJECTIVES):
+        title, sentence = noun.capitalize(), f"The {noun} is {adjective}."
+        shown = [{title: [sentence]}]
+        dialogues.append({
+            "chosen_topic": title,
+            "chosen_topic_passage": [sentence],
+            "dialog": [
+                {"speaker": "0_Apprentice", "text": "Yes?", "retrieved_passages": shown},
+                {
+                    "speaker": "1_Wizard",
+                    "text": sentence,
+                    "checked_sentence": {f"chosen_{title}_0": sentence},
+                    "checked_passage": {f"chosen_topic_0_{title}": title},
+                    "retrieved_passages": shown,
+                },
+            ],
+        })  # fmt: skip
+    path.parent.mkdir()
+    path.write_text(json.dumps(dialogues))
+
+
+def shuffle_labels(path):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    labels = [row["response_label"] for row in rows]
+    random.Random(0).shuffle(labels)
+    shuffled = [row | {"response_label": label} for row, label in zip(rows, labels, strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in shuffled))
+
+
+def test_a_verifier_learns_what_was_planted(command, tmp_path, monkeypatch):
+    def run(*arguments):
+        status, out, err = command(*arguments)
+        assert status == 0, err
+        return out
+
+    def validation_accuracy(name, data):
+        """Returns the accuracy on claims of other dialogues, after training."""
+        monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(data))
+        run("train", *TRAINING, f"--gin.MODEL_DIR={tmp_path / name}", base)
+        metrics = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        (last,) = [row for row in map(json.loads, metrics) if row["part"] == "validation"]
+        return last["accuracy"]
+
+    base = f"--gin.INITIAL_CHECKPOINT_PATH={write_model(tmp_path / 'bert', 'bert')}"
+    write_dialogues(tmp_path / "wow" / "train.json")
+    made = tmp_path / "claims"
+    rules = ("--tagger=rules", "--antonyms=list", "--senses=none", "--validation-share=0.4")
+    out = run("mutate-claims", str(tmp_path / "wow"), f"--output={made}", *rules)
+    assert "70 original, 70 evidence, 70 negation" in out
+    planted = validation_accuracy("planted", made / "tfds")
+    shuffle_labels(made / "train_split.jsonl")
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "shuffled"))
+    run("prepare", "dialfact/augmented", f"--raw={made}")
+    shuffled = validation_accuracy("shuffled", tmp_path / "shuffled")
+    assert planted >= 0.6, (planted, shuffled)
+    assert shuffled == pytest.approx(1 / 3, abs=0.15), (planted, shuffled)
