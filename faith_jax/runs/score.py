@@ -325,7 +325,8 @@ def _plan(given: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
         for count, row in enumerate(given.rows(bad_rows), 1):
             left_out.update(row.left_out)
             yield row
-            progress.update(count)
+            if count % 100 == 0:
+                progress.update(count)
 
     found = split(rows(), shards)
     if not found:
@@ -422,7 +423,7 @@ def _score_rows(
             for place, row in enumerate(batch)
         ]
         if lines is not None:
-            append_rows(lines, scored)
+            append_rows(lines, scored, are_finite=True)
         summary.add(scored)
         progress.add(len(batch))
     return summary.counts()
