@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, InputError
 from faith_jax.core.files import (
-    append_rows,
+    append_finite_rows,
     check_outputs,
     kept_note,
     made_folder,
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from faith_jax.export.tfds import DataSet
 
 logger = logging.getLogger("faith_jax")
+
+append_rows = append_finite_rows  # an undefined score is null
 
 _TIMED_ROWS = 64  # of `costs`
 _SHARDS_OF_A_PROCESS = 2  # at least
@@ -423,7 +425,7 @@ def _score_rows(
             for place, row in enumerate(batch)
         ]
         if lines is not None:
-            append_rows(lines, scored, are_finite=True)
+            append_rows(lines, scored)
         summary.add(scored)
         progress.add(len(batch))
     return summary.counts()

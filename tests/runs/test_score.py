@@ -182,12 +182,12 @@ def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
     run.score(given, scorers, str(whole), batch_size=2)
     append, left = run.append_rows, [batches]
 
-    def stopping(path, rows, **options):
+    def stopping(path, rows):
         if not left[0]:
             path.open("a").write('{"id": "half a l')
             raise StoppedError
         left[0] -= 1
-        append(path, rows, **options)
+        append(path, rows)
 
     output = tmp_path / "scores.jsonl"
     monkeypatch.setattr(run, "append_rows", stopping)
@@ -196,7 +196,7 @@ def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
     assert not output.exists()
     scored = []
     monkeypatch.setattr(
-        run, "append_rows", lambda path, rows, **_: (scored.extend(rows), append(path, rows))
+        run, "append_rows", lambda path, rows: (scored.extend(rows), append(path, rows))
     )
     run.score(given, scorers, str(output), batch_size=4)
     assert output.read_bytes() == whole.read_bytes()

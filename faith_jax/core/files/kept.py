@@ -190,21 +190,20 @@ def _is_whole(line: bytes) -> bool:
         return False
 
 
-def append_rows(
-    path: pathlib.Path, rows: Iterable[Mapping[str, Any]], are_finite: bool = False
-) -> None:
-    """Appends rows as JSON, one a line, and flushes them.
-
-    Rows that are finite, without any NaN or infinity, take a third of the time.
-    """
-    local = _local(path)
+def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Appends rows as JSON, one a line, and flushes them."""
     encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes one for each row
-    with local.open("ab") as file:
-        if are_finite:
-            finite = msgspec.json.Encoder(enc_hook=float).encode  # NumPy's numbers
-            lines = (msgspec.json.format(finite(row), indent=0) for row in rows)
-        else:
-            lines = (encode(row).encode() for row in rows)
+    _append(path, (encode(row).encode() for row in rows))
+
+
+def append_finite_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Appends rows without NaN and infinity as `append_rows` does, in a third of its time."""
+    encode = msgspec.json.Encoder(enc_hook=float).encode  # of NumPy's numbers
+    _append(path, (msgspec.json.format(encode(row), indent=0) for row in rows))
+
+
+def _append(path: pathlib.Path, lines: Iterable[bytes]) -> None:
+    with _local(path).open("ab") as file:
         file.writelines(line + b"\n" for line in lines)
     if is_remote(path):
         growing(path).keep()
