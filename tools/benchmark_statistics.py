@@ -98,7 +98,9 @@ def commands(folder: pathlib.Path, rows: int, scorers: int, further: Sequence[st
         seconds, used, memory = measured(name, *arguments)
         told = f"{rows / seconds:,.0f} rows/s, {used:.1f} s of processors, {memory:,.0f} MB"
         print(f"{name}: {rows:,} rows in {seconds:.1f} s, {told}", flush=True)
-    print(f"page: {page.stat().st_size / 1e6:.1f} MB", flush=True)
+    sizes = [path.stat().st_size for path in folder.glob("page_rows_*/*")]
+    beside = f", and {sum(sizes) / 1e6:,.1f} MB in {len(sizes):,} files beside it" if sizes else ""
+    print(f"page: {page.stat().st_size / 1e6:.1f} MB{beside}", flush=True)
 
 
 def bootstrap(rows: int, scorers: int, resamples: int, looped: int) -> None:

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from faith_jax.core.words import split_sentences
-from faith_jax.statistics.text_metrics import content_words, match_words
+from faith_jax.statistics.text_metrics import content_words, matching_words
 
 # Why a response is not free of errors, by the rule.
 LEFT_OUT, UNUSED_TOLD, OTHER_WORDS, EMPTY = "left out", "unused told", "other words", "empty"
@@ -61,7 +61,7 @@ def _stems(text: str) -> list[str]:
 
 def _share(words: Sequence[str], reference: Sequence[str]) -> float:
     """Returns which share of words the reference has; 1 of no words."""
-    return sum(match_words(words, reference)) / len(words) if words else 1.0
+    return matching_words(words, reference) / len(words) if words else 1.0
 
 
 def retold_spans(response: str, argument: str, others: Sequence[str]) -> list[tuple[int, int]]:

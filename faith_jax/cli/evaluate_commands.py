@@ -44,7 +44,7 @@ class Evaluate(EvaluateFiles):
 
 
 class Report(ReportOptions):
-    """Makes one HTML page of scored files.
+    """Makes an HTML page of scored files.
 
     Tables with intervals, ROC curves, histograms, and the examples to sort, filter and read, in one
     page that needs no network. With --salience-model, heat maps show where the words of the

@@ -14,9 +14,9 @@
 
 import contextlib
 import errno
+import functools
 import hashlib
 import importlib
-import itertools
 import json
 import pathlib
 import sqlite3
@@ -35,6 +35,8 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2"}  # how a file begins, and its module
 _LISTED = 20
+_MOST_SEEN = 100_000  # in memory
+_STEP = 1000  # rows
 # As `json`, but for what that reads beyond the standard (NaN, halves of surrogate pairs, ...).
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _MOST_LEVELS = 100  # of lists and objects in each other; all of our code is safe with these
@@ -84,17 +86,28 @@ class BadRows:
 
 
 class Seen:
-    """Tells what came before, of any number of values, on disk where they do not fit in memory."""
+    """Tells what came before, of any number of values: many of them are on disk."""
 
     def __init__(self) -> None:
-        self._values = sqlite3.connect("", check_same_thread=False).cursor()  # a temporary file
-        self._values.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+        self._few: set[bytes] = set()
+        self._many: sqlite3.Cursor | None = None
 
     def add(self, value: Any) -> bool:
         """Returns whether a value, told by its `repr`, is new."""
         digest = hashlib.sha256(repr(value).encode("utf-8", "surrogatepass")).digest()[:16]
-        self._values.execute("INSERT OR IGNORE INTO seen VALUES (?)", (digest,))
-        return self._values.rowcount == 1
+        if self._many is None:
+            if digest in self._few:
+                return False
+            self._few.add(digest)
+            if len(self._few) == _MOST_SEEN:
+                self._many = sqlite3.connect("", check_same_thread=False).cursor()  # on disk
+                self._many.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+                rows = ((one,) for one in sorted(self._few))
+                self._many.executemany("INSERT INTO seen VALUES (?)", rows)
+                self._few.clear()
+            return True
+        self._many.execute("INSERT OR IGNORE INTO seen VALUES (?)", (digest,))
+        return self._many.rowcount == 1
 
 
 def parsed(
@@ -195,8 +208,7 @@ def read_jsonl(
       InputError: the file cannot be read, or a line is not UTF-8, not JSON, or no JSON object.
     """
     bad_rows = bad_rows or BadRows()
-    lines = enumerate(read_lines(path), start=1)
-    for number, line in itertools.islice((it for it in lines if it[1].strip()), first, None):
+    for number, line in _lines_from(path, first):
         place = f"{path}:{number}"
         try:
             fields = _usual(line, usual)
@@ -206,6 +218,42 @@ def read_jsonl(
             bad_rows.add(error)
         else:
             yield Row(place, fields)
+
+
+class _Begin(NamedTuple):
+    """Where a row begins: how many lines are before it, and its offset, 0 = that of the first."""
+
+    lines: int = 0
+    offset: int = 0
+
+
+@functools.lru_cache(maxsize=16)
+def _begins(*_: Any) -> list[_Begin]:
+    """Returns where every `_STEP`th row of a file begins, as far as it was read."""
+    return [_Begin()]
+
+
+def _lines_from(path: str | pathlib.Path, first: int) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines that are not blank, from the row `first` on, with their numbers from 1.
+
+    It does not read again what comes before, so that shards of a file are read in its length.
+    """
+    from faith_jax.core.files.changes import stamp
+    from faith_jax.core.files.stores import is_remote, path_of
+
+    with opened(path) as file:
+        begins = [_Begin()] if is_remote(path_of(path)) else _begins(*stamp([path])[0])
+        known = min(first // _STEP, len(begins) - 1)
+        row, (before, offset) = known * _STEP, begins[known]
+        offset = file.seek(offset) if offset else file.tell()
+        for number, line in enumerate(file, before + 1):
+            if line.strip():
+                if row == len(begins) * _STEP:
+                    begins.append(_Begin(number - 1, offset))
+                if row >= first:
+                    yield number, line
+                row += 1
+            offset += len(line)
 
 
 def _usual(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:

@@ -107,6 +107,9 @@ class Columns:
         return found
 
 
+_JSON = msgspec.json.Encoder(enc_hook=dict)  # of mappings that are no dict
+
+
 class ExampleRow(NamedTuple):
     """An example with what else its row says.
 
@@ -124,6 +127,10 @@ class ExampleRow(NamedTuple):
     fields: Mapping[str, Any]
     left_out: Mapping[str, str] = types.MappingProxyType({})
     place: tuple[int, int] = (0, 0)
+
+    # Digests of rows are of this text, which is made in a third of the usual one's time.
+    def __repr__(self) -> str:
+        return f"ExampleRow{_JSON.encode(self).decode()}"
 
 
 def read_rows(
@@ -266,10 +273,10 @@ def example_rows(
 
 
 class _Layout(NamedTuple):
-    """Which fields of rows hold what, and those that are used for it."""
+    """Which fields of rows hold what, and the others."""
 
     names: Mapping[str, str]
-    used: frozenset[str]
+    others: tuple[str, ...]
 
 
 def _layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
@@ -277,7 +284,7 @@ def _layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     used = {*_perspectives(names["grounding"]).values(), ""}
     used |= {names[what] for what in ("response", "history", "id", "corpus")}
     used |= {"label"} & {names["label"]}  # other names say what the label is of
-    return _Layout(names, frozenset(used))
+    return _Layout(names, tuple(name for name in fields if name not in used))
 
 
 def _example_row(
@@ -288,7 +295,7 @@ def _example_row(
     corpus: str,
     layout: _Layout,
 ) -> ExampleRow:
-    names, used = layout
+    names, others = layout
     needed = ("grounding", "response") if columns.needs_grounding else ("response",)
     if missing := [what for what in needed if not names[what]]:
         options = [f"--{what}-column={_likely(what, fields)}" for what in missing]
@@ -298,10 +305,10 @@ def _example_row(
             + "; ".join(f"of the {what} {', '.join(_USUAL[what])}" for what in missing)
             + "."
         )
-    response, label, identifier, told_corpus = (
-        _value(fields, place, names[what]) if names[what] else None
+    response, label, identifier, told_corpus = [
+        _value(fields, place, name) if (name := names[what]) else None
         for what in ("response", "label", "id", "corpus")
-    )
+    ]
     spec = names["grounding"]
     sides = _text_perspectives(fields, spec, columns.perspective_column) if spec else ()
     example = GroundedExample(
@@ -311,10 +318,9 @@ def _example_row(
         _response(response, names["response"], place),
         _label(label, columns, names["label"], place),
     )
-    others = {name: value for name, value in fields.items() if name not in used}
-    if sides:
-        others.pop(columns.perspective_column, None)
-    kept, left_out = _json_fields(others)
+    kept, left_out = _json_fields(
+        {n: fields[n] for n in others if not (sides and n == columns.perspective_column)}
+    )
     return ExampleRow(example, _shown(told_corpus) or corpus, kept, left_out, (0, number - 1))
 
 
@@ -419,6 +425,8 @@ def _grounding(
 ) -> Grounding:
     if not spec:
         return Grounding(())
+    if not sides and "=" not in spec and (texts := _texts(fields, place, spec)):
+        return Grounding(texts)
     found = [
         (perspective, text)
         for perspective, name in _perspectives(spec).items()
@@ -432,8 +440,8 @@ def _grounding(
     if not found:
         expected = "a text that is not empty, or several"
         raise field_error(place, spec, expected, [], columns.empty_remedy)
-    names, texts = zip(*found, strict=True)
-    return Grounding(texts, names if any(names) else ())
+    named, given = zip(*found, strict=True)
+    return Grounding(given, named if any(named) else ())
 
 
 def listed(value: Any) -> Any:
@@ -453,6 +461,8 @@ def listed(value: Any) -> Any:
 def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
     """Returns the texts of a field with one or a list, without those that are blank."""
     value = listed(_value(fields, place, name))
+    if isinstance(value, str):
+        return (text,) if (text := value.strip()) else ()
     items = value if isinstance(value, list | tuple) else [value]
     texts = ["" if item is None else item for item in items]
     for text in texts:

@@ -40,8 +40,11 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
     cut_tokens: dict[str, int] = {}
     words, cut, undefined = {}, {}, {}
     for name, score in scores.items():
-        values[name] = _finite(name, score.value, example.id)
-        cut_tokens[name] = score.cut_tokens
+        value = score.value
+        if math.isinf(value):
+            raise ValueError(f"{name} gave {example.id} an infinite score.")
+        values[name] = None if math.isnan(value) else value
+        cut_tokens[name] = score.cut_tokens if score.cut else 0
         if score.words:
             words[name] = [[w.start, w.end, w.score, w.text] for w in score.words]
         if score.cut:
@@ -63,14 +66,6 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
         "cut": cut,
         "undefined": undefined,
     }
-
-
-def _finite(name: str, value: float, identifier: str) -> float | None:
-    if math.isnan(value):
-        return None
-    if math.isinf(value):
-        raise ValueError(f"{name} gave {identifier} an infinite score.")
-    return value
 
 
 def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequence[str]) -> None:

@@ -1,18 +1,17 @@
-"""One self-contained HTML page of scored rows: tables, curves, histograms, and the examples.
+"""One HTML page of scored rows: tables, curves, histograms, and the examples.
 
-Everything is inside the page: no network, no other file. All text is escaped: in the page by Jinja,
-in the examples (which are JSON) by never writing "<", and in the browser by setting text, never
-markup.
+It needs no network, and no other file where the examples are not too many to be inside the page
+(`faith_jax.report.examples`). All text is escaped: in the page by Jinja, in the examples (which are
+JSON) by never writing "<", and in the browser by setting text, never markup.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from faith_jax.core.table import Table
-from faith_jax.core.words import lower_words
+from faith_jax.report.examples import BLOCK, PageFiles, page_examples
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
@@ -34,11 +33,12 @@ def report_page(
     title: str,
     corpora: Mapping[str, Corpus],
     tables: Sequence[Table],
-    rows: Sequence[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any]],
     left_out: int = 0,
     salience_note: str = "",
     salience: Sequence[Mapping[str, Any]] = (),
     meanings: Mapping[str, str] | None = None,
+    files: PageFiles | None = None,
 ) -> str:
     """Returns the page.
 
@@ -46,15 +46,16 @@ def report_page(
       title: of the page.
       corpora: what the curves and histograms show.
       tables: the figures.
-      rows: the examples, in the form of `faith_jax.export.scored_rows`.
+      rows: the examples, in the form of `faith_jax.export.scored_rows`; they are read once.
       left_out: how many examples there are beside these.
       salience_note: which rows have a salience map.
       salience: their maps, from `faith_jax.report.salience.salience_section`.
       meanings: what scores mean, by scorer.
+      files: beside the page, for many examples; None = all are in the page.
     """
     scorers, lines = scorers_of(corpora), lines_of(scorers_of(corpora))
     drawn = [curves(corpus, lines) for corpus in corpora.values()]
-    with_words = {name for row in rows for name, words in row["words"].items() if words}
+    examples = page_examples(rows, scorers, files)
     return page_template("report.html").render(
         title=title,
         tables=tables,
@@ -63,78 +64,16 @@ def report_page(
         histograms=[histogram(panel) for panel in histogram_panels(corpora)],
         outline=outline,
         scorers=scorers,
-        word_scorers=[(i, name) for i, name in enumerate(scorers) if name in with_words],
+        word_scorers=[(i, name) for i, name in enumerate(scorers) if i in examples.ranges],
         corpora=list(corpora),
-        systems=_are_systems(rows),
         labelled=any(not np.isnan(corpus.labels).all() for corpus in corpora.values()),
-        count=len(rows),
         left_out=left_out,
-        examples=embedded_json(_examples(rows, scorers)),
+        examples=examples,
+        block=BLOCK,
         salience_note=salience_note,
         salience=salience,
         meanings=meanings or {},
     )
-
-
-def _are_systems(rows: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether rows of several corpora respond to the same grounding."""
-    seen: dict[tuple[Any, ...], str] = {}
-    keys = ((row["corpus"], (row["id"], *row["grounding"])) for row in rows)
-    return any(seen.setdefault(key, corpus) != corpus for corpus, key in keys)
-
-
-def embedded_json(values: Iterable[Any]) -> str:
-    """Returns a list as JSON that ends no script element, whatever its texts hold."""
-    text = json.dumps(list(values), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _examples(
-    rows: Iterable[Mapping[str, Any]], scorers: Sequence[str]
-) -> Iterator[dict[str, Any]]:
-    """Yields rows as the page has them; those of a corpus and label with equal words are alike."""
-    known: dict[tuple[Any, ...], int] = {}
-    for row in rows:
-        key = (row["corpus"], row["label"], *lower_words(row["generated_text"]))
-        yield _example(row, scorers) | {"alike": known.setdefault(key, len(known))}
-
-
-def _example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
-    return {
-        "id": row["id"],
-        "corpus": row["corpus"],
-        "label": row["label"],
-        "grounding": row["grounding"],
-        "perspectives": row.get("perspectives") or [],
-        "history": row.get("history") or [],
-        "response": row["generated_text"],
-        "scores": [row["scores"].get(name) for name in scorers],
-        "words": {scorers.index(n): _words(row, n) for n in row["words"] if n in scorers},
-        "missing": _missing(row),
-    }
-
-
-def _missing(row: Mapping[str, Any]) -> list[int]:
-    """Returns the texts of the grounding to which a scorer of whole texts gives 0."""
-    found = set()
-    for words in row["words"].values():
-        placed = [word for word in words if word[3] is not None]
-        if all((w[0], w[1]) == (0, len(row["grounding"][w[3]])) for w in placed):
-            found |= {word[3] for word in placed if word[2] == 0}
-    return sorted(found)
-
-
-def _words(row: Mapping[str, Any], scorer: str) -> list[list[Any]]:
-    """Returns a scorer's words with their places as JavaScript counts: in UTF-16 units."""
-    found = []
-    for start, end, score, place in row["words"][scorer]:
-        text = row["generated_text"] if place is None else row["grounding"][place]
-        if any(character > "\uffff" for character in text):
-            start, end = (len(text[:i].encode("utf-16-le")) // 2 for i in (start, end))
-        found.append([start, end, score, place])
-    return found
 
 
 def curves(corpus: Corpus, lines: Mapping[str, Line]) -> dict[str, Any]:

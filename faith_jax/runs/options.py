@@ -573,16 +573,16 @@ class ReportOptions(_ReportSalience, Comparison):
 
     Attributes:
       files (FILE): scored .jsonl or .parquet files, or TFDS folders
-      output (HTML): the page
+      output (HTML): the page; many examples are in a folder beside it
       title: of the page (default: the files' names)
-      most_examples (N): in the page; the figures are of all rows
+      most_examples (N): that are shown; the figures are of all rows
     """
 
     files: tuple[str, ...]
     _: dataclasses.KW_ONLY
     output: str
     title: str = ""
-    most_examples: Positive = 10_000
+    most_examples: Positive = 1_000_000
 
     def __post_init__(self):
         super().__post_init__()

@@ -1,21 +1,26 @@
 """The run `report`: scored files as one HTML page."""
 
+import array
 import collections
 import dataclasses
 import heapq
 import math
 import pathlib
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import reserves, write_text
+from faith_jax.core.files import reserves
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import is_blank
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.scored_rows import ScoredRow
+from faith_jax.report.examples import write_page
 from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
@@ -41,16 +46,49 @@ from faith_jax.statistics.scored_corpora import (
 _TEXTS = ("generated_text", "grounding", "perspectives", "history")
 # What a salience map is of.
 _RESPONSE, _GROUNDING = 1, 2
-# A corpus and an id, and rows by them.
-_Key = tuple[str, str]
-_Examples = dict[_Key, ScoredRow]
+_Key = tuple[str, str]  # a corpus and an id
+
+
+class _Examples:
+    """Rows by corpus and id, in a temporary file: each once, with the scores of all files."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+        self._places = array.array("q")
+        self._numbers: dict[str, dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, key: _Key) -> bool:
+        return key[1] in self._numbers.get(key[0], ())
+
+    def __getitem__(self, key: _Key) -> ScoredRow:
+        return self._at(self._places[self._numbers[key[0]][key[1]]])
+
+    def __iter__(self) -> Iterator[ScoredRow]:
+        """Yields the rows in the order in which they came."""
+        return map(self._at, self._places)
+
+    def _at(self, place: int) -> ScoredRow:
+        self._file.seek(place)
+        found: ScoredRow = msgspec.json.decode(self._file.readline())
+        return found
+
+    def __setitem__(self, key: _Key, row: ScoredRow) -> None:
+        numbers = self._numbers.setdefault(key[0], {})
+        number = numbers.setdefault(key[1], len(self))
+        if number == len(self):
+            self._places.append(0)
+        self._places[number] = self._file.seek(0, 2)
+        self._file.write(msgspec.json.encode(row) + b"\n")
 
 
 @reserves(lambda options: (options.files, {"--output": options.output}))
 def report(options: ReportOptions) -> pathlib.Path:
     """Writes the page and returns its path."""
     target = path_of(options.output)
-    examples: _Examples = {}
+    examples = _Examples()
     texts: dict[_Key, int] = {}
     systems = systems_by_file(options.files)
     rows = {path: _read(path, systems) for path in options.files}
@@ -85,17 +123,11 @@ def report(options: ReportOptions) -> pathlib.Path:
     sections: list[dict[str, Any]] = []
     if options.salience_model:
         note, sections = _salience(found, texts, scorers_of(used)[0], options)
-    page = report_page(
-        options.title or ", ".join(pathlib.Path(path).name for path in options.files),
-        used,
-        tables,
-        [row | {"generated_text": row["generated_text"] or ""} for row in examples.values()],
-        sum(len(corpus.ids) for corpus in found.values()) - len(examples),
-        note,
-        sections,
-        _meanings(scorers_of(used)),
-    )
-    write_text(target, page)
+    shown = ({**row, "generated_text": row["generated_text"] or ""} for row in examples)
+    title = options.title or ", ".join(pathlib.Path(path).name for path in options.files)
+    left_out = sum(len(corpus.ids) for corpus in found.values()) - len(examples)
+    told = title, used, tables, shown, left_out, note, sections, _meanings(scorers_of(used))
+    write_page(target, lambda files: report_page(*told, files))
     return target
 
 
@@ -168,7 +200,7 @@ def _salience(
     if not scored:
         chosen = usable[: options.salience_rows]
         rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
-    rows: _Examples = {}
+    rows = _Examples()
     systems = systems_by_file(options.files)
     for path in options.files:
         again = _read(path, systems)
@@ -203,13 +235,14 @@ def _gathering(
     """Yields rows, and adds the wanted ones: each once, with the scores and words of all files."""
     for row in rows:
         key = row["corpus"], row["id"]
-        if (known := examples.get(key)) is not None:
+        if key in examples:
+            known = examples[key]
             label = row["label"] if known["label"] is None else known["label"]
             merged = {name: {**known[name], **row[name]} for name in ("scores", "words")}
             texts = {name: known[name] or row[name] for name in _TEXTS}
-            known.update(merged, label=label, **texts)
+            examples[key] = {**known, **merged, "label": label, **texts}
         elif is_wanted(key):
-            examples[key] = dict(row)
+            examples[key] = row
         yield row
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, InputError
 from faith_jax.core.files import (
-    append_rows,
+    append_finite_rows,
     check_outputs,
     kept_note,
     made_folder,
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from faith_jax.export.tfds import DataSet
 
 logger = logging.getLogger("faith_jax")
+
+append_rows = append_finite_rows  # an undefined score is null
 
 _TIMED_ROWS = 64  # of `costs`
 _SHARDS_OF_A_PROCESS = 2  # at least
@@ -325,7 +327,8 @@ def _plan(given: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
         for count, row in enumerate(given.rows(bad_rows), 1):
             left_out.update(row.left_out)
             yield row
-            progress.update(count)
+            if count % 100 == 0:
+                progress.update(count)
 
     found = split(rows(), shards)
     if not found:

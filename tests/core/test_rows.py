@@ -95,6 +95,27 @@ def test_rows_come_with_their_line_numbers(tmp_path):
     ]
 
 
+def test_reading_begins_at_any_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "_STEP", 2)
+    path = tmp_path / "a.jsonl"
+    lines = ["\ufeff", *(f'{{"n": {n}}}\n' + "\n" * (n % 3) for n in range(7))]
+    path.write_text("".join(lines), encoding="utf-8")
+    whole = list(read_jsonl(path))
+    for first in (6, 0, 5, 1, 3, 7, 9):
+        assert list(read_jsonl(path, first=first)) == whole[first:]
+    path.write_text('{"n": 10}\n' * 9)  # has other places
+    assert [row.fields["n"] for row in read_jsonl(path, first=7)] == [10, 10]
+
+
+def test_what_was_seen_is_known_in_memory_and_on_disk(monkeypatch):
+    monkeypatch.setattr(rows, "_MOST_SEEN", 3)
+    seen = rows.Seen()
+    assert [seen.add(value) for value in (1, 2, 1, 3, 4, 2, 3, 4, 5)] == [
+        *(True, True, False, True),
+        *(True, False, False, False, True),
+    ]
+
+
 def test_an_empty_file_has_no_rows(tmp_path):
     assert list(read_jsonl(write(tmp_path, b""))) == []
 

@@ -279,6 +279,51 @@ def test_ten_thousand_examples_open_in_two_seconds(browser, tmp_path):
     assert time.perf_counter() - start < 2
 
 
+def test_examples_in_files_are_found_filtered_and_sorted(browser, tmp_path, monkeypatch):
+    from faith_jax.report import examples, html
+
+    monkeypatch.setattr(examples, "MOST_BYTES", 1000)
+    for module in (examples, html):
+        monkeypatch.setattr(module, "BLOCK", 7)
+    rows = [{"scores": {"one": -(n % 5), "two": None if n == 3 else n}} for n in range(60)]
+    rows[9] |= {"generated_text": EVIL}
+    rows[50] |= {"generated_text": "Response 4."}
+    rows[59]["words"] = {"two": [[0, 8, 0.5, None]]}
+    opened(browser, tmp_path, write(tmp_path / "a.jsonl", rows))
+    assert not browser.find_elements("id", "data")
+    assert status(browser) == "60 of 60 examples, 59 of them different"
+    assert shown(browser)[:3] == ["4", "9", "14"]
+    first = browser.find_element("css selector", "#examples tbody tr")
+    first.find_element("tag name", "button").click()
+    wait(lambda: shown(browser)[:2] == ["4", "50"])
+    choose(browser, "order", "down1")
+    wait(lambda: shown(browser)[:3] == ["59", "58", "57"])
+    browser.find_element("css selector", "#examples mark")
+    for _ in range(2):
+        browser.find_element("id", "next").click()
+    wait(lambda: shown(browser)[-1] == "3")  # what is undefined comes last
+    choose(browser, "order", "disagreement")
+    choose(browser, "label", "1")
+    wait(lambda: status(browser) == "30 of 60 examples")
+    browser.find_element("id", "search").send_keys("BOLD")
+    wait(lambda: shown(browser) == ["9"])
+    cell = browser.find_element("css selector", "#examples tbody tr")
+    assert EVIL in cell.text
+    assert not cell.find_elements("css selector", "b, script")
+    (folder,) = tmp_path.glob("report_rows_*")
+    folder.rename(tmp_path / "away")
+    browser.get((tmp_path / "report.html").as_uri())
+    wait(lambda: f"keep the folder {folder.name} beside this page" in status(browser))
+    browser.get_log("browser")  # has the error, which other tests would find
+
+
+def wait(holds):
+    end = time.perf_counter() + 5
+    while not holds():
+        assert time.perf_counter() < end
+        time.sleep(0.02)
+
+
 def test_salience_maps_are_coloured_and_text(browser, tmp_path):
     example = dataclasses.replace(EXAMPLE, id=EVIL)
     section = salience_section(salience_picture(example, word_salience(example)))

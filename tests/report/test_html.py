@@ -3,10 +3,9 @@ import math
 import re
 
 import numpy as np
-import pytest
 
 from faith_jax.core.table import Table
-from faith_jax.report.html import curves, embedded_json, histogram, outline, report_page
+from faith_jax.report.html import curves, histogram, outline, report_page
 from faith_jax.report.panels import Line, histogram_panels
 from faith_jax.statistics.scored_corpora import Corpus
 
@@ -49,15 +48,6 @@ def test_texts_cannot_leave_their_place():
     assert "<img src=x" not in html
     assert data_of(html)[0]["response"] == EVIL
     assert html.count("&lt;img src=x onerror=alert(2)&gt;") >= 4
-
-
-def test_embedded_json_is_json():
-    values = [{"text": EVIL, "number": 0.1, "none": None}]
-    text = embedded_json(values)
-    assert json.loads(text) == values
-    assert not set("<>&\u2028\u2029") & set(text)
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        embedded_json([math.nan])
 
 
 def test_the_page_needs_no_network():

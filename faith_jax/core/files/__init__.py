@@ -11,7 +11,12 @@ rows are added as further objects (`kept`).
 """
 
 from faith_jax.core.files.changes import check_settings, content_digest, difference, stamp
-from faith_jax.core.files.kept import append_rows, count_whole_rows, keep_rows
+from faith_jax.core.files.kept import (
+    append_finite_rows,
+    append_rows,
+    count_whole_rows,
+    keep_rows,
+)
 from faith_jax.core.files.locks import TakenError, locked, working_folder
 from faith_jax.core.files.outputs import NO_FOLDER, check_outputs, has_parent, reserves
 from faith_jax.core.files.partial import (
@@ -49,6 +54,7 @@ __all__ = [
     "PLAN",
     "ROWS",
     "TakenError",
+    "append_finite_rows",
     "append_rows",
     "begun",
     "check_outputs",

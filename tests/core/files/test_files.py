@@ -15,6 +15,7 @@ from faith_jax.cli import main
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import (
     ROWS,
+    append_finite_rows,
     append_rows,
     check_settings,
     count_whole_rows,
@@ -290,7 +291,7 @@ LINES = [{"id": "1", "text": "a\nb \u2028 c"}, {"id": "2", "text": "\u00e9"}]
 def test_rows_are_read_as_they_were_appended(tmp_path):
     path = tmp_path / "rows.jsonl"
     append_rows(path, LINES[:1])
-    append_rows(path, LINES[1:])
+    append_finite_rows(path, LINES[1:])
     assert [row.fields for row in read_jsonl(path)] == LINES
 
 

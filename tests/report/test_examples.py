@@ -1,0 +1,88 @@
+import json
+import math
+
+import pytest
+
+from faith_jax.report import examples
+from faith_jax.report.examples import embedded_json, page_examples, write_page
+
+EVIL = "</script><script>alert(1)</script>&amp;\u2028<img src=x onerror=alert(2)>"
+
+
+def row(number, text="A response.", corpus="c", score=0.5):
+    return {
+        "id": str(number),
+        "corpus": corpus,
+        "label": None,
+        "grounding": ["A grounding."],
+        "perspectives": [],
+        "history": [],
+        "generated_text": text,
+        "scores": {"s": score},
+        "words": {"s": [[0, 1, 0.25 * number, None]]},
+    }
+
+
+def test_embedded_json_is_json():
+    values = [{"text": EVIL, "number": 0.1, "none": None}]
+    text = embedded_json(values)
+    assert json.loads(text) == values
+    assert not set("<>&\u2028\u2029") & set(text)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embedded_json([math.nan])
+
+
+def test_systems_are_corpora_with_the_same_inputs():
+    rows = [row(0), row(1), row(0, corpus="d")]
+    found = page_examples(rows, ["s"])
+    assert (found.count, found.corpora, found.systems) == (3, ("c", "d"), True)
+    assert [one["input"] for one in json.loads(found.rows)] == [0, 1, 0]
+    assert found.ranges == {0: (0, 0.25)}
+    assert not page_examples([row(0), row(1, corpus="d")], ["s"]).systems
+    assert page_examples([], ["s"]).rows == "[]"
+
+
+def written(folder, rows):
+    page = folder / "page.html"
+    write_page(page, lambda files: page_examples(rows, ["s"], files).folder)
+    return page.read_text()
+
+
+def test_many_rows_are_in_files_which_go_with_their_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(examples, "BLOCK", 2)
+    monkeypatch.setattr(examples, "MOST_BYTES", 500)
+    rows = [row(number, EVIL) for number in range(5)]
+    folder = tmp_path / written(tmp_path, rows)
+    names = {"columns.js", "score-0.js", *(f"rows-{n}.js" for n in range(3))}
+    assert {path.name for path in folder.iterdir()} == names
+    lead, _, value = (folder / "rows-1.js").read_text(encoding="utf-8").partition(",")
+    assert lead == 'loaded("rows-1"'
+    assert [one["id"] for one in json.loads(value.removesuffix(")\n"))] == ["2", "3"]
+    assert not any("<" in path.read_text(encoding="utf-8") for path in folder.iterdir())
+    again = tmp_path / written(tmp_path, rows)
+    assert (again, folder.exists()) == (folder, True)
+    other = tmp_path / written(tmp_path, rows[:4])
+    assert {path.name for path in tmp_path.iterdir()} == {"page.html", other.name}
+    written(tmp_path, rows[:1])  # has no files
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_an_error_leaves_the_former_page_and_its_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(examples, "MOST_BYTES", 10)
+    before = tmp_path / written(tmp_path, [row(0)])
+
+    def broken():
+        yield row(1)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        written(tmp_path, broken())
+
+    def no_page(*_):
+        raise OSError("full")
+
+    monkeypatch.setattr(examples, "write_text", no_page)
+    with pytest.raises(OSError, match="full"):
+        written(tmp_path, [row(2)])
+    assert {path.name for path in tmp_path.iterdir()} == {"page.html", before.name}
+    assert (tmp_path / "page.html").read_text() == before.name
