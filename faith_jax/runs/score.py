@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, InputError
 from faith_jax.core.files import (
-    append_finite_rows,
+    append_rows,
     check_outputs,
     kept_note,
     made_folder,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
-append_rows = append_finite_rows  # an undefined score is null
 
 _TIMED_ROWS = 64  # of `costs`
 _SHARDS_OF_A_PROCESS = 2  # at least

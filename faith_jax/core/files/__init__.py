@@ -12,7 +12,6 @@ rows are added as further objects (`kept`).
 
 from faith_jax.core.files.changes import check_settings, content_digest, difference, stamp
 from faith_jax.core.files.kept import (
-    append_finite_rows,
     append_rows,
     count_whole_rows,
     keep_rows,
@@ -54,7 +53,6 @@ __all__ = [
     "PLAN",
     "ROWS",
     "TakenError",
-    "append_finite_rows",
     "append_rows",
     "begun",
     "check_outputs",

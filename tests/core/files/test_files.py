@@ -1,4 +1,5 @@
 import json
+import math
 import multiprocessing
 import os
 import pathlib
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,6 @@ from faith_jax.cli import main
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import (
     ROWS,
-    append_finite_rows,
     append_rows,
     check_settings,
     count_whole_rows,
@@ -290,9 +291,12 @@ LINES = [{"id": "1", "text": "a\nb \u2028 c"}, {"id": "2", "text": "\u00e9"}]
 
 def test_rows_are_read_as_they_were_appended(tmp_path):
     path = tmp_path / "rows.jsonl"
-    append_rows(path, LINES[:1])
-    append_finite_rows(path, LINES[1:])
-    assert [row.fields for row in read_jsonl(path)] == LINES
+    append_rows(path, LINES)
+    append_rows(path, [{"n": np.int64(3), "x": np.float32(0.5), "nan": math.nan, "inf": -math.inf}])
+    (*rows, numbers) = [row.fields for row in read_jsonl(path)]
+    assert rows == LINES
+    assert numbers == {"n": 3, "x": 0.5, "nan": None, "inf": None}
+    assert isinstance(numbers["n"], int)
 
 
 @given(cut=st.integers(1, 40))
