@@ -17,7 +17,7 @@ from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.limits import limited_scores
 from faith_jax.decoding.nucleus import keep_most_probable
 from faith_jax.decoding.speculation import ngram_draft
-from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
+from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end, loop_in_stages
 
 
 def decode(
@@ -95,10 +95,12 @@ def search(
     Arguments and results are those of `decode`.
     """
     keys = copy_keys(row_keys, config.copies)
-    end = jax.lax.while_loop(
+    end = loop_in_stages(
         lambda rows: ~jnp.all(rows.ended),
         lambda rows: advance(rows, prefilled, keys, config),
+        lambda rows: needed(rows, config),
         start(prefilled, config),
+        config.cache_length,
     )
     result = DecodingResult(end.tokens, end.log_prob, end.length, end.score)
     if config.num_return == 1:
@@ -120,6 +122,11 @@ def start(prefilled: Prefilled, config: DecodingConfig) -> Rows:
         score=jnp.zeros((rows,), jnp.float32),
         cache=cache,
     )
+
+
+def needed(rows: Rows, config: DecodingConfig) -> Integer[Array, ""]:
+    """Returns how many tokens the cache must hold after the next step of what has not ended."""
+    return jnp.max(jnp.where(rows.ended, 0, rows.length)) + 1 + config.num_drafted
 
 
 def advance(

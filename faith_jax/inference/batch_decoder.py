@@ -273,7 +273,7 @@ class _Refilled:
     def __init__(self, refilling: Refilling, partitioner: Partitioner):
         self._refilling, self._partitioner = refilling, partitioner
         self._fill = partitioner.jit(self._first)
-        self._others: tuple[Compiled, Compiled] | None = None
+        self._others: tuple[Compiled, Compiled, Compiled] | None = None
 
     def _first(self, params: PyTree, numbers: Any, *arrays: Any) -> Places:
         branches = _branches(self._refilling.module.config, arrays)
@@ -297,6 +297,7 @@ class _Refilled:
                 self._partitioner.jit(
                     self._refilling.run, donate_argnums=3, out_shardings=(lie.rows, everywhere)
                 ),
+                self._partitioner.jit(self._refilling.grow, out_shardings=lie.rows),
             )
         return places
 
@@ -314,9 +315,12 @@ class _Refilled:
         """See `Refilling.run`; results are arrays on the host."""
         assert self._others is not None
         memory, numbers, rows = places
-        rows, found = self._others[1](params, memory, numbers, rows, np.int32(enough))
-        result, ended = jax.device_get(found)
-        return Places(memory, numbers, rows), result, ended
+        while True:
+            rows, found = self._others[1](params, memory, numbers, rows, np.int32(enough))
+            result, ended = jax.device_get(found)
+            if ended.sum() >= enough:
+                return Places(memory, numbers, rows), result, ended
+            rows = self._others[2](rows)
 
     @property
     def num_compilations(self) -> int:
