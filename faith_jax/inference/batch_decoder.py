@@ -66,6 +66,7 @@ class BatchDecoder:
         batch_size: int,
         seed: int = 0,
     ):
+        decoding.check_vocabulary(module.config.vocab_size)  # before a second model is opened
         self._draft = open_draft(decoding, module.config, partitioner.mesh)
         decoded: Transformer | Drafted = module
         if self._draft is not None:
