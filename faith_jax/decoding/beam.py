@@ -39,7 +39,7 @@ from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.limits import limited_scores
 from faith_jax.decoding.nucleus import top_k
-from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
+from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end, loop_in_stages
 
 
 class _Beams(NamedTuple):
@@ -117,7 +117,10 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
         )
 
     start = _State(jnp.int32(0), last, live, none, jnp.ones((batch,), bool), prefilled.cache)
-    best = jax.lax.while_loop(unfinished, advance, start).finished
+    end = loop_in_stages(
+        unfinished, advance, lambda state: state.position + 1, start, config.cache_length
+    )
+    best = end.finished
     best = jax.tree.map(lambda x: x[:, : config.num_return], best)
     if config.num_return == 1:
         best = jax.tree.map(lambda x: x[:, 0], best)

@@ -13,6 +13,7 @@ from jaxtyping import Integer, Key
 
 from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.decoding.drafting import Drafted, opens_both, reads_both
 from faith_jax.decoding.encoder_decoder import for_model
 from faith_jax.decoding.pmi import pmi_decode
 from faith_jax.decoding.search import decode
@@ -54,6 +55,7 @@ def prefill(
     return opened(module, params, *read(module, params, branches, max_length, copies), copies)
 
 
+@reads_both
 def read(
     module: Transformer,
     params: PyTree,
@@ -95,6 +97,7 @@ def _filled_in_front(tokens: Array) -> Array:
     return jnp.where(place >= 0, moved, -1).astype(jnp.int32)
 
 
+@opens_both
 def opened(
     module: Transformer,
     params: PyTree,
@@ -123,7 +126,7 @@ def opened(
 
 
 def generate(
-    module: Transformer,
+    module: Transformer | Drafted,
     params: PyTree,
     input_tokens: Integer[Array, "batch length"],
     input_lengths: Integer[Array, "batch"],
@@ -140,7 +143,7 @@ def generate(
 
 
 def generate_pmi(
-    module: Transformer,
+    module: Transformer | Drafted,
     params: PyTree,
     input_tokens: Integer[Array, "batch length"],
     input_lengths: Integer[Array, "batch"],
@@ -167,7 +170,7 @@ def generate_pmi(
 
 
 def _generate(
-    module: Transformer,
+    module: Transformer | Drafted,
     params: PyTree,
     branches: Sequence[tuple[Array, Array]],
     row_keys: Array,

@@ -16,8 +16,15 @@ from jaxtyping import Integer
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.decoding.search import Rows, advance, copy_keys, start
-from faith_jax.decoding.steps import DecodingResult, place_rows
+from faith_jax.decoding.drafting import Drafted
+from faith_jax.decoding.search import Rows, advance, copy_keys, needed, start
+from faith_jax.decoding.steps import (
+    DecodingResult,
+    cache_lengths,
+    cached_length,
+    place_rows,
+    resized,
+)
 from faith_jax.models.transformer import Transformer
 
 
@@ -44,7 +51,7 @@ class Refilling(NamedTuple):
       seed: of the sampling.
     """
 
-    module: Transformer
+    module: Transformer | Drafted
     config: DecodingConfig
     seed: int
 
@@ -61,9 +68,8 @@ class Refilling(NamedTuple):
           branches: the inputs as `read` takes them; PMI-Decode has two branches.
         """
         config = self.config
-        memory, cache = self._family.read(
-            self.module, params, branches, config.cache_length, config.copies
-        )
+        room = cache_lengths(config.cache_length)[0]
+        memory, cache = self._family.read(self.module, params, branches, room, config.copies)
         model = self._family.opened(self.module, params, memory, cache, config.copies, config.pmi)
         return Places(memory, numbers, start(model, config))
 
@@ -95,12 +101,12 @@ class Refilling(NamedTuple):
     def run(
         self, params: PyTree, memory: PyTree, numbers: Array, rows: Rows, enough: Array
     ) -> tuple[Rows, tuple[DecodingResult, Array]]:
-        """Decodes until so many places have nothing more to decode.
+        """Decodes until so many places have nothing more to decode, or the cache is full.
 
         Returns:
           The rows, and of each place the result and whether it has ended, boolean [places].
         """
-        config = self.config
+        config, room = self.config, self._room(rows)
         model = self._family.opened(self.module, params, memory, None, config.copies, config.pmi)
         keys = copy_keys(encoder_decoder.row_keys(self.seed, numbers), config.copies)
 
@@ -108,10 +114,27 @@ class Refilling(NamedTuple):
             return jnp.all(rows.ended.reshape(-1, config.copies), axis=1)
 
         rows = jax.lax.while_loop(
-            lambda rows: jnp.sum(ended(rows)) < enough,
+            lambda rows: (jnp.sum(ended(rows)) < enough) & (needed(rows, config) <= room),
             lambda rows: advance(rows, model, keys, config),
             rows,
         )
         found = DecodingResult(rows.tokens, rows.log_prob, rows.length, rows.score)
         by_place = jax.tree.map(lambda x: x.reshape(-1, config.copies, *x.shape[1:]), found)
         return rows, (by_place, ended(rows))
+
+    def grow(self, rows: Rows) -> Rows:
+        """Returns the rows with a cache of the next length, if this is not the last one."""
+        room, most = self._room(rows), self.config.cache_length
+        longer = next((length for length in cache_lengths(most) if length > room), most)
+        return rows._replace(cache=resized(rows.cache, longer + self._prompt_length))
+
+    def _room(self, rows: Rows) -> int:
+        length = cached_length(rows.cache)
+        assert length is not None
+        return length - self._prompt_length
+
+    @property
+    def _prompt_length(self) -> int:
+        """The length of the soft prompt in front of the responses in the cache."""
+        config = self.module.config
+        return 0 if config.is_decoder_only else config.decoder_prompt_length

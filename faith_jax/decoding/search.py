@@ -5,19 +5,19 @@ selects the next one, or several (`decoding.speculation`). Each row has a positi
 example has its own random key, so its samples do not depend on the other rows of the batch.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Integer, Key
 
-from faith_jax.core.types import Array, PyTree
+from faith_jax.core.types import Array, PyTree, StepFunction
 from faith_jax.decoding.beam import beam_search
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.limits import limited_scores
 from faith_jax.decoding.nucleus import keep_most_probable
 from faith_jax.decoding.speculation import ngram_draft
-from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end
+from faith_jax.decoding.steps import DecodingResult, Prefilled, is_end, loop_in_stages
 
 
 def decode(
@@ -95,10 +95,12 @@ def search(
     Arguments and results are those of `decode`.
     """
     keys = copy_keys(row_keys, config.copies)
-    end = jax.lax.while_loop(
+    end = loop_in_stages(
         lambda rows: ~jnp.all(rows.ended),
         lambda rows: advance(rows, prefilled, keys, config),
+        lambda rows: needed(rows, config),
         start(prefilled, config),
+        config.cache_length,
     )
     result = DecodingResult(end.tokens, end.log_prob, end.length, end.score)
     if config.num_return == 1:
@@ -122,6 +124,11 @@ def start(prefilled: Prefilled, config: DecodingConfig) -> Rows:
     )
 
 
+def needed(rows: Rows, config: DecodingConfig) -> Integer[Array, ""]:
+    """Returns how many tokens the cache must hold after the next step of what has not ended."""
+    return jnp.max(jnp.where(rows.ended, 0, rows.length)) + 1 + config.num_drafted
+
+
 def advance(
     rows: Rows, prefilled: Prefilled, keys: Key[Array, "rows"], config: DecodingConfig
 ) -> Rows:
@@ -129,8 +136,11 @@ def advance(
     count = 1 + config.num_drafted
     fed, draft = rows.last, None
     if count > 1:
-        assert prefilled.source is not None
-        draft = ngram_draft(prefilled.source, rows.tokens, rows.length, count - 1)
+        if prefilled.draft is None:
+            assert prefilled.source is not None
+            draft = ngram_draft(prefilled.source, rows.tokens, rows.length, count - 1)
+        else:
+            draft, rows = _model_draft(rows, prefilled, prefilled.draft, keys, config)
         fed = jnp.concatenate([rows.last[:, None], jnp.maximum(draft, 0)], axis=1)
     scored, cache = prefilled.step(fed, rows.cache)
     scored = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), scored)
@@ -166,6 +176,35 @@ def advance(
         score=rows.score + jnp.sum(jnp.where(reached, gained, 0.0), axis=1),
         cache=cache,
     )
+
+
+def _model_draft(
+    rows: Rows,
+    prefilled: Prefilled,
+    step: StepFunction,
+    keys: Key[Array, "rows"],
+    config: DecodingConfig,
+) -> tuple[Integer[Array, "rows drafted"], Rows]:
+    """Returns what a smaller model would write next, selected as the larger one's tokens will be.
+
+    The smaller model is fed the last of its drafts too, so that its cache has as many tokens as
+    that of the larger one.
+
+    Returns:
+      The draft, and the rows with the smaller model's cache after it.
+    """
+
+    def draft_one(state: tuple[Array, Array, PyTree], ahead: Array) -> Any:
+        last, tokens, cache = state
+        scored, cache = step(last, cache)
+        position = rows.length + ahead
+        scores = limited_scores(scored, position, config, prefilled, tokens)
+        chosen = next_tokens(scores, config, jax.vmap(jax.random.fold_in)(keys, position))
+        return (chosen, _written(tokens, position[:, None], chosen[:, None]), cache), chosen
+
+    start = (rows.last, rows.tokens, rows.cache.draft)
+    (_, _, cache), drafted = jax.lax.scan(draft_one, start, jnp.arange(1 + config.num_drafted))
+    return drafted[:-1].T, rows._replace(cache=rows.cache._replace(draft=cache))
 
 
 def _written(tokens: Array, positions: Array, new: Array) -> Array:

@@ -29,6 +29,8 @@ class Prefilled(NamedTuple):
         speculation needs it.
       source: int32 [rows, any], the tokens of each row's input, from which drafts are copied; -1 =
         padding. Only n-gram speculation needs it.
+      draft: the step of a smaller model, whose cache is the part `draft` of the cache; None =
+        drafts are copied.
     """
 
     step: StepFunction
@@ -38,6 +40,7 @@ class Prefilled(NamedTuple):
     prompt: Array | None = None
     take_back: Callable[[PyTree, Array], PyTree] | None = None
     source: Array | None = None
+    draft: StepFunction | None = None
 
 
 class DecodingResult(NamedTuple):
@@ -97,6 +100,76 @@ def take_back(cache: PyTree, tokens: Integer[Array, "rows"]) -> PyTree:
         return leaf - tokens if path[-1].key == "cache_index" else leaf
 
     return jax.tree_util.tree_map_with_path(lower, cache)
+
+
+# A step reads the whole cache, so a loop begins with a short one. Shorter ones save little.
+_SHORTEST_CACHE = 64
+
+
+def cache_lengths(most: int) -> list[int]:
+    """Returns the lengths that a cache of at most so many tokens has one after the other.
+
+    Each is about twice the one before. There are few, since a loop is compiled for each.
+
+    >>> cache_lengths(64), cache_lengths(256), cache_lengths(2048)
+    ([64], [64, 128, 256], [512, 1024, 2048])
+    """
+    parts = [-(-most // (16 << halvings)) * 16 for halvings in (2, 1)]
+    return [length for length in parts if _SHORTEST_CACHE <= length < most] + [most]
+
+
+def _holds_tokens(path: Any) -> bool:
+    return getattr(path[-1], "key", None) in ("cached_key", "cached_value") if path else False
+
+
+def cached_length(cache: PyTree) -> int | None:
+    """Returns how many tokens' keys and values a cache has room for; None = it has none."""
+    leaves = jax.tree_util.tree_leaves_with_path(cache)
+    return next((leaf.shape[-2] for path, leaf in leaves if _holds_tokens(path)), None)
+
+
+def resized(cache: PyTree, length: int) -> PyTree:
+    """Cuts the end of a cache off, or adds to it, so that it has room for so many tokens."""
+
+    def resize(path, leaf):
+        if not _holds_tokens(path):
+            return leaf
+        kept = jax.lax.slice_in_dim(leaf, 0, min(length, leaf.shape[-2]), axis=-2)
+        padding = [(0, 0)] * leaf.ndim
+        padding[-2] = (0, length - kept.shape[-2])
+        return jnp.pad(kept, padding)
+
+    return jax.tree_util.tree_map_with_path(resize, cache)
+
+
+def loop_in_stages(
+    unfinished: Callable[[Any], Array],
+    step: Callable[[Any], Any],
+    needed: Callable[[Any], Array],
+    state: Any,
+    most: int,
+) -> Any:
+    """Repeats a step, with a cache that is as long as the tokens need, and longer later.
+
+    Args:
+      unfinished: of a state, boolean scalar.
+      step: maps a state to the next one.
+      needed: of a state, int32 scalar: how many tokens the cache must hold after the next step,
+        without those of a soft prompt.
+      state: a tuple with a `cache`, which holds `most` tokens behind those of the soft prompt.
+      most: tokens that can be needed.
+    """
+    whole = cached_length(state.cache)
+    if whole is None:  # not a transformer's
+        return jax.lax.while_loop(unfinished, step, state)
+    for length in cache_lengths(most):
+        state = state._replace(cache=resized(state.cache, length + whole - most))
+
+        def goes_on(state: Any, length: int = length) -> Array:
+            return unfinished(state) & (needed(state) <= length)
+
+        state = jax.lax.while_loop(goes_on if length < most else unfinished, step, state)
+    return state
 
 
 def repeat_rows(cache: PyTree, batch: int, copies: int) -> PyTree:

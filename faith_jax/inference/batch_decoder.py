@@ -13,9 +13,11 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.drafting import Both, Drafted
 from faith_jax.decoding.refilling import Places, Refilling
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.batching import bucket_length, padded
+from faith_jax.inference.opening import open_draft
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Compiled, Partitioner
 from faith_jax.models.transformer import Transformer
@@ -51,7 +53,9 @@ class BatchDecoder:
       seed: of the sampling; row number i has the same randomness in any batch.
 
     Raises:
-      ConfigError: on tokens outside the model's vocabulary, and on PMI-Decode with DoHA.
+      ConfigError: on tokens outside the model's vocabulary, on PMI-Decode with DoHA, and on a model
+        that cannot draft for this one.
+      CheckpointError: where the one that drafts cannot be opened.
     """
 
     def __init__(
@@ -62,7 +66,12 @@ class BatchDecoder:
         batch_size: int,
         seed: int = 0,
     ):
-        decoding = encoder_decoder.for_model(decoding, module)
+        decoding.check_vocabulary(module.config.vocab_size)  # before a second model is opened
+        self._draft = open_draft(decoding, module.config, partitioner.mesh)
+        decoded: Transformer | Drafted = module
+        if self._draft is not None:
+            decoded = Drafted(module, self._draft.module)
+        decoding = encoder_decoder.for_model(decoding, decoded)
         is_doha = module.config.knowledge_attention
         if is_doha and decoding.pmi is not None:
             raise ConfigError(
@@ -72,8 +81,8 @@ class BatchDecoder:
         self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
-        self._decode = _compiled(module, partitioner, decoding, seed)
-        self._refilled = _refilled(module, partitioner, decoding, seed)
+        self._decode = _compiled(decoded, partitioner, decoding, seed)
+        self._refilled = _refilled(decoded, partitioner, decoding, seed)
         self._compiled_before = self._num_compiled
 
     @property
@@ -110,6 +119,7 @@ class BatchDecoder:
         Raises:
           ConfigError: on PMI-Decode or DoHA without the latter.
         """
+        params = self._of_both(params)
         drawn = np.arange(len(inputs)) if numbers is None else np.asarray(numbers, int)
         branches = [inputs]
         if self._has_second:
@@ -189,11 +199,14 @@ class BatchDecoder:
     def laid_out(self, params: PyTree, input_length: int) -> PyTree:
         """Returns parameters as they lie best for the loop of decoding; on TPUs, others are copied.
 
+        Where a model drafts, they stay as they are.
+
         Args:
           params: of the model; they are used up.
           input_length: see `compile`; of the longest.
         """
-        if self._partitioner.mesh.devices.flat[0].platform == "cpu":  # has one way
+        is_cpu = self._partitioner.mesh.devices.flat[0].platform == "cpu"  # has one way
+        if is_cpu or self._draft is not None:
             return params
         (formats, *_), _ = self.compile(params, input_length).input_formats
         return with_formats(params, formats)
@@ -213,7 +226,11 @@ class BatchDecoder:
         rows, length = self._batch_size, bucket_length(input_length)
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
         compiled = self._decode.compile_with_layouts if laid_out else self._decode.compile
-        return compiled(params, *branches, shape(rows))
+        return compiled(self._of_both(params), *branches, shape(rows))
+
+    def _of_both(self, params: PyTree) -> PyTree:
+        """Returns the parameters with those of the model that drafts, if there is one."""
+        return params if self._draft is None else Both(params, self._draft.params)
 
     def _padded(
         self, rows: Sequence[Any], size: int, at_least: int
@@ -249,7 +266,7 @@ def _branches(config: TransformerConfig, arrays: Sequence[Any]) -> list[Any]:
 
 @functools.lru_cache(maxsize=8)
 def _compiled(
-    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig, seed: int
+    module: Transformer | Drafted, partitioner: Partitioner, decoding: DecodingConfig, seed: int
 ) -> Compiled:
     """Returns the decoding loop; one for all checkpoints of a model that a process decodes with."""
     config = module.config
@@ -273,7 +290,7 @@ class _Refilled:
     def __init__(self, refilling: Refilling, partitioner: Partitioner):
         self._refilling, self._partitioner = refilling, partitioner
         self._fill = partitioner.jit(self._first)
-        self._others: tuple[Compiled, Compiled] | None = None
+        self._others: tuple[Compiled, Compiled, Compiled] | None = None
 
     def _first(self, params: PyTree, numbers: Any, *arrays: Any) -> Places:
         branches = _branches(self._refilling.module.config, arrays)
@@ -297,6 +314,7 @@ class _Refilled:
                 self._partitioner.jit(
                     self._refilling.run, donate_argnums=3, out_shardings=(lie.rows, everywhere)
                 ),
+                self._partitioner.jit(self._refilling.grow, out_shardings=lie.rows),
             )
         return places
 
@@ -314,9 +332,12 @@ class _Refilled:
         """See `Refilling.run`; results are arrays on the host."""
         assert self._others is not None
         memory, numbers, rows = places
-        rows, found = self._others[1](params, memory, numbers, rows, np.int32(enough))
-        result, ended = jax.device_get(found)
-        return Places(memory, numbers, rows), result, ended
+        while True:
+            rows, found = self._others[1](params, memory, numbers, rows, np.int32(enough))
+            result, ended = jax.device_get(found)
+            if ended.sum() >= enough:
+                return Places(memory, numbers, rows), result, ended
+            rows = self._others[2](rows)
 
     @property
     def num_compilations(self) -> int:
@@ -326,7 +347,7 @@ class _Refilled:
 
 @functools.lru_cache(maxsize=8)
 def _refilled(
-    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig, seed: int
+    module: Transformer | Drafted, partitioner: Partitioner, decoding: DecodingConfig, seed: int
 ) -> _Refilled:
     """Returns what `_compiled` does, with refilling."""
     return _Refilled(Refilling(module, decoding, seed), partitioner)

@@ -97,7 +97,7 @@ class CausalModel(GenerativeModel):
         config = self._decoding(options)
         tokens, lengths = self._prompts("", input_tokens, input_lengths, config)
         keys = sampling_keys(seed, tokens.shape[0])
-        found: DecodingResult = self._computed(_generate, tokens, lengths, keys, config=config)
+        found: DecodingResult = self._decoded(_generate, tokens, lengths, keys, config=config)
         return found
 
     def decode_pmi(
@@ -129,7 +129,7 @@ class CausalModel(GenerativeModel):
         check_batch(("document's input", tokens), ("other one", others))
         keys = sampling_keys(seed, tokens.shape[0])
         batch = (tokens, lengths, others, other_lengths, keys)
-        found: DecodingResult = self._computed(_generate_pmi, *batch, config=config)
+        found: DecodingResult = self._decoded(_generate_pmi, *batch, config=config)
         return found
 
     def _checked(self, input_tokens: Any) -> np.ndarray:

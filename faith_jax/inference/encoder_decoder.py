@@ -120,7 +120,7 @@ class EncoderDecoderModel(GenerativeModel):
         inputs, first = self._encoder_inputs(encoder_input_tokens)
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
-        found: DecodingResult = self._computed(_generate, inputs, keys, config=config)
+        found: DecodingResult = self._decoded(_generate, inputs, keys, config=config)
         return found
 
     def decode_pmi(
@@ -148,7 +148,7 @@ class EncoderDecoderModel(GenerativeModel):
         check_batch(("document's input", first), ("other one", other))
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
-        found: DecodingResult = self._computed(_generate_pmi, inputs, others, keys, config=config)
+        found: DecodingResult = self._decoded(_generate_pmi, inputs, others, keys, config=config)
         return found
 
     def _encoder_inputs(self, tokens: Any) -> tuple[Inputs, np.ndarray]:

@@ -5,9 +5,11 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import StepScores
-from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding import causal, encoder_decoder, steps
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.search import copy_keys, decode, next_tokens
 from tests.decoding.toy import chain, table
+from tests.models import families, tiny
 
 VOCAB = 7
 
@@ -209,3 +211,64 @@ def test_end_and_padding_tokens_must_be_known():
         decode(chain(np.zeros((3, 3)), 1), keys(1), DecodingConfig(max_length=2, pad_id=0))
     with pytest.raises(ConfigError, match="pad_id: expected a token id: call for_model"):
         decode(chain(np.zeros((3, 3)), 1), keys(1), DecodingConfig(max_length=2, eos_id=1))
+
+
+GROWING = {
+    "prompts": (
+        tiny.TINY.replace(scan_layers=True, decoder_prompt_length=2),
+        {"temperature": 1.0, "num_return": 2, "pmi": PMIConfig(p=0.9)},
+    ),
+    "window": (families.MISTRAL, {"speculation": "ngram", "draft_length": 2}),
+    "beams": (tiny.TINY, {"num_beams": 3, "num_return": 2}),
+}
+
+
+@pytest.mark.parametrize("case", GROWING)
+def test_a_cache_that_grows_gives_the_same_responses(case, monkeypatch):
+    config, options = GROWING[case]
+    module, params = tiny.model_and_params(config)
+    decoding = DecodingConfig(max_length=10, eos_id=(4, 9), **options)
+    inputs = np.random.default_rng(1).integers(3, 50, (4, 6)).astype(np.int32)
+    lengths = np.full(4, 6, np.int32)
+
+    def found():
+        if config.is_decoder_only:
+            generate = causal.generate
+            given = [inputs, lengths]
+        else:
+            generate = encoder_decoder.generate_pmi if decoding.pmi else encoder_decoder.generate
+            given = [inputs, inputs[:, 2:]] if decoding.pmi else [inputs]
+        # A function of its own, so that JAX compiles it again.
+        return jax.jit(lambda p, *given: generate(module, p, *given, keys(4), decoding))(
+            params, *given
+        )
+
+    expected, seen = found(), []
+    monkeypatch.setattr(steps, "cache_lengths", lambda most: [3, 7, most])
+    resized = steps.resized
+
+    def resize(cache, length):
+        result = resized(cache, length)
+        seen.append(steps.cached_length(result))
+        return result
+
+    monkeypatch.setattr(steps, "resized", resize)
+    grown = found()
+    prompt = config.decoder_prompt_length
+    assert seen == [prompt + length for length in (3, 7, decoding.cache_length)]
+    np.testing.assert_array_equal(grown.tokens, expected.tokens)
+    np.testing.assert_array_equal(grown.length, expected.length)
+    assert np.max(expected.length) > 7
+    np.testing.assert_allclose(grown.log_prob, expected.log_prob, rtol=1e-5)
+    np.testing.assert_allclose(grown.score, expected.score, rtol=1e-5)
+
+
+def test_a_shorter_cache_keeps_its_first_tokens():
+    leaf = jnp.arange(24.0).reshape(1, 2, 4, 3)
+    cache = {"layer": {"cached_key": leaf, "cached_value": -leaf}, "cache_index": jnp.int32(2)}
+    found = steps.resized(steps.resized(cache, 2), 3)
+    expected = jnp.pad(leaf[:, :, :2], ((0, 0), (0, 0), (0, 1), (0, 0)))
+    np.testing.assert_array_equal(found["layer"]["cached_key"], expected)
+    np.testing.assert_array_equal(found["layer"]["cached_value"], -expected)
+    assert (int(found["cache_index"]), steps.cached_length(found)) == (2, 3)
+    assert steps.cached_length({"other": leaf}) is None

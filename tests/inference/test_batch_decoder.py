@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from jax.experimental.layout import Format, Layout
 
+from faith_jax.decoding import refilling
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
+from faith_jax.inference import EncoderDecoderModel, opening
 from faith_jax.inference.batch_decoder import BatchDecoder, with_formats
 from faith_jax.models.partitioning import make_partitioner
 from tests.models import families, tiny
@@ -84,10 +86,16 @@ REFILLED = {
 }
 
 
-@pytest.mark.parametrize("case", REFILLED)
-def test_rows_that_take_places_of_others_have_the_same_responses(case):
-    """As one by one, whoever is beside them, and at any length of their inputs."""
-    config, options = REFILLED[case]
+@pytest.mark.parametrize("case", [*REFILLED, "drafted"])
+def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypatch):
+    """As one by one, whoever is beside them, and at any length of their inputs and the cache."""
+    config, options = REFILLED["sampling" if case == "drafted" else case]
+    if case == "drafted":
+        draft = EncoderDecoderModel(config, tiny.model_and_params(config, seed=1)[1])
+        monkeypatch.setattr(opening, "_open_draft", lambda name, mesh: draft)
+        options = options | {"speculation": "another", "draft_length": 2}
+    lengths = [5, 8] if case == "prompts" else [8]  # of caches, without those of drafts
+    monkeypatch.setattr(refilling, "cache_lengths", lambda most: [*lengths[:-1], most])
     rng = np.random.default_rng(4)
     inputs = [rng.integers(3, 50, size).tolist() for size in [3, 20, 5, 2, 17, 9, 30, 4, 6, 18, 2]]
     others = [row[: len(row) // 2 + 1] for row in inputs]
@@ -100,8 +108,9 @@ def test_rows_that_take_places_of_others_have_the_same_responses(case):
     found = decoder(params, inputs, range(5, 5 + len(inputs)), others, done.append)
     assert sum(done) == len(inputs)
     assert len(done) > 3
-    # The first four, then one at a time of each padded length (32, 24, 16 or less), and the loop.
-    assert decoder.num_compilations <= 2 + 3
+    # The first four, then one at a time of each padded length (32, 24, 16 or less), and the loop;
+    # with two lengths of the cache once more each, and what makes it longer.
+    assert decoder.num_compilations <= 2 + 3 + 5 * (len(lengths) - 1)
     alone = BatchDecoder(module, partitioner, decoding, 1, seed=2)
     for number, rows in enumerate(found):
         (expected,) = alone(params, inputs[number : number + 1], [5 + number], others[number:])

@@ -140,7 +140,8 @@ class ProgramWork(NamedTuple):
     Attributes:
       once: outside of the loops whose number of turns the program decides, such as a decoding loop
         that ends when all rows have ended.
-      turn: in one turn of these.
+      turn: in one turn of these; of several loops one after the other, such as those of a cache
+        that grows, of the one that does most.
     """
 
     once: Work
@@ -187,7 +188,11 @@ class _Program:
 
     def work(self) -> ProgramWork:
         """Returns the work of the whole module."""
-        return self._of(self._entry)
+        entry = self._computations[self._entry]
+        parts = [self._of_instruction(one, entry) for one in entry.values()]
+        once = sum((part.once for part in parts), start=Work())
+        turns = [part.turn for part in parts]
+        return ProgramWork(once, max(turns, key=lambda w: (w.operations, w.bytes), default=Work()))
 
     def _of(self, name: str) -> ProgramWork:
         """Returns the work of a computation, which is looked at once."""

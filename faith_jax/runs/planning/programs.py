@@ -297,7 +297,7 @@ def _evaluations(
     }
     if decoding is not None:
         setup.check_generates(module.config)
-        decoder = BatchDecoder(module, partitioner, decoding, dataset.batch_size)
+        decoder = BatchDecoder(module, partitioner, _planned(decoding), dataset.batch_size)
         length = dataset.task_feature_lengths["inputs"]
         params = merge_params(trained, frozen)
         found["decoded_evaluation"] = Program(
@@ -374,7 +374,14 @@ def _input_length(given: Mapping[str, Any]) -> int:
 
 
 def _decoding_of(given: Mapping[str, Any]) -> DecodingConfig:
-    return given["decoding"] or DecodingConfig()
+    return _planned(given["decoding"] or DecodingConfig())
+
+
+def _planned(decoding: DecodingConfig) -> DecodingConfig:
+    """Refuses what names a second model: a plan opens none."""
+    drafted = decoding.speculation not in (None, "ngram")
+    decoding.require("speculation", not drafted, "None or 'ngram' in a plan")
+    return decoding
 
 
 def _inference(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:

@@ -149,6 +149,17 @@ def test_a_loop_counts_as_often_as_it_runs(condition, start, step, known, once, 
     assert found.turn.bytes == (1024 + 12) * turn
 
 
+def test_of_loops_in_a_row_the_one_that_does_most_counts():
+    """Such as of a decoding whose cache grows: its turns are shared out among the loops."""
+    body = ENTRY.replace("START", "0").replace("KNOWN", "")
+    second = "  %w2 = (s32[], f32[8,16]) while(%w), condition=%condition, body=%body\n"
+    loop = ADD + LOOP.replace("CONDITION", DEPENDS).replace("STEP", "1")
+    one = program_work(module(body, loop), MESH)
+    two = program_work(module(body.replace("  ROOT", second + "  ROOT"), loop), MESH)
+    assert two == one
+    assert one.turn.bytes > 0
+
+
 def test_a_fusion_reads_only_the_slices_that_it_takes():
     fused = """%fused (p: f32[24,8,16], i: s32[], q: f32[24,8,16]) -> f32[24,8,16] {
   %p = f32[24,8,16] parameter(0)
