@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import sys
-import tempfile
 
 import hypothesis
 import jaxtyping
@@ -43,7 +42,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("busy")
 
 # Rooms with slow tests: they come first, so that no process is left alone with one at the end.
-SLOW = ("training", "models", "reproduce", "runs", "tools", "tasks", "scoring", "inference")
+SLOW = (
+    *("training", "models", "gin_configs", "input", "reproduce", "runs", "tools", "tasks"),
+    *("scoring", "inference", "decoding"),
+)
 
 MAPS = pathlib.Path("/proc/self/maps")
 # Linux gives a process 65,530 mappings, and XLA takes some for each program that it compiles: at
@@ -53,11 +55,20 @@ MOST_MAPS = 15_000
 # of the tests' time.
 gc.set_threshold(100_000, 50, 100)
 CACHE = "JAX_COMPILATION_CACHE_DIR"
-# Compiled programs are kept on disk until the tests end, for all of their processes: a run compiles
-# its steps anew, whatever its process has compiled before. JAX reads this when it is imported.
-_OWN_CACHE = "" if CACHE in os.environ else tempfile.mkdtemp(prefix="faith_jax_compiled_")
-if _OWN_CACHE:
-    os.environ |= {CACHE: _OWN_CACHE, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+MOST_COMPILED = 2**30  # bytes
+
+
+def pytest_configure(config):
+    """Keeps compiled programs in pytest's cache folder, for all processes and for the next time.
+
+    A run compiles its steps anew, whatever its process has compiled before. JAX reads the folder
+    when it is imported.
+    """
+    if CACHE not in os.environ and hasattr(config, "cache"):  # not "-p no:cacheprovider"
+        folder = config.cache.mkdir("compiled")
+        if sum(path.stat().st_size for path in folder.iterdir()) > MOST_COMPILED:
+            shutil.rmtree(folder)
+        os.environ |= {CACHE: str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
 
 def pytest_collection_modifyitems(items):
@@ -68,12 +79,6 @@ def pytest_collection_modifyitems(items):
         return SLOW.index(room) if room in SLOW else len(SLOW)
 
     items.sort(key=place)
-
-
-def pytest_unconfigure():
-    """Removes what was compiled."""
-    if _OWN_CACHE:
-        shutil.rmtree(_OWN_CACHE, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)

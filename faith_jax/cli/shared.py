@@ -136,8 +136,9 @@ def keep_compiled_programs() -> None:
     """Makes JAX keep compiled programs in a folder of the user's, for all commands.
 
     Programs for a CPU have the instructions of this one, so each kind of CPU has its own folder.
-    Where JAX is imported already, or JAX_COMPILATION_CACHE_DIR is set, nothing changes; an empty
-    value keeps nothing.
+    Where JAX is imported already, nothing changes. JAX_COMPILATION_CACHE_DIR names another folder,
+    and an empty value keeps nothing; that folder has no bound of ours, because JAX bounds only what
+    it has kept with one: at a program without its time of use it writes no more.
     """
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -145,9 +146,7 @@ def keep_compiled_programs() -> None:
     except OSError:
         cpu = platform.processor()
     kind = f"{platform.machine()}-{hashlib.sha256(cpu.encode()).hexdigest()[:8]}"
-    for name, value in {
-        "JAX_COMPILATION_CACHE_DIR": str(user_cache() / "compiled" / kind),
-        "JAX_COMPILATION_CACHE_MAX_SIZE": str(_MOST_COMPILED),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }.items():
-        os.environ.setdefault(name, value)
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(user_cache() / "compiled" / kind)
+        os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(_MOST_COMPILED))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

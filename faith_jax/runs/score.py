@@ -52,6 +52,7 @@ logger = logging.getLogger("faith_jax")
 
 
 _TIMED_ROWS = 64  # of `costs`
+_KEPT_ROWS = 5000  # of a shard, which are then read once
 _SHARDS_OF_A_PROCESS = 2  # at least
 # Scored between two passes, so that the second one is not remembered; and before a fork.
 _OTHER = GroundedExample("other", Grounding(("Nothing is said.",)), ("What?",), "It is not said.")
@@ -181,8 +182,16 @@ def score(
         read = functools.partial(given.rows, BadRows(skip=bad_rows.skip))
         whole_batch = batch_size if digests else 1
 
-        def compute(shard: Shard, writes: bool, done: int, progress: Progress) -> None:
-            rows = shard.read(read, given.source)
+        def rows_of(shard: Shard) -> Iterator[ExampleRow]:
+            return shard.read(read, given.source)
+
+        def compute(
+            shard: Shard,
+            rows: Iterator[ExampleRow],
+            writes: bool,
+            done: int,
+            progress: Progress,
+        ) -> None:
             lines = shard.rows if writes else None
             counts = _score_rows(rows, loaded, lines, batch_size, done, progress)
             if not writes:
@@ -199,7 +208,7 @@ def score(
                 for shard in own.taken():
                     if os.getppid() != parent:
                         return
-                    compute(shard, True, shard.done_rows(), own.progress)
+                    compute(shard, rows_of(shard), True, shard.done_rows(), own.progress)
 
         parent = os.getpid()
         is_shared = given.input and not (digests or several or joins_only or costs)
@@ -207,13 +216,17 @@ def score(
             for shard, writes, done in _taken(
                 job, chosen, whole_batch, several, joins_only, helpers
             ):
+                rows = rows_of(shard)
                 if shard.number == 0 and writes:  # errors come before anything is scored
-                    first = shard.read(read, given.source)
+                    if shard.count > _KEPT_ROWS:
+                        first = rows_of(shard)
+                    else:
+                        first, rows = itertools.tee(list(rows))
                     report = preflights.scoring_report(given.source, first, loaded, count)
                     warnings = report["warnings"]
                     beside = preflights.beside(target) if report["scorers"] else None
                     preflights.tell(report, beside)
-                compute(shard, writes, done, job.progress)
+                compute(shard, rows, writes, done, job.progress)
         with job.joined() as found:
             if found is not None:
                 for told in found:

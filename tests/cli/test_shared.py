@@ -31,8 +31,11 @@ def test_compiled_programs_are_kept_in_the_users_cache(tmp_path, monkeypatch):
     assert os.path.dirname(folder) == str(tmp_path / "faith_jax" / "compiled")
     assert int(os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"]) == 4 * 1024**3
     monkeypatch.setenv(CACHE, "elsewhere")
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_MAX_SIZE")
     keep_compiled_programs()
     assert os.environ[CACHE] == "elsewhere"
+    assert "JAX_COMPILATION_CACHE_MAX_SIZE" not in os.environ
+    assert os.environ[times] == "0"
 
 
 def kept_bytes(folder, **settings):

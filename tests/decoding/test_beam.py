@@ -109,9 +109,10 @@ def assert_random_same(seed, examples, vocab, config):
     return result
 
 
-@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(
-    ("width", "penalty"), [(1, 1.0), (2, 0.0), (2, -1.0), (3, 2.0), (3, -1.0), (5, 1.0), (5, 2.0)]
+    ("rule", "width", "penalty"),
+    [(rule, *case) for rule in RULES for case in ((2, 0.0), (3, -1.0), (5, 2.0))]
+    + [(False, 1, 1.0), (True, 5, 1.0), ("never", 2, -1.0)],
 )
 def test_beam_search_equals_the_plain_python_one(rule, width, penalty):
     config = config_of(

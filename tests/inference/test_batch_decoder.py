@@ -12,6 +12,9 @@ from faith_jax.inference.batch_decoder import BatchDecoder, with_formats
 from faith_jax.models.partitioning import make_partitioner
 from tests.models import families, tiny
 
+# One layer: more would only compile for longer.
+T5 = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
+GPT2 = families.GPT2.replace(num_decoder_layers=1)
 INPUTS = [[5, 6, 7], [9, 4], [3, 8, 20, 21]]
 
 
@@ -21,7 +24,7 @@ def decoded(config, inputs=INPUTS, **options):
     return BatchDecoder(module, make_partitioner(config), decoding, 3)(params, inputs)
 
 
-@pytest.mark.parametrize("config", [tiny.TINY, families.GPT2])
+@pytest.mark.parametrize("config", [T5, GPT2])
 def test_a_response_is_finished_where_the_model_ends_it(config):
     """The end token is what the model itself writes third, then one that it never writes."""
     whole = [row[0] for row in decoded(config, max_length=6, eos_id=-1)]
@@ -40,13 +43,13 @@ def test_a_response_is_finished_where_the_model_ends_it(config):
 
 
 def test_each_of_several_responses_says_it():
-    (row,) = decoded(tiny.TINY, INPUTS[:1], max_length=5, num_beams=3, num_return=3)
+    (row,) = decoded(T5, INPUTS[:1], max_length=5, num_beams=3, num_return=3)
     assert [one.finished for one in row] == [int(one.tokens[-1]) == 1 for one in row]
 
 
 def test_how_parameters_lie_changes_nothing():
-    module, params = tiny.model_and_params(tiny.TINY)
-    partitioner = make_partitioner(tiny.TINY)
+    module, params = tiny.model_and_params(T5)
+    partitioner = make_partitioner(T5)
     params = partitioner.put(params, partitioner.replicated)
     decoder = BatchDecoder(module, partitioner, DecodingConfig(max_length=5), 3)
     expected = decoder(params, INPUTS)
@@ -75,10 +78,10 @@ def test_how_parameters_lie_changes_nothing():
 
 
 REFILLED = {
-    "t5": (tiny.TINY, {}),
-    "sampling": (tiny.TINY, {"temperature": 1.0, "num_return": 2}),
+    "t5": (T5, {}),
+    "sampling": (T5, {"temperature": 1.0, "num_return": 2}),
     "limits": (families.GPT2, {"no_repeat_ngram": 2, "speculation": "ngram", "draft_length": 2}),
-    "pmi": (families.GPT2, {"pmi": PMIConfig(), "temperature": 1.0}),
+    "pmi": (GPT2, {"pmi": PMIConfig(), "temperature": 1.0}),
     "prompts": (
         tiny.TINY.replace(scan_layers=True, encoder_prompt_length=3, decoder_prompt_length=2),
         {"pmi": PMIConfig(p=1.0), "speculation": "ngram", "draft_length": 2},

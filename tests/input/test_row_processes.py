@@ -1,4 +1,4 @@
-"""One, two and four processes on 9,000 rows that are sorted by their labels."""
+"""One, two and four processes on rows in five parts that are sorted by their labels."""
 
 import json
 import os
@@ -17,7 +17,8 @@ from tests.training.processes import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_seqio_tasks")]
 
-ROWS, PARTS = 9000, 5
+ROWS, PARTS = 9 * row_processes.EXAMPLES // 2, 5
+LONG = ROWS * 11 // 18  # the number of the first long row, in the fourth part
 STARTS = (0, 7, ROWS // row_processes.BATCH_SIZE + 20)  # the last one is in the second epoch
 
 
@@ -31,7 +32,7 @@ def data(tmp_path_factory):
             for number in range(ROWS if split == "train" else 3):
                 label = "yes" if number < ROWS // 2 else "no"
                 # Long targets in the last two parts.
-                targets = f"{label} " * (3 + 27 * (number in (5500, 6000, 7300)))
+                targets = f"{label} " * (3 + 27 * (number in (LONG, LONG + 50, LONG + 360)))
                 row = {"id": f"{number}", "inputs": f"is tea {number} hot?", "targets": targets}
                 file.write(json.dumps(row) + "\n")
     prepared(BUILDERS["text_to_text"], "full", folder / "data", folder / "raw")
@@ -144,7 +145,7 @@ def test_the_first_bad_row_is_the_error_of_all_processes(folder):
     }
     (error,) = errors
     assert error.startswith(
-        "InputError: text_to_text, split 'train', part 4 of 5, example 5500: the target has "
+        f"InputError: text_to_text, split 'train', part 4 of 5, example {LONG}: the target has "
     )
     assert not (folder / "bad_of_one").exists()
     assert not (folder / "bad_of_two").exists()

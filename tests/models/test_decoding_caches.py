@@ -59,9 +59,11 @@ def t5x_step(module, variables, encoded, inputs, tokens):
     )
 
 
-@pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scanned"])
-@pytest.mark.parametrize("decoder_prompt", [0, 2])
-@pytest.mark.parametrize("encoder_prompt", [0, 3])
+# Each two of these settings meet in every combination.
+@pytest.mark.parametrize(
+    ("encoder_prompt", "decoder_prompt", "scan"),
+    [(0, 0, False), (0, 2, True), (3, 0, True), (3, 2, False)],
+)
 def test_decode_steps_give_the_teacher_forced_logits(encoder_prompt, decoder_prompt, scan):
     config = TINY.replace(
         encoder_prompt_length=encoder_prompt, decoder_prompt_length=decoder_prompt
@@ -78,8 +80,7 @@ def test_decode_steps_give_the_teacher_forced_logits(encoder_prompt, decoder_pro
     assert int(variables["cache"]["decoder"]["cache_index"]) == decoder_prompt + STEPS
 
 
-@pytest.mark.parametrize("scan", [False, True], ids=["unrolled", "scanned"])
-@pytest.mark.parametrize("encoder_prompt", [0, 3])
+@pytest.mark.parametrize(("encoder_prompt", "scan"), [(0, True), (3, False)])
 def test_t5x_way_of_decoding_gives_the_teacher_forced_logits(encoder_prompt, scan):
     config = TINY.replace(encoder_prompt_length=encoder_prompt)
     expected = logits(*model_and_params(config), INPUTS, TARGETS)

@@ -47,7 +47,11 @@ def with_prompt(params, name, tokens=PROMPT):
     return dict(params) | {name: {"embedding": params["token_embedder"]["embedding"][tokens]}}
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+# Mistral has all that Llama has, and Gemma 2 all of Gemma.
+DISTINCT = [name for name in FAMILIES if name not in ("llama", "gemma")]
+
+
+@pytest.mark.parametrize("name", DISTINCT)
 def test_a_prompt_of_embeddings_is_those_tokens_in_front(name):
     config = FAMILIES[name]
     module, params = tiny.model_and_params(config)
@@ -112,7 +116,9 @@ def test_the_head_reads_the_first_token_behind_a_prompt(name):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("doha", "albert")])
+@pytest.mark.parametrize(
+    "name", [name for name in DISTINCT if name not in ("doha", "albert", "roberta", "deberta")]
+)
 def test_scanned_and_rematerialised_layers_compute_the_same(name):
     config = FAMILIES[name]
     module, params = tiny.model_and_params(config)

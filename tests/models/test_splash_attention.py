@@ -17,10 +17,11 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.dot_product_attention import attend
 from faith_jax.models.masks import NO_WINDOW, AttentionMask, Tokens, segment_positions
 from faith_jax.models.partitioning import make_partitioner
-from faith_jax.models.transformer import Transformer, initial_variables
+from faith_jax.models.transformer import Transformer
 from faith_jax.runs.planning.planner import CompilingProcess
 from faith_jax.runs.planning.topologies import parse_topology
 from faith_jax.runs.planning.worker import Question, Recipe
+from tests.models.tiny import model_and_params
 from tests.paths import REPOSITORY
 
 ROWS, HEADS, KV_HEADS, LENGTH, WIDTH, WINDOW = 2, 4, 2, 300, 8, 37  # three blocks of 128 tokens
@@ -98,7 +99,7 @@ CONFIG = TransformerConfig(
 
 def test_a_model_with_scanned_windows_has_the_same_outputs_and_gradients():
     config = CONFIG.replace(attention_kernel="blocks", attention_block_length=0)
-    params = initial_variables(Transformer(config), jax.random.key(0))["params"]
+    _, params = model_and_params(config)
     ids = jnp.asarray(np.random.default_rng(0).integers(1, 32, (2, 260)), jnp.int32)
 
     def loss(params, module):

@@ -87,18 +87,16 @@ def test_monte_carlo_dropout_is_the_mean_over_exactly_k_masks(models):
         jax.random.key(7),
         jnp.uint32(class_probabilities.zlib.crc32(tokens[0, : len(row)].tobytes())),
     )
-    passes = [
-        jax.nn.softmax(
-            model.module.apply(
-                {"params": model.params},
-                tokens,
-                True,
-                method="classify",
-                rngs={"dropout": jax.random.fold_in(row_key, number)},
-            )
-        )[0]
-        for number in range(4)
-    ]
+
+    @jax.jit
+    def one_pass(params, key):
+        logits = model.module.apply(
+            {"params": params}, tokens, True, method="classify", rngs={"dropout": key}
+        )
+        return jax.nn.softmax(logits)[0]
+
+    keys = [jax.random.fold_in(row_key, number) for number in range(4)]
+    passes = [one_pass(model.params, key) for key in keys]
     np.testing.assert_allclose(engine.probabilities([row])[0], np.mean(passes, 0), atol=1e-5)
     assert np.ptp(np.array(passes), axis=0).max() > 0.01  # the masks differ
 

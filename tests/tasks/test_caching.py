@@ -10,11 +10,8 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.tasks import lookup
 
-TASKS = (
-    "faithdial_generate_infonce_sample",
-    "npov_coverage_sample",
-    "nli_anli_augmented_sample",
-)
+# Beside texts and tokens: lists of them, numbers, and phrases that a run draws.
+TASKS = ("faithdial_generate_infonce_sample", "nli_anli_augmented_sample")
 LENGTHS = {"inputs": 64, "targets": 32, "negatives": (8, 16)}
 
 

@@ -52,10 +52,15 @@ def commands(folder, name):
 def run_all(folder):
     """Runs what the tests compare."""
     train, infer, evaluate = commands(folder, "two")
+    bad = commands(folder, "bad")[0]
+    others = [[*bad, "--gin.BATCH_SIZE=8"], [*bad, "--gin.BATCH_SIZ=8"]]
     stops = {}
     for process in (1, 0):
-        name = f"stopped{process}_"
-        statuses = finish(folder, start_pair(folder, name, [["terminate", process, *train]]))
+        name, stopped = f"stopped{process}_", ["terminate", process, *train]
+        # The first pair then tries commands that differ.
+        lists = [stopped, bad, bad] if process else [stopped]
+        second = [stopped, *others] if process else None
+        statuses = finish(folder, start_pair(folder, name, lists, second))
         steps = sorted(int(p.name) for p in (folder / "two/checkpoints").iterdir())
         last = json.loads((folder / "two/metrics.jsonl").read_text().splitlines()[-1])["step"]
         stops[process] = {"statuses": statuses, "steps": steps, "last": last}
@@ -83,21 +88,15 @@ def metrics(folder, part):
 
 @pytest.mark.slow
 @pytest.mark.devices
-def test_processes_that_differ_are_found_before_the_first_step(tmp_path):
-    (tmp_path / "tiny.gin").write_text(GIN)
-    train = commands(tmp_path, "run")[0]
-    pair = start_pair(tmp_path, "other", [train], second=[[*train, "--gin.BATCH_SIZE=8"]])
-    assert finish(tmp_path, pair) == {"other0": [2], "other1": [2]}
-    broken = start_pair(tmp_path, "broken", [train], second=[[*train, "--gin.BATCH_SIZ=8"]])
-    assert finish(tmp_path, broken) == {"broken0": [2], "broken1": [2]}
-    errors = {n: (tmp_path / f"{n}.err").read_text() for n in ("other0", "broken0", "broken1")}
+def test_processes_that_differ_are_found_before_the_first_step(folder):
+    errors = [(folder / f"stopped1_{index}.err").read_text() for index in (0, 1)]
     assert (
         "t5x: process 1 of this run has other gin files and --gin options than process 0; "
-        "start all processes with the same command, but for --process_index.\n" in errors["other0"]
+        "start all processes with the same command, but for --process_index.\n" in errors[0]
     )
-    assert "t5x: process 1 could not read its configuration; see" in errors["broken0"]
-    assert "--gin.BATCH_SIZ: no gin file knows this macro" in errors["broken1"]
-    assert not (tmp_path / "run").exists()
+    assert "t5x: process 1 could not read its configuration; see" in errors[0]
+    assert "--gin.BATCH_SIZ: no gin file knows this macro" in errors[1]
+    assert not (folder / "bad").exists()
 
 
 @pytest.mark.slow
@@ -110,14 +109,15 @@ def test_sigterm_on_either_process_saves_and_stops_both_at_the_same_step(folder)
     assert last[2] < STEPS
     for number, process in enumerate("10", 1):
         name, stop = f"stopped{process}_", stopped[process]
-        assert stop["statuses"] == {f"{name}0": [143], f"{name}1": [143]}
+        statuses = [143, 2, 2] if process == "1" else [143]
+        assert stop["statuses"] == {f"{name}0": statuses, f"{name}1": statuses}
         # One checkpoint more, beside that of every seventh step.
         others = [step for step in (last[number - 1], 7) if 0 < step < last[number]]
         assert set(stop["steps"]) <= {*others, last[number]}
         assert stop["steps"][-1] == last[number]
         for index in (0, 1):
-            told = (folder / f"{name}{index}.err").read_text().splitlines()[-1]
-            assert told == f"Stopped at step {last[number]}; run the same command to resume."
+            told = (folder / f"{name}{index}.err").read_text().splitlines()
+            assert f"Stopped at step {last[number]}; run the same command to resume." in told
         then = folder / ("stopped0_0.err" if process == "1" else "whole0.err")
         assert f"Resuming from step {last[number]} of" in then.read_text()
 

@@ -17,12 +17,12 @@ from faith_jax.inference.row_likelihoods import (
     scoring_program,
 )
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Transformer, initial_variables
 from faith_jax.runs import gin_config
 from faith_jax.runs.planning.programs import UNUSED, Choice, configured, summed_bytes
 from faith_jax.runs.planning.topologies import parse_topology
 from faith_jax.runs.planning.worker import Question, Session
 from faith_jax.scoring.salience import maps
+from tests.models.tiny import model_and_params
 
 ONE = parse_topology("cpu:1")
 
@@ -159,7 +159,7 @@ def shapes_of(tree):
 
 @pytest.fixture(params=CONFIGS, ids=["encoder-decoder", "decoder-only"])
 def model(request):
-    params = initial_variables(Transformer(request.param), jax.random.key(0))["params"]
+    _, params = model_and_params(request.param)
     kind = CausalModel if request.param.is_decoder_only else EncoderDecoderModel
     return kind(request.param, params)
 

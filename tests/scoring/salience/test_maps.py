@@ -7,9 +7,10 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Transformer, initial_variables, output_layer
+from faith_jax.models.transformer import output_layer
 from faith_jax.scoring.salience.maps import salience_maps, target_logits
 from tests.checkpoints import family_folders
+from tests.models import tiny
 
 RNG = np.random.default_rng(0)
 SMALL = TransformerConfig(
@@ -17,7 +18,7 @@ SMALL = TransformerConfig(
     emb_dim=8,
     num_heads=2,
     num_encoder_layers=1,
-    num_decoder_layers=2,
+    num_decoder_layers=1,
     head_dim=4,
     mlp_dim=12,
     mlp_activations=("gelu",),  # no kinks, which finite differences would straddle
@@ -25,15 +26,17 @@ SMALL = TransformerConfig(
 GPT = SMALL.replace(
     num_encoder_layers=0, norm="layer", positions="learned", max_positions=32, pad_id=-1
 )
-ONE_LAYER = {"num_decoder_layers": 1}  # where more would only compile for longer
+TWO_LAYERS = {"num_decoder_layers": 2}
 CONFIGS = {
     "t5": SMALL,
-    "prompts": SMALL.replace(encoder_prompt_length=3, decoder_prompt_length=2, **ONE_LAYER),
-    "scanned": SMALL.replace(scan_layers=True, logits_via_embedding=True, logits_softcap=2.0),
-    "doha": SMALL.replace(knowledge_attention=True, **ONE_LAYER),
-    "by blocks": SMALL.replace(attention_block_length=3, **ONE_LAYER),
-    "gpt": GPT,
-    "gpt with a prompt": GPT.replace(decoder_prompt_length=3, **ONE_LAYER),
+    "prompts": SMALL.replace(encoder_prompt_length=3, decoder_prompt_length=2),
+    "scanned": SMALL.replace(
+        scan_layers=True, logits_via_embedding=True, logits_softcap=2.0, **TWO_LAYERS
+    ),
+    "doha": SMALL.replace(knowledge_attention=True),
+    "by blocks": SMALL.replace(attention_block_length=3),
+    "gpt": GPT.replace(**TWO_LAYERS),
+    "gpt with a prompt": GPT.replace(decoder_prompt_length=3),
 }
 
 
@@ -43,8 +46,7 @@ def tokens(*shape):
 
 def made(config):
     """A model with random parameters and a batch of two rows."""
-    module = Transformer(config)
-    params = initial_variables(module, jax.random.key(1))["params"]
+    module, params = tiny.model_and_params(config, seed=1)
     inputs = tokens(2, 6)
     inputs[1, 4:] = 0
     if config.knowledge_attention:
@@ -75,15 +77,20 @@ def logits_of_embeddings(module, params, inputs, encoder, decoder, targets):
     return jnp.take_along_axis(logits, targets[..., None], 2)[..., 0]
 
 
-def test_equals_finite_differences(case):
-    module, params, inputs, fed, targets = case
-    maps = salience_maps(module, params, inputs, fed, targets)
+@functools.partial(jax.jit, static_argnums=0)
+def embedded(module, params, tokens):
+    """The embeddings of a tree of tokens."""
 
     def embed(t):
         return module.apply({"params": params}, t, method=lambda m, t: m.token_embedder(t))
 
-    embeddings = jax.tree.map(embed, (inputs, fed))
-    leaves, tree = jax.tree.flatten(embeddings)
+    return jax.tree.map(embed, tokens)
+
+
+def test_equals_finite_differences(case):
+    module, params, inputs, fed, targets = case
+    maps = jax.device_get(salience_maps(module, params, inputs, fed, targets))
+    leaves, tree = jax.tree.flatten(jax.device_get(embedded(module, params, (inputs, fed))))
     step = 3e-3
     for number, (leaf, found) in enumerate(zip(leaves, jax.tree.leaves(maps), strict=True)):
         for place in range(leaf.shape[1]):
@@ -91,10 +98,12 @@ def test_equals_finite_differences(case):
             ends = []
             for factor in (1 + step, 1 - step):
                 moved = [*leaves]
-                moved[number] = leaf.at[:, place].multiply(factor)
-                ends.append(
-                    logits_of_embeddings(module, params, inputs, *tree.unflatten(moved), targets)
+                moved[number] = leaf.copy()
+                moved[number][:, place] *= np.float32(factor)
+                found_logits = logits_of_embeddings(
+                    module, params, inputs, *tree.unflatten(moved), targets
                 )
+                ends.append(np.asarray(found_logits))
             slope = (ends[0] - ends[1]) / (2 * step)
             np.testing.assert_allclose(
                 found[:, place], slope, atol=2e-3 * max(1, np.abs(slope).max())
@@ -145,12 +154,10 @@ def test_l2_is_the_norm_of_what_gradient_x_input_projects(case):
     module, params, inputs, fed, targets = case
     dots = salience_maps(module, params, inputs, fed, targets)
     norms = salience_maps(module, params, inputs, fed, targets, "gradient_l2")
-
-    def size(t):
-        x = module.apply({"params": params}, t, method=lambda m, t: m.token_embedder(t))
-        return jnp.linalg.norm(x, axis=-1)[..., None]
-
-    sizes = jax.tree.map(size, (inputs, fed))
+    sizes = jax.tree.map(
+        lambda x: np.linalg.norm(x, axis=-1)[..., None],
+        jax.device_get(embedded(module, params, (inputs, fed))),
+    )
     for dot, norm, width in zip(*map(jax.tree.leaves, (dots, norms, sizes)), strict=True):
         assert np.all(np.abs(dot) <= norm * width + 1e-6)
         assert np.all(norm >= 0)
