@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Mesh, make_partitioner
+from faith_jax.models.quantization import quantized
 from faith_jax.models.transformer import Inputs, Transformer, output_layer, parameter_shapes
 
 if TYPE_CHECKING:
@@ -53,11 +54,12 @@ class BaseModel:
         params: PyTree,
         path: str | None = None,
         mesh: Mesh | None = None,
+        params_dtype: Literal["int8"] | None = None,
     ):
         """Places the parameters on a mesh; None = all devices share the rows.
 
         Raises:
-          ConfigError: for a mesh of other axes than "data" and "model".
+          ConfigError: for a mesh of other axes than "data" and "model", and "int8" without qwix.
         """
         self.config = config
         self.path = path
@@ -66,7 +68,10 @@ class BaseModel:
         shardings = partitioner.replicated
         if partitioner.mesh.shape["model"] > 1:
             shardings = partitioner.param_shardings(parameter_shapes(self.module)["params_axes"])
-        self.params = partitioner.put(params, shardings)
+        if params_dtype == "int8":
+            self.params = quantized(params, shardings, partitioner)
+        else:
+            self.params = partitioner.put(params, shardings)
 
     def _computed(self, function: Callable[..., Any], *batch: PyTree, **static: Any) -> Any:
         """Returns what a compiled function of (module, params, *batch) gives; see `compute`."""

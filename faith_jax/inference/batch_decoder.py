@@ -66,17 +66,17 @@ class BatchDecoder:
         batch_size: int,
         seed: int = 0,
     ):
+        is_doha = module.config.knowledge_attention
+        if is_doha and decoding.pmi is not None:
+            raise ConfigError(
+                "decoding: pmi is set; expected None for DoHA, which reads two inputs already."
+            )
         decoding.check_vocabulary(module.config.vocab_size)  # before a second model is opened
         self._draft = open_draft(decoding, module.config, partitioner.mesh)
         decoded: Transformer | Drafted = module
         if self._draft is not None:
             decoded = Drafted(module, self._draft.module)
         decoding = encoder_decoder.for_model(decoding, decoded)
-        is_doha = module.config.knowledge_attention
-        if is_doha and decoding.pmi is not None:
-            raise ConfigError(
-                "decoding: pmi is set; expected None for DoHA, which reads two inputs already."
-            )
         self._decoding = decoding
         self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size

@@ -4,7 +4,7 @@ import functools
 import os
 import typing
 from collections.abc import Mapping
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 import numpy as np
@@ -36,6 +36,7 @@ def load_model(
     dtype: str | None = None,
     base: str | None = None,
     mesh: Mesh | None = None,
+    params_dtype: Literal["int8"] | None = None,
 ) -> Model:
     """Opens a checkpoint of any known form.
 
@@ -48,6 +49,8 @@ def load_model(
       mesh: of the axes "data", over which rows are spread, and "model", over which parameters are,
         such as `faith_jax.models.partitioning.make_mesh(num_partitions)`; None = all devices of
         the run share the rows, and each has the whole model.
+      params_dtype: "int8" keeps kernels and embeddings in a quarter of float32's memory, see
+        `faith_jax.models.quantization`; default: the checkpoint's.
 
     Returns:
       A `EncoderDecoderModel` (encoder-decoder: T5, BART), a `CausalModel` (decoder-only: GPT-2,
@@ -57,19 +60,21 @@ def load_model(
       CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, that
         differs from its manifest, or has NaN or infinite weights, naming the parameter; and on
         what is no path.
-      ConfigError: on another dtype, and on a mesh of other axes.
+      ConfigError: on another dtype, on a mesh of other axes, and on "int8" without qwix.
     """
+    checked("params_dtype", params_dtype, Literal["int8"] | None)
     if not path or not isinstance(path, str | os.PathLike):
         raise CheckpointError(
             f"load_model: expected the path of a checkpoint, or the name of a model, got {path!r}."
         )
     checkpoint = open_checkpoint(os.fspath(path), base=base)
     config = checkpoint.config if dtype is None else checkpoint.config.replace(dtype=dtype)
+    opened = checkpoint.params, str(path), mesh, params_dtype
     if config.is_decoder_only:
-        return CausalModel(config, checkpoint.params, str(path), mesh)
+        return CausalModel(config, *opened)
     if config.is_encoder_only:
-        return EncoderModel(config, checkpoint.params, str(path), mesh)
-    return EncoderDecoderModel(config, checkpoint.params, str(path), mesh)
+        return EncoderModel(config, *opened)
+    return EncoderDecoderModel(config, *opened)
 
 
 @functools.lru_cache(maxsize=4)

@@ -4,6 +4,7 @@ Parameter names and logical axes are T5X's, so its checkpoints load without rena
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +12,23 @@ from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
 from faith_jax.core.types import Array
+from faith_jax.models import quantization
 
 Initializer = Callable[..., Array]
 
 param_with_axes = nn_partitioning.param_with_axes
+
+
+def matrix_with_axes(
+    name: str, init: Initializer, shape: tuple[int, int], axes: tuple[str, str], module: nn.Module
+) -> Array:
+    """Returns a module's float32 matrix, which `quantization` may have stored in 8 bits."""
+    if module.has_variable("params", name):
+        stored: Any = module.get_variable("params", name)
+        if quantization.is_quantized(stored):
+            return quantization.dequantized(stored)
+    made: Array = param_with_axes(name, init, shape, jnp.float32, axes=axes, module=module)
+    return made
 
 
 def with_sharding_constraint(x: Array, axes: tuple[str, ...]) -> Array:
@@ -133,7 +147,7 @@ class Projection(nn.Module):
     def __call__(self, inputs: Array) -> Array:
         """Maps [..., inputs] to [..., features]."""
         shape = (inputs.shape[-1], self.features)
-        kernel = param_with_axes("kernel", self.kernel_init, shape, jnp.float32, axes=self.axes)
+        kernel = matrix_with_axes("kernel", self.kernel_init, shape, self.axes, self)
         outputs = project(inputs.astype(self.dtype), kernel.astype(self.dtype))
         if not self.use_bias:
             return outputs
@@ -153,12 +167,12 @@ class OutputKernel(nn.Module):
     vocab_size: int
 
     def setup(self):
-        self.kernel = param_with_axes(
+        self.kernel = matrix_with_axes(
             "kernel",
             nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal"),
             (self.emb_dim, self.vocab_size),
-            jnp.float32,
-            axes=("embed", "vocab"),
+            ("embed", "vocab"),
+            self,
         )
 
 
@@ -185,12 +199,12 @@ class Embedding(nn.Module):
     stddev: float = 1.0
 
     def setup(self):
-        self.embedding = param_with_axes(
+        self.embedding = matrix_with_axes(
             "embedding",
             nn.initializers.normal(stddev=self.stddev),
             (self.num_embeddings, self.features),
-            jnp.float32,
-            axes=(self.axis, "embed"),
+            (self.axis, "embed"),
+            self,
         )
 
     def __call__(self, tokens: Array) -> Array:

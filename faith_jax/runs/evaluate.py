@@ -41,7 +41,7 @@ def evaluate(
     decoding: DecodingConfig | None = None,
     objective: Objective | None = None,
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
-    params_dtype: setup.ParamsDtype = "float32",
+    params_dtype: setup.InferenceDtype = "float32",
     vocabulary: str | None = None,
 ) -> dict[str, float]:
     """Measures a checkpoint on a split.
@@ -55,7 +55,8 @@ def evaluate(
         encoders with a classification head.
       objective: default: cross-entropy, of targets or of classes.
       partitioner_for: makes the mesh for the model's config.
-      params_dtype: of the parameters in memory: "bfloat16" takes half of it.
+      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter,
+        see `faith_jax.models.quantization`.
       vocabulary: of our tasks; default: what the checkpoint carries, or else "english_4096".
 
     Returns:

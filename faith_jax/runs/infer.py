@@ -87,7 +87,7 @@ def infer(
     seed: NotNegative = 0,
     formats: Sequence[str] = ("jsonl",),
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
-    params_dtype: setup.ParamsDtype = "float32",
+    params_dtype: setup.InferenceDtype = "float32",
     vocabulary: str | None = None,
     cut_policy: str = "knowledge",
     system: str = "",
@@ -128,7 +128,8 @@ def infer(
       seed: of sampling, to which a replicate adds its number, and of the choice of arguments.
       formats: "jsonl", "tfds" or both.
       partitioner_for: makes the mesh for the model's config.
-      params_dtype: of the parameters in memory: "bfloat16" takes half of it.
+      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter,
+        see `faith_jax.models.quantization`.
       vocabulary: default: what the checkpoint carries, or else "english_4096".
       cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
       system: of a single checkpoint, the rows' field `system`; "" = none.

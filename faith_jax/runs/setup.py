@@ -25,6 +25,7 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import text_of_first_process
 from faith_jax.core.settings import checked
 from faith_jax.core.types import PyTree
+from faith_jax.models import quantization
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
@@ -43,6 +44,8 @@ from faith_jax.training.trainer import merge_params, split_params
 logger = logging.getLogger("faith_jax")
 
 ParamsDtype = Literal["float32", "bfloat16"]
+# Of a model that is not trained.
+InferenceDtype = Literal["float32", "bfloat16", "int8"]
 
 
 def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
@@ -207,15 +210,22 @@ def load_for_inference(
     path: str,
     partitioner_for: Callable[..., Partitioner],
     model: Transformer | None = None,
-    params_dtype: ParamsDtype = "float32",
+    params_dtype: InferenceDtype = "float32",
 ) -> tuple[Transformer, PyTree, Partitioner]:
     """Opens a checkpoint on the mesh; a model, if given, must have its dimensions."""
+    checked("PARAMS_DTYPE", params_dtype, InferenceDtype)
+    if params_dtype == "int8":
+        quantization.qwix()  # before anything is read
     checkpoint = open_checkpoint(path)
     module = model or Transformer(checkpoint.config)
     partitioner = partitioner_for(module.config)
-    params = rounded(matching_params(checkpoint, module.config), params_dtype)
+    params = matching_params(checkpoint, module.config)
+    params = rounded(params, "float32" if params_dtype == "int8" else params_dtype)
     check_params(module.config, params)
-    return module, partitioner.put(params, param_shardings(module, partitioner)), partitioner
+    shardings = param_shardings(module, partitioner)
+    if params_dtype == "int8":
+        return module, quantization.quantized(params, shardings, partitioner), partitioner
+    return module, partitioner.put(params, shardings), partitioner
 
 
 def check_generates(config: TransformerConfig) -> None:

@@ -348,7 +348,8 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     assert scored[1]["scores"]["token_f1"] == pytest.approx(0.4)
 
 
-def test_respond_gives_what_infer_writes(command, gpt2, tmp_path):
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_respond_gives_what_infer_writes(command, gpt2, tmp_path, dtype):
     rows, out = tmp_path / "rows.jsonl", tmp_path / "out"
     asked = [
         {"query": "Is tea better?", "pro": "It is calming.", "con": ["It is weak.", "It stains."]},
@@ -356,9 +357,10 @@ def test_respond_gives_what_infer_writes(command, gpt2, tmp_path):
     ]
     rows.write_text("".join(json.dumps(row) + "\n" for row in asked))
     options = (f"--gin.INPUT_FILE={rows}", "--gin.MAX_INPUT_LENGTH=96", "--gin.FORMATS=('jsonl',)")
-    found = responses(command, gpt2, out, *options)
+    found = responses(command, gpt2, out, *options, f"--gin.PARAMS_DTYPE={dtype}")
     assert found[1]["inputs_cut_knowledge"] > 0
-    model, limits = faith_jax.load_model(gpt2), {"max_length": 20, "max_input_length": 96}
+    model = faith_jax.load_model(gpt2, params_dtype=None if dtype == "float32" else dtype)
+    limits = {"max_length": 20, "max_input_length": 96}
     assert [row["prediction"] for row in found] == [model.respond(**r, **limits) for r in asked]
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.settings import checked
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
@@ -226,7 +227,7 @@ def _param_shapes(
     shardings = partitioner.param_shardings(shapes["params_axes"])
     params = with_shardings(dict(shapes["params"]), shardings)
     trained, frozen = split_params(params, trainable) if trainable else ({}, params)
-    dtype = jnp.dtype(params_dtype)
+    dtype = jnp.dtype(checked("PARAMS_DTYPE", params_dtype, setup.ParamsDtype))  # not int8
     frozen = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, dtype, sharding=x.sharding), frozen
     )
