@@ -16,6 +16,7 @@ from faith_jax.retrieval.knowledge_base import KnowledgeBase, content
 
 ENTITIES, BM25 = "entities", "bm25"
 PAGES = 3  # of a name, at most
+_PLURALS = {"s": "", "es": "", "ies": "y"}  # endings of names, and what a singular has
 DOCUMENTS = 10  # of a claim, at most
 _RANK_CONSTANT = 60  # Cormack 2009
 _LONGEST_TITLE = 6  # words
@@ -133,8 +134,10 @@ class Entities:
 
     def _known(self, name: str) -> str:
         """Returns a name, or its singular, if an article has it."""
-        singular = name[:-1] if name.endswith("s") and len(name) > 3 else name
-        return next((it for it in (name, singular) if self._knowledge_base.named(it)), "")
+        endings = _PLURALS if len(name) > 3 else {}
+        singulars = (name[: -len(e)] + one for e, one in endings.items() if name.endswith(e))
+        forms = itertools.chain([name], singulars)
+        return next((it for it in forms if self._knowledge_base.named(it)), "")
 
 
 def _bare(name: str) -> str:

@@ -193,12 +193,15 @@ class FactChecker:
           histories: what was said before each, oldest first; None = nothing.
 
         Raises:
-          ConfigError: a text in place of a list, and other than one history for each response.
+          ConfigError: a text in place of a list, a response that is no text, and other than one
+            history for each response.
         """
         said = [()] * len(responses) if histories is None else histories
         for name, value in {"responses": responses, "histories": said}.items():
             if isinstance(value, str):
                 raise ConfigError(f"{name}: expected a list, got a text: {value[:80]!r}.")
+        if (other := next((it for it in responses if not isinstance(it, str)), "")) != "":
+            raise ConfigError(f"response: expected a text, got {other!r:.80}.")
         if len(said) != len(responses):
             raise ConfigError(
                 f"histories: expected {len(responses)}, one for each response, got {len(said)}."

@@ -198,6 +198,7 @@ def infer(
             "SHARDS": shards,
             "FORMATS": list(formats),
             "model": model and model.config.to_dict(),
+            "PARAMS_DTYPE": params_dtype,
         }
         with _job(one.output, run, source, plan, restart, joins_only) as job:
             if job.finished:

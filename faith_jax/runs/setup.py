@@ -25,9 +25,9 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import text_of_first_process
 from faith_jax.core.settings import checked
 from faith_jax.core.types import PyTree
-from faith_jax.models import quantization
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
+from faith_jax.models.quantization import quantized
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import (
     QUESTION_ENCODER,
@@ -214,8 +214,6 @@ def load_for_inference(
 ) -> tuple[Transformer, PyTree, Partitioner]:
     """Opens a checkpoint on the mesh; a model, if given, must have its dimensions."""
     checked("PARAMS_DTYPE", params_dtype, InferenceDtype)
-    if params_dtype == "int8":
-        quantization.qwix()  # before anything is read
     checkpoint = open_checkpoint(path)
     module = model or Transformer(checkpoint.config)
     partitioner = partitioner_for(module.config)
@@ -224,7 +222,7 @@ def load_for_inference(
     check_params(module.config, params)
     shardings = param_shardings(module, partitioner)
     if params_dtype == "int8":
-        return module, quantization.quantized(params, shardings, partitioner), partitioner
+        return module, quantized(params, shardings, partitioner), partitioner
     return module, partitioner.put(params, shardings), partitioner
 
 

@@ -55,6 +55,16 @@ def test_rules_find_names_of_articles_in_place_of_noun_chunks(base):
     assert found(base, RuleTagger(), "Yes, I think so!") == []
 
 
+def test_a_plural_is_the_name_of_its_singular(tmp_path):
+    rows = [{"title": title, "text": "A."} for title in ("Larch", "Lily", "Oak", "Zurich")]
+    base = built(tmp_path, rows)
+    claim = "Larches and lilies stand under oaks."
+    assert sorted(found(base, RuleTagger(), claim)) == ["Larch", "Lily", "Oak"]
+    # So the claim itself says what it is about.
+    query = Query("Larches grow tall.", ("Zurich is a city.",))
+    assert Entities(base, RuleTagger()).subjects(query) == ["Larch"]
+
+
 def test_the_longest_name_counts(tmp_path):
     rows = [{"title": title, "text": "A."} for title in ("New York", "York", "New York City")]
     base = built(tmp_path, rows)

@@ -310,6 +310,8 @@ def test_texts_in_place_of_lists_are_told(nli, base):
         checker("Tea is hot.", history="Hi.")
     with pytest.raises(ConfigError, match="responses: expected a list, got a text"):
         checker.check_all("Tea is hot.")
+    with pytest.raises(ConfigError, match=r"response: expected a text, got \['Tea is hot\.'\]"):
+        checker(["Tea is hot."])
     with pytest.raises(ConfigError, match="histories: expected 2, one for each response, got 1"):
         checker.check_all(["Tea.", "Tea."], [["Hi."]])
 

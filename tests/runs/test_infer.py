@@ -172,6 +172,10 @@ def test_an_output_has_one_writer_and_rows_of_another_run_are_kept(
         2,
         True,
     )
+    half = ("--gin.RANDOM_SEED=1", "--gin.PARAMS_DTYPE=bfloat16")
+    status, _, err = command(*arguments(tiny_run, out, *half))
+    assert status == 2
+    assert "another value of PARAMS_DTYPE (float32, not bfloat16)" in err
 
 
 def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_path, monkeypatch):
