@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("faith_jax")
 
-
 _TIMED_ROWS = 64  # of `costs`
 _KEPT_ROWS = 5000  # of a shard, which are then read once
 _SHARDS_OF_A_PROCESS = 2  # at least
@@ -221,7 +220,8 @@ def score(
                     if shard.count > _KEPT_ROWS:
                         first = rows_of(shard)
                     else:
-                        first, rows = itertools.tee(list(rows))
+                        kept = list(rows)
+                        first, rows = iter(kept), iter(kept)
                     report = preflights.scoring_report(given.source, first, loaded, count)
                     warnings = report["warnings"]
                     beside = preflights.beside(target) if report["scorers"] else None
