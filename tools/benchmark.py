@@ -1,9 +1,14 @@
 """Measures speed side by side in one run: ours, Hugging Face's PyTorch T5 and GPT-2, T5X, Inseq.
 
-usage: tools/benchmark.py [--quick] [--parts train,score] [--minutes 5] [--json FILE] [--docs]
+usage: tools/benchmark.py [--quick] [--parts train,score] [--shape small] [--dtype float32]
+                          [--minutes 5] [--json FILE] [--docs]
 
-The shape is T5 1.1 small's: d_model 512, 6 heads of 64, d_ff 1024, 8+8 layers, vocabulary 32,128;
-batch 16, 128 input and 64 target tokens, float32. Each part has a time limit of its own. Within it
+The shape is a T5 1.1's, by default that of small: d_model 512, 6 heads of 64, d_ff 1024, 8+8
+layers, vocabulary 32,128; batch 16, 128 input and 64 target tokens, float32. With bfloat16, trained
+parameters stay in float32 (Hugging Face: autocast), and those of all other parts are bfloat16. On a
+GPU both sides may round the inputs of float32 products to TF32, as JAX does by default.
+
+Each part has a time limit of its own. Within it
 all sides take turns, so that a busy moment of the machine meets all of them, and so do a matrix
 product and a copy in memory, which say what the machine could do; each figure is the median of its
 rounds. Each side has a process of its own, since their threads disturb each other in one. A side is
@@ -53,25 +58,56 @@ from faith_jax.training import optimizers
 from faith_jax.training.objectives import CrossEntropy, decoder_states, encoder_states
 from faith_jax.training.trainer import Trainer, split_params
 
-BATCH, INPUTS, TARGETS, PROMPT = 16, 128, 64, 5
-MATMUL_SIZE, MEMORY_SIZE = 2048, 1 << 25  # float32
+PROMPT = 5
+
+
+class Shape(NamedTuple):
+    """A model's dimensions, and those of a batch, in rows and tokens."""
+
+    emb_dim: int
+    num_heads: int
+    mlp_dim: int
+    num_layers: int  # of the encoder, and of the decoder
+    batch: int
+    inputs: int
+    targets: int
+    matmul: int  # the side of the square matrices whose product is the peak
+    memory: int  # numbers that are read and written
+
+
+SHAPES = {
+    "tiny": Shape(8, 2, 8, 1, 2, 8, 4, 64, 1 << 10),  # says nothing of speed
+    "small": Shape(512, 6, 1024, 8, 16, 128, 64, 2048, 1 << 25),
+    "base": Shape(768, 12, 2048, 12, 64, 512, 128, 8192, 1 << 28),
+    "large": Shape(1024, 16, 2816, 24, 64, 512, 128, 8192, 1 << 28),
+}
+
+
+def model_options() -> argparse.ArgumentParser:
+    """Returns the options of the model, which the processes of all sides read too."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--shape", choices=SHAPES, default="small", help="(default small)")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    return parser
+
+
+_MODEL = model_options().parse_known_args()[0]
+SHAPE = SHAPES[_MODEL.shape]
+SHAPE_NAME = f"{_MODEL.shape} in {_MODEL.dtype}"
+BATCH, INPUTS, TARGETS = SHAPE.batch, SHAPE.inputs, SHAPE.targets
+DTYPE = _MODEL.dtype
 CONFIG = TransformerConfig(
-    vocab_size=32128,
-    emb_dim=512,
-    num_heads=6,
-    num_encoder_layers=8,
-    num_decoder_layers=8,
+    vocab_size=64 if _MODEL.shape == "tiny" else 32128,
+    emb_dim=SHAPE.emb_dim,
+    num_heads=SHAPE.num_heads,
+    num_encoder_layers=SHAPE.num_layers,
+    num_decoder_layers=SHAPE.num_layers,
     head_dim=64,
-    mlp_dim=1024,
+    mlp_dim=SHAPE.mlp_dim,
     mlp_activations=("gelu", "linear"),
     dropout_rate=0.1,
+    dtype=DTYPE,
 )
-if "--tiny" in sys.argv:  # which the processes of all sides have too
-    BATCH, INPUTS, TARGETS, MATMUL_SIZE, MEMORY_SIZE = 2, 8, 4, 64, 1 << 10
-    CONFIG = CONFIG.replace(
-        vocab_size=64, emb_dim=8, num_heads=2, num_encoder_layers=1, num_decoder_layers=1,
-        head_dim=4, mlp_dim=8,
-    )  # fmt: skip
 # Our parts, and what each is measured beside: another side, or, with "ours ", another part of ours.
 PARTS: dict[str, tuple[str, ...]] = {
     "train": ("hugging face", "t5x"),
@@ -110,7 +146,7 @@ MODULES = {
     "ours": (),
     "hugging face": ("torch", "transformers"),
     "t5x": ("t5x",),
-    "inseq": ("inseq",),
+    "inseq": ("inseq", "torch"),
 }
 RATES = ("matmul", "memory")
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs" / "performance.md"
@@ -201,7 +237,7 @@ def our_parts(part: str) -> dict[str, Part]:
         inputs = batch_of_tokens()["encoder_input_tokens"]
         return benchmark_decoding.our_t5(CONFIG, inputs, TARGETS)
     module = Transformer(CONFIG)
-    params = jax.tree.map(jnp.asarray, random_params(module))
+    params = jax.tree.map(lambda x: jnp.asarray(x, DTYPE), random_params(module))
     batch = {k: jnp.asarray(v) for k, v in batch_of_tokens().items()}
     keys = row_keys(0, jnp.arange(BATCH))
     decoding = DecodingConfig(max_length=TARGETS, eos_id=-1)
@@ -238,7 +274,7 @@ def hugging_face_parts(part: str) -> dict[str, Part]:
     import torch
     import transformers
 
-    torch.set_num_threads(os.cpu_count() or 1)
+    device = benchmark_decoding.torch_device(torch)
     # Its gradients hold denormal numbers here, which make its training step four times as slow.
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
@@ -254,15 +290,23 @@ def hugging_face_parts(part: str) -> dict[str, Part]:
         dropout_rate=CONFIG.dropout_rate,
         decoder_start_token_id=0,
     )
-    model = transformers.T5ForConditionalGeneration(config)
+    model = transformers.T5ForConditionalGeneration(config).to(device)
     if part == "salience":
         inputs, _, targets = (tokens[:1] for tokens in batch_of_tokens().values())
         return benchmark_salience.inseq_salience(model, inputs, targets)
-    tokens = {k: torch.tensor(v, dtype=torch.long) for k, v in batch_of_tokens().items()}
+    tokens = {
+        k: torch.tensor(v, dtype=torch.long, device=device) for k, v in batch_of_tokens().items()
+    }
     inputs, labels = tokens["encoder_input_tokens"], tokens["decoder_target_tokens"]
+    trained = ("train", "prompt_tune")
+    if part in trained:
+        prompted = transformers.T5ForConditionalGeneration(config).to(device)
+        return {
+            "train": _torch_training(torch, model, inputs, labels),
+            "prompt_tune": _torch_prompt_tuning(torch, prompted, inputs, labels),
+        }
+    model = model.to(getattr(torch, DTYPE))
     return {
-        "train": _torch_training(torch, model, inputs, labels),
-        "prompt_tune": _torch_prompt_tuning(torch, transformers, config, inputs, labels),
         "score": _torch_scoring(torch, model, inputs, labels),
         "greedy": _torch_greedy(torch, model, inputs),
         **benchmark_decoding.hugging_face_t5(
@@ -277,24 +321,30 @@ def _torch_training(torch: Any, model: Any, inputs: Any, labels: Any) -> Part:
     def step():
         model.train()
         optimizer.zero_grad()
-        model(input_ids=inputs, labels=labels).loss.backward()
+        with _torch_autocast(torch, inputs):
+            loss = model(input_ids=inputs, labels=labels).loss
+        loss.backward()
         optimizer.step()
 
     return step
 
 
-def _torch_prompt_tuning(
-    torch: Any, transformers: Any, config: Any, inputs: Any, labels: Any
-) -> Part:
-    model = transformers.T5ForConditionalGeneration(config).eval().requires_grad_(False)
-    prompt = torch.nn.Parameter(torch.randn(PROMPT, CONFIG.emb_dim))
+def _torch_autocast(torch: Any, inputs: Any) -> Any:
+    return torch.autocast(inputs.device.type, torch.bfloat16, enabled=DTYPE == "bfloat16")
+
+
+def _torch_prompt_tuning(torch: Any, model: Any, inputs: Any, labels: Any) -> Part:
+    model = model.eval().requires_grad_(False)
+    prompt = torch.nn.Parameter(torch.randn(PROMPT, CONFIG.emb_dim, device=inputs.device))
     optimizer = torch.optim.AdamW([prompt], lr=1e-3, weight_decay=0.0)
 
     def step():
         optimizer.zero_grad()
         embedded = model.get_input_embeddings()(inputs)
         embedded = torch.cat([prompt.expand(BATCH, -1, -1), embedded], dim=1)
-        model(inputs_embeds=embedded, labels=labels).loss.backward()
+        with _torch_autocast(torch, inputs):
+            loss = model(inputs_embeds=embedded, labels=labels).loss
+        loss.backward()
         optimizer.step()
 
     return step
@@ -326,16 +376,16 @@ def _torch_greedy(torch: Any, model: Any, inputs: Any) -> Part:
 
 
 def matmul_part() -> Part:
-    """Returns a square float32 matrix product, whose speed counts as the machine's peak."""
-    matrix = np.random.default_rng(0).normal(size=(MATMUL_SIZE, MATMUL_SIZE))
-    matrix = jnp.asarray(matrix, jnp.float32)
+    """Returns a square matrix product, whose speed counts as the machine's peak."""
+    matrix = np.random.default_rng(0).normal(size=(SHAPE.matmul, SHAPE.matmul))
+    matrix = jnp.asarray(matrix, DTYPE)
     product = jax.jit(jnp.dot)
     return lambda: jax.block_until_ready(product(matrix, matrix))
 
 
 def memory_part() -> Part:
     """Returns a sum of a number and an array, which is read and written once."""
-    values, plus_one = jnp.zeros(MEMORY_SIZE, jnp.float32), jax.jit(lambda x: x + 1)
+    values, plus_one = jnp.zeros(SHAPE.memory, jnp.float32), jax.jit(lambda x: x + 1)
     return lambda: jax.block_until_ready(plus_one(values))
 
 
@@ -396,10 +446,13 @@ def _serve(side: str, pipe: Any) -> None:
         try:
             if part not in parts:
                 parts |= MAKERS[side](part)
+            wait = benchmark_decoding.torch_wait if "torch" in MODULES[side] else lambda: None
             # The first call takes back the caches and pages that the other side's turn has taken.
             parts[part]()
+            wait()
             start = time.perf_counter()
             parts[part]()
+            wait()
             pipe.send(time.perf_counter() - start)
         except Exception as error:  # of a library; the other parts go on
             pipe.send(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
@@ -482,7 +535,7 @@ def figures(
     known = {turn: values for turn, values in times.items() if values}
     median = {turn: statistics.median(values) for turn, values in known.items()}
     best = {name: min(known.get(("ours", name), [float("nan")])) for name in RATES}
-    peak = 2.0 * MATMUL_SIZE**3 / best["matmul"]
+    peak = 2.0 * SHAPE.matmul**3 / best["matmul"]
     ours, flops = median.get(("ours", part)), part_flops().get(part)
     tokens = {"greedy": BATCH * TARGETS, "salience": TARGETS}.get(part)
     beside = {
@@ -499,7 +552,7 @@ def figures(
         "matmul_gflops": None if peak != peak else peak / 1e9,
         "memory_gb_per_s": None
         if best["memory"] != best["memory"]
-        else 2 * 4 * MEMORY_SIZE / best["memory"] / 1e9,
+        else 2 * 4 * SHAPE.memory / best["memory"] / 1e9,
         "rounds": len(known.get(("ours", part), ())),
         "notes": list(notes),
         "seconds": {" ".join(turn): list(values) for turn, values in times.items()},
@@ -552,7 +605,8 @@ class Results:
 
     def keep(self, part: str, found: Mapping[str, Any]) -> None:
         """Adds what is known of a part, and writes everything."""
-        machine = f"{os.cpu_count()} cores, {jax.devices()[0].platform}, {platform.machine()}"
+        device = jax.devices()[0].device_kind
+        machine = f"{os.cpu_count()} cores, {device}, {platform.machine()}, {SHAPE_NAME}"
         self.parts[part] = {**found, "machine": machine, "date": time.strftime("%Y-%m-%d")}
         beside = self._path.with_name(f".{self._path.name}.new")
         beside.write_text(json.dumps({"parts": self.parts}, indent=1) + "\n", encoding="utf-8")
@@ -605,6 +659,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
         description=__doc__.splitlines()[0] if __doc__ else "",
         epilog="example: tools/benchmark.py --parts=train,score --minutes=10 --json=benchmark.json",
         allow_abbrev=False,
+        parents=[model_options()],
     )
     parser.add_argument("--parts", default="", help=f"of {', '.join(every)} (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="of a part at most (default 5)")
@@ -612,9 +667,6 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help=f"{', '.join(QUICK)} in five minutes")
     parser.add_argument("--plan", action="store_true", help="add TPUs' rooflines (needs libtpu)")
     parser.add_argument("--docs", action="store_true", help=f"write the tables into {DOCS.name}")
-    parser.add_argument(
-        "--tiny", action="store_true", help="a shape that says nothing of speed, to try the program"
-    )
     path = pathlib.Path("benchmark.json")
     parser.add_argument("--json", type=pathlib.Path, default=path, help=f"(default {path})")
     options = parser.parse_args(arguments)
@@ -634,6 +686,8 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures, keeps and prints what is measured, also when it is stopped."""
     options = options_of(arguments)
+    # All sides share the memory of an accelerator.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     seconds = QUICK_SECONDS / len(options.parts) if options.quick else 60 * options.minutes
     limits = Limits(seconds, options.rounds)

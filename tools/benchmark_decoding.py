@@ -105,6 +105,7 @@ def summary_rows(vocab_size: int) -> list[LikelihoodRow]:
 def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> dict[str, Part]:
     """Returns the parts of T5's shape: beam search, and PMI-Decode beside greedy search."""
     module, params = Transformer(config), random_params(config)
+    params = jax.tree.map(lambda x: x.astype(config.dtype), params)
     # Next tokens as a trained model has them: few in the nucleus, where random ones have thousands.
     params["decoder"]["logits_dense"]["kernel"] *= PEAKED
     without_document = np.ascontiguousarray(inputs[:, inputs.shape[1] // 2 :])
@@ -151,11 +152,26 @@ def our_gpt2() -> dict[str, Part]:
     }
 
 
+def torch_device(torch: Any) -> str:
+    """Returns where Hugging Face's sides run, and lets them use what ours use there."""
+    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_float32_matmul_precision("high")  # TF32 on a GPU, JAX's default
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def torch_wait() -> None:
+    """Waits until PyTorch has computed all that it was asked."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
 def hugging_face_t5(model: Any, inputs: np.ndarray, max_length: int) -> dict[str, Part]:
     """Returns Transformers' beam search, and likelihoods, with a T5 of the same shape."""
     import torch
 
-    tokens = torch.tensor(inputs[:BATCH], dtype=torch.long)
+    tokens = torch.tensor(inputs[:BATCH], dtype=torch.long, device=model.device)
     rows = summary_rows(model.config.vocab_size)
 
     @torch.inference_mode()
@@ -163,22 +179,22 @@ def hugging_face_t5(model: Any, inputs: np.ndarray, max_length: int) -> dict[str
         model.eval()
         for start in range(0, len(rows), ROWS_PER_BATCH):
             piece = rows[start : start + ROWS_PER_BATCH]
-            ids, mask = _torch_padded([row.inputs for row in piece])
-            labels, _ = _torch_padded([row.targets for row in piece])
+            ids, mask = _torch_padded([row.inputs for row in piece], model.device)
+            labels, _ = _torch_padded([row.targets for row in piece], model.device)
             logits = model(input_ids=ids, attention_mask=mask, labels=labels).logits
             torch.log_softmax(logits, -1).gather(-1, labels[..., None])
 
     return {"beam": _torch_generate(model, tokens, max_length, BEAMS), "summeval_like_t5": score}
 
 
-def _torch_padded(rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+def _torch_padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Any, Any]:
     """Returns rows padded to their longest, and the mask of what is no padding."""
     import torch
 
     longest = max(map(len, rows))
-    ids = torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-    return ids, mask
+    ids = [[*row, *[0] * (longest - len(row))] for row in rows]
+    mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
 def hugging_face_gpt2() -> dict[str, Part]:
@@ -186,16 +202,16 @@ def hugging_face_gpt2() -> dict[str, Part]:
     import torch
     import transformers
 
-    torch.set_num_threads(os.cpu_count() or 1)
+    device = torch_device(torch)
     torch.manual_seed(0)
-    model = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval().to(device)
     model.generation_config.pad_token_id = 0
-    tokens = torch.tensor(gpt2_inputs(), dtype=torch.long)
+    tokens = torch.tensor(gpt2_inputs(), dtype=torch.long, device=device)
 
     @torch.inference_mode()
     def score(rows: Sequence[Sequence[int]]) -> None:
         for start in range(0, len(rows), ROWS_PER_BATCH):
-            ids, mask = _torch_padded(rows[start : start + ROWS_PER_BATCH])
+            ids, mask = _torch_padded(rows[start : start + ROWS_PER_BATCH], device)
             logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
             torch.log_softmax(logits, -1).gather(-1, ids[:, 1:, None])
 

@@ -5,13 +5,14 @@ The SentencePiece models of Llama, Gemma and DeBERTa have other conventions:
 """
 
 import hashlib
+import itertools
 import pathlib
 from collections.abc import Iterable
 from typing import Any
 
 import sentencepiece
 from google.protobuf.message import DecodeError
-from sentencepiece import sentencepiece_model_pb2
+from sentencepiece import sentencepiece_model_pb2, sentencepiece_pb2
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.base import Tokenizer
@@ -60,9 +61,13 @@ class SentencePieceVocabulary(Tokenizer):
         return self.tokenizer.encode(s)
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        pieces = self.tokenizer.encode(text, out_type="immutable_proto").pieces
+        # The only form with positions that all versions since 0.2.0 have; it counts bytes.
+        serialized = self.tokenizer.encode(text, out_type="serialized_proto")
+        pieces = sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces
+        ends = itertools.accumulate(len(char.encode()) for char in text)
+        chars = {0: 0} | {end: i for i, end in enumerate(ends, start=1)}
         ids = [piece.id for piece in pieces]
-        spans = [(piece.begin, piece.end) for piece in pieces]
+        spans = [(chars[piece.begin], chars[piece.end]) for piece in pieces]
         # SentencePiece gives only the last byte of a character its width.
         for i in range(len(ids) - 2, -1, -1):
             if spans[i][0] == spans[i][1] == spans[i + 1][0] and self.tokenizer.is_byte(ids[i]):

@@ -51,9 +51,9 @@ def test_ratios_are_of_medians_and_the_first_turn_does_not_count(monkeypatch):
     assert found["ratios"] == {"hugging face": 2.0, "t5x": 1.0}
     assert found["rounds"] == 2
     assert found["notes"] == []
-    peak = 2.0 * benchmark.MATMUL_SIZE**3 / 0.5
+    peak = 2.0 * benchmark.SHAPE.matmul**3 / 0.5
     assert found["matmul_gflops"] == peak / 1e9
-    assert found["memory_gb_per_s"] == 8 * benchmark.MEMORY_SIZE / 0.5 / 1e9
+    assert found["memory_gb_per_s"] == 8 * benchmark.SHAPE.memory / 0.5 / 1e9
     assert found["share_of_peak"] == pytest.approx(benchmark.part_flops()["train"] / 3.0 / peak)
 
 
@@ -112,7 +112,7 @@ def test_a_run_of_a_tiny_shape(tmp_path, stopped):
     path = tmp_path / "found.json"
     path.write_text(json.dumps({"parts": {"beam": {"notes": ["earlier"]}}}))
     rounds = 10**6 if stopped else 1
-    command = [sys.executable, str(PROGRAM), "--tiny", "--parts=score", f"--json={path}"]
+    command = [sys.executable, str(PROGRAM), "--shape=tiny", "--parts=score", f"--json={path}"]
     process = subprocess.Popen(
         [*command, f"--rounds={rounds}"],
         stdout=subprocess.PIPE,
