@@ -236,6 +236,11 @@ def our_parts(part: str) -> dict[str, Part]:
     if part in ("beam", "summeval_like_t5", "pmi_greedy", "plain_greedy"):
         inputs = batch_of_tokens()["encoder_input_tokens"]
         return benchmark_decoding.our_t5(CONFIG, inputs, TARGETS)
+    if part == "train":
+        return {part: training_part(CONFIG, (".*",))}
+    if part == "prompt_tune":
+        prompted = CONFIG.replace(encoder_prompt_length=PROMPT, dropout_rate=0.0)
+        return {part: training_part(prompted, (".*_prompt/.*",))}
     module = Transformer(CONFIG)
     params = jax.tree.map(lambda x: jnp.asarray(x, DTYPE), random_params(module))
     batch = {k: jnp.asarray(v) for k, v in batch_of_tokens().items()}
@@ -253,10 +258,7 @@ def our_parts(part: str) -> dict[str, Part]:
     def greedy(params, tokens):
         return generate(module, params, tokens, keys, decoding).tokens
 
-    prompted = CONFIG.replace(encoder_prompt_length=PROMPT, dropout_rate=0.0)
     return {
-        "train": training_part(CONFIG, (".*",)),
-        "prompt_tune": training_part(prompted, (".*_prompt/.*",)),
         "score": lambda: jax.block_until_ready(score(params, batch)),
         "greedy": lambda: jax.block_until_ready(greedy(params, batch["encoder_input_tokens"])),
     }

@@ -291,9 +291,11 @@ def test_dropout_stands_where_t5x_has_it_with_its_own_randomness(scan):
     scans = [e for e in jaxpr.eqns if e.primitive.name == "scan"]
     assert len(scans) == 2 * scan
     for equation in scans:
-        inputs = equation.invars[equation.params["num_consts"] + equation.params["num_carry"] :]
-        # Each layer has a key of its own among what differs between layers.
-        assert any(jax.dtypes.issubdtype(v.aval.dtype, jax.dtypes.prng_key) for v in inputs)
+        # Each of the two layers has a key of its own.
+        given = [v.aval for v in equation.invars]
+        assert [a.shape for a in given if jax.dtypes.issubdtype(a.dtype, jax.dtypes.prng_key)] == [
+            (2,)
+        ]
 
 
 def test_tied_output_is_the_embedding_over_the_root_of_the_width():
