@@ -12,16 +12,21 @@
   `dialfact_verify_augmented_claim_only` without their evidence,
   `dialfact_verify_augmented_no_context` without the context.
 - these six with `_2way`: `SUPPORTS` or `NOT SUPPORTED`.
+
+Verifiers are also trained on claims without a dialogue, in the same form: `vitaminc_verify`,
+`fever_verify`, `colloquial_claims_verify`, and the mixture `fact_verify` of the first two, all also
+with `_2way`.
 """
 
 import functools
 from collections.abc import Callable
 
+import seqio
 import tensorflow as tf
 
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, EvidenceLabel
 from faith_jax.tasks import metrics, preprocessors
-from faith_jax.tasks.registering import Example, add_with_sample
+from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample
 
 EVIDENCE_TARGETS = {0: EvidenceLabel.IRRELEVANT.value, 1: EvidenceLabel.RELEVANT.value}
 
@@ -155,3 +160,9 @@ for _name, _shown in _SHOWN.items():
             functools.partial(verify, ways=_ways, **_shown),
             **_CLASSIFICATION,
         )
+for _suffix, _ways in (("", 3), ("_2way", 2)):
+    for _name in ("vitaminc", "fever", "colloquial_claims"):
+        add_with_sample(
+            f"{_name}_verify{_suffix}", functools.partial(verify, ways=_ways), **_CLASSIFICATION
+        )
+    add_mixtures(f"fact_verify{_suffix}", seqio.mixing_rate_num_examples)

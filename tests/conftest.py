@@ -27,6 +27,8 @@ jaxtyping.install_import_hook(
     f"{tests.typechecking.__name__}.checked",
 )
 
+import faith_jax  # noqa: E402, F401  (before TensorFlow, whose SQLite lacks FTS5)
+
 # Tests wait for compilation rather than for what is compiled, also in processes that they start.
 # Without fusion emitters and in one piece, XLA compiles programs for CPUs up to three times faster.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")

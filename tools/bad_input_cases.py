@@ -69,18 +69,21 @@ _RAW = {
     "begin": "knowledge response begin_label data_source model_name",
     "begin_2021": "evidence response|gold label|full label set",
     "cmu_dog": "conversation_id wikiDocumentIdx history uid docIdx whoSawDoc",
+    "colloquial_claims": "fever_id fever_label colloquial_claims evidences title evidence",
     "decode": "record_id turns turn_id is_contradiction",
     "dialfact": "id context_id response response_label type_label data_type",
     "dialogue_nli": "id sentence1 sentence2 label",
     "faith_critic": "utterances knowledge response",
     "faithdial": "utterances knowledge response",
     "faithdial_audit": "",  # rows without a label are empty in the authors' files
+    "fever": "id claim label evidence",
     "multidoc2dial": "dial_id turns role turn_id utterance doc_text",
     "nli": "id premise hypothesis label",
     "npov_errors": "id topic query response has_hallucination has_coverage_error error paraphrased",
     "procon_npov": "id title question split pro con topic response",
     "text_to_text": "id inputs targets",
     "topical_chat": "message agent content",
+    "vitaminc": "unique_id claim evidence label",
     "wizard_of_wikipedia": "chosen_topic dialog speaker",
 }
 _FAMILIES = (

@@ -34,6 +34,8 @@ _READ = {
     "begin_classify": "begin/official",
     "begin_2021_classify": "begin_2021/official",
     "cmu_dog_generate": "cmu_dog/official",
+    "colloquial_claims_verify": "colloquial_claims/official",
+    "colloquial_claims_verify_2way": "colloquial_claims/official",
     "dialfact_dense": "dialfact_evidence/official",
     "dialfact_dense_claim_only": "dialfact_evidence/official",
     "dialfact_evidence": "dialfact_evidence/official",
@@ -58,6 +60,8 @@ _READ = {
     "faithdial_generate_infonce": "faithdial/official",
     "faithdial_generate_wow": "faithdial/official",
     "faithdial_generate_wow_then_faithdial": "faithdial/official",
+    "fever_verify": "fever/official",
+    "fever_verify_2way": "fever/official",
     "multidoc2dial_generate": "multidoc2dial/official",
     "multidoc2dial_generate_spans": "multidoc2dial/spans",
     "nli_decode": "decode/official",
@@ -73,6 +77,8 @@ _READ = {
     "topical_chat_generate_pre_build": "topical_chat/official",
     "topical_chat_generate_with_openings": "topical_chat/post_build",
     **{f"true_{corpus}": f"true_benchmark/{corpus}" for corpus in CORPORA},
+    "vitaminc_verify": "vitaminc/official",
+    "vitaminc_verify_2way": "vitaminc/official",
     "wizard_of_wikipedia_generate": "wizard_of_wikipedia/official",
     "wizard_of_wikipedia_generate_ctrl": "wizard_of_wikipedia/control_tokens",
 }
@@ -80,6 +86,8 @@ _READ_OF_TFDS = {"nli_anli": ANLI, "nli_anli_augmented": ANLI, "nli_mnli": MULTI
 _MIXED = {
     "nli_all": ("nli_anli", "nli_mnli"),
     "npov_errors": ("npov_hallucination", "npov_coverage"),
+    "fact_verify": ("fever_verify", "vitaminc_verify"),
+    "fact_verify_2way": ("fever_verify_2way", "vitaminc_verify_2way"),
     "true_all": tuple(f"true_{corpus}" for corpus in AVERAGED),
 }
 

@@ -98,7 +98,7 @@ _BLOCKS = re.compile(
 )
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 _EMPHASIS = re.compile(r"\*\*|(?<!\w)__(?=\w)|(?<=\w)__(?!\w)|`")
-_TASKS = "dialfact_verify_"
+_TASKS = "_verify"  # in the names of the tasks that have claims in the form "dialfact"
 _MOST_SAMPLES = 3  # knowledge bases of the sample, of other versions of the package
 
 
@@ -351,7 +351,7 @@ def _check_form(model: str, form: str) -> None:
       ConfigError: it was not.
     """
     wanted = form == "dialfact"
-    needed = f"{_TASKS}…" if wanted else "NLI"
+    needed = "dialfact_verify_…" if wanted else "NLI"
     path = checkpoint_path(model)
     if str(model) in embedded_models() and (wanted or model != MINI_NLI):
         told = "docs/dialfact.md says how to train a verifier"
@@ -368,7 +368,7 @@ def _check_form(model: str, form: str) -> None:
     if task is None:
         if model != MINI_NLI:
             logger.warning("%s: whether it was trained on %s cannot be seen in it.", path, needed)
-    elif wanted != str(task.value).startswith(_TASKS):
+    elif wanted != (_TASKS in str(task.value)):
         right = "nli" if wanted else "dialfact"
         raise ConfigError(
             f"form: {path} was trained on {task.value}, which --form={form} does not fit; give "

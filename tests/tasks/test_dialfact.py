@@ -32,6 +32,20 @@ def test_verification_with_evidence(split, source, suffix, ways):
         assert row["targets_pretokenized"].decode() == label
 
 
+@pytest.mark.parametrize("name", ["vitaminc", "fever", "colloquial_claims"])
+@pytest.mark.parametrize(("suffix", "ways"), [("", 3), ("_2way", 2)])
+def test_claims_without_a_dialogue_are_in_the_same_form(name, suffix, ways):
+    found = rows(f"{name}_verify{suffix}_sample", "train")
+    for row in found:
+        told = (strings(row["evidence_titles"]), strings(row["evidence"]))
+        expected = templates.dialfact_inputs([], row["response"].decode(), *told)
+        assert row["inputs_pretokenized"].decode() == expected
+        assert row["hypothesis"] == row["response"]
+        label = verification_label(row["response_label"].decode(), "factual", ways)
+        assert row["targets_pretokenized"].decode() == label
+    assert {row["response_label"] for row in found} == {b"SUPPORTS", b"REFUTES", b"NOT ENOUGH INFO"}
+
+
 @pytest.mark.parametrize("source", ["claim_only", "augmented_claim_only"])
 def test_claim_only_shows_no_evidence(source):
     for row in rows(f"dialfact_verify_{source}_sample"):

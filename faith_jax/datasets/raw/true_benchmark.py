@@ -14,11 +14,12 @@ import msgspec
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.json_items import read_array
-from faith_jax.core.labels import DialFactType
+from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Schema, Text, Texts, Whole, columns_of, converted, read_as
 from faith_jax.datasets.delimited import read_csv, read_tsv
 from faith_jax.datasets.raw import begin, dialfact
+from faith_jax.datasets.raw.fact_verification import VitamincClaim
 from faith_jax.datasets.raw_dataset import (
     Examples,
     Paths,
@@ -272,8 +273,6 @@ def _dialfact_examples(path: pathlib.Path, bad_rows: BadRows) -> Examples:
 
 # Paraphrases and fact verification: PAWS, FEVER and VitaminC.
 
-Verdict = Literal["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
-_SUPPORTS = "SUPPORTS"
 _FEVER_ITEMS, _FEVER_LABELS = "dev_fitems.jsonl", "shared_task_dev.jsonl"
 
 
@@ -294,7 +293,7 @@ class FeverClaim(msgspec.Struct):
     """A claim's verdict."""
 
     id: Whole | Text
-    label: Verdict
+    label: DialFactLabel
 
 
 class FeverItem(msgspec.Struct):
@@ -314,24 +313,14 @@ def _read_fever(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         claim = str(item.cid)
         if claim not in verdicts:
             raise InputError(f"{place}: field 'cid': {_FEVER_LABELS} has no claim {claim}.")
-        yield row(claim, claim, item.context, item.query, verdicts[claim] == _SUPPORTS)
+        yield row(claim, claim, item.context, item.query, verdicts[claim].faithfulness)
 
     items = (r for r in read_jsonl(paths[_FEVER_ITEMS], bad_rows) if r.fields.get("context") != "")
     return read_as(FeverItem, items, example, bad_rows)
 
 
-class VitamincClaim(msgspec.Struct):
-    """A claim with its evidence."""
-
-    unique_id: Text
-    claim: Text
-    evidence: Text
-    label: Verdict
-    case_id: Whole | str = ""
-
-
 def _vitaminc_example(found: VitamincClaim, place: str) -> Examples:
-    source, label = str(found.case_id or found.unique_id), found.label == _SUPPORTS
+    source, label = str(found.case_id or found.unique_id), found.label.faithfulness
     yield row(found.unique_id, source, found.evidence, found.claim, label)
 
 

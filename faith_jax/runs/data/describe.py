@@ -21,12 +21,15 @@ from faith_jax.statistics.dataset_statistics import Splits
 
 # Data sets whose examples are turns of dialogues.
 _DIALOGUES = ("cmu_dog", "multidoc2dial", "topical_chat", "wizard_of_wikipedia")
+# Those whose examples are claims with labels.
+_CLAIMS = ("dialfact", "vitaminc", "fever", "colloquial_claims")
 # For each data set: what is counted.
 _COUNTED = {
     "begin": ("source", "begin_label"),
     "begin_2021": ("begin_label",),
     "cmu_dog": ("film",),
     "decode": ("label",),
+    **dict.fromkeys(_CLAIMS, ("response_label",)),
     "dialfact": ("response_label", "type_label", "data_type"),
     "dialfact_evidence": ("kind", "label"),
     "dialogue_nli": ("pair_type", "label"),
@@ -91,7 +94,7 @@ def _tables(name: str, splits: Splits) -> Iterator[Table]:
     else:
         fields = _COUNTED[name]
         yield tables.count_table(f"{name}: examples by {', '.join(fields)}", splits, fields)
-    if name == "dialfact":
+    if name in _CLAIMS:
         claims = [example for examples in splits.values() for example in examples]
         yield tables.bias_table(claims, "response", "response_label")
     if name in _KNOWLEDGE:
@@ -107,7 +110,7 @@ _KNOWLEDGE = {
     "begin_2021": lambda example: example["knowledge"],
     "faithdial": lambda example: example["knowledge"],
     "faith_critic": lambda example: example["knowledge"],
-    "dialfact": lambda example: " ".join(example["evidence"]),
+    **dict.fromkeys(_CLAIMS, lambda example: " ".join(example["evidence"])),
     "procon_npov": lambda e: " ".join([*e["pro_arguments"], *e["con_arguments"]]),
     "true_benchmark": lambda example: example["grounding"],
     **dict.fromkeys(_DIALOGUES, lambda example: example["knowledge"]),

@@ -1,0 +1,130 @@
+"""VitaminC, FEVER and Colloquial Claims: claims without a dialogue, with evidence and labels.
+
+Gupta 2022 compares verifiers that were trained on these (section 5.3, table 6). Their examples have
+the fields of `dialfact`, without context, so that one task serves them all: a claim is factual, and
+written.
+
+- VitaminC (Schuster 2021): a claim with one sentence of an article, before or after a revision.
+- FEVER (Thorne 2018), with the text of its evidence (Atanasova 2020): the claims that lack evidence
+  have sentences that were retrieved.
+- Colloquial Claims (Kim 2021): FEVER's claims rewritten as turns of a dialogue; each of a claim's
+  rewritings is an example.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import msgspec
+
+from faith_jax.core.labels import DialFactLabel, DialFactType
+from faith_jax.core.rows import read_jsonl
+from faith_jax.core.schema import Text, Texts, Whole
+from faith_jax.datasets.raw_dataset import Examples, described, each_row
+
+# How FEVER writes brackets, colons and quotation marks.
+_WRITTEN = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+    "-COLON-": ":",
+    "``": '"',
+    "''": '"',
+}
+
+
+def plain_text(text: str) -> str:
+    """Returns a sentence of FEVER's Wikipedia with its brackets, colons and quotation marks.
+
+    >>> plain_text("The film -LRB- 1931 -RRB- is called `` M '' .")
+    'The film ( 1931 ) is called " M " .'
+    """
+    for written, meant in _WRITTEN.items():
+        text = text.replace(written, meant)
+    return text
+
+
+def _example(
+    name: str, claim: str, label: DialFactLabel, evidence: Iterable[tuple[str, str]]
+) -> dict[str, Any]:
+    """Returns a claim with its evidence, of (title, sentence); see `DIALFACT.features`."""
+    shown = [(title, sentence) for title, sentence in evidence if sentence.strip()]
+    return {
+        "id": name,
+        "context_id": "",
+        "context": [],
+        "response": claim,
+        "evidence_titles": [title for title, _ in shown],
+        "evidence_urls": [""] * len(shown),
+        "evidence": [sentence for _, sentence in shown],
+        "evidence_ids": [str(rank) for rank in range(len(shown))],
+        "evidence_added": 0,
+        "response_label": label.value,
+        "type_label": DialFactType.FACTUAL.value,
+        "data_type": "written",
+        "label": int(label.faithfulness),
+    }
+
+
+class VitamincClaim(msgspec.Struct):
+    """A claim with its evidence."""
+
+    unique_id: Text
+    claim: Text
+    evidence: Text
+    label: DialFactLabel
+    case_id: Whole | str = ""
+    page: str = ""
+
+
+def _vitaminc(row: VitamincClaim, place: str) -> Examples:
+    yield _example(row.unique_id, row.claim, row.label, [(row.page, row.evidence)])
+
+
+class FeverClaim(msgspec.Struct):
+    """A claim with its evidence: lists of page, number of the line, and sentence."""
+
+    id: Whole | Text
+    claim: Text
+    label: DialFactLabel
+    evidence: list[Annotated[list[str | int], msgspec.Meta(min_length=3, max_length=3)]]
+
+
+def _fever(row: FeverClaim, place: str) -> Examples:
+    evidence = ((_title(str(page)), plain_text(str(text))) for page, _, text in row.evidence)
+    yield _example(str(row.id), row.claim, row.label, evidence)
+
+
+def _title(page: str) -> str:
+    return plain_text(page.replace("_", " "))
+
+
+class Sentence(msgspec.Struct):
+    """A sentence of an article."""
+
+    title: str
+    evidence: str
+
+
+class ColloquialClaims(msgspec.Struct):
+    """The rewritings of a claim of FEVER, with its evidence."""
+
+    fever_id: Whole | Text
+    fever_label: DialFactLabel
+    colloquial_claims: Texts
+    evidences: list[Sentence]
+
+
+def _colloquial(row: ColloquialClaims, place: str) -> Examples:
+    evidence = [(_title(found.title), plain_text(found.evidence)) for found in row.evidences]
+    for number, claim in enumerate(row.colloquial_claims):
+        yield _example(f"{row.fever_id}-{number}", claim, row.fever_label, evidence)
+
+
+VITAMINC = described("vitaminc", each_row(read_jsonl, VitamincClaim, _vitaminc))
+FEVER = described("fever", each_row(read_jsonl, FeverClaim, _fever))
+COLLOQUIAL_CLAIMS = described(
+    "colloquial_claims", each_row(read_jsonl, ColloquialClaims, _colloquial)
+)
