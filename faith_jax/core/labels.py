@@ -87,14 +87,24 @@ NOT_VERIFIABLE = "NOT VERIFIABLE"
 VERDICTS = (*(label.value for label in DialFactLabel), NOT_VERIFIABLE)
 
 
-def known_verdict(text: str) -> str | None:
-    """Returns the one of `VERDICTS` that a text is, in any case; None = it is none.
+# What other data sets call them.
+_VERDICTS = {name: name for name in VERDICTS} | {
+    "SUPPORTED": DialFactLabel.SUPPORTS.value,
+    "ENTAILMENT": DialFactLabel.SUPPORTS.value,
+    "REFUTED": DialFactLabel.REFUTES.value,
+    "CONTRADICTION": DialFactLabel.REFUTES.value,
+    "NEUTRAL": DialFactLabel.NOT_ENOUGH_INFO.value,
+    "NEI": DialFactLabel.NOT_ENOUGH_INFO.value,
+}
 
-    >>> known_verdict(" not_enough info"), known_verdict("true")
-    ('NOT ENOUGH INFO', None)
+
+def known_verdict(text: str) -> str | None:
+    """Returns the one of `VERDICTS` that a text means, in any case; None = it is none.
+
+    >>> known_verdict(" not_enough info"), known_verdict("entailment"), known_verdict("true")
+    ('NOT ENOUGH INFO', 'SUPPORTS', None)
     """
-    name = " ".join(text.replace("_", " ").split()).upper()
-    return name if name in VERDICTS else None
+    return _VERDICTS.get(" ".join(text.replace("_", " ").split()).upper())
 
 
 def response_verdict(verdicts: Iterable[str]) -> str:

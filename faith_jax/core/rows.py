@@ -215,7 +215,8 @@ def read_jsonl(
             if fields is None:
                 fields = _json_object(decoded(line, place), place)
         except InputError as error:
-            bad_rows.add(error)
+            is_cut = not line.endswith(b"\n")  # the last line, and one that a writer has not ended
+            bad_rows.add(InputError(f"{error} The file ends here.") if is_cut else error)
         else:
             yield Row(place, fields)
 

@@ -148,7 +148,10 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
         name = missing[1]
         field = f"{field}.{name}" if field else name
         if name not in value:
-            return InputError(f"{place}: field '{field}' is missing.{did_you_mean(name, value)}")
+            structs = (one for one in _alternatives(kind) if hasattr(one, "__struct_fields__"))
+            others = set(value).difference(*(one.__struct_encode_fields__ for one in structs))
+            hint = did_you_mean(name, sorted(others))
+            return InputError(f"{place}: field '{field}' is missing.{hint}")
         value, problem = None, "Expected a value"
     if problem.startswith("Invalid enum value"):
         choices = [str(choice) for one in _alternatives(kind) for choice in _choices(one)]

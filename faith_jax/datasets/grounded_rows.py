@@ -152,7 +152,8 @@ def read_rows(
     Raises:
       InputError: an unknown ending, and what the format's reader raises.
     """
-    form = form or FORMATS.get(path.suffix, "")
+    packed = path.suffix in (".gz", ".bz2")
+    form = form or FORMATS.get(path.with_suffix("").suffix if packed else path.suffix, "")
     if form != "parquet" and _is_parquet(path):
         raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
     if form == "jsonl":
@@ -459,11 +460,14 @@ def listed(value: Any) -> Any:
 
 
 def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
-    """Returns the texts of a field with one or a list, without those that are blank."""
+    """Returns the texts of a field with one or a list (or of a chat), without blank ones."""
     value = listed(_value(fields, place, name))
     if isinstance(value, str):
         return (text,) if (text := value.strip()) else ()
     items = value if isinstance(value, list | tuple) else [value]
+    # A chat's turns have a role and a content.
+    items = [it["content"] if isinstance(it, dict) and {"role", "content"} <= it.keys() else it
+             for it in items]  # fmt: skip
     texts = ["" if item is None else item for item in items]
     for text in texts:
         if not isinstance(text, str):

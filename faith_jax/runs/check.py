@@ -87,6 +87,10 @@ if TYPE_CHECKING:  # wrong options and files are told before JAX is imported
 logger = logging.getLogger("faith_jax")
 
 MINI_NLI, OVERLAP = "mini_nli", "lexical_overlap"
+_TINY = (
+    f"{MINI_NLI} is a small model to try things out: it is often wrong and always sure; "
+    "give your own verifier as --model"
+)
 SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
 _LABELS = tuple(DialFactLabel)
 DIALFACT_LABEL = "response_label"
@@ -410,6 +414,8 @@ def check(options: CheckOptions) -> Iterator[str]:
         if options.label_column and not labelled:
             hint = did_you_mean(options.label_column, columns)
             raise InputError(f"--label-column: no row has {options.label_column!r}.{hint}")
+        if options.model == MINI_NLI:
+            logger.warning("%s.", _TINY)
         checker = FactChecker(
             options.knowledge_base,
             options.model,
@@ -452,7 +458,7 @@ def _responses(
     for row in given.rows(bad_rows):
         part, number = row.place
         try:
-            _gold(row, options.label_column, f"{options.input[part]}, row {number + 1}")
+            _gold(row, options, f"{options.input[part]}, row {number + 1}")
         except InputError as error:
             bad_rows.add(error)
         else:
@@ -466,7 +472,7 @@ class _Gold(NamedTuple):
     claims: Sequence[str] = ()
 
 
-def _gold(row: ExampleRow, column: str | None, place: str = "") -> _Gold:
+def _gold(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
     """Returns what a row says of the right verdicts.
 
     DialFact's claims that are personal cannot be verified.
@@ -474,15 +480,19 @@ def _gold(row: ExampleRow, column: str | None, place: str = "") -> _Gold:
     Raises:
       InputError: it says anything else, or not as many as there are claims.
     """
+    column = options.label_column
     name = DIALFACT_LABEL if column is None else column
     value = listed(row.fields.get(name, ""))
     if column is None and row.fields.get("type_label") == DialFactType.PERSONAL:
         value = NOT_VERIFIABLE
-    texts = ["" if it is None else it for it in (value if isinstance(value, list) else [value])]
-    found = [it.strip() and known_verdict(it) if isinstance(it, str) else None for it in texts]
+    values = value if isinstance(value, list) else [value]
+    texts = ["" if it is None else str(it).strip() for it in values]
+    found = [it and (options.verdicts.get(it.lower()) or known_verdict(it)) for it in texts]
     known = [it for it in found if it is not None]
     if len(known) < len(found):
-        remedy = "--label-column= reads no labels"
+        remedy = (
+            "say what others mean with --label-values=LABEL=VERDICT,…; --label-column= reads none"
+        )
         raise field_error(place, name, f"one of {', '.join(VERDICTS)}", value, remedy)
     if not isinstance(value, list):
         return _Gold(*known)
@@ -498,6 +508,7 @@ def _notes(options: CheckOptions, base: KnowledgeBase) -> list[str]:
         *(f"Responses: {path}" for path in options.input),
         f"Knowledge base: {options.knowledge_base} ({counted(len(base), 'article')})",
         f"Verifier: {options.model}, --form={options.form}",
+        *([_TINY] if options.model == MINI_NLI else []),
     ]
 
 
@@ -531,7 +542,7 @@ def _check(
     while batch := list(itertools.islice(left, size)):
         examples = [row.example for row in batch]
         found = checker.check_all([e.response for e in examples], [e.history for e in examples])
-        gold = [_gold(row, options.label_column) for row in batch]
+        gold = [_gold(row, options) for row in batch]
         told = map(_scored, batch, found, gold)
         append_rows(kept, ({"claims": list(claims)} for claims in told))
         progress.add(len(batch))

@@ -6,6 +6,7 @@
 import ast
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import re
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import VERDICTS, known_verdict
 from faith_jax.core.settings import (
     NotNegative,
     Positive,
@@ -178,6 +180,7 @@ class CheckOptions(FindingOptions, ClaimColumns):
       label_column (NAME): SUPPORTS, REFUTES, NOT ENOUGH INFO or NOT VERIFIABLE: what is right of a
         response, or a list of what is right of each of its sentences; the verdicts are compared
         with it (default: response_label, where there is one)
+      label_values (LABEL=VERDICT): what other labels mean, with commas: 1=SUPPORTS,0=REFUTES
       claim (TEXT): or a single response
       history (TEXT): what was said before it, oldest first (repeatable)
       knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
@@ -197,6 +200,7 @@ class CheckOptions(FindingOptions, ClaimColumns):
 
     input: tuple[str, ...] = ()
     label_column: str | None = None
+    label_values: str = ""
     claim: str = ""
     history: tuple[str, ...] = ()
     knowledge_base: str = "sample"
@@ -214,9 +218,24 @@ class CheckOptions(FindingOptions, ClaimColumns):
             raise ConfigError("Give either --input or --claim. A claim must not be empty.")
         if self.history and self.input:
             raise ConfigError("--history: goes with --claim; the rows of a file have context.")
-        of_input = (*(field.name for field in dataclasses.fields(ClaimColumns)), "label_column")
+        own = "label_column", "label_values"
+        of_input = (*(field.name for field in dataclasses.fields(ClaimColumns)), *own)
         if self.claim and (told := [name for name in of_input if getattr(self, name)]):
             raise ConfigError(f"--{told[0].replace('_', '-')}: goes with --input.")
+        _ = self.verdicts
+
+    @functools.cached_property
+    def verdicts(self) -> dict[str, str]:
+        """What `label_values` says of labels, in lower case."""
+        found = {}
+        for part in filter(None, map(str.strip, self.label_values.split(","))):
+            label, equals, value = (it.strip() for it in part.rpartition("="))
+            verdict = known_verdict(value)
+            if not (label and equals and verdict):
+                expected = f"LABEL=VERDICT, a verdict being one of {', '.join(VERDICTS)}"
+                raise ConfigError(f"--label-values: expected {expected}; got {part!r}.")
+            found[label.lower()] = verdict
+        return found
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

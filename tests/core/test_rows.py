@@ -138,6 +138,7 @@ def test_whatever_json_writes_is_read_back(tmp_path_factory, rows):
     ("content", "message"),
     [
         (b'{"a": 1}\n{"a": }\n', "rows.jsonl:2: not valid JSON: Expecting value at column 7"),
+        (b'{"a": 1}\n{"a": "b', "each line must be one whole JSON object. The file ends here."),
         (b'{"a": 1} {"a": 2}\n', "rows.jsonl:1: not valid JSON: Extra data at column 10"),
         (b'\n["a"]\n', 'rows.jsonl:2: expected a JSON object, got ["a"].'),
         (b'{"a": "\xe9"}\n', "rows.jsonl:1: expected UTF-8, got byte 0xe9 at byte 8"),

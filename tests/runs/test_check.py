@@ -1,5 +1,6 @@
 """Claims of responses, their evidence and verdicts, through the command and in Python."""
 
+import gzip
 import json
 import math
 import os
@@ -217,6 +218,27 @@ def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
         assert message in command(*given)[2]
 
 
+def test_other_labels_and_the_turns_of_a_chat(command, nli, base, tmp_path):
+    path, output = tmp_path / "r.jsonl.gz", tmp_path / "c.jsonl"
+    chat = [{"role": "user", "content": "Is tea hot?"}, {"role": "assistant", "content": " Yes."}]
+    labels = ["entailment", 1, "No", "neutral"]
+    rows = [{"response": "Tea is hot.", "history": chat, "truth": label} for label in labels]
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
+    given += ("--label-column=truth", f"--output={output}")
+    assert "say what others mean with --label-values=LABEL=VERDICT" in command(*given)[2]
+    for values in ("no=false", "=REFUTES", "1"):
+        assert "--label-values: expected LABEL=VERDICT" in command(
+            *given, f"--label-values={values}"
+        )[2]  # fmt: skip
+    status, _, err = command(*given, "--label-values=1=supports, no = Refutes")
+    assert status == 0, err
+    made = rows_of(output)
+    expected = ["SUPPORTS", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+    assert [row["fields"][GOLD_RESPONSE] for row in made] == expected
+    assert made[0]["history"] == ["Is tea hot?", "Yes."]
+
+
 def test_claims_without_evidence_are_no_rows_to_score(command, nli, base, responses, tmp_path):
     output = tmp_path / "checked.jsonl"
     given = (f"--model={nli}", f"--knowledge-base={base}", f"--output={output}")
@@ -403,7 +425,7 @@ def test_the_context_finds_what_a_pronoun_means(nli, base):
     assert without.evidence == []
 
 
-def test_mini_nli_and_the_encyclopedia_need_nothing(command, monkeypatch, tmp_path):
+def test_mini_nli_and_the_encyclopedia_need_nothing(command, monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     claim = "The accordion has bellows and keys. I have played it for ten years."
     status, out, err = command("check", f"--claim={claim}", "--history=What instrument is that?")
@@ -412,6 +434,7 @@ def test_mini_nli_and_the_encyclopedia_need_nothing(command, monkeypatch, tmp_pa
     shown = page.partition("```text\n")[2].partition("  …")[0]
     assert shown.startswith("SUPPORTS: The accordion")
     assert out.startswith(shown)
+    assert "mini_nli is a small model to try things out" in caplog.text
     (kept,) = (tmp_path / "faith_jax" / "encyclopedia").iterdir()
     assert len(KnowledgeBase.open(kept)) == 188
 
