@@ -6,7 +6,9 @@ once for all beams or samples of an example. The loop feeds the last token first
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Integer, Key
@@ -17,6 +19,7 @@ from faith_jax.decoding.drafting import Drafted, opens_both, reads_both
 from faith_jax.decoding.encoder_decoder import for_model
 from faith_jax.decoding.pmi import pmi_decode
 from faith_jax.decoding.search import decode
+from faith_jax.decoding.shared_prefixes import SharedInputs
 from faith_jax.decoding.steps import (
     DecodingResult,
     Prefilled,
@@ -59,18 +62,22 @@ def prefill(
 def read(
     module: Transformer,
     params: PyTree,
-    branches: Sequence[tuple[Array, Array]],
+    branches: Sequence[tuple[Array | SharedInputs, Array]],
     max_length: int,
     copies: int = 1,
 ) -> tuple[PyTree, PyTree]:
     """Reads the inputs of each branch, tokens and their lengths; the branches' may differ.
+
+    What `SharedInputs` have in common is read once.
 
     Returns:
       What decoding does not change: the input tokens, -1 for padding, and keys and values of all
       but the last of them, each of all branches. And what it changes, the cache of all rows.
     """
 
-    def read_branch(branch: tuple[Array, Array]) -> tuple[PyTree, PyTree]:
+    def read_branch(branch: tuple[Array | SharedInputs, Array]) -> tuple[PyTree, PyTree]:
+        if isinstance(branch[0], SharedInputs):
+            return _read_lines(module, params, branch[0], branch[1], max_length)
         tokens, lengths = map(jnp.asarray, branch)
         _, caches = module.apply(
             {"params": params},
@@ -80,13 +87,43 @@ def read(
             method="prefill",
             mutable=["cache", "prefix_cache"],
         )
-        is_padding = jnp.arange(tokens.shape[1])[None] >= lengths[:, None]
-        memory = {"tokens": jnp.where(is_padding, -1, tokens)}
-        memory["prefix_cache"] = caches["prefix_cache"]
+        memory = {"tokens": _unpadded(tokens, lengths), "prefix_cache": caches["prefix_cache"]}
         return memory, caches["cache"]
 
     memory, cache = functools.reduce(stack_rows, map(read_branch, branches))
     return memory, repeat_rows(cache, len(memory["tokens"]), copies)
+
+
+def _unpadded(tokens: Array, lengths: Array) -> Array:
+    """Returns tokens [batch, length] with -1 in place of padding."""
+    return jnp.where(jnp.arange(tokens.shape[1])[None] >= lengths[:, None], -1, tokens)
+
+
+def _read_lines(
+    module: Transformer, params: PyTree, inputs: SharedInputs, lengths: Array, max_length: int
+) -> tuple[PyTree, PyTree]:
+    """Reads lines and returns what `read` does of the rows in them."""
+    _, caches = module.apply(
+        {"params": params},
+        *(inputs.line_tokens, inputs.segments, inputs.shared, inputs.positions),
+        max_length,
+        method="prefill_lines",
+        mutable=["cache", "prefix_cache"],
+    )
+    size = inputs.line_tokens.shape[1]
+    places = inputs.lines[:, None] * size + inputs.places
+
+    def of_rows(path: Any, leaf: Array) -> Array:
+        if getattr(path[-1], "key", None) == "valid":
+            prompt = module.config.decoder_prompt_length
+            return jnp.arange(places.shape[1])[None] < (prompt + lengths - 1)[:, None]
+        by_token = jnp.swapaxes(leaf, -3, -2)  # [..., lines, length, heads, head_dim]
+        flat = by_token.reshape(*by_token.shape[:-4], -1, *by_token.shape[-2:])
+        return jnp.swapaxes(jnp.take(flat, places, axis=-3), -3, -2)
+
+    memory = {"tokens": _unpadded(inputs.tokens, lengths)}
+    memory["prefix_cache"] = jax.tree_util.tree_map_with_path(of_rows, caches["prefix_cache"])
+    return memory, reorder_rows(caches["cache"], inputs.lines)
 
 
 def _filled_in_front(tokens: Array) -> Array:
@@ -128,7 +165,7 @@ def opened(
 def generate(
     module: Transformer | Drafted,
     params: PyTree,
-    input_tokens: Integer[Array, "batch length"],
+    input_tokens: Integer[Array, "batch length"] | SharedInputs,
     input_lengths: Integer[Array, "batch"],
     row_keys: Key[Array, "batch"],
     config: DecodingConfig,
@@ -145,7 +182,7 @@ def generate(
 def generate_pmi(
     module: Transformer | Drafted,
     params: PyTree,
-    input_tokens: Integer[Array, "batch length"],
+    input_tokens: Integer[Array, "batch length"] | SharedInputs,
     input_lengths: Integer[Array, "batch"],
     input_tokens_without_document: Integer[Array, "batch other_length"],
     input_lengths_without_document: Integer[Array, "batch"],
@@ -172,7 +209,7 @@ def generate_pmi(
 def _generate(
     module: Transformer | Drafted,
     params: PyTree,
-    branches: Sequence[tuple[Array, Array]],
+    branches: Sequence[tuple[Array | SharedInputs, Array]],
     row_keys: Array,
     config: DecodingConfig,
 ) -> DecodingResult:

@@ -15,6 +15,12 @@ from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.drafting import Both, Drafted
 from faith_jax.decoding.refilling import Places, Refilling
+from faith_jax.decoding.shared_prefixes import (
+    line_length,
+    prefix_groups,
+    shared_inputs,
+    tokens_saved,
+)
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.batching import bucket_length, padded
 from faith_jax.inference.opening import open_draft
@@ -43,7 +49,9 @@ class BatchDecoder:
     """Decodes rows of input tokens, longest inputs first, on the mesh.
 
     Rows that have ended give their places to the next ones, where there are two batches or more.
-    Beam search decodes whole batches.
+    Beam search decodes whole batches, and so do rows of a decoder-only model that begin with the
+    same tokens, such as a document, where reading these once saves more. It is read once for the
+    rows of a batch.
 
     Args:
       module: the model.
@@ -132,6 +140,15 @@ class BatchDecoder:
         ]
         order = sorted(range(len(inputs)), key=lambda i: lengths[i], reverse=True)
         refills = len(inputs) >= 2 * self._batch_size and self._decoding.num_beams == 1
+        if self._can_share(inputs) and (saved := tokens_saved(groups := prefix_groups(inputs))):
+            # Refilling saves at most about a quarter of the steps.
+            refills &= 4 * saved < len(inputs) * self._decoding.max_length
+            if not refills:
+                order = [
+                    row
+                    for group in sorted(groups, key=lambda g: max(map(lengths.__getitem__, g.rows)))
+                    for row in group.rows
+                ][::-1]
         decode = self._in_places if refills else self._in_batches
         decoded: dict[int, list[DecodedRow]] = {}
         for rows, found in decode(params, branches, order, drawn):
@@ -146,6 +163,7 @@ class BatchDecoder:
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size]
             numbers, arrays = self._batch(branches, rows, self._batch_size, drawn)
+            arrays[0] = self._shared([branches[0][row] for row in rows], arrays[0])
             result = self._decode(params, *arrays, numbers)
             yield rows, decoded_rows(result, self._decoding)[: len(rows)]
 
@@ -195,6 +213,25 @@ class BatchDecoder:
         ]
         numbers, *others = self._partitioner.put_batch([numbers, *sum(padded_inputs, ())])
         return numbers, others
+
+    def _can_share(self, inputs: Sequence[Any]) -> bool:
+        """Whether what inputs have in common can be read once: on devices that split no rows."""
+        config, longest = self._config, max(map(len, inputs), default=0)
+        alone = self._draft is None and self._partitioner.data_parallelism == 1
+        return alone and config.is_decoder_only and config.can_share_inputs(longest)
+
+    def _shared(self, inputs: list[Any], tokens: Any) -> Any:
+        """Returns the tokens of a batch, as `SharedInputs` where these have a third fewer."""
+        if not self._can_share(inputs):
+            return tokens
+        groups = prefix_groups(inputs)
+        prompt = self._config.decoder_prompt_length
+        lines = 1 << (len(groups) - 1).bit_length()
+        length = bucket_length(prompt + max(line_length(inputs, group) for group in groups))
+        if 1.5 * lines * length > len(tokens) * (prompt + tokens.shape[1]):
+            return tokens
+        found = shared_inputs(inputs, groups, np.asarray(tokens), lines, length, prompt)
+        return self._partitioner.put(found, self._partitioner.replicated)
 
     def laid_out(self, params: PyTree, input_length: int) -> PyTree:
         """Returns parameters as they lie best for the loop of decoding; on TPUs, others are copied.

@@ -393,16 +393,8 @@ class LikelihoodEngine:
                 yield _Batch(Lines(tokens, segments, shared, positions), sources)
 
     def _shares(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> bool:
-        """Whether a decoder-only model's rows can share an input, behind which others stand.
-
-        Not where distances are counted in tokens between: T5's bias, and a sliding window that
-        attention by blocks goes by.
-        """
-        config = self.model.config
         longest = max(len(rows[number].fed) for number in window)
-        reach = 4 * padded_length(longest, LENGTHS)
-        near = not config.sliding_window or reach <= config.sliding_window
-        return near and config.positions != "relative_bias"
+        return self.model.config.can_share_inputs(padded_length(longest, LENGTHS))
 
     def _encoded(self, inputs: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], np.ndarray]:
         """Returns the encoder's states of each input, [prompt + length, embed], on the host."""

@@ -229,6 +229,15 @@ class TransformerConfig(Settings):
         if self.positions == "rotary":
             self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 
+    def can_share_inputs(self, longest: int) -> bool:
+        """Whether rows of a decoder-only model, of up to so many tokens, can share an input.
+
+        What rows have of their own stands behind it in one line. Not where distances are counted in
+        tokens between: T5's bias, and a sliding window that attention by blocks goes by.
+        """
+        near = not self.sliding_window or 4 * longest <= self.sliding_window
+        return near and self.positions != "relative_bias"
+
     @property
     def is_decoder_only(self) -> bool:
         """Whether there is no encoder: GPT-2, BLOOM, Gemma, Llama."""

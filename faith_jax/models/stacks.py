@@ -17,7 +17,7 @@ from faith_jax.models.layers import (
     dropout,
     param_with_axes,
 )
-from faith_jax.models.masks import AttentionMask, Regrouped, Tokens
+from faith_jax.models.masks import AttentionMask, Regrouped
 from faith_jax.models.transformer_layers import (
     DecoderLayer,
     EncoderLayer,
@@ -209,8 +209,7 @@ class Decoder(_Stack):
           embeddings: [rows, length, embed].
           encoded: for each cross-attention [batch, encoder_length, embed], or None if the
             `encoder_cache` is filled. Empty in decoder-only models.
-          mask: of self-attention; in a prefill boolean [rows, length], the valid inputs; not
-            used in other decoding.
+          mask: of self-attention; not used in decoding, but for a prefill.
           encoder_masks: for each cross-attention; in decoding boolean [batch, 1, 1,
             encoder_length].
           deterministic: no dropout.
@@ -222,8 +221,9 @@ class Decoder(_Stack):
         """
         cfg = self.config
         if prefill:
-            assert not isinstance(mask, AttentionMask)
-            positions, mask = self._start_prefix(mask)
+            assert isinstance(mask, AttentionMask)
+            self.put_variable("prefix_cache", "valid", mask.keys.valid)
+            self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
         query_positions = key_positions = positions
@@ -262,22 +262,6 @@ class Decoder(_Stack):
     def output_kernel(self) -> Array:
         """Returns the kernel [embed, vocab] of the output layer (only in untied models)."""
         return self.logits_dense.kernel
-
-    def _start_prefix(self, valid: Array | None) -> tuple[Array, AttentionMask]:
-        """Stores which inputs of a decoder-only model are valid, and starts counting its outputs.
-
-        Args:
-          valid: boolean [batch, length], True for the inputs, which start on the left.
-
-        Returns:
-          Positions int32 [1, length] and the mask of self-attention.
-        """
-        assert valid is not None
-        self.put_variable("prefix_cache", "valid", valid)
-        self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
-        positions = jnp.arange(valid.shape[1])[None]
-        queries = Tokens(jnp.ones_like(valid))
-        return positions, AttentionMask(queries, Tokens(valid), causal=True)
 
     def _advance(self, length: int) -> tuple[Array, Array, Array, Array | None]:
         """Advances the cache by `length` tokens; its index is a scalar, or each row's own.

@@ -437,13 +437,39 @@ class Transformer(nn.Module):
         if prompt:
             embeddings = self.decoder_prompt(embeddings)
         valid = jnp.arange(embeddings.shape[1])[None] < (prompt + input_lengths)[:, None]
+        mask = AttentionMask(Tokens(jnp.ones_like(valid)), Tokens(valid), causal=True)
+        self._fill(embeddings, mask, jnp.arange(valid.shape[1])[None], max_decode_length)
+
+    def prefill_lines(
+        self,
+        line_tokens: Integer[Array, "lines length"],
+        segment_ids: Integer[Array, "lines length"],
+        shared_segment_ids: Integer[Array, "lines length"],
+        positions: Integer[Array, "lines length"],
+        max_decode_length: int,
+    ) -> None:
+        """Fills the caches of lines, whose tokens `decode_hidden` describes.
+
+        Apply as `prefill`. The caches are those of the lines, and not yet of the inputs in them.
+        """
+        embeddings = self.token_embedder(line_tokens)
+        if self.config.decoder_prompt_length:
+            embeddings = self.decoder_prompt.placed(embeddings, positions)
+        own = Tokens(segment_ids > 0, segment_ids)
+        mask = AttentionMask(own._replace(shared=shared_segment_ids), own, causal=True)
+        self._fill(embeddings, mask, positions, max_decode_length)
+
+    def _fill(
+        self, embeddings: Array, mask: AttentionMask, positions: Array, cache_length: int
+    ) -> None:
         self.decoder(
             embeddings,
             (),
-            valid,
+            mask,
             (),
             deterministic=True,
-            cache_length=max_decode_length,
+            positions=positions,
+            cache_length=cache_length,
             prefill=True,
         )
 

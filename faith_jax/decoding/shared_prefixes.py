@@ -1,0 +1,124 @@
+"""Inputs of a decoder-only model that begin alike: what they have in common is read once.
+
+Questions about one document are the usual case, where the document stands in front. A line holds
+the common beginning and, behind it, what each input has of its own; each token sees the beginning
+and its own part, and has the position that it has in its input. So keys and values are those of
+the inputs read one by one, up to rounding.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Fewer tokens in common are not worth a program of their own.
+LEAST_SHARED = 32
+
+
+class PrefixGroup(NamedTuple):
+    """Rows whose first `shared` tokens are the same."""
+
+    rows: list[int]
+    shared: int
+
+
+class SharedInputs(NamedTuple):
+    """Rows of input tokens, and the lines that are read in their place.
+
+    Attributes:
+      tokens: int32 [rows, length], the inputs, padded on the right.
+      line_tokens: int32 [lines, line length], with room for a soft prompt in front.
+      segments: int32 [lines, line length]: 1 = the common beginning, 2, 3, … = what a row has of
+        its own, 0 = padding.
+      shared: int32, the segment that each token sees besides its own: 1.
+      positions: int32, in the input that a token is of.
+      lines: int32 [rows], the line of each row.
+      places: int32 [rows, prompt + length], where its tokens are in this line.
+    """
+
+    tokens: Any
+    line_tokens: Any
+    segments: Any
+    shared: Any
+    positions: Any
+    lines: Any
+    places: Any
+
+
+def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
+    """Returns inputs in groups that begin alike, each input in one.
+
+    A group shares at least `LEAST_SHARED` tokens and half of what its first two inputs share; an
+    input without a group shares all of its tokens with itself.
+
+    >>> document = list(range(100, 150))
+    >>> prefix_groups([[*document, 1, 2], [5, 6], [*document, 3]])
+    [PrefixGroup(rows=[1], shared=2), PrefixGroup(rows=[0, 2], shared=50)]
+    """
+    ordered = sorted(range(len(inputs)), key=lambda row: (list(inputs[row]), row))
+    groups: list[PrefixGroup] = []
+    for row in ordered:
+        if groups:
+            rows, shared = groups[-1]
+            common = _common(inputs[rows[0]][:shared], inputs[row])
+            enough = LEAST_SHARED if len(rows) == 1 else max(LEAST_SHARED, shared / 2)
+            if common >= enough:
+                groups[-1] = PrefixGroup([*rows, row], common)
+                continue
+        groups.append(PrefixGroup([row], len(inputs[row])))
+    return groups
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Returns how many tokens two inputs have in common at their beginning."""
+    length = min(len(one), len(other))
+    differ = np.asarray(one[:length]) != np.asarray(other[:length])
+    return int(differ.argmax()) if differ.any() else length
+
+
+def tokens_saved(groups: Sequence[PrefixGroup]) -> int:
+    """Returns how many tokens fewer are read where each group's beginning is read once."""
+    return sum(group.shared * (len(group.rows) - 1) for group in groups)
+
+
+def line_length(inputs: Sequence[Sequence[int]], group: PrefixGroup) -> int:
+    """Returns the tokens of a group's line: its beginning, and what each row has of its own."""
+    return group.shared + sum(len(inputs[row]) - group.shared for row in group.rows)
+
+
+def shared_inputs(
+    inputs: Sequence[Sequence[int]],
+    groups: Sequence[PrefixGroup],
+    tokens: np.ndarray,
+    lines: int,
+    length: int,
+    prompt: int = 0,
+) -> SharedInputs:
+    """Returns the lines of inputs.
+
+    Args:
+      inputs: of the rows.
+      groups: of these rows.
+      tokens: int32 [rows, length], the inputs, padded; rows behind them only fill up.
+      lines: how many, at least that of the groups.
+      length: of a line, at least `prompt` and `line_length` of every group.
+      prompt: tokens of a soft prompt in front of each input.
+    """
+    shape = (lines, length)
+    line_tokens, segments, positions = (np.zeros(shape, np.int32) for _ in range(3))
+    line_of = np.zeros(len(tokens), np.int32)
+    places = np.zeros((len(tokens), prompt + tokens.shape[1]), np.int32)
+    for line, (rows, shared) in enumerate(groups):
+        begin = end = prompt + shared
+        line_tokens[line, prompt:begin] = inputs[rows[0]][:shared]
+        segments[line, :begin] = 1
+        positions[line, :begin] = np.arange(begin)
+        for segment, row in enumerate(rows, start=2):
+            own = inputs[row][shared:]
+            at, end = end, end + len(own)
+            line_tokens[line, at:end], segments[line, at:end] = own, segment
+            positions[line, at:end] = begin + np.arange(len(own))
+            line_of[row] = line
+            places[row, : begin + len(own)] = [*range(begin), *range(at, end)]
+    shared_segments = np.where(segments > 0, 1, 0).astype(np.int32)
+    return SharedInputs(tokens, line_tokens, segments, shared_segments, positions, line_of, places)
