@@ -35,7 +35,7 @@ def text_of(name):
 
 
 def validation_split(recipe):
-    pattern = r"^eval_split/task_batches.DatasetConfig.split = '(.+)'$"
+    pattern = r"^EVAL_SPLIT = '(.+)'$"
     found = re.findall(pattern, TEXTS[recipe], re.M)
     return found[-1] if found else "validation"
 
