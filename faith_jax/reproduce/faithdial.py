@@ -283,7 +283,7 @@ class Table(JudgedTable):
             "DECODING": None,
         }
         if data in _VALIDATION:
-            found["eval_split/task_batches.DatasetConfig.split"] = _VALIDATION[data]
+            found["EVAL_SPLIT"] = _VALIDATION[data]
         if options.vocabulary:
             found["VOCABULARY"] = options.vocabulary
         if options.learning_rate is not None:

@@ -114,7 +114,7 @@ def test_what_a_training_is_told():
 def test_ten_epochs_of_other_data(data, split):
     told = bindings("cross_entropy", data, rows=640)
     assert (told["TRAIN_STEPS"], told["WARMUP_STEPS"]) == (200, 8)
-    assert told.get("eval_split/task_batches.DatasetConfig.split", "validation") == split
+    assert told.get("EVAL_SPLIT", "validation") == split
     assert bindings("cross_entropy", data, rows=331, train_batch_size=10)["TRAIN_STEPS"] == 331
     assert split in lookup.get_task(task_of("cross_entropy", data, True)).splits
 

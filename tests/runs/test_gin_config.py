@@ -158,7 +158,7 @@ def test_paper_settings_of_dialogue_fine_tuning(name, batch, epochs, rows, split
     assert steps == epochs * rows // batch
     assert macro("WARMUP_STEPS") == round(0.04 * steps)
     assert macro("EVAL_PERIOD") == macro("CHECKPOINT_PERIOD") == rows // batch // 2
-    assert gin.query_parameter("eval_split/task_batches.DatasetConfig.split") == split
+    assert macro("EVAL_SPLIT") == split
     assert gin.query_parameter("optimizers.adamw.gradient_clip") == 1.0
 
 
