@@ -228,7 +228,8 @@ class BatchDecoder:
         prompt = self._config.decoder_prompt_length
         lines = 1 << (len(groups) - 1).bit_length()
         length = bucket_length(prompt + max(line_length(inputs, group) for group in groups))
-        if 1.5 * lines * length > len(tokens) * (prompt + tokens.shape[1]):
+        is_shorter = 1.5 * lines * length <= len(tokens) * (prompt + tokens.shape[1])
+        if not (is_shorter and self._config.can_share_inputs(length)):
             return tokens
         found = shared_inputs(inputs, groups, np.asarray(tokens), lines, length, prompt)
         return self._partitioner.put(found, self._partitioner.replicated)

@@ -394,7 +394,7 @@ class LikelihoodEngine:
 
     def _shares(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> bool:
         longest = max(len(rows[number].fed) for number in window)
-        return self.model.config.can_share_inputs(padded_length(longest, LENGTHS))
+        return self.model.config.can_share_inputs(4 * padded_length(longest, LENGTHS))
 
     def _encoded(self, inputs: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], np.ndarray]:
         """Returns the encoder's states of each input, [prompt + length, embed], on the host."""

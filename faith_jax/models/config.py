@@ -229,13 +229,13 @@ class TransformerConfig(Settings):
         if self.positions == "rotary":
             self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 
-    def can_share_inputs(self, longest: int) -> bool:
-        """Whether rows of a decoder-only model, of up to so many tokens, can share an input.
+    def can_share_inputs(self, length: int) -> bool:
+        """Whether rows of a decoder-only model can share an input in lines of so many tokens.
 
-        What rows have of their own stands behind it in one line. Not where distances are counted in
-        tokens between: T5's bias, and a sliding window that attention by blocks goes by.
+        What rows have of their own stands behind it. Not where distances are counted in tokens
+        between: T5's bias, and a sliding window that attention by blocks goes by.
         """
-        near = not self.sliding_window or 4 * longest <= self.sliding_window
+        near = not self.sliding_window or length <= self.sliding_window
         return near and self.positions != "relative_bias"
 
     @property

@@ -74,6 +74,8 @@ CASES = {
     "bloom": (families.BLOOM, {"temperature": 1.0}),
     "llama": (families.LLAMA, {"num_beams": 2, "num_return": 2}),
     "soft_prompt": (families.GPT2.replace(decoder_prompt_length=3), {}),
+    "blocks": (families.LLAMA.replace(attention_block_length=4), {}),
+    "window": (families.MISTRAL.replace(sliding_window=64, attention_block_length=4), {}),
     "scanned": (families.LLAMA.replace(scan_layers=True), {"num_return": 2, "temperature": 1.0}),
     "pmi": (families.GPT2, {"pmi": PMIConfig()}),
     "ngram": (families.GPT2, {"speculation": "ngram", "draft_length": 2}),
@@ -137,8 +139,8 @@ def test_rows_of_a_document_come_into_one_batch(from_two, monkeypatch):
         assert rows[0].tokens.tolist() == alone[0].tokens.tolist()
 
 
-def test_distances_in_tokens_between_are_not_shared():
+def test_distances_in_tokens_between_are_not_shared(from_two, monkeypatch):
     assert not tiny.TINY.can_share_inputs(8)
-    near = families.LLAMA.replace(sliding_window=64)
-    assert near.can_share_inputs(16)
-    assert not near.can_share_inputs(17)
+    monkeypatch.setattr("faith_jax.inference.batch_decoder.shared_inputs", None)  # is not called
+    short = families.MISTRAL.replace(sliding_window=14, attention_block_length=4, **ONE_LAYER)
+    assert len(decoded(short, INPUTS, len(INPUTS))[0]) == len(INPUTS)
