@@ -220,8 +220,9 @@ def test_likelihoods_are_planned_as_they_are_computed(model, monkeypatch):
         return
     spy = Spy(row_likelihoods._score)
     monkeypatch.setattr(row_likelihoods, "_score", spy)
-    # 128 tokens are fed, which fill a line.
-    LikelihoodEngine(model, tokens_per_batch=256).log_probs([ROW, ROW._replace(inputs=[4] * 120)])
+    # As on an accelerator; 128 tokens are fed, which fill a line.
+    engine = LikelihoodEngine(model, 256, row_likelihoods.MAX_LOGITS_BYTES)
+    engine.log_probs([ROW, ROW._replace(inputs=[4] * 120)])
     compiled, _ = scoring_program(module, model.partitioner, params, ROW, 2)
     assert compiled().memory_analysis().argument_size_in_bytes > 0
     assert_lowered_as_called(spy)
