@@ -43,7 +43,7 @@ class Places(NamedTuple):
 
 
 class Refilling(NamedTuple):
-    """The three functions of refilling, to be compiled.
+    """The functions of refilling, to be compiled.
 
     Attributes:
       module: the model.
@@ -59,8 +59,8 @@ class Refilling(NamedTuple):
     def _family(self) -> Any:
         return causal if self.module.config.is_decoder_only else encoder_decoder
 
-    def fill(self, params: PyTree, numbers: Array, branches: Sequence[Any]) -> Places:
-        """Reads as many examples as there are places.
+    def read(self, params: PyTree, numbers: Array, branches: Sequence[Any]) -> Places:
+        """Reads examples, each of which gets a place; the cache has the shortest length.
 
         Args:
           params: of the model.
@@ -73,25 +73,15 @@ class Refilling(NamedTuple):
         model = self._family.opened(self.module, params, memory, cache, config.copies, config.pmi)
         return Places(memory, numbers, start(model, config))
 
-    def admit(
-        self,
-        params: PyTree,
-        places: Places,
-        free: Integer[Array, "new"],
-        numbers: Integer[Array, "new"],
-        branches: Sequence[Any],
-    ) -> Places:
-        """Reads a few examples, and puts them in free places.
+    def place(self, places: Places, new: Places, free: Integer[Array, "new"]) -> Places:
+        """Puts a few examples that were read in free places.
 
         Args:
-          params: of the model.
-          places: their inputs may be longer.
+          places: their inputs and their cache may be longer.
+          new: the examples.
           free: the place of each; the number of places = in none.
-          numbers: see `Places`.
-          branches: see `fill`.
         """
-        new, batch = self.fill(params, numbers, branches), len(places.numbers)
-        both = 1 + (self.config.pmi is not None)
+        batch, both = len(places.numbers), 1 + (self.config.pmi is not None)
         memory = place_rows(places.memory, new.memory, free, batch, both)
         cache = place_rows(places.rows.cache, new.rows.cache, free, batch, both)
         held, fresh = ((one.numbers, one.rows._replace(cache=None)) for one in (places, new))

@@ -175,9 +175,8 @@ class BatchDecoder:
         group = _group_size(size, self._partitioner.data_parallelism)
         in_places, waiting = dict(enumerate(order[:size])), order[size:]
         free: list[int] = []
-        longest = [max(map(len, inputs)) for inputs in branches]
-        first = self._batch(branches, order[:size], size, drawn, longest)
-        places = refilled.fill(params, *first)
+        room = [bucket_length(max(map(len, inputs))) for inputs in branches]
+        places = refilled.first(params, *self._batch(branches, order[:size], size, drawn, room))
         while in_places:
             enough = min(group, len(waiting)) if waiting else size
             places, result, ended = refilled.run(params, places, enough)
@@ -190,8 +189,20 @@ class BatchDecoder:
                 into, free = free[: len(rows)], free[len(rows) :]
                 in_places |= zip(into, rows, strict=True)
                 to = np.asarray(into + [size] * (group - len(rows)), np.int32)
-                arrays = self._batch(branches, rows, group, drawn)
+                arrays = self._batch(branches, rows, group, drawn, self._room(branches, rows, room))
                 places = refilled.admit(params, places, to, *arrays)
+
+    def _room(self, branches: list[Sequence[Any]], rows: list[int], room: list[int]) -> list[int]:
+        """Returns the room for a few rows: in the longer branch a half, a quarter … where they fit.
+
+        Each room costs a compilation.
+        """
+        longer = room.index(max(room))
+        needed = max(bucket_length(len(branches[longer][row])) for row in rows)
+        found = list(room)
+        while found[longer] >= 2 * needed:
+            found[longer] //= 2
+        return found
 
     def _batch(
         self,
@@ -327,28 +338,22 @@ class _Refilled:
 
     def __init__(self, refilling: Refilling, partitioner: Partitioner):
         self._refilling, self._partitioner = refilling, partitioner
-        self._fill = partitioner.jit(self._first)
+        self._read = partitioner.jit(self._places)
         self._others: tuple[Compiled, Compiled, Compiled] | None = None
 
-    def _first(self, params: PyTree, numbers: Any, *arrays: Any) -> Places:
+    def _places(self, params: PyTree, numbers: Any, *arrays: Any) -> Places:
         branches = _branches(self._refilling.module.config, arrays)
-        return self._refilling.fill(params, numbers, branches)
+        return self._refilling.read(params, numbers, branches)
 
-    def _next(
-        self, params: PyTree, places: Places, free: Any, numbers: Any, *arrays: Any
-    ) -> Places:
-        branches = _branches(self._refilling.module.config, arrays)
-        return self._refilling.admit(params, places, free, numbers, branches)
-
-    def fill(self, params: PyTree, numbers: Any, arrays: Sequence[Any]) -> Places:
-        """See `Refilling.fill`."""
-        places: Places = self._fill(params, numbers, *arrays)
+    def first(self, params: PyTree, numbers: Any, arrays: Sequence[Any]) -> Places:
+        """Reads as many examples as there are places; see `Refilling.read`."""
+        places: Places = self._read(params, numbers, *arrays)
         if self._others is None:
             # Places lie on the mesh as XLA has chosen here, and stay there.
             lie = jax.tree.map(lambda x: x.sharding, places)
             everywhere = self._partitioner.replicated
             self._others = (
-                self._partitioner.jit(self._next, donate_argnums=1, out_shardings=lie),
+                self._partitioner.jit(self._refilling.place, donate_argnums=0, out_shardings=lie),
                 self._partitioner.jit(
                     self._refilling.run, donate_argnums=3, out_shardings=(lie.rows, everywhere)
                 ),
@@ -359,9 +364,9 @@ class _Refilled:
     def admit(
         self, params: PyTree, places: Places, free: np.ndarray, numbers: Any, arrays: Sequence[Any]
     ) -> Places:
-        """See `Refilling.admit`."""
+        """Reads a few examples and puts them in free places; see `Refilling.place`."""
         assert self._others is not None
-        found: Places = self._others[0](params, places, free, numbers, *arrays)
+        found: Places = self._others[0](places, self._read(params, numbers, *arrays), free)
         return found
 
     def run(
@@ -380,7 +385,7 @@ class _Refilled:
     @property
     def num_compilations(self) -> int:
         """Number of compiled programs."""
-        return sum(one.num_compilations for one in (self._fill, *(self._others or ())))
+        return sum(one.num_compilations for one in (self._read, *(self._others or ())))
 
 
 @functools.lru_cache(maxsize=8)
