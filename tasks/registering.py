@@ -58,21 +58,23 @@ def add_text_task(
       uncached: what changes the texts behind an offline cache, as gin or the vocabulary say.
     """
     candidates = candidates or {}
+    steps: list[Callable[..., tf.data.Dataset]] = [
+        functools.partial(seqio.preprocessors.tokenize, with_eos=False),
+        seqio.preprocessors.append_eos_after_trim,
+        *(
+            functools.partial(preprocessors.encode_candidates, name=candidate, most=most)
+            for candidate, most in candidates.items()
+        ),
+    ]
     feature = seqio.Feature(vocabulary=DefaultVocabulary(), add_eos=True)
     seqio.TaskRegistry.add(
         name,
         source=_source(TASKS[name]),
         preprocessors=[
-            preprocess,
+            _as_written(preprocess),
             # Texts are cached, for any vocabulary; a cache keeps no order.
             *([] if shuffle_buffer_size is None else [seqio.CacheDatasetPlaceholder()]),
-            *([] if uncached is None else [uncached]),
-            functools.partial(seqio.preprocessors.tokenize, with_eos=False),
-            seqio.preprocessors.append_eos_after_trim,
-            *(
-                functools.partial(preprocessors.encode_candidates, name=candidate, most=most)
-                for candidate, most in candidates.items()
-            ),
+            *map(_as_written, ([] if uncached is None else [uncached]) + steps),
         ],
         output_features={"inputs": feature, "targets": feature}
         | dict.fromkeys(candidates, seqio.Feature(vocabulary=DefaultVocabulary(), rank=2)),
@@ -80,6 +82,19 @@ def add_text_task(
         metric_fns=list(metric_fns),
         shuffle_buffer_size=shuffle_buffer_size,
     )
+
+
+def _as_written(preprocess: Callable[..., tf.data.Dataset]) -> Callable[..., tf.data.Dataset]:
+    """Returns a preprocessor whose functions TensorFlow does not rewrite, which takes seconds.
+
+    None of them has an `if` or a loop over tensors.
+    """
+
+    @functools.wraps(preprocess)  # SeqIO reads the names of its arguments
+    def unchanged(*args: Any, **kwargs: Any) -> tf.data.Dataset:
+        return tf.autograph.experimental.do_not_convert(preprocess)(*args, **kwargs)
+
+    return unchanged
 
 
 def add_with_sample(name: str, preprocess: Callable, **options: Any) -> None:

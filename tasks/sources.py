@@ -6,6 +6,7 @@ together prepare it once: the others wait.
 """
 
 import contextlib
+import functools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -39,12 +40,17 @@ def _stored(
     builder: tfds.core.DatasetBuilder, split: str, count: int, wanted: range
 ) -> tf.data.Dataset:
     """Returns the examples that have these numbers, of so many in a split, in the stored order."""
+    # TensorFlow need not rewrite TFDS's functions, which takes a second.
+    read = tf.autograph.experimental.do_not_convert(
+        functools.partial(builder.as_dataset, shuffle_files=False)
+    )
     if wanted == range(count):
-        return builder.as_dataset(split=split, shuffle_files=False)
+        return read(split=split)
     if not wanted:
-        return builder.as_dataset(split=split, shuffle_files=False).take(0)
-    read = tfds.core.ReadInstruction(split, from_=wanted.start, to=wanted.stop, unit="abs")
-    return builder.as_dataset(split=read, shuffle_files=False)
+        return read(split=split).take(0)
+    return read(
+        split=tfds.core.ReadInstruction(split, from_=wanted.start, to=wanted.stop, unit="abs")
+    )
 
 
 def _range(count: int, shard_info: seqio.ShardInfo | None) -> range:

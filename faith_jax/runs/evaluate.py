@@ -194,10 +194,12 @@ class DecodedEvaluation:
 def _inputs_and_targets() -> Any:
     """Returns SeqIO's feature converter, which leaves other features out, such as negatives."""
     import seqio
+    import tensorflow as tf
 
     class InputsAndTargets(seqio.EncDecFeatureConverter):
         def __call__(self, ds: Any, task_feature_lengths: Any) -> Any:
             lengths = {name: task_feature_lengths[name] for name in ("inputs", "targets")}
-            return super().__call__(ds, lengths)
+            # TensorFlow need not rewrite SeqIO's functions, which takes a second.
+            return tf.autograph.experimental.do_not_convert(super().__call__)(ds, lengths)
 
     return InputsAndTargets(pack=False)

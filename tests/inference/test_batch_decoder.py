@@ -111,7 +111,7 @@ def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypat
     found = decoder(params, inputs, range(5, 5 + len(inputs)), others, done.append)
     assert sum(done) == len(inputs)
     assert len(done) > 3
-    # The first four of 32 tokens, then one at a time of 16, what puts it in its place, and the loop;
+    # Four of 32 tokens, then one at a time of 16, what puts it in its place, and the loop;
     # with two lengths of the cache the last two once more, and what makes it longer.
     assert decoder.num_compilations <= 4 + 3 * (len(lengths) - 1)
     alone = BatchDecoder(module, partitioner, decoding, 1, seed=2)
