@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from faith_jax.core.settings import NotNegativeNumber, Positive, Settings, ShareBelow1
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.chunked_logits import (
-    MAX_LOGITS_BYTES,
     TargetStatistics,
     summed_losses,
     target_statistics,
@@ -139,14 +138,14 @@ class TokenScores(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class CrossEntropy(Objective):
-    """`cross_entropy` of the target tokens, within `max_logits_bytes` of memory for logits.
+    """`cross_entropy` of the target tokens; `max_logits_bytes` is that of `summed_losses`.
 
     Reference: Raffel 2020; T5X has the same loss.
     """
 
     label_smoothing: ShareBelow1 = 0.0
     z_loss: NotNegativeNumber = 0.0
-    max_logits_bytes: Positive = MAX_LOGITS_BYTES
+    max_logits_bytes: Positive | None = None
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None

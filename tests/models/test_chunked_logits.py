@@ -144,3 +144,17 @@ def test_sums_other_than_the_loss_alone_have_no_gradient(arrays):
         return summed_losses(measure, hidden, OutputLayer(kernel), targets, weights)["other"]
 
     np.testing.assert_array_equal(jax.grad(other)(hidden), jnp.zeros_like(hidden))
+
+
+@pytest.mark.parametrize(("device", "positions"), [("cpu", 65), ("tpu", 261), (None, 261)])
+def test_bound_is_that_of_the_mesh(device, positions):
+    """64 MiB on CPUs, else 256 MiB, wherever it is traced."""
+    kind = device and jax.sharding.AbstractDevice(device, None, device)
+    mesh = jax.sharding.AbstractMesh((1,), ("data",), abstract_device=kind)
+    hidden, kernel = (jax.ShapeDtypeStruct(s, jnp.float32) for s in ((8, 512, 4), (4, 32128)))
+    targets = jnp.zeros((8, 512), jnp.int32)
+    with jax.sharding.use_abstract_mesh(mesh):
+        jaxpr = jax.make_jaxpr(lambda h, k: target_statistics(h, OutputLayer(k), targets))(
+            hidden, kernel
+        )
+    assert f"8,{positions},32128]" in str(jaxpr)
