@@ -431,8 +431,10 @@ def check(options: CheckOptions) -> Iterator[str]:
                 write_scored(found, made, form, (*SCORERS, OVERLAP))
                 put(made, target)
         claims = functools.partial(read_scored_rows, target)
+        told = [f"{counted(silent, 'response')} without a sentence, and so without claims"]
+        told *= bool(silent)
         if options.html:
-            notes = _notes(options, checker.base)
+            notes = _notes(options, checker.base) + told
             write_text(options.html, claims_page("Claims and evidence", claims(), SCORERS, notes))
         if options.claim:
             yield from _told(claims())
@@ -440,8 +442,7 @@ def check(options: CheckOptions) -> Iterator[str]:
             yield rendered(verdict_table(claims()))
             if (figures := gold_table(claims())).rows:
                 yield rendered(figures)
-        if silent:
-            yield f"{counted(silent, 'response')} without a sentence, and so without claims"
+        yield from told
         if cut := sum(any(row["cut_tokens"].values()) for row in claims()):
             yield f"{counted(cut, 'claim')} with evidence that was too long for the model, and cut"
     yield from bad_rows.told()
@@ -584,7 +585,11 @@ def _told(rows: Iterable[ScoredRow]) -> Iterator[str]:
             for label, name in zip(_LABELS, SCORERS, strict=True)
             if row["scores"][name] is not None
         )
-        verdict = row["fields"][VERDICT]
+        verdict, overlap = row["fields"][VERDICT], row["scores"][OVERLAP]
+        if row["fields"]["verdict"] == NOT_VERIFIABLE:
+            told = f"at most {overlap or 0:.0%} of its words are in one sentence"
+            told = told if row["grounding"] else "no evidence found"
+        told = told or _UNJUDGED
         yield f"{row['fields']['verdict']}: {row['generated_text']}{told and f' ({told})'}"
         for title, text in zip(row["perspectives"], row["grounding"], strict=True):
             mark = "[decides] " if text == row["fields"].get("decisive") else ""

@@ -134,7 +134,8 @@ def test_a_response_of_several_sentences_has_a_verdict(command, nli, base):
     given = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves. Qwxyz.")
     _, out, _ = command("check", *given)
     first, *others, last = out.splitlines()
-    assert any(line.startswith("NOT VERIFIABLE: Qwxyz.") for line in others)
+    reason = "(at most 0% of its words are in one sentence)"
+    assert f"NOT VERIFIABLE: Qwxyz. {reason}" in others
     assert last == f"The response: {first.partition(':')[0]}"
 
 
@@ -294,13 +295,15 @@ def test_a_response_of_nothing_claims_nothing(nli, base):
 
 
 def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
-    path, out = tmp_path / "r.jsonl", tmp_path / "o.jsonl"
+    path, out, page = (tmp_path / name for name in ("r.jsonl", "o.jsonl", "o.html"))
     path.write_text('{"id": "a", "response": " "}\n{"id": "b", "response": "Tea."}\n')
     status, told, _ = command(
-        "check", f"--input={path}", f"--output={out}", f"--model={nli}", f"--knowledge-base={base}"
-    )
+        "check", f"--input={path}", f"--output={out}", f"--model={nli}",
+        f"--knowledge-base={base}", f"--html={page}",
+    )  # fmt: skip
     assert status == 0
     assert "1 response without a sentence, and so without claims" in told
+    assert "1 response without a sentence, and so without claims" in page.read_text()
     assert len(out.read_text().splitlines()) == 1
 
 
