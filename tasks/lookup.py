@@ -59,17 +59,20 @@ def check_steered(task: Any | None) -> None:
     if faithdial.steering() is None:
         return
     parts = [] if task is None else getattr(task, "tasks", [task])
-    if not parts or not all(faithdial.steer in part.preprocessors for part in parts):
-        steered = [
-            name
-            for name in seqio.TaskRegistry.names()
-            if faithdial.steer in seqio.TaskRegistry.get(name).preprocessors
-        ]
+    if not parts or not all(map(_is_steered, parts)):
+        tasks = map(seqio.TaskRegistry.get, seqio.TaskRegistry.names())
+        steered = [task.name for task in tasks if _is_steered(task)]
         what = "rows of INPUT_FILE" if task is None else f"{task.name}: its inputs"
         raise ConfigError(
             f"CONTROL_TOKENS: {what} have no control tokens; leave decoding/control_tokens.gin "
             f"out, or choose one of {', '.join(sorted(steered))}."
         )
+
+
+def _is_steered(task: Any) -> bool:
+    """Whether gin's control tokens reach a task's inputs; our own tasks wrap their steps."""
+    steps = ((step, getattr(step, "__wrapped__", None)) for step in task.preprocessors)
+    return any(faithdial.steer in pair for pair in steps)
 
 
 def check_cached(task: Any) -> None:

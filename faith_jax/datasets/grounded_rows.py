@@ -413,8 +413,10 @@ def _perspectives(spec: str) -> dict[str, str]:
 
 def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Sequence[Any]:
     """Returns what a row says of the perspectives of its grounding's texts; empty = nothing."""
-    sides, texts = listed(fields.get(column)), listed(fields.get(spec))
-    if "=" in spec or not isinstance(sides, list | tuple):
+    if "=" in spec or column not in fields:
+        return ()
+    sides, texts = listed(fields[column]), listed(fields.get(spec))
+    if not isinstance(sides, list | tuple):
         return ()
     if isinstance(texts, list | tuple) and len(texts) == len(sides):
         return [side for side, text in zip(sides, texts, strict=True) if (text or "").strip()]
