@@ -59,20 +59,23 @@ MOST_MAPS = 15_000
 # of the tests' time.
 gc.set_threshold(100_000, 50, 100)
 CACHE = "JAX_COMPILATION_CACHE_DIR"
+LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 MOST_COMPILED = 2**30  # bytes
 
 
 def pytest_configure(config):
     """Keeps compiled programs in pytest's cache folder, for all processes and for the next time.
 
-    A run compiles its steps anew, whatever its process has compiled before. JAX reads the folder
-    when it is imported.
+    A run compiles its steps anew, whatever its process has compiled before.
     """
     if CACHE not in os.environ and hasattr(config, "cache"):  # not "-p no:cacheprovider"
         folder = config.cache.mkdir("compiled")
         if sum(path.stat().st_size for path in folder.iterdir()) > MOST_COMPILED:
             shutil.rmtree(folder)
-        os.environ |= {CACHE: str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        os.environ |= {CACHE: str(folder), LEAST_SECONDS: "0"}
+        if "jax" in sys.modules:  # imported by a room's conftest: it has read these already
+            sys.modules["jax"].config.update(CACHE.lower(), str(folder))
+            sys.modules["jax"].config.update(LEAST_SECONDS.lower(), 0.0)
 
 
 def pytest_collection_modifyitems(items):
