@@ -80,13 +80,20 @@ class BaseModel:
         return {"path": self.path, "content_hash": self.content_hash}
 
 
-def random_params(module: Transformer, partitioner: Partitioner, seed: int) -> PyTree:
-    """Returns freshly initialised parameters, made where they will lie."""
+def random_params(
+    module: Transformer, partitioner: Partitioner, seed: int, part: str | None = None
+) -> PyTree:
+    """Returns freshly initialised parameters, made where they will lie; of one part, or all.
+
+    XLA takes 0.07 seconds for each matrix, on a CPU.
+    """
 
     def init():
-        return initial_variables(module, jax.random.key(seed))["params"]
+        params = initial_variables(module, jax.random.key(seed))["params"]
+        return params if part is None else params[part]
 
     shardings = param_shardings(module, partitioner)
+    shardings = shardings if part is None else shardings[part]
     return partitioner.jit(init, out_shardings=shardings)()
 
 
@@ -124,7 +131,7 @@ def initial_params(
         checkpoint = doha_from_bart(checkpoint)
     if config.label_names and not _has_head_of(checkpoint.config, config.label_names):
         logger.info("New classification head: %s", ", ".join(config.label_names))
-        head = jax.device_get(random_params(module, partitioner, seed)["classifier"])
+        head = jax.device_get(random_params(module, partitioner, seed, "classifier"))
         if checkpoint.config.pooler:  # which BERT's new heads build on
             head["dense"] = checkpoint.params["classifier"]["dense"]
         checkpoint = dataclasses.replace(

@@ -4,8 +4,9 @@ import numpy as np
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.setup import initial_params
+from faith_jax.runs.setup import initial_params, random_params
 from tests.checkpoints import family_folders
+from tests.models import families
 
 
 def test_a_new_head_keeps_the_pooler(tmp_path):
@@ -20,3 +21,11 @@ def test_a_new_head_keeps_the_pooler(tmp_path):
     pooler = family_folders.draw(family_folders.shapes_of("bert_base_model"))["pooler.dense.weight"]
     np.testing.assert_array_equal(head["dense"]["kernel"], pooler.T)
     assert head["out"]["kernel"].shape == (16, 2)
+
+
+def test_a_part_of_random_parameters_is_that_of_all():
+    config = families.BERT.replace(label_names=("yes", "no"))
+    module, partitioner = Transformer(config), make_partitioner(config)
+    every, head = (random_params(module, partitioner, 3, part) for part in (None, "classifier"))
+    jax.tree.map(np.testing.assert_array_equal, head, every["classifier"])
+    assert np.any(head["out"]["kernel"])
