@@ -19,7 +19,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, get_type_hints
 
 import msgspec
 
@@ -169,6 +169,7 @@ class FactChecker:
         finding: FindingOptions | None = None,
         **options: "Unpack[ClassifierOptions]",
     ):
+        form = checked("form", form, get_type_hints(CheckOptions)["form"])
         verifiable = checked("verifiable", verifiable, Share)
         finding = checked("finding", finding or FindingOptions(), FindingOptions)
         _check_names(options)

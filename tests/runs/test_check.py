@@ -345,6 +345,7 @@ def test_texts_in_place_of_lists_are_told(nli, base):
     ("options", "message"),
     [
         ({"verifiable": 20}, "verifiable: expected a share in"),
+        ({"form": "claim_only"}, "form: expected one of nli, dialfact, got 'claim_only'"),
         ({"modle": "mini"}, "there is no option 'modle'. Did you mean 'model'"),
         ({"sentences": 3}, r"sentences: give it as finding=FindingOptions\(sentences=…\)"),
         ({"finding": {"sentences": 3}}, "finding: expected a FindingOptions"),
