@@ -147,7 +147,7 @@ def _pieces(targets: Array, vocab_size: int, max_logits_bytes: int | None) -> Ca
     if max_logits_bytes is None:
         # The mesh knows: what is compiled for a TPU may be traced on another machine.
         device = jax.sharding.get_abstract_mesh().abstract_device
-        on_cpu = device is not None and device.platform == "cpu"
+        on_cpu = device is not None and device.device_kind == "cpu"
         max_logits_bytes = MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
     piece = max(1, min(length, max_logits_bytes // (4 * batch * vocab_size)))
     if piece == length:

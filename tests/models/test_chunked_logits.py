@@ -1,3 +1,4 @@
+import dataclasses
 import functools
 
 import jax
@@ -146,10 +147,11 @@ def test_sums_other_than_the_loss_alone_have_no_gradient(arrays):
     np.testing.assert_array_equal(jax.grad(other)(hidden), jnp.zeros_like(hidden))
 
 
-@pytest.mark.parametrize(("device", "positions"), [("cpu", 65), ("tpu", 261), (None, 261)])
+@pytest.mark.parametrize(("device", "positions"), [("cpu", 65), ("TPU v4", 261), (None, 261)])
 def test_bound_is_that_of_the_mesh(device, positions):
     """64 MiB on CPUs, else 256 MiB, wherever it is traced."""
-    kind = device and jax.sharding.AbstractDevice(device, None, device)
+    here = jax.sharding.Mesh(jax.devices()[:1], ("data",)).abstract_mesh.abstract_device
+    kind = device and dataclasses.replace(here, device_kind=device)
     mesh = jax.sharding.AbstractMesh((1,), ("data",), abstract_device=kind)
     hidden, kernel = (jax.ShapeDtypeStruct(s, jnp.float32) for s in ((8, 512, 4), (4, 32128)))
     targets = jnp.zeros((8, 512), jnp.int32)
