@@ -1,5 +1,6 @@
 """Asks the process that compiles (`faith_jax.runs.planning.worker`) for plans."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -62,7 +63,9 @@ class CompilingProcess:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             assert stream is not None
-            stream.close()
+            # A question that a dead process never read is written again by closing the pipe.
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
 
     def __call__(self, question: Question) -> dict[str, Any]:
         """Returns the plan of the recipe with other settings; see `Planner`."""

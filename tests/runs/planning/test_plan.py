@@ -60,6 +60,8 @@ def test_after_a_mistake_the_process_answers_on(eight):
 def test_a_process_that_is_killed_is_told_with_its_last_words(tiny):
     with CompilingProcess(tiny(), parse_topology("cpu:1")) as ask:
         os.kill(ask._process.pid, signal.SIGKILL)
+        # Until it has ended, its pipe may take the question: then the end is found in reading.
+        os.waitid(os.P_PID, ask._process.pid, os.WEXITED | os.WNOWAIT)
         with pytest.raises(ProcessError, match="has ended with status -9") as raised:
             ask(Question())
     assert raised.value.status == 128 + 9
