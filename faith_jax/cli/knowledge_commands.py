@@ -58,7 +58,8 @@ class Embed:
     for approximate search too, and may exist: then the index alone is made.
 
     Attributes:
-      knowledge_base (KNOWLEDGE_BASE): of faith-jax index
+      knowledge_base (KNOWLEDGE_BASE): of faith-jax index; or sample, that of the embedded
+        encyclopedia
       folder (FOLDER): of the vectors
       model (MODEL): the encoder of passages
       vocabulary (FILE): its tokenizer, where it carries none
@@ -84,10 +85,10 @@ class Embed:
 
     def run(self) -> int:
         from faith_jax.retrieval.dense import embed
-        from faith_jax.retrieval.knowledge_base import KnowledgeBase
+        from faith_jax.runs.data.knowledge import open_base
 
         def make() -> int:
-            base = KnowledgeBase.open(self.knowledge_base)
+            base = open_base(self.knowledge_base)
             given = (base, self.model, self.folder, self.vocabulary, self.restart, self.faiss)
             made = embed(*given)
             print(f"{self.folder}: {made.values.shape[0]:,} vectors of {made.values.shape[1]}")
@@ -105,7 +106,7 @@ class Evidence(EvidenceOptions):
     was stopped resumes.
 
     Examples:
-      %(prog)s sample knowledge/sample --output=evidence.jsonl
+      %(prog)s sample sample --output=evidence.jsonl
       %(prog)s test_split.jsonl knowledge/enwiki --output=test_evidence.jsonl
       %(prog)s test_split.jsonl knowledge/enwiki --retrievers=entities --context-turns=0 \
           --tagger=spacy:en_core_web_sm --evidence-model=runs/evidence --output=claim_only.jsonl

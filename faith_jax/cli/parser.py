@@ -109,7 +109,7 @@ def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, bet
     if not is_required and not is_list and field.default not in (None, "", ()):
         default: Any = field.default
         shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        told = told if default is False else f"{told} (default: {shown})"
+        told = told if default is False or "(default: " in told else f"{told} (default: {shown})"
     settings: dict[str, Any] = {"help": told, "default": argparse.SUPPRESS}
     if value:
         settings["metavar"] = value

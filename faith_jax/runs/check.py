@@ -7,16 +7,13 @@ enough of its words, by the lexical overlap of section 5.1. A claim of whose wor
 was found has enough is not verifiable.
 """
 
-import atexit
 import dataclasses
 import functools
-import hashlib
 import itertools
 import logging
 import math
 import pathlib
 import re
-import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, get_type_hints
@@ -28,7 +25,6 @@ from faith_jax.core.cutting import by_name
 from faith_jax.core.errors import (
     ConfigError,
     InputError,
-    StorageError,
     counted,
     did_you_mean,
     field_error,
@@ -43,7 +39,7 @@ from faith_jax.core.files import (
     put,
     write_text,
 )
-from faith_jax.core.files.staging import made_once, stands, user_cache
+from faith_jax.core.files.staging import stands
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.labels import (
     NOT_VERIFIABLE,
@@ -60,7 +56,7 @@ from faith_jax.core.types import GroundedExample, Grounding, Score
 from faith_jax.core.words import split_sentences, visible
 from faith_jax.datasets.grounded_rows import ExampleRow, listed
 from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
-from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
+from faith_jax.datasets.samples import SAMPLE
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.scored_rows import ScoredRow, form_of, scored_row, write_scored
 from faith_jax.input.score_input import ScoreInput
@@ -74,9 +70,9 @@ from faith_jax.report.claims import (
 )
 from faith_jax.report.table_pages import rendered
 from faith_jax.retrieval.evidence import about
-from faith_jax.retrieval.index import build
-from faith_jax.retrieval.knowledge_base import VERSION, KnowledgeBase
+from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs.data.evidence import Finder, responses_of
+from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import CheckOptions, FindingOptions
 from faith_jax.statistics.text_metrics import lexical_overlap
 
@@ -103,7 +99,6 @@ _BLOCKS = re.compile(
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
 _EMPHASIS = re.compile(r"\*\*|(?<!\w)__(?=\w)|(?<=\w)__(?!\w)|`")
 _TASKS = "_verify"  # in the names of the tasks that have claims in the form "dialfact"
-_MOST_SAMPLES = 3  # knowledge bases of the sample, of other versions of the package
 
 
 class Checked(NamedTuple):
@@ -312,41 +307,6 @@ def verdict_of(overlap: float, probabilities: Sequence[float], verifiable: float
     if not overlap >= verifiable:
         return NOT_VERIFIABLE
     return _LABELS[max(range(len(_LABELS)), key=lambda place: probabilities[place])].value
-
-
-def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
-    """Opens a knowledge base; "sample" is that of the package's encyclopedia.
-
-    The sample's is made once, in the user's cache; where nothing can be written there, each time.
-
-    Raises:
-      ConfigError: there is none.
-    """
-    if str(folder) != SAMPLE or pathlib.Path(folder).exists():
-        return KnowledgeBase.open(folder)
-    return _sample_base()
-
-
-@functools.cache
-def _sample_base() -> KnowledgeBase:
-    digest = hashlib.sha256(b"%d " % VERSION + ENCYCLOPEDIA.read_bytes()).hexdigest()[:16]
-    kept = user_cache() / "encyclopedia"
-    try:
-        kept.mkdir(parents=True, exist_ok=True)
-        made_once(kept / digest, _make_sample)
-        for other in sorted(kept.iterdir(), key=lambda it: it.stat().st_mtime)[:-_MOST_SAMPLES]:
-            shutil.rmtree(other, ignore_errors=True)
-        return KnowledgeBase.open(kept / digest)
-    except (OSError, StorageError, ConfigError) as error:  # not ours to write, full, or damaged
-        logger.warning("The sample's knowledge base cannot be kept (%s).", error)
-        shutil.rmtree(kept / digest, ignore_errors=True)
-    folder = tempfile.mkdtemp()
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return _make_sample(pathlib.Path(folder) / SAMPLE)
-
-
-def _make_sample(folder: pathlib.Path) -> KnowledgeBase:
-    return build(str(ENCYCLOPEDIA), folder, 0)
 
 
 def _check_form(model: str, form: str) -> None:

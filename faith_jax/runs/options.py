@@ -156,7 +156,7 @@ class EvidenceOptions(FindingOptions, ClaimColumns):
     Attributes:
       claims (FILE): .jsonl, .csv, .tsv or .parquet, as check reads them; evidence_list, as
         DialFact's files have it, is the gold evidence; or sample
-      knowledge_base (FOLDER): of faith-jax index
+      knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
       output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
       json (FILE): the figures of recall
       restart: discard what a stopped run with other settings has made

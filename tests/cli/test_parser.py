@@ -39,6 +39,7 @@ class CountWords(Shared):
       limit (N): most
       folders (NAME=FOLDER): by name (repeatable)
       sizes (NUMBERS): with commas
+      cores (N): at work (default: all)
 
     Examples:
       %(prog)s a.txt
@@ -54,6 +55,7 @@ class CountWords(Shared):
     limit: int | None = None
     folders: dict[str, Annotated[str, str.upper]] = dataclasses.field(default_factory=dict)
     sizes: Annotated[tuple[int, ...], lambda text: tuple(map(int, text.split(",")))] = (1, 2)
+    cores: int = 0
 
     def run(self):
         raise Called(self)
@@ -112,6 +114,7 @@ def test_help_has_the_docstring_with_groups_and_defaults(capsys):
     assert lines[seed - 1] == "drawing:"
     assert ["--kind", "{all,long}", "of", "words"] in words
     assert ["--sizes", "NUMBERS", "with", "commas", "(default:", "1,2)"] in words
+    assert ["--cores", "N", "at", "work", "(default:", "all)"] in words
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
+from faith_jax.runs.data import knowledge
 from tests.paths import REPOSITORY
 
 # It registers tasks that cannot be read; looking for doctests would import it.
@@ -34,6 +35,15 @@ def start(data_folder):
         )
 
     return run
+
+
+@pytest.fixture
+def new_user_cache(tmp_path, monkeypatch):
+    """The folder of a user's cache, with nothing in it; no knowledge base of the sample is open."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    knowledge._sample_base.cache_clear()
+    yield tmp_path / "cache" / "faith_jax"
+    knowledge._sample_base.cache_clear()
 
 
 TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")

@@ -3,7 +3,6 @@
 import gzip
 import json
 import math
-import os
 import shutil
 
 import pytest
@@ -429,8 +428,7 @@ def test_the_context_finds_what_a_pronoun_means(nli, base):
     assert without.evidence == []
 
 
-def test_mini_nli_and_the_encyclopedia_need_nothing(command, monkeypatch, tmp_path, caplog):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_mini_nli_and_the_encyclopedia_need_nothing(command, new_user_cache, caplog):
     claim = "The accordion has bellows and keys. I have played it for ten years."
     status, out, err = command("check", f"--claim={claim}", "--history=What instrument is that?")
     assert status == 0, err
@@ -439,7 +437,7 @@ def test_mini_nli_and_the_encyclopedia_need_nothing(command, monkeypatch, tmp_pa
     assert shown.startswith("SUPPORTS: The accordion")
     assert out.startswith(shown)
     assert "mini_nli is a small model to try things out" in caplog.text
-    (kept,) = (tmp_path / "faith_jax" / "encyclopedia").iterdir()
+    (kept,) = (new_user_cache / "encyclopedia").iterdir()
     assert len(KnowledgeBase.open(kept)) == 188
 
 
@@ -473,32 +471,6 @@ def test_an_id_that_is_given_twice(command, nli, base, tmp_path):
     status, _, err = command("check", f"--input={path}", *given)
     assert status == 2
     assert "twice.jsonl:2: field 'id': 'a' occurs twice" in err
-
-
-def test_the_sample_is_indexed_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    kept = tmp_path / "faith_jax" / "encyclopedia"
-    for number in range(5):
-        (kept / f"old{number}").mkdir(parents=True)
-        os.utime(kept / f"old{number}", (number, number))
-    check._sample_base.cache_clear()
-    folder = check.open_base("sample").folder
-    assert {path.name for path in kept.iterdir()} == {"old3", "old4", folder.name}
-    with monkeypatch.context() as patched:
-        patched.setattr(check, "build", lambda *_: pytest.fail("indexed again"))
-        check._sample_base.cache_clear()
-        assert check.open_base("sample").folder == folder
-    (folder / "articles.sqlite").write_bytes(b"cut")  # a damaged one is made anew
-    for place in (None, folder):
-        check._sample_base.cache_clear()
-        found = check.open_base("sample")
-        assert len(found) == 188
-        assert place is None or found.folder == place
-    kept.parent.joinpath("file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(kept.parent / "file"))  # no folder can be made there
-    check._sample_base.cache_clear()
-    assert len(check.open_base("sample")) == 188
-    check._sample_base.cache_clear()
 
 
 def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog):

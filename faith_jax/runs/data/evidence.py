@@ -35,6 +35,7 @@ from faith_jax.report.table_pages import rendered
 from faith_jax.retrieval import evidence as ranking
 from faith_jax.retrieval.documents import BM25, ENTITIES, Bm25, Entities, Query, Retriever, fused
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
+from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import ClaimColumns, EvidenceOptions, FindingOptions
 from faith_jax.statistics.retrieval import found_share, recall
 
@@ -77,7 +78,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         claims_file = sample_folder("dialfact") / "test_split.jsonl"
     outputs = {"--output": str(target), "--json": options.json}
     check_outputs([options.claims, options.knowledge_base], outputs)
-    base = KnowledgeBase.open(options.knowledge_base)
+    base = open_base(options.knowledge_base)
     bad_rows = BadRows(skip=options.skip_bad_rows)
     claims = list(read_claims(claims_file, options, bad_rows))
     finder = Finder(base, options)

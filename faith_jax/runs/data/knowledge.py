@@ -1,20 +1,33 @@
-"""The run `index`: a knowledge base of a dump, of JSON lines or of a TFDS data set."""
+"""The run `index`: a knowledge base of a dump, of JSON lines or of a TFDS data set.
 
+Other runs open what it has made by `open_base`.
+"""
+
+import atexit
+import functools
+import hashlib
+import logging
 import os
 import pathlib
+import shutil
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from faith_jax.core.errors import counted
+from faith_jax.core.errors import ConfigError, StorageError, counted
 from faith_jax.core.files import stamp
+from faith_jax.core.files.staging import made_once, user_cache
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.rows import Row
 from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
 from faith_jax.retrieval import index as knowledge_index
 from faith_jax.retrieval.articles import Article, articles_of
-from faith_jax.retrieval.knowledge_base import KnowledgeBase
+from faith_jax.retrieval.knowledge_base import VERSION, KnowledgeBase
+
+logger = logging.getLogger("faith_jax")
 
 _TFDS = "dataset_info.json"
+_MOST_SAMPLES = 3  # knowledge bases of the sample, of other versions of the package
 
 
 def index(
@@ -45,6 +58,41 @@ def index(
         count = processes or os.cpu_count() or 1
         made = knowledge_index.build(path, folder, paragraphs, count, restart)
     return describe(made)
+
+
+def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
+    """Opens a knowledge base; "sample" is that of the package's encyclopedia.
+
+    The sample's is made once, in the user's cache; where nothing can be written there, each time.
+
+    Raises:
+      ConfigError: there is none.
+    """
+    if str(folder) != SAMPLE or pathlib.Path(folder).exists():
+        return KnowledgeBase.open(folder)
+    return _sample_base()
+
+
+@functools.cache
+def _sample_base() -> KnowledgeBase:
+    digest = hashlib.sha256(b"%d " % VERSION + ENCYCLOPEDIA.read_bytes()).hexdigest()[:16]
+    kept = user_cache() / "encyclopedia"
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        made_once(kept / digest, _make_sample)
+        for other in sorted(kept.iterdir(), key=lambda it: it.stat().st_mtime)[:-_MOST_SAMPLES]:
+            shutil.rmtree(other, ignore_errors=True)
+        return KnowledgeBase.open(kept / digest)
+    except (OSError, StorageError, ConfigError) as error:  # not ours to write, full, or damaged
+        logger.warning("The sample's knowledge base cannot be kept (%s).", error)
+        shutil.rmtree(kept / digest, ignore_errors=True)
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return _make_sample(pathlib.Path(folder) / SAMPLE)
+
+
+def _make_sample(folder: pathlib.Path) -> KnowledgeBase:
+    return knowledge_index.build(str(ENCYCLOPEDIA), folder, 0)
 
 
 def describe(made: KnowledgeBase) -> list[str]:

@@ -1,6 +1,7 @@
 """The command `index`."""
 
 import bz2
+import os
 
 import pytest
 import tensorflow_datasets as tfds
@@ -68,3 +69,36 @@ def test_a_tfds_folder_is_read_split_by_split(tmp_path):
     base = KnowledgeBase.open(tmp_path / "base")
     assert set(titles(base, range(1, 5))) == {"Oslo", "Tea 0", "Tea 1", "Tea 2"}
     assert base.article(base.named("oslo")[0]).paragraphs == ("Oslo is a city.", "It is old.")
+
+
+def test_the_sample_is_indexed_once(new_user_cache, monkeypatch):
+    kept = new_user_cache / "encyclopedia"
+    for number in range(5):
+        (kept / f"old{number}").mkdir(parents=True)
+        os.utime(kept / f"old{number}", (number, number))
+    folder = knowledge.open_base("sample").folder
+    assert {path.name for path in kept.iterdir()} == {"old3", "old4", folder.name}
+    with monkeypatch.context() as patched:
+        patched.setattr(knowledge.knowledge_index, "build", lambda *_: pytest.fail("indexed again"))
+        knowledge._sample_base.cache_clear()
+        assert knowledge.open_base("sample").folder == folder
+    (folder / "articles.sqlite").write_bytes(b"cut")  # a damaged one is made anew
+    for place in (None, folder):
+        knowledge._sample_base.cache_clear()
+        found = knowledge.open_base("sample")
+        assert len(found) == 188
+        assert place is None or found.folder == place
+    kept.parent.joinpath("file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(kept.parent / "file"))  # no folder can be made there
+    knowledge._sample_base.cache_clear()
+    assert len(knowledge.open_base("sample")) == 188
+
+
+def test_evidence_in_the_sample_needs_no_index(command, new_user_cache, tmp_path):
+    outputs = []
+    assert command("index", "sample", tmp_path / "base")[0] == 0
+    for number, base in enumerate(("sample", tmp_path / "base")):
+        outputs.append(tmp_path / f"{number}.jsonl")
+        status, _, err = command("evidence", "sample", base, f"--output={outputs[-1]}")
+        assert status == 0, err
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
