@@ -36,8 +36,6 @@ FLAGS = "--xla_cpu_parallel_codegen_split_count=1"
 if importlib.metadata.version("jaxlib").startswith("0.10."):  # later ones end at an unknown flag
     FLAGS += " --xla_cpu_use_fusion_emitters=false"
 os.environ.setdefault("XLA_FLAGS", FLAGS)
-# A training that a test starts needs no huge pages, for which it would start twice.
-os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=0")
 # An array takes another one's rank only where the code says so.
 os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
 

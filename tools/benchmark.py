@@ -13,8 +13,7 @@ all sides take turns, so that a busy moment of the machine meets all of them, an
 product and a copy in memory, which say what the machine could do; each figure is the median of its
 rounds. Each side has a process of its own, since their threads disturb each other in one. A side is
 measured where it is installed: Hugging Face by the extra `parity`, T5X as docs/t5x.md says. All
-sides take denormal numbers for zero, as XLA does on CPU, and have memory in huge pages, as `t5x
-train` has, unless GLIBC_TUNABLES says otherwise.
+sides take denormal numbers for zero, as XLA does on CPU.
 
 Some parts are programs beside this one (tools/benchmark_*.py), whose lines are kept as they are.
 
@@ -691,7 +690,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = options_of(arguments)
     # All sides share the memory of an accelerator.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    os.environ.setdefault("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")  # read by their processes
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     seconds = QUICK_SECONDS / len(options.parts) if options.quick else 60 * options.minutes
     limits = Limits(seconds, options.rounds)

@@ -11,6 +11,11 @@ output="${1:-$repository/runs/quickstart}"
 mkdir -p "$output"
 output="$(cd "$output" && pwd)"
 bin="$(dirname "$PYTHON")"
+# glibc keeps large blocks, which a training step allocates anew each time, in huge pages.
+export GLIBC_TUNABLES="${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1:\
+glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592:\
+glibc.malloc.top_pad=268435456}"
+
 # Runs a command beside the next one, which uses the cores while this one imports and compiles, and
 # keeps what it prints for `finish_beside`.
 run_beside() {

@@ -29,7 +29,6 @@ from faith_jax.cli.data_commands import (
 )
 from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
-from faith_jax.cli.huge_pages import restart_with_huge_pages
 from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
 from faith_jax.cli.parser import CommandParser, add_commands
 from faith_jax.cli.plan_command import Plan
@@ -107,8 +106,6 @@ def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
     except ConfigError as error:
         print(first_line(error), file=sys.stderr)
         return 2
-    if arguments is None and options.command == "train":
-        restart_with_huge_pages()
     if unknown:
         told = _unknown(parser.called(options), unknown[0])
         print(f"{parser.prog}: {printable(told)}", file=sys.stderr)
