@@ -63,7 +63,7 @@ class CompilingProcess:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             assert stream is not None
-            # A question that a dead process never read is written again by closing the pipe.
+            # Closing the pipe tries once more to send what a dead process has not read.
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
 

@@ -2,6 +2,7 @@
 
 import bz2
 import os
+import shutil
 
 import pytest
 import tensorflow_datasets as tfds
@@ -9,6 +10,7 @@ import tensorflow_datasets as tfds
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs.data import knowledge
 from tests.retrieval.encyclopedia import titles, write_rows
+from tests.scoring import tiny_models
 
 DUMP = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/">
 <page><title>Tea</title><ns>0</ns><revision><text>'''Tea''' is a leaf.</text></revision></page>
@@ -102,3 +104,16 @@ def test_evidence_in_the_sample_needs_no_index(command, new_user_cache, tmp_path
         status, _, err = command("evidence", "sample", base, f"--output={outputs[-1]}")
         assert status == 0, err
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_vectors_of_the_sample_are_those_of_the_sample_made_anew(command, new_user_cache, tmp_path):
+    model, vectors = tiny_models.write_model(tmp_path / "model", "bert"), tmp_path / "vectors"
+    status, _, err = command("embed", "sample", vectors, f"--model={model}")
+    assert status == 0, err
+    shutil.rmtree(new_user_cache)
+    knowledge._sample_base.cache_clear()
+    output = tmp_path / "evidence.jsonl"
+    arguments = ("--retrievers=dense", f"--vectors={vectors}", f"--output={output}")
+    status, _, err = command("evidence", "sample", "sample", *arguments)
+    assert status == 0, err
+    assert len(output.read_text().splitlines()) == 104
