@@ -24,7 +24,7 @@ from faith_jax.version import __version__
 if TYPE_CHECKING:
     from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
     from faith_jax.report.explain import explain
-    from faith_jax.runs.check import FactChecker
+    from faith_jax.runs.scores.check import FactChecker
     from faith_jax.scoring.registry import load_scorer, scorer_names
     from faith_jax.scoring.tables import score
     from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -50,7 +50,7 @@ _LAZY = {
     "CausalModel": "faith_jax.inference",
     "EncoderDecoderModel": "faith_jax.inference",
     "EncoderModel": "faith_jax.inference",
-    "FactChecker": "faith_jax.runs.check",
+    "FactChecker": "faith_jax.runs.scores.check",
     "explain": "faith_jax.report.explain",
     "load_model": "faith_jax.inference",
     "load_scorer": "faith_jax.scoring.registry",

@@ -16,8 +16,8 @@ import tests.typechecking
 
 # In tests, numerics check the shapes and dtypes of their annotations.
 NUMERICS = {
-    "models": "attention chunked_logits classification_head masks output_layer soft_prompt "
-    "transformer",
+    "models": "attention.masks attention.multi_head chunked_logits classification_head "
+    "output_layer soft_prompt transformer",
     "decoding": "beam causal encoder_decoder limits nucleus pmi search steps",
     "training": "infonce label_cross_entropy loss_truncation repetition",
     "inference": "class_probabilities row_likelihoods",

@@ -34,9 +34,9 @@ from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.inference import CausalModel, EncoderDecoderModel
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
-from faith_jax.inference.input_rows import RowTokens, input_row
 from faith_jax.inference.opening import open_tokenizer
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
+from faith_jax.inference.texts.input_rows import RowTokens, input_row
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer, initial_variables

@@ -307,7 +307,7 @@ OBJECTIVES = _of(
     ),
 )
 
-_PRODUCTS = "tests/models/test_dot_product_attention.py"
+_PRODUCTS = "tests/models/attention/test_dot_product.py"
 _LAYERS = "tests/models/test_layers.py"
 _POSITIONS = "tests/models/test_positions.py"
 
@@ -316,42 +316,42 @@ MODELS = _of(
     "faith_jax/models",
     (
         "masks-segments",
-        "masks.py",
+        "attention/masks.py",
         "same = queries.segments[:, :, None] == segments[:, None, :]",
         "same = queries.segments[:, :, None] >= segments[:, None, :]",
         "tests/models/test_transformer.py::test_attention_mask_by_hand",
     ),
     (
         "masks-positions",
-        "masks.py",
+        "attention/masks.py",
         "positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1",
         "positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32)",
         f"{_POSITIONS}::test_positions_are_counted_over_tokens_and_within_segments",
     ),
     (
         "attention-mask",
-        "dot_product_attention.py",
+        "attention/dot_product.py",
         "    if mask is not None:\n        logits = jnp.where(mask, logits, MASKED_LOGIT)",
         "    if mask is not None:\n        logits = jnp.where(mask, logits, 0.0)",
         f"{_PRODUCTS}::test_bias_adds_and_mask_removes",
     ),
     (
         "attention-softcap",
-        "dot_product_attention.py",
+        "attention/dot_product.py",
         "return softcap * jnp.tanh(logits / softcap)",
         "return jnp.tanh(logits / softcap)",
         f"{_PRODUCTS}::test_scale_and_softcap_come_before_bias_and_mask",
     ),
     (
         "attention-dropout-scale",
-        "dot_product_attention.py",
+        "attention/dot_product.py",
         "weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))",
         "weights * keep.astype(weights.dtype)",
         f"{_PRODUCTS}::test_dropout_drops_keys_for_all_queries_and_scales_the_rest",
     ),
     (
         "attention-cached-value",
-        "attention.py",
+        "attention/multi_head.py",
         "_written(cached_value.value, value, position)",
         "_written(cached_value.value, key, position)",
         "tests/models/test_decoding_caches.py",
@@ -414,10 +414,10 @@ MODELS = _of(
     ),
     (
         "disentangled-distance-sign",
-        "disentangled_attention.py",
+        "attention/disentangled.py",
         "distance, axis=1)[:, ::-1]",
         "distance, axis=1)",
-        "tests/models/test_disentangled_attention.py::test_attention_equals_a_double_loop",
+        "tests/models/attention/test_disentangled.py::test_attention_equals_a_double_loop",
     ),
     (
         "disentangled-skew",
@@ -564,10 +564,10 @@ SCORERS = _of(
     ),
     (
         "lexical-pair-swapped",
-        "scoring/lexical.py",
+        "scoring/words/lexical.py",
         "Score(compare(e.response, joined(e.grounding)))",
         "Score(compare(joined(e.grounding), e.response))",
-        "tests/scoring/test_lexical.py::test_tokens_by_hand",
+        "tests/scoring/words/test_lexical.py::test_tokens_by_hand",
     ),
 )
 

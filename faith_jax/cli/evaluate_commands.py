@@ -38,7 +38,7 @@ class Evaluate(EvaluateFiles):
 
         if self.protocol == "dialfact" or any(map(is_folder, [*self.files, self.development])):
             quiet_tensorflow()
-        from faith_jax.runs.evaluate_scores import evaluate
+        from faith_jax.runs.scores.evaluate_scores import evaluate
 
         return evaluate(self)
 
@@ -62,7 +62,7 @@ class Report(ReportOptions):
 
         if any(map(is_folder, self.files)):
             quiet_tensorflow()
-        from faith_jax.runs.report import report
+        from faith_jax.runs.scores.report import report
 
         return str(report(self))
 
@@ -92,7 +92,7 @@ class Explain(ExplainOptions):
 
     def run(self) -> list[str]:
         from faith_jax.report.salience import salience_text
-        from faith_jax.runs.explain import explain
+        from faith_jax.runs.scores.explain import explain
 
         pictures = explain(self)
         coloured = self.color == "always"

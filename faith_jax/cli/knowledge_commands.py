@@ -141,7 +141,7 @@ class Check(CheckOptions):
     opens_checkpoints = True
 
     def run(self) -> int:
-        from faith_jax.runs.check import check
+        from faith_jax.runs.scores.check import check
 
         def find() -> int:
             for line in check(self):

@@ -55,8 +55,8 @@ class Plan(GinFiles):
     def run(self) -> Iterator[str]:
         self.check_files()
         from faith_jax.core.errors import ConfigError
-        from faith_jax.runs.planning import plan
-        from faith_jax.runs.planning.worker import Recipe
+        from faith_jax.planning import plan
+        from faith_jax.planning.worker import Recipe
 
         for name in ("partitions", "figure"):
             if getattr(self, name) and not self.sweep:

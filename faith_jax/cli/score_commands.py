@@ -85,7 +85,7 @@ class Score(ScoreInput, OneOfSeveral):
 
     def _score(self) -> int:
         from faith_jax.core.rows import BadRows
-        from faith_jax.runs import score
+        from faith_jax.runs.scores import score
 
         names = listed_names(self.scorers)
         told = scorer_options(names, self.scorer_option)

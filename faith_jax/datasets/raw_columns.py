@@ -4,11 +4,11 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.json_items import read_array
 from faith_jax.core.rows import Row, read_jsonl
 from faith_jax.datasets.delimited import read_csv, read_tsv
 from faith_jax.datasets.grounded_rows import have_usual_names
-from faith_jax.datasets.raw.catalogue import DATASETS
+from faith_jax.datasets.json_items import read_array
+from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_dataset import RawDataset
 from faith_jax.datasets.raw_files import sample_files
 

@@ -11,9 +11,9 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files import kept_json
 from faith_jax.core.files.stores import path_of
 from faith_jax.datasets import raw_files
-from faith_jax.datasets.raw.catalogue import DATASETS
 from faith_jax.datasets.raw.npov import TRAINING_SETS
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
+from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_dataset import sample_config
 
 DATA_DIR_VARIABLE = "FAITH_JAX_DATA_DIR"

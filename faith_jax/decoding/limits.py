@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float, Integer
 from faith_jax.core.types import Array, StepScores
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.steps import Prefilled, is_end
-from faith_jax.models.masks import repeat_rows
+from faith_jax.models.attention.masks import repeat_rows
 
 
 def limited_scores(

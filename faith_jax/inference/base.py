@@ -191,8 +191,8 @@ class GenerativeModel(BaseModel):
           InputError: on texts that are missing or empty, and on an input that cannot be cut.
           ConfigError: on a model without a tokenizer, and on wrong options.
         """
-        from faith_jax.inference.input_rows import RowTokens, input_row
         from faith_jax.inference.opening import input_limit, open_tokenizer
+        from faith_jax.inference.texts.input_rows import RowTokens, input_row
 
         if knowledge is not None and reads_two_sides(self.path or ""):
             logger.warning(TWO_SIDES_ONLY, self.path)

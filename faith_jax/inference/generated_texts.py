@@ -11,7 +11,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.inference.batching import Batcher, padded, padded_length
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.opening import ModelOptions
-from faith_jax.inference.text_reader import ReadText, TextReader, open_text_reader
+from faith_jax.inference.texts.text_reader import ReadText, TextReader, open_text_reader
 
 _LENGTHS = (32, 64, 128, 256, 512)
 

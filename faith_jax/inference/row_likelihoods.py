@@ -37,7 +37,7 @@ from faith_jax.inference.packing import (
     attention_share,
     pack_blocks,
 )
-from faith_jax.models.masks import Regrouped
+from faith_jax.models.attention.masks import Regrouped
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Transformer, output_layer

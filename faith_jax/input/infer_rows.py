@@ -10,7 +10,7 @@ import numpy as np
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import Seen, read_jsonl
 from faith_jax.datasets import npov
-from faith_jax.inference.input_rows import InputRow, input_row
+from faith_jax.inference.texts.input_rows import InputRow, input_row
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig, examples
 

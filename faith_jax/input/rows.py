@@ -12,9 +12,9 @@ import numpy as np
 from faith_jax.core import cutting
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.inference.input_rows import InputLayout
 from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
-from faith_jax.inference.text_pairs import PairEncoder
+from faith_jax.inference.texts.input_rows import InputLayout
+from faith_jax.inference.texts.text_pairs import PairEncoder
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.models.config import TransformerConfig
 from faith_jax.retrieval.dense import Passage, text_row

@@ -11,9 +11,9 @@ from flax import struct
 from jaxtyping import Float
 
 from faith_jax.core.types import Array
+from faith_jax.models.attention.masks import Tokens
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import param_with_axes
-from faith_jax.models.masks import Tokens
 
 
 def relative_position_bucket(

@@ -8,8 +8,9 @@ from flax import linen as nn
 
 from faith_jax.core.types import Array
 from faith_jax.models import positions as position_schemes
+from faith_jax.models.attention.dot_product import block_sizes
+from faith_jax.models.attention.masks import AttentionMask, Regrouped
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.dot_product_attention import block_sizes
 from faith_jax.models.layers import (
     Embedding,
     OutputKernel,
@@ -17,7 +18,6 @@ from faith_jax.models.layers import (
     dropout,
     param_with_axes,
 )
-from faith_jax.models.masks import AttentionMask, Regrouped
 from faith_jax.models.transformer_layers import (
     DecoderLayer,
     EncoderLayer,

@@ -26,16 +26,16 @@ from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array
-from faith_jax.models.classification_head import ClassificationHead
-from faith_jax.models.config import TransformerConfig
-from faith_jax.models.layers import Embedding, Projection
-from faith_jax.models.masks import (
+from faith_jax.models.attention.masks import (
     AttentionMask,
     Regrouped,
     Tokens,
     repeat_rows,
     segment_positions,
 )
+from faith_jax.models.classification_head import ClassificationHead
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.layers import Embedding, Projection
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.soft_prompt import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder

@@ -8,9 +8,10 @@ from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
 from faith_jax.core.types import Array
-from faith_jax.models.attention import MultiHeadAttention
+from faith_jax.models.attention.disentangled import DisentangledAttention
+from faith_jax.models.attention.masks import NO_WINDOW, AttentionMask, Regrouped
+from faith_jax.models.attention.multi_head import MultiHeadAttention
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.disentangled_attention import DisentangledAttention
 from faith_jax.models.layers import (
     FeedForward,
     LayerNorm,
@@ -18,7 +19,6 @@ from faith_jax.models.layers import (
     dropout,
     with_sharding_constraint,
 )
-from faith_jax.models.masks import NO_WINDOW, AttentionMask, Regrouped
 from faith_jax.models.positions import BlockBias
 
 STATES = ("batch", "length", "embed")  # the axes of what goes from layer to layer

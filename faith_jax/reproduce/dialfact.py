@@ -41,8 +41,8 @@ from faith_jax.retrieval.documents import BM25
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs import options as run_options
 from faith_jax.runs.data.evidence import SENTENCES
-from faith_jax.runs.evaluate_scores import evaluation
 from faith_jax.runs.options import EvaluateOptions
+from faith_jax.runs.scores.evaluate_scores import evaluation
 from faith_jax.scoring.claims import CLAIM_ONLY
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.dataset_statistics import bias_table

@@ -18,9 +18,14 @@ from faith_jax.input.score_input import ScoreInput
 from faith_jax.report.table_pages import rendered
 from faith_jax.reproduce.options import ScorerTable
 from faith_jax.reproduce.scorers import NEEDS_SPACY, as_published, difference, is_missing
-from faith_jax.runs.evaluate_scores import EvaluateOptions, Evaluation, evaluation, write_evaluation
 from faith_jax.runs.options import scorer_options
-from faith_jax.runs.score import score
+from faith_jax.runs.scores.evaluate_scores import (
+    EvaluateOptions,
+    Evaluation,
+    evaluation,
+    write_evaluation,
+)
+from faith_jax.runs.scores.score import score
 from faith_jax.scoring.registry import check_scorer
 
 logger = logging.getLogger("faith_jax")

@@ -47,7 +47,7 @@ from faith_jax.decoding.config import DecodingConfig
 from faith_jax.export.shards import Job, Place, Shard, digest_of, split
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
-from faith_jax.inference.input_rows import InputRow, RowTokens
+from faith_jax.inference.texts.input_rows import InputRow, RowTokens
 from faith_jax.input.infer_rows import CommonFields, read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig

@@ -22,7 +22,7 @@ from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.scoring.base import BaseScorer
 
 if TYPE_CHECKING:  # `score` without a model starts without JAX
-    from faith_jax.inference.input_rows import InputRow, RowTokens
+    from faith_jax.inference.texts.input_rows import InputRow, RowTokens
     from faith_jax.input.row_cache import RowCache
     from faith_jax.input.task_batches import SplitRows
 

@@ -17,7 +17,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DialFactLabel, NliLabel
 from faith_jax.core.settings import checked
 from faith_jax.core.types import GroundedExample
-from faith_jax.inference.text_pairs import NLI_FORM, LabelForm, PairRow
+from faith_jax.inference.texts.text_pairs import NLI_FORM, LabelForm, PairRow
 from faith_jax.scoring.base import Judgement, ModelScorer
 from faith_jax.scoring.model_cards import CLAIMS
 from faith_jax.scoring.nli import nli_label_numbers

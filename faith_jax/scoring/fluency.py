@@ -7,7 +7,7 @@ from faith_jax.core.cutting import Kind, Part
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.opening import ModelOptions
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
-from faith_jax.inference.text_reader import ReadResponse, open_text_reader
+from faith_jax.inference.texts.text_reader import ReadResponse, open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer
 from faith_jax.scoring.model_cards import FLUENCY
 

@@ -9,7 +9,7 @@ from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DecodeLabel, NliLabel
 from faith_jax.core.types import GroundedExample, ScorerCard
-from faith_jax.inference.text_pairs import (
+from faith_jax.inference.texts.text_pairs import (
     CRITIC_FORM,
     NLI_FORM,
     NOT_ENTAILED,

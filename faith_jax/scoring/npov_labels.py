@@ -14,7 +14,7 @@ from faith_jax.core.labels import ErrorLabel
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.opening import ModelOptions
-from faith_jax.inference.text_reader import ReadText, open_text_reader
+from faith_jax.inference.texts.text_reader import ReadText, open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer
 from faith_jax.scoring.model_cards import NPOV_LABELS
 from faith_jax.tokenizers.base import Tokenizer

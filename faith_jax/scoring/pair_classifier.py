@@ -26,7 +26,7 @@ from faith_jax.inference.opening import (
     open_tokenizer,
     require_model,
 )
-from faith_jax.inference.text_pairs import (
+from faith_jax.inference.texts.text_pairs import (
     NLI_FORM,
     LabelForm,
     PairEncoder,

@@ -24,7 +24,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.inference.opening import ModelOptions, check_options
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
-from faith_jax.inference.text_reader import PartedText, TextReader, open_text_reader
+from faith_jax.inference.texts.text_reader import PartedText, TextReader, open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer, joined, remembers_last
 from faith_jax.scoring.model_cards import PMI_FAITH
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.types import ScorerCard
-from faith_jax.scoring import lexical
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.model_cards import MODEL_SCORERS
+from faith_jax.scoring.words import lexical
 from faith_jax.statistics.text_metrics import ROUGE_TYPES
 
 # By name what imports and returns a scorer's factory, which `MODEL_SCORERS` have to import first.

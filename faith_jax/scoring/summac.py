@@ -13,7 +13,7 @@ from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.core.words import split_sentences
 from faith_jax.inference.opening import check_options
-from faith_jax.inference.text_pairs import PairRow
+from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.scoring.base import Judgement, ModelScorer
 from faith_jax.scoring.model_cards import SUMMAC_ZS
 from faith_jax.scoring.nli import nli_label_numbers

@@ -96,8 +96,8 @@ def test_what_is_hidden_from_tensorflow_can_be_imported_after_it(monkeypatch):
 def test_what_compiles_plans_imports_no_tensorflow():
     recipe = (["quickstart.gin"], ["MODEL_DIR='runs/none'"], [], [])
     _, names = loaded(f"""
-from faith_jax.runs.planning.topologies import parse_topology
-from faith_jax.runs.planning.worker import Recipe, Session
+from faith_jax.planning.topologies import parse_topology
+from faith_jax.planning.worker import Recipe, Session
 session = Session(Recipe(*{recipe!r}), parse_topology("cpu:1"))
 assert session.facts.devices == 1
 """)

@@ -9,7 +9,7 @@ from faith_jax.inference import EncoderModel, load_model
 from faith_jax.inference.batching import padded, token_types
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
-from faith_jax.inference.text_pairs import CRITIC_FORM, NLI_FORM, label_tokens
+from faith_jax.inference.texts.text_pairs import CRITIC_FORM, NLI_FORM, label_tokens
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faith_jax.models.attention.masks import segment_positions
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.masks import segment_positions
 from faith_jax.models.positions import (
     RelativePositionBias,
     alibi_bias,

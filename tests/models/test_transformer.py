@@ -9,8 +9,8 @@ from flax import traverse_util
 from flax.errors import InvalidRngError
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.models.attention.masks import AttentionMask, Tokens
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.masks import AttentionMask, Tokens
 from faith_jax.models.transformer import Transformer
 from tests.models.tiny import TINY, apply, logits, model_and_params, rows, shift_right, stack_layers
 from tests.paths import REPOSITORY

@@ -9,7 +9,7 @@ import numpy as np
 from faith_jax.cli import main
 from faith_jax.core.cutting import CutTokens
 from faith_jax.datasets.augmentation.tagging import NounChunk, TaggedText
-from faith_jax.inference.text_reader import ReadText
+from faith_jax.inference.texts.text_reader import ReadText
 from faith_jax.scoring import q2
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 

@@ -8,7 +8,7 @@ import pytest
 
 from faith_jax.core.cutting import CutTokens
 from faith_jax.core.rows import Row
-from faith_jax.inference.text_pairs import PairRow
+from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.input import score_input
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier

@@ -11,7 +11,7 @@ import pytest
 from faith_jax.cli import main
 from faith_jax.core.cutting import CutTokens
 from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, phrase_draw, with_phrase
-from faith_jax.inference.text_pairs import PairRow
+from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.tokenizers.vocabularies import load_vocabulary

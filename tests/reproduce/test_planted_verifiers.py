@@ -9,7 +9,7 @@ from sklearn import metrics
 
 from faith_jax.cli import main
 from faith_jax.core.cutting import CutTokens
-from faith_jax.inference.text_pairs import PairRow
+from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.scoring import pair_classifier
 from faith_jax.scoring.pair_classifier import PairClassifier
 from faith_jax.tokenizers.vocabularies import load_vocabulary

@@ -12,7 +12,8 @@ import scipy.special
 import faith_jax
 from faith_jax.core.files import locked
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
-from faith_jax.runs import evaluate_scores, infer
+from faith_jax.runs import infer
+from faith_jax.runs.scores import evaluate_scores
 from faith_jax.statistics.protocols import verification_table
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models

@@ -55,7 +55,7 @@ def test_scores_tables_and_pages_on_a_store_are_those_of_a_disk(command, gs, row
 
 
 def test_a_scoring_that_was_stopped_resumes_from_the_store(command, gs, rows, monkeypatch, caplog):
-    from faith_jax.runs import score
+    from faith_jax.runs.scores import score
 
     arguments = ["score", "--scorers=token_f1", "--batch-size=1", f"--input={rows}"]
     arguments.append(f"--output={gs}/s.jsonl")
@@ -115,7 +115,7 @@ def test_a_data_set_whose_upload_was_stopped_is_not_read(command, gs, rows):
 
 
 def test_a_second_run_with_the_same_output_is_refused(command, gs, rows, monkeypatch):
-    from faith_jax.runs import score
+    from faith_jax.runs.scores import score
 
     monkeypatch.setattr(locks, "LEASE_SECONDS", 0.6)
     arguments = "score", "--scorers=token_f1", f"--input={rows}", f"--output={gs}/s.jsonl"
@@ -162,7 +162,7 @@ def test_a_bucket_that_cannot_be_used_is_one_clear_error(command, rows, gs, opti
 def test_a_store_that_fails_meanwhile_is_told(command, gs, rows, monkeypatch, code, status, told):
     from gcsfs.retry import HttpError
 
-    from faith_jax.runs import score
+    from faith_jax.runs.scores import score
 
     errors = {
         403: OSError("Forbidden: https://storage/o\nno permission"),

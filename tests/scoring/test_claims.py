@@ -5,7 +5,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DialFactLabel
 from faith_jax.core.templates import dialfact_claim_inputs, dialfact_inputs
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.inference.text_pairs import LabelForm
+from faith_jax.inference.texts.text_pairs import LabelForm
 from faith_jax.scoring.claims import ClaimVerifier, verdict
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer

@@ -11,7 +11,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
 from faith_jax.inference import class_probabilities, load_model
 from faith_jax.inference.class_probabilities import ClassificationEngine, DropoutPasses
-from faith_jax.inference.text_pairs import PairEncoder
+from faith_jax.inference.texts.text_pairs import PairEncoder
 from faith_jax.scoring.nli import faithful_class, nli_label_numbers
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import TOKENIZER_FILES, load_vocabulary

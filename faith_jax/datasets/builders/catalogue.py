@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import tensorflow_datasets as tfds
 
 from faith_jax.datasets.builders.base import RawBuilder, configs
-from faith_jax.datasets.raw.catalogue import DATASETS
+from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_dataset import RawDataset, card
 
 

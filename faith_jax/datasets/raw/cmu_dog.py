@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from faith_jax.core.errors import InputError, field_error
-from faith_jax.core.json_items import read_object
 from faith_jax.core.rows import BadRows, Row, read_json, read_jsonl
 from faith_jax.core.schema import Text, Whole, read_as
+from faith_jax.datasets.json_items import read_object
 from faith_jax.datasets.raw_dataset import Examples, Paths, described
 
 _FILMS = "WikiData/"

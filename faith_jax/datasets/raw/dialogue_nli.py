@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from faith_jax.core.json_items import read_array
 from faith_jax.core.labels import DialogueNliLabel
 from faith_jax.core.rows import BadRows, Row, read_jsonl, read_lines
 from faith_jax.core.schema import Text
+from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw_dataset import Examples, described, each_row
 
 

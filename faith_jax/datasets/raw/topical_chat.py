@@ -23,9 +23,9 @@ from typing import Annotated, Literal
 import msgspec
 
 from faith_jax.core.errors import InputError, field_error
-from faith_jax.core.json_items import read_object
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.schema import Text, Whole, converted, read_as
+from faith_jax.datasets.json_items import read_object
 from faith_jax.datasets.raw_dataset import Examples, Paths, described
 
 PERSONAL = "Personal Knowledge"

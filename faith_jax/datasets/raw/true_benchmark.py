@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.json_items import read_array
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import BadRows, Row, read_jsonl
 from faith_jax.core.schema import Schema, Text, Texts, Whole, columns_of, converted, read_as
 from faith_jax.datasets.delimited import read_csv, read_tsv
+from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw import begin, dialfact
 from faith_jax.datasets.raw.fact_verification import VitamincClaim
 from faith_jax.datasets.raw_dataset import (

@@ -10,11 +10,11 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from faith_jax.core.json_items import item_number, read_array
 from faith_jax.core.rows import BadRows
 from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets import control_tokens
 from faith_jax.datasets.control_tokens import ControlTokens
+from faith_jax.datasets.json_items import item_number, read_array
 from faith_jax.datasets.raw_dataset import Examples, described, each_file
 
 _WIZARD, _APPRENTICE = "Wizard", "Apprentice"

@@ -15,7 +15,6 @@ import msgspec
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.files import write_json, write_jsonl
-from faith_jax.core.json_items import read_array
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
@@ -26,6 +25,7 @@ from faith_jax.datasets.control_tokens import (
     name_with_tokens,
     terciles,
 )
+from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw import faithdial, wizard_of_wikipedia
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier

@@ -221,7 +221,7 @@ def _ranker(options: FindingOptions, base: KnowledgeBase) -> ranking.Ranker:
     if not options.evidence_model:
         return ranking.LexicalRanker(base)
     from faith_jax.core.templates import nli_inputs  # only says that the model reads one text
-    from faith_jax.inference.text_pairs import LabelForm
+    from faith_jax.inference.texts.text_pairs import LabelForm
     from faith_jax.scoring.pair_classifier import pair_classifier
 
     form = LabelForm(tuple(label.value for label in EvidenceLabel), nli_inputs)

@@ -38,7 +38,7 @@ from faith_jax.datasets.raw.dialfact import PoolEntry, from_elsewhere
 from faith_jax.datasets.raw.wizard_of_wikipedia import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.export.shards import Job, Place, split
-from faith_jax.inference.input_rows import InputRow
+from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.runs.data.masking import neutral_spans
 from faith_jax.runs.data.options import MutateClaimsOptions
 from faith_jax.runs.data.responses import Responder, check

@@ -24,16 +24,16 @@ from faith_jax.core.files import (
     write_jsonl,
     writing,
 )
-from faith_jax.core.json_items import read_array
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
 from faith_jax.datasets.augmentation import knowledge_perturbation as perturbation
 from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
+from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw.faithdial import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.export.shards import Job, Place, split
-from faith_jax.inference.input_rows import InputRow
+from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.runs.data.options import NegativesOptions
 from faith_jax.runs.data.responses import Responder, check
 from faith_jax.runs.data.tasks import prepare

@@ -9,7 +9,7 @@ from faith_jax.core.errors import counted
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.inference.checkpoint_decoding import log_ignored
-from faith_jax.inference.input_rows import InputRow, RowTokens
+from faith_jax.inference.texts.input_rows import InputRow, RowTokens
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.runs import setup
 from faith_jax.runs.data.options import GeneratorOptions

@@ -13,7 +13,7 @@ from faith_jax.datasets import task_data
 from faith_jax.datasets.builders.apache_beam import BeamPipeline
 from faith_jax.datasets.builders.base import RawBuilder, manual_folder, prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
-from faith_jax.datasets.raw.catalogue import DATASETS
+from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_files import ignored_files
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.tasks import lookup

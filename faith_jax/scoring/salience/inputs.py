@@ -12,7 +12,7 @@ from faith_jax.core import templates
 from faith_jax.core.cutting import CutTokens, Kind, Part, parse
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.row_likelihoods import LikelihoodRow
-from faith_jax.inference.text_reader import ReadResponse, TextReader
+from faith_jax.inference.texts.text_reader import ReadResponse, TextReader
 from faith_jax.statistics.salience_scores import PlacedWord
 from faith_jax.statistics.text_metrics import ContentWord, content_words
 

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.core.types import Array, PyTree
+from faith_jax.models.attention.masks import goes_by_blocks
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.masks import goes_by_blocks
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Inputs, Transformer, output_layer

@@ -15,7 +15,7 @@ import numpy as np
 from faith_jax.core.cutting import by_name
 from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.inference.opening import ModelOptions, check_options
-from faith_jax.inference.text_reader import open_text_reader
+from faith_jax.inference.texts.text_reader import open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last
 from faith_jax.scoring.model_cards import SALIENCE
 from faith_jax.scoring.salience.gradients import SalienceEngine

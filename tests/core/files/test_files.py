@@ -34,7 +34,7 @@ from faith_jax.core.files import (
 from faith_jax.core.rows import read_jsonl
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.runs import score as run
+from faith_jax.runs.scores import score as run
 
 RUN = {"scorers": {"bleu": {}}, "input": {"file": "rows.jsonl"}}
 

@@ -254,7 +254,7 @@ def test_a_score_run_that_fills_the_disk_resumes(capsys, tmp_path, small_files):
 
 KILLED = """
 import os, sys
-from faith_jax.runs import score
+from faith_jax.runs.scores import score
 append, batches = score.append_rows, []
 def killed(path, rows):
     append(path, rows)

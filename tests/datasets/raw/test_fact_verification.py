@@ -5,8 +5,8 @@ import pytest
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw import fact_verification
-from faith_jax.datasets.raw.catalogue import DATASETS
 from faith_jax.datasets.raw.dialfact import DIALFACT
+from faith_jax.datasets.raw_catalogue import DATASETS
 
 NOT_ENOUGH = "NOT ENOUGH INFO"
 VITAMINC = {

@@ -9,7 +9,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.inference.row_likelihoods import LikelihoodRow
-from faith_jax.inference.text_reader import TextReader
+from faith_jax.inference.texts.text_reader import TextReader
 from faith_jax.scoring.registry import load_scorer, scorer_card
 from faith_jax.scoring.salience.gradients import SalienceEngine
 from faith_jax.scoring.salience.inputs import SalienceEncoder

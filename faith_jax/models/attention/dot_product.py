@@ -1,0 +1,408 @@
+"""Dot-product attention: plain, with all scores at once, or block by block.
+
+By blocks, attention takes a block of queries at a time and goes over the blocks of keys with a
+running maximum and sum of the softmax. The gradient computes a block's scores again, so memory
+grows with the length of the inputs, not with its square. Masks and biases are made for each block.
+
+Reference: Dao 2023 (FlashAttention-2), algorithms 1 and 2.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Bool, Float
+
+from faith_jax.core.types import Array
+from faith_jax.models.attention.masks import AttentionMask, Tokens
+from faith_jax.models.positions import BlockBias
+
+# Low enough that its exp() is 0 beside any real logit, high enough for sums in bfloat16.
+MASKED_LOGIT = -1e10
+
+
+def _products(
+    query: Float[Array, "rows heads queries width"],
+    key: Float[Array, "batch kv_heads keys width"],
+    dtype: DTypeLike | None,
+) -> Float[Array, "rows heads queries keys"]:
+    """Returns query-key products; consecutive rows, and groups of heads, may share keys."""
+    rows, heads, length, width = query.shape
+    batch, kv_heads = key.shape[:2]
+    if (rows, heads) == (batch, kv_heads):
+        return jnp.einsum("bhqd,bhkd->bhqk", query, key, preferred_element_type=dtype)
+    query = query.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
+    products = jnp.einsum("bchgqd,bhkd->bchgqk", query, key, preferred_element_type=dtype)
+    return products.reshape(rows, heads, length, -1)
+
+
+def _weighted_sum(
+    weights: Float[Array, "rows heads queries keys"],
+    value: Float[Array, "batch kv_heads keys width"],
+    dtype: DTypeLike | None = None,
+) -> Float[Array, "rows heads queries width"]:
+    """Returns the sums of values, which are shared as in `_products`."""
+    rows, heads, length, width = weights.shape
+    batch, kv_heads = value.shape[:2]
+    if (rows, heads) == (batch, kv_heads):
+        return jnp.einsum("bhqk,bhkd->bhqd", weights, value, preferred_element_type=dtype)
+    weights = weights.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
+    sums = jnp.einsum("bchgqk,bhkd->bchgqd", weights, value, preferred_element_type=dtype)
+    return sums.reshape(rows, heads, length, -1)
+
+
+def _logits(query: Array, key: Array, float32: bool, scale: float, softcap: float) -> Array:
+    """Returns logits before bias and mask, float32."""
+    logits = _products(query, key, jnp.float32 if float32 else None).astype(jnp.float32)
+    if scale != 1.0:
+        logits *= scale
+    return softcap * jnp.tanh(logits / softcap) if softcap else logits
+
+
+def attend(
+    query: Float[Array, "rows heads queries width"],
+    key: Float[Array, "batch kv_heads keys width"],
+    value: Float[Array, "batch kv_heads keys value_width"],
+    *,
+    mask: Bool[Array, "#rows #heads #queries all_keys"] | AttentionMask | None,
+    bias: Float[Array, "#rows #heads #queries all_keys"] | BlockBias | None,
+    float32_logits: bool,
+    prefix: tuple[Array, Array] | None = None,
+    scale: float = 1.0,
+    softcap: float = 0.0,
+    dropout_rate: float = 0.0,
+    dropout_key: Array | None = None,
+    broadcast_dropout: bool = True,
+    block_length: int = 0,
+    kernel: str = "blocks",
+    window_length: int = 0,
+) -> Float[Array, "rows heads queries value_width"]:
+    """Computes dot-product attention; like T5, without scaling by the head's width by default.
+
+    Args:
+      query: `rows` and `heads` are multiples of `batch` and `kv_heads`; consecutive ones share keys
+        and values.
+      key: see `query`.
+      value: see `query`.
+      mask: True = attend; its keys are those of the prefix and the others. An `AttentionMask` =
+        attend by blocks, without a prefix.
+      bias: added to the logits; by blocks, what makes them.
+      float32_logits: compute the products of query and key in float32.
+      prefix: keys and values before the others, with their own batch size.
+      scale: factor of the products.
+      softcap: c in c * tanh(product / c); 0 = none.
+      dropout_rate: share of attention weights to drop.
+      dropout_key: random key; None = no dropout.
+      broadcast_dropout: use one mask for all queries.
+      block_length: the largest number of queries, and of keys, of a block.
+      kernel: by blocks, "splash" = `splash_attention.splash_attend`.
+      window_length: see there.
+    """
+    if isinstance(mask, AttentionMask):
+        assert prefix is None
+        if kernel == "splash":
+            from faith_jax.models.attention.splash import splash_attend
+
+            assert bias is None
+            assert dropout_key is None or not dropout_rate
+            return splash_attend(
+                query, key, value, mask, scale=scale, softcap=softcap, window_length=window_length
+            )
+        form = _Form(
+            mask.causal,
+            float32_logits,
+            scale,
+            softcap,
+            dropout_rate,
+            broadcast_dropout,
+        )
+        dropout_key = dropout_key if dropout_rate else None
+        return _attend_by_blocks(form, query, key, value, mask, bias, dropout_key, block_length)
+    assert not isinstance(bias, BlockBias)
+    logits = _logits(query, key, float32_logits, scale, softcap)
+    if prefix is not None:
+        to_prefix = _logits(query, prefix[0], float32_logits, scale, softcap)
+        logits = jnp.concatenate([to_prefix, logits], axis=-1)
+    if bias is not None:
+        logits += bias.astype(jnp.float32)
+    if mask is not None:
+        logits = jnp.where(mask, logits, MASKED_LOGIT)
+    weights = jax.nn.softmax(logits).astype(value.dtype)
+    if dropout_key is not None and dropout_rate > 0.0:
+        weights = _dropped(weights, dropout_rate, dropout_key, broadcast_dropout)
+    if prefix is None:
+        return _weighted_sum(weights, value)
+    split = prefix[0].shape[-2]
+    of_prefix = _weighted_sum(weights[..., :split], prefix[1])
+    return of_prefix + _weighted_sum(weights[..., split:], value)
+
+
+def _dropped(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
+    shape = (*weights.shape[:-2], 1 if broadcast else weights.shape[-2], weights.shape[-1])
+    keep = jax.random.bernoulli(key, 1.0 - rate, shape)
+    return weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))
+
+
+class _Form(NamedTuple):
+    """What is known of an attention by blocks when it is compiled; see `attend`."""
+
+    causal: bool
+    float32_logits: bool
+    scale: float
+    softcap: float
+    dropout_rate: float
+    broadcast_dropout: bool
+
+
+class _Trained(NamedTuple):
+    """The arrays of an attention that have gradients; the first axis is that of the blocks."""
+
+    query: Array  # [blocks, rows, heads, queries, width]
+    key: Array
+    value: Array
+    bias: Any  # a BlockBias, which has no axis of blocks, or None
+
+
+class _Given(NamedTuple):
+    """The arrays of an attention that have no gradients."""
+
+    mask: AttentionMask  # its tokens in blocks: [blocks, rows, length]
+    dropout_key: Array | None
+
+
+def block_sizes(length: int, block_length: int) -> tuple[int, int]:
+    """Returns the number of blocks of a sequence and their length, at most `block_length`.
+
+    The blocks are as even as multiples of 8 can be; their sum may be more than the length.
+    """
+    count = -(-length // block_length)
+    return count, min(block_length, -(-length // (8 * count)) * 8)
+
+
+def _split(x: Array, block_length: int, axis: int) -> Array:
+    """Splits an axis into blocks, the last one filled up with zeros, which are not valid.
+
+    Returns:
+      [blocks, ..., length, ...].
+    """
+    axis %= x.ndim
+    count, size = block_sizes(x.shape[axis], block_length)
+    padding = [(0, 0)] * x.ndim
+    padding[axis] = (0, count * size - x.shape[axis])
+    x = jnp.pad(x, padding).reshape(*x.shape[:axis], count, size, *x.shape[axis + 1 :])
+    return jnp.moveaxis(x, axis, 0)
+
+
+def _joined(x: Array, length: int) -> Array:
+    """Joins [blocks, rows, heads, size, width] to [rows, heads, length, width]."""
+    x = jnp.moveaxis(x, 0, 2)
+    return x.reshape(*x.shape[:2], -1, x.shape[-1])[:, :, :length]
+
+
+def _attend_by_blocks(
+    form: _Form,
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: AttentionMask,
+    bias: Any,
+    dropout_key: Array | None,
+    block_length: int,
+) -> Array:
+    split = functools.partial(_split, block_length=block_length, axis=-2)
+    split_tokens = functools.partial(_split, block_length=block_length, axis=-1)
+    trained = _Trained(split(query), split(key), split(value), bias)
+    of_queries, of_keys = jax.tree.map(split_tokens, (mask.queries, mask.keys))
+    given = _Given(mask.replace(queries=of_queries, keys=of_keys), dropout_key)
+    blocks, log_sums = _by_blocks(form, trained, given)
+    # A query that may see nothing, such as padding, sees all keys alike, as in plain attention.
+    rows, heads, length = query.shape[:3]
+    keys = key.shape[-2]
+    alike = jnp.full((rows, heads, 1, keys), 1.0 / keys, value.dtype)
+    is_blind = _joined(log_sums == MASKED_LOGIT, length)
+    return jnp.where(is_blind, _weighted_sum(alike, value), _joined(blocks, length))
+
+
+class _Queries(NamedTuple):
+    """A block of queries, or all of them with a first axis of blocks."""
+
+    first: Array  # index of the first
+    query: Array
+    tokens: Tokens
+
+
+class _Keys(NamedTuple):
+    """The same for keys and values."""
+
+    first: Array
+    key: Array
+    value: Array
+    tokens: Tokens
+
+
+def _blocks(trained: _Trained, given: _Given) -> tuple[_Queries, _Keys]:
+    def first(x: Array) -> Array:
+        return x.shape[-2] * jnp.arange(len(x))
+
+    queries = _Queries(first(trained.query), trained.query, given.mask.queries)
+    return queries, _Keys(first(trained.key), trained.key, trained.value, given.mask.keys)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _by_blocks(form: _Form, trained: _Trained, given: _Given) -> tuple[Array, Array]:
+    """Returns the sums of values and the logs of the softmax's sums, in blocks of queries.
+
+    They are [blocks, rows, heads, queries, width], and float32 with a width of 1; 0 and
+    MASKED_LOGIT for queries that may see nothing. The logs have no gradient.
+    """
+    query_blocks, key_blocks = _blocks(trained, given)
+    # Masks and biases are the same in all layers. Without a barrier, the gradient of a scan over
+    # the layers would compute them, of all blocks, before it, and keep them.
+    query_blocks, key_blocks, bias, given = jax.lax.optimization_barrier(
+        (query_blocks, key_blocks, trained.bias, given)
+    )
+
+    def attend_from(queries: _Queries) -> tuple[Array, Array]:
+        def add(state, keys: _Keys):
+            maximum, total, sums = state
+            logits, mask = _block_logits(form, queries, keys, bias, given)
+            logits = jnp.where(mask, logits, MASKED_LOGIT)
+            new_maximum = jnp.maximum(maximum, jnp.max(logits, axis=-1, keepdims=True))
+            weights = jnp.where(mask, jnp.exp(logits - new_maximum), 0.0)
+            old = jnp.exp(maximum - new_maximum)
+            total = total * old + jnp.sum(weights, axis=-1, keepdims=True)
+            weights = _kept(form, weights, queries, keys, given).astype(keys.value.dtype)
+            return new_maximum, total, sums * old + _weighted_sum(weights, keys.value, jnp.float32)
+
+        def skip(state, keys: _Keys):
+            return state
+
+        def step(state, keys: _Keys):
+            return _where_needed(form, queries, keys, given, add, skip, state), None
+
+        column = (*queries.query.shape[:-1], 1)
+        start = (
+            jnp.full(column, MASKED_LOGIT),
+            jnp.zeros(column),
+            jnp.zeros((*column[:-1], trained.value.shape[-1])),
+        )
+        (maximum, total, sums), _ = jax.lax.scan(step, start, key_blocks)
+        is_blind = total == 0.0
+        total = jnp.where(is_blind, 1.0, total)
+        log_sums = jnp.where(is_blind, MASKED_LOGIT, maximum + jnp.log(total))
+        return (sums / total).astype(trained.value.dtype), log_sums
+
+    return jax.lax.map(attend_from, query_blocks)
+
+
+def _forward(form: _Form, trained: _Trained, given: _Given) -> tuple[Any, Any]:
+    sums, log_sums = _by_blocks(form, trained, given)
+    return (sums, log_sums), (trained, given, sums, log_sums)
+
+
+def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tuple[_Trained, None]:
+    trained, given, sums, log_sums = residuals
+    query_blocks, key_blocks = _blocks(trained, given)
+    # What the weights' gradients of a query have in common, since the weights sum to 1.
+    common = jnp.sum(_float32(sums) * _float32(gradients[0]), axis=-1, keepdims=True)
+
+    def from_queries(totals, block):
+        queries, log_sum, gradient, common = block
+
+        def add(totals, block):
+            keys, to_key, to_value = block
+
+            def logits_of(query, key, bias):
+                blocks = queries._replace(query=query), keys._replace(key=key)
+                return _block_logits(form, *blocks, bias, given)
+
+            logits, pull, mask = jax.vjp(
+                logits_of, queries.query, keys.key, trained.bias, has_aux=True
+            )
+            weights = jnp.where(mask, jnp.exp(logits - log_sum), 0.0)
+            kept = _kept(form, jnp.ones_like(weights), queries, keys, given)
+            to_weights = kept * _products(gradient, keys.value, jnp.float32)
+            to_query, more_to_key, to_bias = pull(weights * (to_weights - common))
+            weights = (weights * kept).astype(keys.value.dtype)
+            _, pull = jax.vjp(lambda value: _weighted_sum(weights, value), keys.value)
+            (more_to_value,) = pull(gradient)
+            totals = jax.tree.map(jnp.add, totals, _float32((to_query, to_bias)))
+            return totals, (to_key + _float32(more_to_key), to_value + _float32(more_to_value))
+
+        def skip(totals, block):
+            return totals, block[1:]
+
+        def step(totals, block):
+            return _where_needed(form, queries, block[0], given, add, skip, totals, block)
+
+        to_bias, to_keys, to_values = totals
+        start = (jnp.zeros(queries.query.shape), to_bias)
+        (to_query, to_bias), (to_keys, to_values) = jax.lax.scan(
+            step, start, (key_blocks, to_keys, to_values)
+        )
+        return (to_bias, to_keys, to_values), to_query.astype(trained.query.dtype)
+
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape), (trained.bias, trained.key, trained.value))
+    (to_bias, to_keys, to_values), to_queries = jax.lax.scan(
+        from_queries, zeros, (query_blocks, log_sums, gradients[0], common)
+    )
+    found = _Trained(to_queries, to_keys, to_values, to_bias)
+    return jax.tree.map(lambda x, like: x.astype(like.dtype), found, trained), None
+
+
+_by_blocks.defvjp(_forward, _backward)
+
+
+def _float32(tree: Any) -> Any:
+    return jax.tree.map(lambda x: x.astype(jnp.float32), tree)
+
+
+def _block_logits(
+    form: _Form, queries: _Queries, keys: _Keys, bias: Any, given: _Given
+) -> tuple[Array, Array]:
+    """Returns the logits [rows, heads, queries, keys] of a block, before its mask, and the mask."""
+    distance = queries.first - keys.first
+    logits = _logits(queries.query, keys.key, form.float32_logits, form.scale, form.softcap)
+    if bias is not None:
+        bias = bias.block(queries.query, keys.key, queries.tokens, keys.tokens, distance)
+        logits += bias.astype(jnp.float32)
+    return logits, given.mask.block(queries.tokens, keys.tokens, distance)
+
+
+def _where_needed(
+    form: _Form,
+    queries: _Queries,
+    keys: _Keys,
+    given: _Given,
+    add: Callable[..., Any],
+    skip: Callable[..., Any],
+    state: Any,
+    block: Any = None,
+) -> Any:
+    """Calls `add`, or `skip` where all keys are later than all queries or outside their window.
+
+    Lengths alone decide: where nothing is valid may differ from device to device.
+    """
+    block = keys if block is None else block
+    window = given.mask.window
+    if not form.causal and window is None:
+        return add(state, block)
+    needed = jnp.bool_(True)
+    if form.causal:
+        needed &= keys.first < queries.first + queries.query.shape[-2]
+    if window is not None:
+        needed &= queries.first - (keys.first + keys.key.shape[-2] - 1) < window
+    return jax.lax.cond(needed, add, skip, state, block)
+
+
+def _kept(form: _Form, weights: Array, queries: _Queries, keys: _Keys, given: _Given) -> Array:
+    """Returns a block's weights after dropout; each block has a random key of its own."""
+    if given.dropout_key is None:
+        return weights
+    key = jax.random.fold_in(given.dropout_key, keys.first)
+    if not form.broadcast_dropout:
+        key = jax.random.fold_in(key, queries.first)
+    return _dropped(weights, form.dropout_rate, key, form.broadcast_dropout)

@@ -1,0 +1,236 @@
+"""Multi-head attention with key-value caches for decoding.
+
+Three caches make a decoding step cheap. Decoding may have several *copies* of each example (beams
+or samples): row r belongs to example r // copies, and everything that the copies share is stored
+once.
+
+- `cache`: keys and values of the tokens decoded so far, `cached_key` and `cached_value`
+  [rows, kv_heads, cache_length, head_dim]. The decoder's `cache_index` counts the filled positions.
+- `encoder_cache`: keys and values [batch, kv_heads, length, head_dim] of the encoder's outputs,
+  projected once. It exists only if the caller makes it mutable at prefill
+  (`Transformer.start_decoding`). For other callers, such as T5X, each step projects them again.
+- `prefix_cache`: keys and values of a decoder-only model's input (`Transformer.prefill`).
+"""
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Float, Integer
+
+from faith_jax.core.types import Array
+from faith_jax.models.attention.dot_product import attend
+from faith_jax.models.attention.masks import AttentionMask, Regrouped
+from faith_jax.models.layers import Initializer, Projection, with_sharding_constraint
+from faith_jax.models.positions import BlockBias, rotate
+
+
+def _one_row_per_example(
+    inputs: Array, mask: Array | AttentionMask | None, batch: int
+) -> tuple[Array, Array | AttentionMask | None]:
+    """Returns inputs [batch, copies * length, embed] and their mask.
+
+    The queries of all copies of an example, which share the same keys, are concatenated. Keys are
+    then multiplied with one large matrix, and no product is transposed.
+    """
+    rows, length, width = inputs.shape
+    if rows == batch:
+        return inputs, mask
+    if isinstance(mask, AttentionMask):
+        mask = mask.merged_copies()
+    elif mask is not None:
+        mask = jnp.broadcast_to(mask, (rows, 1, length, mask.shape[-1]))
+        mask = mask.reshape(batch, 1, -1, mask.shape[-1])
+    return inputs.reshape(batch, -1, width), mask
+
+
+def _sorted(
+    x: Float[Array, "rows heads queries width"], places: Integer[Array, "groups places"], rows: int
+) -> Float[Array, "new_rows heads new_queries width"]:
+    """Returns other queries in so many rows, from their places in each group of rows."""
+    heads, width = x.shape[1], x.shape[3]
+    by_group = jnp.swapaxes(x, 1, 2).reshape(len(places), -1, heads, width)
+    found = jax.vmap(lambda own, of_group: own[of_group])(by_group, places)
+    return jnp.swapaxes(found.reshape(rows, -1, heads, width), 1, 2)
+
+
+class MultiHeadAttention(nn.Module):
+    """Self-attention, or attention over the encoder's outputs.
+
+    Attributes:
+      num_heads: number of heads.
+      head_dim: width of each.
+      dropout_rate: of the attention weights.
+      float32_logits: see `attend`.
+      dtype: of activations.
+      num_kv_heads: heads of keys and values; 0 = as many as query heads.
+      use_bias: all projections have biases.
+      scale: see `attend`.
+      softcap: see `attend`.
+      broadcast_dropout: see `attend`.
+      block_length: see `attend`.
+      kernel: see `attend`.
+      window_length: see `attend`.
+    """
+
+    num_heads: int
+    head_dim: int
+    dropout_rate: float = 0.0
+    float32_logits: bool = False
+    dtype: str = "float32"
+    num_kv_heads: int = 0
+    use_bias: bool = False
+    scale: float = 1.0
+    softcap: float = 0.0
+    broadcast_dropout: bool = True
+    block_length: int = 0
+    kernel: str = "blocks"
+    window_length: int = 0
+
+    @nn.compact
+    def __call__(
+        self,
+        inputs: Float[Array, "rows queries embed"],
+        encoded: Float[Array, "batch keys embed"] | None = None,
+        *,
+        mask: Array | AttentionMask | None = None,
+        bias: Array | BlockBias | None = None,
+        deterministic: bool,
+        rotation: tuple[Array, Array] | None = None,
+        cache_position: Array | None = None,
+        cache_length: int | None = None,
+        prefill: bool = False,
+        regrouped: Regrouped | None = None,
+    ) -> Float[Array, "rows queries embed"]:
+        """Attends from `inputs` to `encoded`, or to `inputs` if `encoded` is None.
+
+        Args:
+          inputs: `rows` may be a multiple of `batch`; the copies of an example then have the same
+            broadcast dropout.
+          encoded: None in self-attention, and in cross-attention whose `encoder_cache` is filled.
+          mask: boolean, broadcast to [rows, heads, query_length, key_length]; an `AttentionMask`
+            = attend by blocks.
+          bias: added to the logits, broadcast in the same way; by blocks, what makes them.
+          deterministic: no dropout.
+          rotation: cosine and sine of the inputs' rotary positions (`positions.rotation`).
+          cache_position: int32 scalar or [rows], the position of the inputs in the `cache`; None =
+            no cache.
+          cache_length: length of a `cache` that does not exist yet.
+          prefill: store the keys and values as the `prefix_cache`.
+          regrouped: which of the rows of `encoded` each query sees; None = its own. The mask's
+            queries are then those of `regrouped`.
+        """
+        shape = inputs.shape
+        prefix: tuple[Array, Array] | None = None
+        key: Array
+        value: Array
+        is_cached = encoded is None and self.has_variable("encoder_cache", "key")
+        if is_cached:
+            key = self.get_variable("encoder_cache", "key")
+            value = self.get_variable("encoder_cache", "value")
+        if (is_cached or encoded is not None) and regrouped is None:
+            batch = key.shape[0] if encoded is None else encoded.shape[0]
+            inputs, mask = _one_row_per_example(inputs, mask, batch)
+        query = self._project("query", inputs, self.num_heads)
+        if rotation is not None:
+            query = rotate(query, rotation)
+        if not is_cached:
+            source = inputs if encoded is None else encoded
+            kv_heads = self.num_kv_heads or self.num_heads
+            key = self._project("key", source, kv_heads)
+            value = self._project("value", source, kv_heads)
+            if rotation is not None:
+                key = rotate(key, rotation)
+            if cache_position is not None and encoded is None:
+                if prefill:
+                    self._keep("prefix_cache", key, value)
+                elif self.has_variable("prefix_cache", "key"):
+                    prefix = (
+                        self.get_variable("prefix_cache", "key"),
+                        self.get_variable("prefix_cache", "value"),
+                    )
+                key, value = self._extend_cache(key, value, cache_position, cache_length)
+            elif cache_position is not None and self.is_mutable_collection("encoder_cache"):
+                self._keep("encoder_cache", key, value)
+        if regrouped is not None:
+            query = _sorted(query, regrouped.places, len(key))
+
+        dropout_key = None
+        if not deterministic and self.dropout_rate > 0.0:
+            dropout_key = self.make_rng("dropout")
+        x = attend(
+            query,
+            key,
+            value,
+            mask=mask,
+            bias=bias,
+            float32_logits=self.float32_logits,
+            prefix=prefix,
+            scale=self.scale,
+            softcap=self.softcap,
+            dropout_rate=self.dropout_rate,
+            dropout_key=dropout_key,
+            broadcast_dropout=self.broadcast_dropout,
+            block_length=self.block_length,
+            kernel=self.kernel,
+            window_length=self.window_length,
+        )
+        if regrouped is not None:
+            x = _sorted(x, regrouped.back, shape[0])
+        return self._project_out(x, shape[-1]).reshape(shape)
+
+    def _project(self, name: str, x: Array, heads: int) -> Array:
+        """Maps [batch, length, embed] to [batch, heads, length, head_dim]."""
+        # T5 folds the 1/sqrt(head_dim) of the logits into the query kernel's initial values.
+        folded = name == "query" and self.scale == 1.0
+        init = _query_kernel_init(self.head_dim) if folded else _kernel_init
+        axes = ("embed", "joined_kv")
+        width = heads * self.head_dim
+        x = Projection(width, axes, self.dtype, init, self.use_bias, name=name)(x)
+        x = x.reshape(*x.shape[:-1], heads, self.head_dim)
+        x = with_sharding_constraint(x, ("batch", "length", "heads", "kv"))
+        return jnp.swapaxes(x, -3, -2)
+
+    def _project_out(self, x: Array, width: int) -> Array:
+        """Maps [batch, heads, length, head_dim] to [batch, length, embed]."""
+        x = jnp.swapaxes(x, -3, -2)
+        x = x.reshape(*x.shape[:-2], self.num_heads * self.head_dim)
+        axes = ("joined_kv", "embed")
+        return Projection(width, axes, self.dtype, _kernel_init, self.use_bias, name="out")(x)
+
+    def _keep(self, collection: str, key: Array, value: Array) -> None:
+        self.put_variable(collection, "key", key)
+        self.put_variable(collection, "value", value)
+
+    def _extend_cache(
+        self, key: Array, value: Array, position: Array, cache_length: int | None
+    ) -> tuple[Array, Array]:
+        """Writes new keys and values [batch, heads, new, head_dim] at `position`.
+
+        If no cache exists yet, creates an empty one and does *not* write the new entries: T5X
+        creates its caches by such a call with dummy tokens.
+        """
+        exists = self.has_variable("cache", "cached_key")
+        shape = (*key.shape[:-2], cache_length or key.shape[-2], key.shape[-1])
+        cached_key = self.variable("cache", "cached_key", jnp.zeros, shape, key.dtype)
+        cached_value = self.variable("cache", "cached_value", jnp.zeros, shape, value.dtype)
+        if not exists:
+            return key, value
+        cached_key.value = _written(cached_key.value, key, position)
+        cached_value.value = _written(cached_value.value, value, position)
+        return cached_key.value, cached_value.value
+
+
+def _written(cached: Array, new: Array, position: Array) -> Array:
+    """Writes [rows, heads, new, head_dim] into a cache, at one position or each row's own."""
+    if jnp.ndim(position) == 0:
+        return jax.lax.dynamic_update_slice_in_dim(cached, new, position, axis=-2)
+    write = jax.vmap(lambda row, part, at: jax.lax.dynamic_update_slice_in_dim(row, part, at, -2))
+    return write(cached, new, position)
+
+
+_kernel_init = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
+
+
+def _query_kernel_init(head_dim: int) -> Initializer:
+    """See `MultiHeadAttention._project`."""
+    return lambda *args: _kernel_init(*args) / jnp.sqrt(float(head_dim))

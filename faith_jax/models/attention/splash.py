@@ -1,0 +1,164 @@
+"""Attention by a Pallas kernel for TPUs, "splash", for models without position bias.
+
+Like attention by blocks, it holds no array of all scores, and its gradient computes them again; but
+a block's scores never leave the fast memory of a core. The kernel is JAX's
+(`jax.experimental.pallas.ops.tpu.splash_attention`). This file says it which tokens see each other,
+and splits rows and heads over the mesh, which XLA cannot do with a kernel.
+"""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+from flax.linen import partitioning as nn_partitioning
+from jax.experimental.pallas.ops.tpu import splash_attention as splash
+from jax.sharding import PartitionSpec
+from jaxtyping import Float
+
+from faith_jax.core.types import Array
+from faith_jax.models.attention.masks import NO_WINDOW, AttentionMask, Tokens, repeat_rows
+
+INTERPRET = False  # whether the kernel runs as plain JAX; tests on CPUs set it
+_LANES = 128  # of a TPU's vectors: lengths are filled up to multiples
+_BLOCKS = (512, 256, 128)  # lengths of blocks, of which the first is taken that divides
+_NO_QUERY, _NO_KEY = -2, -1  # segments of padding, which see nothing and are not seen
+
+
+def splash_attend(
+    query: Float[Array, "rows heads queries width"],
+    key: Float[Array, "batch kv_heads keys width"],
+    value: Float[Array, "batch kv_heads keys value_width"],
+    mask: AttentionMask,
+    *,
+    scale: float = 1.0,
+    softcap: float = 0.0,
+    window_length: int = 0,
+) -> Float[Array, "rows heads queries value_width"]:
+    """Computes dot-product attention as `attend` does by blocks, without bias and dropout.
+
+    Args:
+      query: `rows` and `heads` are multiples of `batch` and `kv_heads`, as in `attend`.
+      key: see `query`.
+      value: see `query`.
+      mask: which queries see which keys. In a sliding window, the valid tokens of a segment are
+        consecutive.
+      scale: factor of the products.
+      softcap: see `attend`.
+      window_length: what `mask.window` is where it is not NO_WINDOW; the kernel must know it when
+        it is compiled.
+    """
+    rows, heads = query.shape[:2]
+    key, value = repeat_rows(key, rows), repeat_rows(value, rows)
+    own, others = (jax.tree.map(lambda x: repeat_rows(x, rows), part) for part in
+                   (mask.queries, mask.keys))  # fmt: skip
+    mesh = jax.sharding.get_abstract_mesh()
+    of_rows, of_heads = _axes(mesh, rows, heads)
+    if key.shape[1] % _size(mesh, of_heads):
+        key, value = (jnp.repeat(x, heads // x.shape[1], axis=1) for x in (key, value))
+    attend = functools.partial(
+        _attend, causal=mask.causal, softcap=softcap, window_length=window_length
+    )
+    arrays = (
+        query * jnp.asarray(scale, query.dtype),
+        key,
+        value,
+        _segments(own, others),
+        mask.window,
+    )
+    if not mesh.empty:
+        whole, split = PartitionSpec(of_rows), PartitionSpec(of_rows, of_heads)
+        given = (split, split, split, whole, PartitionSpec())
+        attend = jax.shard_map(attend, in_specs=given, out_specs=split, check_vma=False)
+    found = attend(*arrays)
+    # What may see nothing, such as padding, sees all keys alike, as in plain attention.
+    sees_none = ~own.valid | ~others.valid.any(axis=1, keepdims=True)
+    alike = jnp.repeat(value.mean(axis=2, keepdims=True), heads // value.shape[1], axis=1)
+    return jnp.where(sees_none[:, None, :, None], alike, found)
+
+
+def _axes(mesh: jax.sharding.AbstractMesh, rows: int, heads: int) -> tuple:
+    """Returns the mesh's axes that split rows and heads, None where they do not divide."""
+    if mesh.empty:
+        return None, None
+    spec = nn_partitioning.logical_to_mesh_axes(("batch", "heads")) or ()
+    names = (*spec, None, None)[:2]
+    return tuple(
+        None if count % _size(mesh, name) else name
+        for name, count in zip(names, (rows, heads), strict=True)
+    )
+
+
+def _size(mesh: jax.sharding.AbstractMesh, name: str | tuple[str, ...] | None) -> int:
+    names = (name,) if isinstance(name, str) else name or ()
+    return math.prod(mesh.shape[one] for one in names)
+
+
+def _segments(queries: Tokens, keys: Tokens) -> splash.SegmentIds:
+    """Returns segments int32 [rows, length]: a query sees the keys of its own."""
+
+    def of(tokens: Tokens, missing: int) -> Array:
+        segments = tokens.segments
+        if queries.segments is None or keys.segments is None or segments is None:
+            segments = jnp.zeros(tokens.valid.shape, jnp.int32)
+        return jnp.where(tokens.valid, segments, missing).astype(jnp.int32)
+
+    return splash.SegmentIds(of(queries, _NO_QUERY), of(keys, _NO_KEY))
+
+
+def _attend(
+    query: Array,
+    key: Array,
+    value: Array,
+    segments: splash.SegmentIds,
+    window: Array | None,
+    *,
+    causal: bool,
+    softcap: float,
+    window_length: int,
+) -> Array:
+    """Returns the attention of a device's own rows and heads."""
+    length = query.shape[2]
+    query, key, value = (_filled(x, 2, 0) for x in (query, key, value))
+    segments = splash.SegmentIds(
+        _filled(segments.q, 1, _NO_QUERY), _filled(segments.kv, 1, _NO_KEY)
+    )
+    heads, shape = query.shape[1], (query.shape[2], key.shape[2])
+
+    def with_mask(mask: splash.Mask, *arrays: Array) -> Array:
+        of_queries, of_keys = map(_block, shape)
+        sizes = splash.BlockSizes(
+            *(of_queries, of_keys, of_keys),
+            *(of_queries, of_keys, of_keys),
+            *(of_queries, of_keys),
+        )
+        kernel = splash.make_splash_mha(
+            splash.MultiHeadMask([mask] * heads),
+            block_sizes=sizes,
+            head_shards=1,
+            q_seq_shards=1,
+            attn_logits_soft_cap=softcap or None,
+            interpret=INTERPRET,
+        )
+        return jax.vmap(kernel)(*arrays)
+
+    arrays = query, key, value, segments
+    whole = splash.CausalMask(shape) if causal else splash.FullMask(shape)
+    if window is None:
+        found = with_mask(whole, *arrays)
+    else:
+        near = splash.LocalMask(shape, (window_length - 1, 0 if causal else None), offset=0)
+        branches = (functools.partial(with_mask, one) for one in (near, whole))
+        found = jax.lax.cond(window < NO_WINDOW, *branches, *arrays)
+    return found[:, :, :length]
+
+
+def _filled(x: Array, axis: int, value: int) -> Array:
+    """Fills an axis up to a multiple of the lanes."""
+    padding = [(0, 0)] * x.ndim
+    padding[axis] = (0, -x.shape[axis] % _LANES)
+    return jnp.pad(x, padding, constant_values=value)
+
+
+def _block(length: int) -> int:
+    return next(size for size in _BLOCKS if length % size == 0)

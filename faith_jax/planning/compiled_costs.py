@@ -1,0 +1,220 @@
+"""What a compiled program costs on one device: memory, work, and the time of a roofline."""
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+
+from faith_jax.core.types import PyTree
+from faith_jax.planning.hlo import Work, program_work
+from faith_jax.planning.programs import Job, Program
+from faith_jax.planning.topologies import Topology
+
+Report = dict[str, Any]
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+# How XLA says that a program needs more memory than there is; the first number is what it needs.
+_TOO_LARGE = re.compile(r"required[^(]*\(([\d.]+)([KMGTP]?)\) exceeds available")
+_USED = re.compile(r"Used ([\d.]+)([KMGTP]?) of [\d.]+[KMGTP]? hbm")
+
+
+def cost_report(job: Job, topology: Topology, evaluations: bool = True) -> Report:
+    """Compiles what a run compiles, and returns what it costs as JSON has it.
+
+    All figures are of one device. Where the arguments alone do not fit, nothing is compiled.
+
+    Args:
+      job: what it compiles.
+      topology: for what.
+      evaluations: those of a training too.
+
+    Returns:
+      `topology`, `devices`, the `compiler` ("CPU" in place of a GPU's), `job`, `settings`, `mesh`
+      (devices by axis), what `program_report` returns, and `evaluations`: such reports by name,
+      where they were asked for. `fits` and `free_share` are those of what needs the most.
+    """
+    found: Report = {
+        "topology": topology.name,
+        "devices": topology.size,
+        "compiler": "libtpu" if topology.is_tpu else "CPU",
+        "job": job.name,
+        "settings": dict(job.settings),
+        "mesh": dict(job.partitioner.mesh.shape),
+    }
+    found.update(program_report(job.program, topology, job.partitioner.mesh))
+    if evaluations:
+        found["evaluations"] = {
+            name: program_report(program, topology, job.partitioner.mesh)
+            for name, program in job.evaluations.items()
+        }
+        for one in found["evaluations"].values():
+            found["fits"] &= one["fits"]
+            if "free_share" in one:
+                found["free_share"] = min(found["free_share"], one["free_share"])
+    return found
+
+
+def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
+    """Compiles a program and returns its memory, work and roofline.
+
+    Returns:
+      `fits`, `free_share`, `memory` (see `memory_report`) and, where it was compiled,
+      `compile_seconds` and `work`: what `work_report` returns, by the program's parts, of which the
+      last is the whole.
+    """
+    arguments = {name: device_bytes(tree) for name, tree in program.arguments.items()}
+    beside = sum(arguments[name] for name in program.beside)
+    available = topology.chip.memory
+    needed = sum(arguments.values())
+    found: Report = {}
+    if available is not None and needed > available:
+        memory = memory_report(arguments, None, available)
+    else:
+        start = time.monotonic()
+        try:
+            compiled = program.compile()
+        except jax.errors.JaxRuntimeError as error:
+            total = too_large(str(error))
+            if total is None:
+                raise
+            memory = memory_report(arguments, None, available, total + beside)
+        else:
+            found["compile_seconds"] = time.monotonic() - start
+            memory = memory_report(arguments, compiled.memory_analysis(), available, beside=beside)
+            once, turn = program_work(compiled.as_text(), mesh.shape)
+            works = (once, turn, once + turn * program.loops)[-len(program.parts) :]
+            found["work"] = {
+                name: work_report(work, topology, mesh)
+                for name, work in zip(program.parts, works, strict=True)
+            }
+    if available is not None:
+        found["free_share"] = memory["free_share"]
+    return {"fits": available is None or memory["free"] >= 0, "memory": memory, **found}
+
+
+def device_bytes(tree: PyTree) -> int:
+    """Returns the bytes of arrays on one device, from their shapes and shardings."""
+
+    def size(leaf: Any) -> int:
+        shape = leaf.sharding.shard_shape(leaf.shape) if leaf.sharding else leaf.shape
+        return math.prod(shape) * leaf.dtype.itemsize
+
+    return sum(map(size, jax.tree.leaves(tree)))
+
+
+def memory_report(
+    arguments: Mapping[str, int],
+    analysis: Any,
+    available: float | None,
+    total: int | None = None,
+    beside: int = 0,
+) -> Report:
+    """Returns the bytes on one device.
+
+    Args:
+      arguments: by what they are, without padding.
+      analysis: JAX's `memory_analysis`; None = the program was not compiled.
+      available: for programs; None = not known.
+      total: what XLA says it needs, where that was too much.
+      beside: bytes of the arguments that lie beside the program.
+
+    Returns:
+      `arguments` (by what they are; `padding`, of the hardware's tiles, is the rest of them),
+      `outputs` (without those that reuse the memory of arguments), `temporaries`, `program`,
+      `total`, `available`, `free` and `free_share` (below 0 where they do not fit).
+    """
+    parts: Report = dict(arguments)
+    found: Report = {"arguments": parts}
+    if analysis is not None:
+        given = sum(arguments.values()) - beside
+        parts["padding"] = max(0, analysis.argument_size_in_bytes - given)
+        found["outputs"] = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
+        found["temporaries"] = analysis.temp_size_in_bytes
+        found["program"] = analysis.generated_code_size_in_bytes
+        # A run does not pass what its program does not use.
+        total = beside + analysis.argument_size_in_bytes
+        total += sum(found[name] for name in ("outputs", "temporaries", "program"))
+    elif total is not None:
+        found["temporaries"] = max(0, total - sum(arguments.values()))
+    found["total"] = sum(arguments.values()) if total is None else total
+    found["is_whole"] = total is not None
+    if available is not None:
+        found["available"] = int(available)
+        found["free"] = int(available) - found["total"]
+        found["free_share"] = found["free"] / available
+    return found
+
+
+def too_large(message: str) -> int | None:
+    """Returns the bytes that XLA says a program needs, if this is why it was not compiled."""
+    found = _USED.search(message) or _TOO_LARGE.search(message)
+    return int(float(found[1]) * _UNITS[found[2]]) if found else None
+
+
+class Roofline(NamedTuple):
+    """The time that a device needs at least: seconds, and what takes the longest.
+
+    Attributes:
+      compute: at the peak of matrix products.
+      memory: at the bandwidth of its memory.
+      network: at the bandwidth of its links, of each axis after the other; without those whose
+        bandwidth is not known.
+    """
+
+    compute: float
+    memory: float
+    network: float
+
+    @property
+    def seconds(self) -> float:
+        """If all three go on at once."""
+        return max(self)
+
+    @property
+    def bottleneck(self) -> str:
+        """The name of the longest."""
+        return max(self._asdict().items(), key=lambda item: item[1])[0]
+
+
+def roofline(work: Work, topology: Topology, mesh: Any) -> Roofline | None:
+    """Returns the roofline of work on a device; None where the chip is not known."""
+    chip = topology.chip
+    if chip.operations is None or chip.bandwidth is None:
+        return None
+    network = 0.0
+    for (_, axes), traffic in work.collectives.items():
+        if speed := topology.bandwidth(mesh, axes):
+            network += traffic.sent / speed
+    return Roofline(work.operations / chip.operations, work.bytes / chip.bandwidth, network)
+
+
+def work_report(work: Work, topology: Topology, mesh: Any) -> Report:
+    """Returns work as JSON has it.
+
+    Returns:
+      `operations` (FLOPs), `bytes_moved`, `collectives` (a list: `kind`, `axes` such as "model" or
+      "data+model", `count`, `bytes`, `sent_bytes`, `bytes_per_second` of the links, None = not
+      known) and `roofline` (`compute_seconds`,
+      `memory_seconds`, `network_seconds`, `seconds`, `bottleneck`), where the chip is known.
+    """
+    found: Report = {
+        "operations": work.operations,
+        "bytes_moved": work.bytes,
+        "collectives": [
+            {
+                "kind": kind,
+                "axes": "+".join(axes),
+                "count": traffic.count,
+                "bytes": traffic.bytes,
+                "sent_bytes": traffic.sent,
+                "bytes_per_second": topology.bandwidth(mesh, axes),
+            }
+            for (kind, axes), traffic in sorted(work.collectives.items())
+        ],
+    }
+    if (line := roofline(work, topology, mesh)) is not None:
+        found["roofline"] = {f"{name}_seconds": value for name, value in line._asdict().items()}
+        found["roofline"] |= {"seconds": line.seconds, "bottleneck": line.bottleneck}
+    return found

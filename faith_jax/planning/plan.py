@@ -1,0 +1,219 @@
+"""The job `plan`: what a recipe needs on hardware that is not here, as a report."""
+
+import contextlib
+import logging
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.files import ROWS, partial_output, write_json, writing
+from faith_jax.core.files.stores import path_of
+from faith_jax.planning import sweep as sweeps
+from faith_jax.planning.compiled_costs import Roofline
+from faith_jax.planning.planner import CompilingProcess, Planner, remembering
+from faith_jax.planning.sweep import Tried, settings_line
+from faith_jax.planning.topologies import Chip, parse_topology
+from faith_jax.planning.worker import Facts, Question, Recipe
+
+logger = logging.getLogger("faith_jax")
+
+Report = dict[str, Any]
+GIB = 2**30
+_MOST_TRIED = 12  # to find what fits, where the recipe does not
+
+
+class Wanted(NamedTuple):
+    """What is asked for.
+
+    Attributes:
+      sweep: try numbers of partitions.
+      partitions: only these; () = all that are possible.
+      least_free: share of a device's memory that a recommendation leaves free.
+      json: file of the whole report; "" = none. A stopped run resumes from what lies beside it.
+      figure: file of the sweep's picture; "" = none.
+      restart: discard what a stopped run has kept.
+    """
+
+    sweep: bool = False
+    partitions: Sequence[int] = ()
+    least_free: float = 0.2
+    json: str = ""
+    figure: str = ""
+    restart: bool = False
+
+
+def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
+    """Plans a recipe, in a process of its own, and writes the report.
+
+    Returns:
+      The recipe's `plan` (see `compiled_costs.cost_report`), what was `tried` (a list of
+      `settings`, as gin's macros, and their plans) and the settings that are `recommended`, None
+      where the recipe fits or nothing does. A sweep's `plan` is that of the latter, or None.
+
+    Raises:
+      ConfigError: for an unknown topology, a recipe that cannot be planned or does not divide, and
+        where libtpu is missing.
+      ProcessError: where the compiler fails.
+    """
+    topology = parse_topology(topology_name)
+    if wanted.sweep and topology.chip.memory is None:
+        raise ConfigError(
+            f"--sweep: the memory of {topology.name} is not known; name TPUs or GPUs with "
+            "--topology."
+        )
+    with contextlib.ExitStack() as held:
+        process = held.enter_context(CompilingProcess(recipe, topology))
+        ask: Planner = process
+        if wanted.json:
+            run = {"topology": topology.name, **process.facts._asdict()}
+            target = path_of(wanted.json)
+            kept = partial_output(
+                target, run, restart=wanted.restart, replaces=True, option="--json"
+            )
+            ask = remembering(ask, held.enter_context(kept) / ROWS)
+        report, tried = report_of(ask, process.facts, topology.chip, wanted)
+        if wanted.figure:
+            from faith_jax.report.figures import save_pages
+
+            drawn = sweeps.panels(tried, report["recommended"], wanted.least_free)
+            path = pathlib.Path(wanted.figure)
+            save_pages(drawn, sweeps.draw, path, columns=2, lines=1, size=(5.0, 3.6))
+        if wanted.json:
+            with writing(target):
+                write_json(target, report)
+    return report
+
+
+def report_of(ask: Planner, facts: Facts, chip: Chip, wanted: Wanted) -> tuple[Report, list[Tried]]:
+    """Returns the report of `plan`, and what was tried."""
+    logger.info("Compiling for %s; a large model takes minutes", counted(facts.devices, "device"))
+    first, tried = None, list[Tried]()
+    tries: Iterator[Tried] = iter(())
+    if wanted.sweep:
+        tries = sweeps.sweep(ask, facts, chip, wanted.partitions, wanted.least_free)
+    else:
+        first = ask(Question())
+        if not first["fits"]:
+            logger.info("This does not fit; trying other settings")
+            tries = sweeps.sweep(ask, facts, chip, (), wanted.least_free, first)
+    for one in tries:
+        logger.info("%s: %s", settings_line(one.choice), _short(one.plan))
+        tried.append(one)
+        if first and (one.free_share >= wanted.least_free or len(tried) == _MOST_TRIED):
+            break
+    chosen = sweeps.recommended(ask, tried, wanted.least_free)
+    report = {
+        "plan": chosen and chosen.plan if wanted.sweep else first,
+        "tried": [{"settings": _macros(one.choice), "plan": one.plan} for one in tried],
+        "recommended": chosen and _macros(chosen.choice),
+    }
+    return report, tried
+
+
+def _macros(choice: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.upper(): value for name, value in choice.items()}
+
+
+def _short(plan: Report) -> str:
+    memory = plan["memory"]
+    needs = f"{memory['total'] / GIB:.1f} of {memory['available'] / GIB:.1f} GiB"
+    if not memory["is_whole"]:
+        return f"the arguments alone take {needs}"
+    if "work" not in plan:
+        return f"{needs}, does not fit"
+    return f"{needs}, {_time(list(plan['work'].values())[-1]['roofline']['seconds'])}"
+
+
+def lines(report: Report) -> Iterator[str]:
+    """Yields a report as text."""
+    if report["plan"]:
+        yield from plan_lines(report["plan"])
+    if tried := report["tried"]:
+        yield ""
+        yield "tried:"
+        for one in tried:
+            settings = " ".join(f"{name}={value}" for name, value in one["settings"].items())
+            yield f"  {settings}: {_short(one['plan'])}"
+    if chosen := report["recommended"]:
+        yield f"recommended: {settings_line(chosen)}"
+    elif tried:
+        yield "Nothing that was tried fits: take more devices, or fewer or shorter rows."
+
+
+def plan_lines(plan: Report) -> Iterator[str]:
+    """Yields the plan of one choice as text."""
+    mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
+    devices = counted(plan["devices"], "device")
+    yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
+    yield "  " + ", ".join(f"{name} {_value(value)}" for name, value in plan["settings"].items())
+    if plan["compiler"] == "CPU":
+        yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
+    yield from _program_lines("", plan)
+    for name, one in plan.get("evaluations", {}).items():
+        yield from _program_lines(f"{name.replace('_', ' ')}: ", one)
+
+
+def _program_lines(title: str, found: Report) -> Iterator[str]:
+    yield f"{title}memory of a device"
+    memory = found["memory"]
+    for name, size in memory["arguments"].items():
+        yield _row(name.replace("_", " "), _bytes(size))
+    for name in ("outputs", "temporaries", "program"):
+        if name in memory:
+            yield _row(name, _bytes(memory[name]))
+    yield _row("total", _bytes(memory["total"])) + (
+        "" if memory["is_whole"] else "  (arguments alone)"
+    )
+    if "available" in memory:
+        share = f"({100 * memory['free_share']:.0f}% of {memory['available'] / GIB:.2f} GiB)"
+        yield _row("free", _bytes(memory["free"])) + f"  {share}"
+    if not found["fits"]:
+        yield "  DOES NOT FIT"
+    for name, work in found.get("work", {}).items():
+        yield from _work_lines(f"{title}{name.replace('_', ' ')}", work)
+    if "compile_seconds" in found:
+        yield f"compiled in {found['compile_seconds']:.0f} s"
+
+
+def _work_lines(name: str, work: Report) -> Iterator[str]:
+    yield f"{name}, on each device"
+    yield _row(
+        "operations", _scaled(work["operations"], 1000, ("", "k", "M", "G", "T", "P"), "FLOP")
+    )
+    yield _row("bytes moved", _bytes(work["bytes_moved"]))
+    for one in work["collectives"]:
+        times = f"{one['count']:,.0f} time{'' if one['count'] == 1 else 's'}"
+        unknown = "" if one["bytes_per_second"] else " (not in the time: the speed is not known)"
+        sent = f" sent over {one['axes']}, {times}{unknown}"
+        yield _row(one["kind"], _bytes(one["sent_bytes"])) + sent
+    if line := work.get("roofline"):
+        parts = ", ".join(f"{p} {_time(line[f'{p}_seconds'])}" for p in Roofline._fields)
+        yield _row("at least", _time(line["seconds"])) + f"  ({parts})"
+        yield _row("bottleneck", f"{line['bottleneck']:>12}")
+
+
+def _row(name: str, value: str) -> str:
+    return f"  {name:<20}{value:>12}"
+
+
+def _bytes(size: float) -> str:
+    return _scaled(size, 1024, ("", "Ki", "Mi", "Gi", "Ti"), "B")
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
+
+
+def _scaled(value: float, step: int, prefixes: Sequence[str], unit: str) -> str:
+    """Returns a number with the largest prefix that keeps it at 1 or more."""
+    place = 0
+    while abs(value) >= step and place < len(prefixes) - 1:
+        value, place = value / step, place + 1
+    return f"{value:.{0 if place == 0 else 2}f} {prefixes[place]}{unit}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "+".join(str(part) for part in value.values())
+    return str(value)

@@ -1,0 +1,450 @@
+"""The programs that runs compile, made of shapes: nothing is read, and no parameter is held.
+
+They are the runs' own functions, with their shardings, donated memory and dtypes.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.core.settings import checked
+from faith_jax.core.types import PyTree
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.inference.batch_decoder import BatchDecoder
+from faith_jax.inference.batching import padded_length
+from faith_jax.inference.row_likelihoods import LikelihoodRow, scoring_program
+from faith_jax.inference.texts.input_rows import InputLayout
+from faith_jax.input.layout import (
+    batch_features,
+    packed_features,
+    pair_features,
+    passage_features,
+)
+from faith_jax.input.task_batches import DatasetConfig
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
+from faith_jax.models.transformer import Transformer, parameter_shapes
+from faith_jax.planning.topologies import partition_counts
+from faith_jax.runs import gin_config, infer, setup, train
+from faith_jax.scoring.salience.gradients import LENGTHS
+from faith_jax.scoring.salience.maps import maps_program
+from faith_jax.training.trainer import Trainer, merge_params, split_params, with_shardings
+
+NOT_GIVEN = "(not given)"
+DECODING = ("prefill", "decode_step", "batch")  # parts of a program that decodes
+# Macros that a run must be given, but that do not change its programs.
+UNUSED: Mapping[str, Any] = {
+    **dict.fromkeys(("MODEL_DIR", "INFER_OUTPUT_DIR", "INPUT_FILE"), NOT_GIVEN),
+    **dict.fromkeys(("INITIAL_CHECKPOINT_PATH", "CHECKPOINT_PATH"), NOT_GIVEN),
+    "MIXTURE_OR_TASK_NAME": NOT_GIVEN,
+    "TRAIN_STEPS": 1000,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """Settings that are tried in place of a recipe's; None = the recipe's.
+
+    Attributes:
+      num_partitions: NUM_PARTITIONS.
+      num_microbatches: NUM_MICROBATCHES, of training.
+      remat_policy: REMAT_POLICY, of training.
+      activation_partitioning_dims: ACTIVATION_PARTITIONING_DIMS.
+      parameter_partitioning_dims: PARAMETER_PARTITIONING_DIMS.
+    """
+
+    num_partitions: int | None = None
+    num_microbatches: int | None = None
+    remat_policy: str | None = None
+    activation_partitioning_dims: int | None = None
+    parameter_partitioning_dims: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Returns what is not None, by name."""
+        return {n: v for n, v in dataclasses.asdict(self).items() if v is not None}
+
+
+class Program(NamedTuple):
+    """A function of a run that can be compiled.
+
+    Attributes:
+      compile: compiles it and returns JAX's program.
+      arguments: what lies in memory when it is called, by what it is, as shapes with shardings.
+      parts: names of what it does before its loop, in a turn of it, and in all; or of all alone.
+      loops: how often its loops run whose turns are not known when it is compiled, at most.
+      beside: names of those of the `arguments` that it is not given.
+    """
+
+    compile: Callable[[], Any]
+    arguments: Mapping[str, PyTree]
+    parts: Sequence[str]
+    loops: int = 1
+    beside: Sequence[str] = ()
+
+
+class Job(NamedTuple):
+    """What a run compiles.
+
+    Attributes:
+      name: "train", "infer", "score" or "salience".
+      partitioner: of its mesh.
+      settings: what the plan names: rows, tokens, dtypes, partitions.
+      program: of a training step, or of a batch.
+      evaluations: of a training, by name; they run beside the optimizer's state.
+    """
+
+    name: str
+    partitioner: Partitioner
+    settings: Mapping[str, Any]
+    program: Program
+    evaluations: Mapping[str, Program] = {}
+
+
+class Configured(NamedTuple):
+    """A job of gin files.
+
+    Attributes:
+      name: see `Job`.
+      rows: of a batch.
+      make: returns it with these settings, on these devices.
+      partitioner: returns its partitioner without NUM_PARTITIONS.
+      summed: see `summed_bytes`.
+    """
+
+    name: str
+    rows: int
+    make: Callable[[Choice, Sequence[Any]], Job]
+    partitioner: Callable[[Sequence[Any]], Partitioner]
+    summed: int
+
+
+JOBS = ("run", "score", "salience")
+
+
+def configured(job: str = "run") -> Configured:
+    """Returns the job that gin files configure.
+
+    Args:
+      job: "run" = the run `train` or `infer`; or "score" or "salience", of rows with the model and
+        the lengths of `infer`.
+
+    Raises:
+      ConfigError: where they configure no such run, or take the model's dimensions from a
+        checkpoint that is not here.
+    """
+    makers: Mapping[Any, Any] = {train.train: _training, infer.infer: _decoding}
+    if job != "run":
+        makers = {infer.infer: functools.partial(_scoring, job)}
+    for run, make in makers.items():
+        try:
+            given = gin_config.arguments_of(run)
+        except CheckpointError as error:
+            raise ConfigError(_no_model(error)) from None
+        if given is None:
+            continue
+        return _configured(run.__name__ if job == "run" else job, make, given)
+    names = " or ".join(f"`{run.__name__}`" for run in makers)
+    raise ConfigError(f"The gin files configure no run {names}, which is what can be planned.")
+
+
+def _configured(name: str, make: Callable[..., Job], given: Mapping[str, Any]) -> Configured:
+    config = _model(given).config
+    if name == "train":
+        dataset = given["train_dataset"]
+        rows, lengths = dataset.batch_size, dataset.task_feature_lengths
+        tokens = lengths.get("inputs", 0), lengths.get("targets", 0)
+    else:
+        rows = given["batch_size"]
+        tokens = _input_length(given), _decoding_of(given).max_length
+
+    def partitioner(devices: Sequence[Any]) -> Partitioner:
+        return given["partitioner_for"](config, num_partitions=1, devices=devices)
+
+    summed = summed_bytes(config, *tokens)
+    return Configured(name, rows, functools.partial(make, given), partitioner, summed)
+
+
+def summed_bytes(config: TransformerConfig, inputs: int, targets: int) -> int:
+    """Returns the bytes of a row's states that partitions add up, at least, in a forward pass.
+
+    They are what attentions and feed-forward layers put out, whose kernels are split over "model".
+    """
+    encoder, decoder = config.num_encoder_layers, config.num_decoder_layers
+    if config.is_decoder_only:
+        states = 2 * decoder * (inputs + targets)
+    else:
+        states = 2 * encoder * inputs + 3 * decoder * targets
+    return states * config.emb_dim * jnp.dtype(config.dtype).itemsize
+
+
+def _no_model(error: CheckpointError) -> str:
+    reason = str(error).partition("\n")[0].partition(". ")[0]
+    return (
+        f"The recipe takes the model's dimensions from a checkpoint ({reason}); without one, give "
+        "them by --gin_file=models/t5_1_1_xxl.gin, for example, and "
+        "--gin.MODEL=@transformer.Transformer()."
+    )
+
+
+def _model(given: Mapping[str, Any]) -> Transformer:
+    """Returns the model of a run; of `infer` that of its checkpoint, where none is given."""
+    return given["model"] or Transformer(_checkpoint_config(given["checkpoint_path"]))
+
+
+def _partitioner(
+    given: Mapping[str, Any],
+    config: TransformerConfig,
+    choice: Choice,
+    devices: Sequence[Any],
+    rows: int,
+) -> Partitioner:
+    """Returns the partitioner of a run, over which so many rows of a batch divide."""
+    names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
+    chosen = {name: value for name, value in choice.given().items() if name in names}
+    made = given["partitioner_for"](config, devices=devices, **chosen)
+    try:
+        made.local_rows(rows)
+    except ConfigError as error:
+        slices = made.mesh.shape.get(SLICE_AXIS, 1)
+        possible = ", ".join(map(str, partition_counts(len(devices), slices, rows)))
+        more = f" Or give NUM_PARTITIONS one of {possible}." if possible else ""
+        raise ConfigError(f"{error}{more}") from None
+    return made
+
+
+def _param_shapes(
+    module: Transformer, partitioner: Partitioner, trainable: Sequence[str], params_dtype: str
+) -> tuple[PyTree, PyTree]:
+    """Returns the shapes of trained (float32) and of frozen parameters, as they lie on the mesh."""
+    shapes = parameter_shapes(module)
+    shardings = partitioner.param_shardings(shapes["params_axes"])
+    params = with_shardings(dict(shapes["params"]), shardings)
+    trained, frozen = split_params(params, trainable) if trainable else ({}, params)
+    dtype = jnp.dtype(checked("PARAMS_DTYPE", params_dtype, setup.ParamsDtype))  # not int8
+    frozen = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, dtype, sharding=x.sharding), frozen
+    )
+    return trained, frozen
+
+
+def _training(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+    """Returns the training step of a run `train`, and its evaluations."""
+    module: Transformer = given["model"]
+    if choice.remat_policy is not None:
+        module = Transformer(module.config.replace(remat_policy=choice.remat_policy))
+    config, dataset = module.config, given["train_dataset"]
+    objective = setup.objective_of(config, given["objective"])
+    objective.check(module, dataset.further_features)
+    partitioner = _partitioner(given, config, choice, devices, dataset.batch_size)
+    microbatches = choice.num_microbatches or given["num_microbatches"]
+    if dataset.batch_size % microbatches:
+        raise ConfigError(
+            f"BATCH_SIZE = {dataset.batch_size} does not divide into NUM_MICROBATCHES = "
+            f"{microbatches}."
+        )
+    trained, frozen = _param_shapes(module, partitioner, given["trainable"], given["params_dtype"])
+    optimizer, seed = given["optimizer"], given["seed"]
+    trainer = Trainer(
+        module, objective, optimizer, partitioner, seed, microbatches, given["use_hardware_rng"]
+    )
+    state, batch = trainer.state_shapes(trained), _batch_shapes(config, dataset, partitioner)
+    held = {
+        "trained_parameters": trained,
+        "frozen_parameters": frozen,
+        "optimizer_state": state.opt_state,
+    }
+    step = Program(
+        lambda: trainer.compile_step(state, frozen, batch),
+        {**held, "batch": (batch, state.step, state.objective)},
+        ("step",),
+    )
+    settings = {
+        "BATCH_SIZE": dataset.batch_size,
+        "TASK_FEATURE_LENGTHS": dict(dataset.task_feature_lengths),
+        "NUM_MICROBATCHES": microbatches,
+        "REMAT_POLICY": config.remat_policy,
+        **_model_settings(config, partitioner, given["params_dtype"]),
+    }
+    evaluations = _evaluations(given, trainer, held)
+    return Job("train", partitioner, settings, step, evaluations)
+
+
+def _evaluations(
+    given: Mapping[str, Any], trainer: Trainer, held: Mapping[str, PyTree]
+) -> dict[str, Program]:
+    """Returns what a run `train` evaluates: the loss, and decoding for the task's metrics."""
+    dataset, decoding = given["eval_dataset"], given["decoding"]
+    if dataset is None:
+        return {}
+    module, partitioner = trainer.module, trainer.partitioner
+    partitioner.local_rows(dataset.batch_size)
+    trained, frozen = held["trained_parameters"], held["frozen_parameters"]
+    batch = _batch_shapes(module.config, dataset, partitioner)
+    beside = ("optimizer_state",)
+    found = {
+        "evaluation": Program(
+            lambda: trainer.compile_eval_step(trained, frozen, batch),
+            {**held, "batch": batch},
+            ("batch",),
+            beside=beside,
+        )
+    }
+    if decoding is not None:
+        setup.check_generates(module.config)
+        decoder = BatchDecoder(module, partitioner, _planned(decoding), dataset.batch_size)
+        length = dataset.task_feature_lengths["inputs"]
+        params = merge_params(trained, frozen)
+        found["decoded_evaluation"] = Program(
+            lambda: decoder.compile(params, length, laid_out=False),
+            held,
+            DECODING,
+            decoding.max_length,
+            beside,
+        )
+    return found
+
+
+def _model_settings(
+    config: TransformerConfig, partitioner: Partitioner, params_dtype: str
+) -> dict[str, Any]:
+    return {
+        "NUM_PARTITIONS": partitioner.mesh.shape["model"],
+        "DTYPE": config.dtype,
+        "PARAMS_DTYPE": params_dtype,
+        "SCAN_LAYERS": config.scan_layers,
+    }
+
+
+def _batch_shapes(
+    config: TransformerConfig, dataset: DatasetConfig, partitioner: Partitioner
+) -> PyTree:
+    """Returns the shapes of a training batch: those of a row with one token each, times rows."""
+    one = np.ones(1, np.int32)
+    row = {
+        "inputs": one,
+        "targets": one,
+        "knowledge": one,
+        "negatives": [one],
+        "label": 0,
+        "second": 1,
+    }
+    lengths = dataset.task_feature_lengths
+    if "passages" in lengths:
+        found = passage_features([row], lengths, config.pad_id)
+    elif config.is_encoder_only:
+        found = pair_features([row], lengths["inputs"], config)
+    elif dataset.pack:
+        found = packed_features([[row]], lengths)
+    else:
+        layout = InputLayout(config, (), config.eos_ids[0] if config.eos_ids else 0)
+        found = batch_features([row], layout, lengths)
+    return {
+        name: jax.ShapeDtypeStruct(
+            (dataset.batch_size, *array.shape[1:]),
+            jax.dtypes.canonicalize_dtype(array.dtype),
+            sharding=partitioner.rows,
+        )
+        for name, array in found.items()
+    }
+
+
+class _Inference(NamedTuple):
+    """What all that a run `infer` sets up has: a model on a mesh, and the longest rows."""
+
+    module: Transformer
+    partitioner: Partitioner
+    params: PyTree
+    rows: int
+    decoding: DecodingConfig
+    input_length: int
+    settings: Mapping[str, Any]
+
+
+def _input_length(given: Mapping[str, Any]) -> int:
+    dataset = given["dataset"]
+    if dataset is not None:
+        return dataset.task_feature_lengths["inputs"]
+    return given["max_input_length"]
+
+
+def _decoding_of(given: Mapping[str, Any]) -> DecodingConfig:
+    return _planned(given["decoding"] or DecodingConfig())
+
+
+def _planned(decoding: DecodingConfig) -> DecodingConfig:
+    """Refuses what names a second model: a plan opens none."""
+    drafted = decoding.speculation not in (None, "ngram")
+    decoding.require("speculation", not drafted, "None or 'ngram' in a plan")
+    return decoding
+
+
+def _inference(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
+    module, rows = _model(given), given["batch_size"]
+    setup.check_generates(module.config)
+    partitioner = _partitioner(given, module.config, choice, devices, rows)
+    params = merge_params(*_param_shapes(module, partitioner, (), given["params_dtype"]))
+    length, decoding = _input_length(given), _decoding_of(given)
+    settings = {
+        "BATCH_SIZE": rows,
+        "MAX_INPUT_LENGTH": length,
+        "DECODE_LENGTH": decoding.max_length,
+        **_model_settings(module.config, partitioner, given["params_dtype"]),
+    }
+    return _Inference(module, partitioner, params, rows, decoding, length, settings)
+
+
+def _decoding(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+    """Returns the decoding program of a run `infer`, for its longest inputs."""
+    run = _inference(given, choice, devices)
+    decoding = run.decoding
+    decoder = BatchDecoder(run.module, run.partitioner, decoding, run.rows, given["seed"])
+    more = {"NUM_BEAMS": decoding.num_beams, "PMI": decoding.pmi is not None}
+    program = Program(
+        lambda: decoder.compile(run.params, run.input_length),
+        {"parameters": run.params},
+        DECODING,
+        decoding.max_length,
+    )
+    return Job("infer", run.partitioner, {**run.settings, **more}, program)
+
+
+def _scoring(job: str, given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+    """Returns the program of likelihoods or salience maps of the longest rows of a run `infer`."""
+    run = _inference(given, choice, devices)
+    row = LikelihoodRow([1] * run.input_length, [1] * run.decoding.max_length)
+    if job == "score":
+        compiled, turns = scoring_program(run.module, run.partitioner, run.params, row, run.rows)
+    else:
+        lengths = [len(row.inputs), len(row.targets), len(row.targets)]
+        if run.module.config.is_decoder_only:
+            lengths[1] = len(row.fed)
+        tokens: list[Any] = [
+            jax.ShapeDtypeStruct(
+                (run.rows, padded_length(length, LENGTHS)),
+                jnp.int32,
+                sharding=run.partitioner.rows,
+            )
+            for length in lengths
+        ]
+        if run.module.config.is_decoder_only:
+            tokens[0] = None
+        compiled, turns = maps_program(run.module, run.partitioner, run.params, *tokens)
+    program = Program(compiled, {"parameters": run.params}, ("batch",), turns)
+    return Job(job, run.partitioner, run.settings, program)
+
+
+def _checkpoint_config(path: Any) -> TransformerConfig:
+    """Returns the dimensions of the first checkpoint of CHECKPOINT_PATH."""
+    while not isinstance(path, str):
+        path = next(iter(path.values() if isinstance(path, Mapping) else path))
+    try:
+        return open_checkpoint(path).config
+    except CheckpointError as error:
+        raise ConfigError(_no_model(error)) from None

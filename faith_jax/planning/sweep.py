@@ -1,0 +1,232 @@
+"""Which settings fit, and which of them are the fastest: a sweep over partitions.
+
+For each number of partitions, the settings that need less and less memory are tried until one fits:
+rematerialisation, states split over "model", pieces of a batch, and at last parameters split over
+"data". Where one fits, more rematerialisation is tried as long as it saves time: what is not kept
+need not be written and read.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.planning.planner import Planner
+from faith_jax.planning.topologies import Chip, partition_counts
+from faith_jax.planning.worker import Facts, Question
+
+logger = logging.getLogger("faith_jax")
+
+Report = dict[str, Any]
+GIB = 2**30
+_REMAT = ("none", "minimal", "full")
+_MOST_MICROBATCHES = 64
+
+
+class Tried(NamedTuple):
+    """A choice and its plan.
+
+    Attributes:
+      choice: settings in place of the recipe's.
+      plan: see `compiled_costs.cost_report`.
+    """
+
+    choice: Mapping[str, Any]
+    plan: Report
+
+    @property
+    def free_share(self) -> float:
+        """Of the memory; below 0 where it does not fit."""
+        return self.plan["free_share"]
+
+    @property
+    def seconds(self) -> float:
+        """Of a step or batch by the roofline; inf where it was not compiled."""
+        parts = self.plan.get("work")
+        return list(parts.values())[-1]["roofline"]["seconds"] if parts else float("inf")
+
+
+def choices(facts: Facts, partitions: int) -> Iterator[dict[str, Any]]:
+    """Yields the settings to try with so many partitions, those that need less memory later."""
+    data = facts.devices // partitions
+    for dims in (1, 2) if data > facts.slices else (1,):
+        base: dict[str, Any] = {"num_partitions": partitions}
+        base |= {"parameter_partitioning_dims": dims}
+        if facts.job != "train":
+            yield base
+            continue
+        yield from ({**base, "num_microbatches": 1, "remat_policy": name} for name in _REMAT)
+        base |= {"remat_policy": "full"}
+        if partitions > 1:
+            base |= {"activation_partitioning_dims": 2}
+            yield {**base, "num_microbatches": 1}
+        pieces = 2
+        while pieces <= min(facts.rows // data, _MOST_MICROBATCHES):
+            if facts.rows % (pieces * data) == 0:
+                yield {**base, "num_microbatches": pieces}
+            pieces *= 2
+
+
+def least_seconds(facts: Facts, partitions: int, chip: Chip) -> float:
+    """Returns what so many partitions need at least to add up their states, on all links."""
+    rows = facts.rows / (facts.devices // partitions)
+    sent = 2 * (partitions - 1) / partitions * rows * facts.summed
+    return sent / (chip.link * max(1, 2 * chip.axes)) if chip.link else 0.0
+
+
+def needs_less(choice: Mapping[str, Any], plan: Report) -> bool:
+    """Whether a choice with a plan's own number of partitions keeps less in memory."""
+    policy, own = choice.get("remat_policy"), plan["settings"].get("REMAT_POLICY")
+    return (
+        choice["parameter_partitioning_dims"] == 2
+        or choice.get("activation_partitioning_dims") == 2
+        or (policy is not None and _REMAT.index(policy) > _REMAT.index(own))
+    )
+
+
+def sweep(
+    ask: Planner,
+    facts: Facts,
+    chip: Chip,
+    partitions: Sequence[int],
+    least_free: float,
+    too_large: Report | None = None,
+) -> Iterator[Tried]:
+    """Yields what is tried, for each number of partitions up to a choice that fits.
+
+    After it, other policies of rematerialisation follow until one is not faster. More partitions
+    are not tried where these alone take longer than what fits already. Evaluations are left out;
+    `recommended` plans them.
+
+    Args:
+      ask: makes plans.
+      facts: of the recipe.
+      chip: of the devices.
+      partitions: numbers of them; () = all that are possible.
+      least_free: share of the memory that must be left.
+      too_large: the plan of the recipe as it is; what cannot need less is not tried, with its
+        number of partitions or more of them.
+
+    Raises:
+      ConfigError: for a number of partitions that cannot be tried.
+    """
+    possible = partition_counts(facts.devices, facts.slices, facts.rows)
+    own, fastest = too_large["mesh"]["model"] if too_large else 0, float("inf")
+    for number in partitions or [n for n in possible if n >= own]:
+        if number not in possible:
+            raise ConfigError(
+                f"--partitions: {number} is not among the numbers that divide "
+                f"{counted(facts.devices, 'device')} and leave each a row of a batch of "
+                f"{facts.rows}: {', '.join(map(str, possible))}."
+            )
+        least = least_seconds(facts, number, chip)
+        if least >= fastest:
+            logger.info("NUM_PARTITIONS=%d takes at least %.3g s: not tried", number, least)
+            continue
+        fitting: Tried | None = None
+        without_room = set()  # ways to lay out parameters that do not fit without any activation
+        for choice in choices(facts, number):
+            if too_large and number == own and not needs_less(choice, too_large):
+                continue
+            dims = choice["parameter_partitioning_dims"]
+            if dims in without_room:
+                continue
+            if fitting and {**choice, "remat_policy": ""} != {**fitting.choice, "remat_policy": ""}:
+                break
+            tried = Tried(choice, ask(Question(choice, evaluations=False)))
+            memory = tried.plan["memory"]
+            if sum(memory["arguments"].values()) > memory["available"]:
+                without_room.add(dims)
+            yield tried
+            if tried.free_share >= least_free:
+                fastest = min(fastest, tried.seconds)
+                if fitting and tried.seconds >= fitting.seconds:
+                    break
+                fitting = tried
+
+
+def recommended(ask: Planner, tried: Sequence[Tried], least_free: float) -> Tried | None:
+    """Returns the fastest with enough memory left, or else what leaves most; None = none fits.
+
+    That of a training is planned with its evaluations, which may need more memory than a step.
+    """
+    fitting = [one for one in tried if one.plan["fits"]]
+    fitting.sort(key=lambda one: one.free_share, reverse=True)
+    roomy = [one for one in fitting if one.free_share >= least_free]
+    roomy.sort(key=lambda one: one.seconds)
+    best = None
+    for one in roomy or fitting[:1]:
+        if one.plan["job"] == "train":
+            one = Tried(one.choice, ask(Question(one.choice)))
+        if one.plan["fits"] and (best is None or one.free_share > best.free_share):
+            best = one
+        if one.free_share >= least_free:
+            break
+    return best
+
+
+def settings_line(choice: Mapping[str, Any]) -> str:
+    """Returns settings as options of the command line."""
+    return " ".join(f"--gin.{name.upper()}={value}" for name, value in choice.items())
+
+
+class Panel(NamedTuple):
+    """A bar for each number of partitions.
+
+    Attributes:
+      title: of the panel.
+      quantity: of the bars, with its unit.
+      bars: by number of partitions.
+      limit: a line across them; None = none.
+      chosen: the number of partitions that is recommended; None = none.
+    """
+
+    title: str
+    quantity: str
+    bars: Mapping[int, float]
+    limit: float | None
+    chosen: int | None
+
+
+def panels(
+    tried: Sequence[Tried], chosen: Mapping[str, Any] | None, least_free: float
+) -> list[Panel]:
+    """Returns step time and memory over partitions.
+
+    They are those of the fastest choice with each number that leaves enough memory; where none
+    does, of the last one tried.
+
+    Args:
+      tried: what was.
+      chosen: of the choices, as gin's macros, the one that is recommended.
+      least_free: share of the memory that is enough.
+    """
+    shown: dict[int, Tried] = {}
+    for one in tried:
+        before = shown.get(one.choice["num_partitions"])
+        if (
+            before is None
+            or before.free_share < least_free
+            or (one.free_share >= least_free and one.seconds < before.seconds)
+        ):
+            shown[one.choice["num_partitions"]] = one
+    number = chosen["NUM_PARTITIONS"] if chosen else None
+    times = {n: one.seconds for n, one in shown.items() if one.seconds < float("inf")}
+    memory = {n: one.plan["memory"]["total"] / GIB for n, one in shown.items()}
+    available = next(iter(shown.values())).plan["memory"]["available"] / GIB
+    return [
+        Panel("time of a step, at least", "seconds", times, None, number),
+        Panel("memory of a device", "GiB", memory, available, number),
+    ]
+
+
+def draw(axes: Any, panel: Panel) -> None:
+    """Draws a panel on axes of Matplotlib's; what is recommended is dark."""
+    places = list(range(len(panel.bars)))
+    colours = ["#0072b2" if n == panel.chosen else "#a6cee3" for n in panel.bars]
+    axes.bar(places, list(panel.bars.values()), color=colours)
+    axes.set_xticks(places, [f"{number}" for number in panel.bars])
+    axes.set(title=panel.title, xlabel="NUM_PARTITIONS", ylabel=panel.quantity)
+    if panel.limit is not None:
+        axes.axhline(panel.limit, color="#d55e00", linewidth=1.5, label="available")
+        axes.legend(fontsize="small")

@@ -1,0 +1,132 @@
+"""The process that compiles: it reads requests as lines of JSON, and answers each with a line.
+
+It is a process of its own because libtpu disturbs hosts without TPUs, and because the number of
+devices that a CPU pretends to be is set before JAX begins. The first request says the gin files and
+the topology, each further one a `Question`.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import FaithJaxError
+from faith_jax.planning.topologies import Topology, parse_topology
+
+
+class Recipe(NamedTuple):
+    """What is planned: a job, and what `faith_jax.runs.gin_config.parse` reads."""
+
+    gin_files: Sequence[str]
+    bindings: Sequence[str]
+    search_paths: Sequence[str] = ()
+    allow: Sequence[str] = ()
+    job: str = "run"  # one of `programs.JOBS`
+
+
+class Question(NamedTuple):
+    """What is to be planned.
+
+    Attributes:
+      choice: settings in place of the recipe's, see `programs.Choice`.
+      evaluations: the evaluations of a training too.
+    """
+
+    choice: Mapping[str, Any] = {}
+    evaluations: bool = True
+
+
+class Facts(NamedTuple):
+    """What is known of a recipe on devices before anything is compiled.
+
+    Attributes:
+      job: see `programs.Job`.
+      rows: of a batch.
+      devices: how many there are.
+      slices: into how many groups its mesh puts them, each with all parameters.
+      summed: bytes of a row that partitions add up, see `programs.summed_bytes`; 0 = other rules
+        say how the model is split.
+      config: what gin files and bindings have set.
+      versions: of what compiles.
+    """
+
+    job: str
+    rows: int
+    devices: int
+    slices: int
+    summed: int
+    config: str
+    versions: Mapping[str, str]
+
+
+class Session:
+    """A recipe on devices, of which plans are made.
+
+    Raises:
+      ConfigError: where the gin files configure no run that can be planned.
+    """
+
+    def __init__(self, recipe: Recipe, topology: Topology, devices: Sequence[Any] | None = None):
+        import gin
+
+        from faith_jax.models.partitioning import MESH_AXES, SLICE_AXIS
+        from faith_jax.planning import programs
+        from faith_jax.runs import gin_config
+
+        self._topology = topology
+        self._devices = topology.devices() if devices is None else devices
+        gin_config.parse(*recipe[:4], unused=programs.UNUSED)
+        self._found = programs.configured(recipe.job)
+        partitioner = self._found.partitioner(self._devices)
+        splits = {("mlp", MESH_AXES[1]), ("joined_kv", MESH_AXES[1])} <= set(partitioner.rules)
+        self.facts = Facts(
+            self._found.name,
+            self._found.rows,
+            len(self._devices),
+            partitioner.mesh.shape.get(SLICE_AXIS, 1),
+            self._found.summed if splits else 0,
+            gin.config_str(),
+            {name: metadata.version(name) for name in ("faith_jax", "jax", *topology.compilers())},
+        )
+
+    def plan(self, question: Question) -> dict[str, Any]:
+        """Returns the `cost_report` of the recipe with other settings."""
+        from faith_jax.planning import compiled_costs, programs
+
+        job = self._found.make(programs.Choice(**question.choice), self._devices)
+        return compiled_costs.cost_report(job, self._topology, question.evaluations)
+
+
+def answers(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    """Yields the answer to each request: {"found": …} or {"error": the message of a mistake}.
+
+    What is found are first the `Facts`, and then plans.
+    """
+    session = None
+    for line in lines:
+        request = json.loads(line)
+        try:
+            if session is None:
+                recipe = Recipe(**request["recipe"])
+                session = Session(recipe, parse_topology(request["topology"]))
+                yield {"found": session.facts._asdict()}
+            else:
+                yield {"found": session.plan(Question(**request))}
+        except FaithJaxError as error:
+            yield {"error": str(error).partition("\n")[0]}
+
+
+def main() -> None:
+    """Answers on what was standard output; what libraries print goes to standard error."""
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
+        os.dup2(2, 1)
+        with contextlib.suppress(BrokenPipeError):
+            for answer in answers(iter(sys.stdin)):
+                print(json.dumps(answer), file=out, flush=True)
+
+
+if __name__ == "__main__":
+    main()

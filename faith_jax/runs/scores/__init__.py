@@ -1,0 +1,1 @@
+"""The runs that score responses, compare scores and show them."""

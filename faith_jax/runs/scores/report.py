@@ -1,0 +1,256 @@
+"""The run `report`: scored files as one HTML page."""
+
+import array
+import collections
+import dataclasses
+import heapq
+import math
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files import reserves
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.table import Table
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.core.words import is_blank
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.export.scored_rows import ScoredRow
+from faith_jax.report.examples import write_page
+from faith_jax.report.html import report_page
+from faith_jax.report.panels import scorers_of
+from faith_jax.report.salience import salience_picture, salience_section
+from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
+from faith_jax.runs.scores.evaluate_scores import (
+    area_table,
+    checked_claims,
+    compare_systems,
+    systems_by_file,
+)
+from faith_jax.scoring.registry import scorer_card, scorer_names
+from faith_jax.statistics.auc_table import auc_rows, npov_rows
+from faith_jax.statistics.npov_detection import ERROR_FIELDS, npov_cells, with_errors
+from faith_jax.statistics.scored_corpora import (
+    Corpus,
+    check_usable,
+    chosen_scorers,
+    only_fields,
+    read_corpora,
+    row_notes,
+)
+
+_TEXTS = ("generated_text", "grounding", "perspectives", "history")
+# What a salience map is of.
+_RESPONSE, _GROUNDING = 1, 2
+_Key = tuple[str, str]  # a corpus and an id
+
+
+class _Examples:
+    """Rows by corpus and id, in a temporary file: each once, with the scores of all files."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this object
+        self._places = array.array("q")
+        self._numbers: dict[str, dict[str, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, key: _Key) -> bool:
+        return key[1] in self._numbers.get(key[0], ())
+
+    def __getitem__(self, key: _Key) -> ScoredRow:
+        return self._at(self._places[self._numbers[key[0]][key[1]]])
+
+    def __iter__(self) -> Iterator[ScoredRow]:
+        """Yields the rows in the order in which they came."""
+        return map(self._at, self._places)
+
+    def _at(self, place: int) -> ScoredRow:
+        self._file.seek(place)
+        found: ScoredRow = msgspec.json.decode(self._file.readline())
+        return found
+
+    def __setitem__(self, key: _Key, row: ScoredRow) -> None:
+        numbers = self._numbers.setdefault(key[0], {})
+        number = numbers.setdefault(key[1], len(self))
+        if number == len(self):
+            self._places.append(0)
+        self._places[number] = self._file.seek(0, 2)
+        self._file.write(msgspec.json.encode(row) + b"\n")
+
+
+@reserves(lambda options: (options.files, {"--output": options.output}))
+def report(options: ReportOptions) -> pathlib.Path:
+    """Writes the page and returns its path."""
+    target = path_of(options.output)
+    examples = _Examples()
+    texts: dict[_Key, int] = {}
+    systems = systems_by_file(options.files)
+    rows = {path: _read(path, systems) for path in options.files}
+    if options.salience_model:
+        rows = {path: _noting_texts(own, texts) for path, own in rows.items()}
+    found = read_corpora(
+        {
+            path: _gathering(own, examples, lambda _: len(examples) < options.most_examples)
+            for path, own in rows.items()
+        },
+        only_fields(options.cluster_field, *ERROR_FIELDS.values()),
+    )
+    corpora = chosen_scorers(found, options.scorers)
+    check_usable(corpora, labels=False)  # examples can be read without
+    # All that is shown but the examples is of the rows that the table is of; where there are no
+    # labels, distributions are of all.
+    used = {
+        name: corpus.part(corpus.usable()) if corpus.usable().any() else corpus
+        for name, corpus in corpora.items()
+    }
+    is_labelled = any(corpus.usable().any() for corpus in corpora.values())
+    try:
+        tables = list(_areas(corpora, options)) if is_labelled else []
+        if judged := with_errors(corpora):
+            drawn = options.resamples, options.confidence, options.seed
+            tables.append(npov_rows(npov_cells(judged, "", *drawn), options.confidence))
+        tables.append(_means(options, is_labelled))
+        tables += checked_claims(options.files, options).values()
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    note = ""
+    sections: list[dict[str, Any]] = []
+    if options.salience_model:
+        note, sections = _salience(found, texts, scorers_of(used)[0], options)
+    shown = ({**row, "generated_text": row["generated_text"] or ""} for row in examples)
+    title = options.title or ", ".join(pathlib.Path(path).name for path in options.files)
+    left_out = sum(len(corpus.ids) for corpus in found.values()) - len(examples)
+    told = title, used, tables, shown, left_out, note, sections, _meanings(scorers_of(used))
+    write_page(target, lambda files: report_page(*told, files))
+    return target
+
+
+def _read(path: str, systems: Mapping[str, str]) -> Iterator[ScoredRow]:
+    """Yields the rows of a file; those of one of several systems are a corpus of its name."""
+    for row in read_scored_rows(path_of(path)):
+        if path in systems:
+            row["corpus"] = systems[path]
+        yield row
+
+
+def _meanings(scorers: Iterable[str]) -> dict[str, str]:
+    """Returns what each known scorer measures, with its range and direction."""
+    known, found = set(scorer_names()), {}
+    for name in scorers:
+        if name in known:
+            card = scorer_card(name)
+            found[name] = f"{card.description} {card.low:g} to {card.high:g}; {card.direction}."
+    return found
+
+
+def _areas(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Table]:
+    """Yields tables of how well scorers tell the classes of labels apart.
+
+    Corpora that have the same scorers stand in one table.
+    """
+    groups: dict[frozenset[str], dict[str, Corpus]] = {}
+    for name, corpus in corpora.items():
+        groups.setdefault(frozenset(corpus.scores), {})[name] = corpus
+    for alike in groups.values():
+        table = auc_rows(area_table(alike, options))
+        yield table._replace(notes=table.notes + row_notes(alike))
+
+
+def _means(options: ReportOptions, is_labelled: bool) -> Table:
+    """Returns the table of means; with labels, files are corpora that scorers are compared on."""
+    shared = {
+        field.name: getattr(options, field.name)
+        for field in dataclasses.fields(Comparison)
+        if field.name not in ("test", "baseline")
+    }
+    baseline = "" if is_labelled else options.baseline
+    chosen = EvaluateOptions(protocol="systems", worst=0, baseline=baseline, **shared)
+    return compare_systems(options.files, chosen, are_systems=not is_labelled).table
+
+
+def _salience(
+    corpora: Mapping[str, Corpus], texts: Mapping[_Key, int], scorer: str, options: ReportOptions
+) -> tuple[str, list[dict[str, Any]]]:
+    """Returns which rows have a map, in words, and the maps as the page shows them.
+
+    The rows with the lowest score of the scorer have one, the lowest first; where none has a score,
+    the first rows. Rows without a response or a grounding (see `_noting_texts`) are skipped.
+    """
+    usable = [key for key, known in texts.items() if known == _RESPONSE | _GROUNDING]
+    if not usable:
+        raise InputError(
+            "--salience-model: no row has generated_text and grounding, which the maps are of."
+        )
+    values = {
+        (name, identifier): value
+        for name, corpus in corpora.items()
+        if scorer in corpus.scores
+        for identifier, value in zip(corpus.ids, corpus.scores[scorer].tolist(), strict=True)
+        if not math.isnan(value)
+    }
+    scored = [key for key in usable if key in values]
+    chosen = heapq.nsmallest(options.salience_rows, scored, key=values.__getitem__)
+    rule = f"The {len(chosen)} rows with the lowest {scorer}, the lowest first."
+    if not scored:
+        chosen = usable[: options.salience_rows]
+        rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
+    rows = _Examples()
+    systems = systems_by_file(options.files)
+    for path in options.files:
+        again = _read(path, systems)
+        collections.deque(_gathering(again, rows, frozenset(chosen).__contains__), maxlen=0)
+    examples = [_example(rows[key]) for key in chosen]
+    # JAX, which other reports do without.
+    from faith_jax.scoring.salience.scorers import open_salience
+
+    maps = open_salience(options.salience_model, method=options.salience_method)(examples)
+    sections = [
+        salience_section(salience_picture(example, found, options.salience_threshold))
+        for example, found in zip(examples, maps, strict=True)
+        if found is not None  # it is None for empty responses only
+    ]
+    return f"{rule} Gradients ({options.salience_method}) of {options.salience_model}.", sections
+
+
+def _example(row: dict[str, Any]) -> GroundedExample:
+    texts, sides = tuple(row["grounding"]), tuple(row["perspectives"])
+    if sides and len(sides) != len(texts):
+        raise InputError(
+            f"{row['corpus']}, row {row['id']!r}: expected one of perspectives for each text of "
+            f"grounding, got {len(sides)} for {len(texts)}."
+        )
+    name, history = f"{row['corpus']}: {row['id']}", tuple(row["history"])
+    return GroundedExample(name, Grounding(texts, sides), history, row["generated_text"])
+
+
+def _gathering(
+    rows: Iterable[ScoredRow], examples: _Examples, is_wanted: Callable[[_Key], bool]
+) -> Iterator[ScoredRow]:
+    """Yields rows, and adds the wanted ones: each once, with the scores and words of all files."""
+    for row in rows:
+        key = row["corpus"], row["id"]
+        if key in examples:
+            known = examples[key]
+            label = row["label"] if known["label"] is None else known["label"]
+            merged = {name: {**known[name], **row[name]} for name in ("scores", "words")}
+            texts = {name: known[name] or row[name] for name in _TEXTS}
+            examples[key] = {**known, **merged, "label": label, **texts}
+        elif is_wanted(key):
+            examples[key] = row
+        yield row
+
+
+def _noting_texts(rows: Iterable[ScoredRow], texts: dict[_Key, int]) -> Iterator[ScoredRow]:
+    """Yields rows, and notes which of them have a response and a grounding, in any file."""
+    for row in rows:
+        key = row["corpus"], row["id"]
+        speaks = not is_blank(row["generated_text"] or "")
+        found = _RESPONSE * speaks | _GROUNDING * bool(row["grounding"])
+        texts[key] = texts.get(key, 0) | found
+        yield row

@@ -1,0 +1,1 @@
+"""Scorers of words alone, which need no model."""

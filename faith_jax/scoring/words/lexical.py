@@ -1,0 +1,411 @@
+"""Scorers of words alone, which need no model.
+
+The grounding's texts are joined where a scorer compares the response with one reference; those that
+look at sentences or arguments keep them apart.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import Direction, GroundedExample, Score, ScorerCard, WordScore
+from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
+from faith_jax.scoring.base import by_perspective, joined
+from faith_jax.scoring.words.text_scorer import (
+    ALL_SCRIPTS,
+    ASCII,
+    SPACED_SCRIPTS,
+    Reads,
+    TextScorer,
+)
+from faith_jax.statistics import text_metrics
+from faith_jax.statistics.text_metrics import (
+    PUBLISHED,
+    UNICODE,
+    ArgumentOverlap,
+    argument_overlap,
+    extractiveness,
+)
+from faith_jax.statistics.told_arguments import ToldArguments, tell_arguments
+
+PARTS = ("precision", "recall", "f1")
+_OF_WHAT = {
+    "precision": "Share of the response's {} that the grounding has",
+    "recall": "Share of the grounding's {} that the response has",
+    "f1": "Harmonic mean of the shares of the response's and the grounding's {} in the other",
+}
+_UNITS = {"rouge1": "words", "rouge2": "bigrams", "rougeL": "words, in the same order,"}
+_LIN, _GRUSKY = "Lin 2004", "Grusky 2018, section 3"
+_BASELINES = "Honovich 2021, published code (baselines.py)"
+_NORMALIZATIONS = (PUBLISHED, UNICODE)
+
+# By normalization which words token F1 compares, and whose it is.
+_TOKENS = {
+    "true": ("without a, an, the, in, our", "Honovich 2022"),
+    "squad": ("without a, an, the", "Rajpurkar 2016"),
+    UNICODE: ("of all scripts", "UAX #29"),
+}
+
+# Of a response and its grounding's texts as one.
+Compare = Callable[[str, str], float]
+
+
+def comparison_scorer(
+    card: ScorerCard, compare: Compare, reads: Reads = SPACED_SCRIPTS
+) -> TextScorer:
+    """Returns a scorer that compares the response with the grounding's texts as one."""
+    return TextScorer(card, lambda e: Score(compare(e.response, joined(e.grounding))), reads)
+
+
+def _read_by(normalization: str, published: Reads, known: Iterable[str] = _NORMALIZATIONS) -> Reads:
+    """Returns what a normalization can split; one that is not known is a ConfigError."""
+    if normalization not in known:
+        raise ConfigError(f"normalization: {normalization!r} is none of {', '.join(known)}.")
+    return ALL_SCRIPTS if normalization == UNICODE else published
+
+
+def plain_comparison_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer:
+    """Returns one of `COMPARISONS`.
+
+    Args:
+      name: of the scorer.
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another normalization.
+    """
+    description, high, source, compare, published = COMPARISONS[name]
+    reads = _read_by(normalization, published)
+    card = ScorerCard(name, description, 0, high, source)
+    return comparison_scorer(card, functools.partial(compare, normalization=normalization), reads)
+
+
+def token_scorer(part: str, normalization: str = "true") -> TextScorer:
+    """Returns the scorer of tokens in common: "precision", "recall" or "f1".
+
+    Args:
+      part: of these three.
+      normalization: "true" (Honovich 2022), "squad" (Rajpurkar 2016), or "unicode" (words of all
+        scripts, none of which is dropped).
+
+    Raises:
+      ConfigError: for another normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS, text_metrics.NORMALIZATIONS)
+
+    def compare(response: str, grounding: str) -> float:
+        overlap = text_metrics.token_overlap(response, grounding, normalization)
+        return float(getattr(overlap, part))
+
+    method, source = _TOKENS[normalization]
+    description = f"{_OF_WHAT[part].format('words')} ({method})."
+    card = ScorerCard(f"token_{part}", description, 0, 1, source)
+    return comparison_scorer(card, compare, reads)
+
+
+def rouge_scorer(
+    kind: str, part: str, use_stemmer: bool = False, normalization: str = PUBLISHED
+) -> TextScorer:
+    """Returns the scorer of n-grams or of the longest subsequence in common.
+
+    Args:
+      kind: "rouge1", "rouge2" or "rougeL".
+      part: "precision", "recall" or "f1".
+      use_stemmer: compare Porter stems; "rougeL_f1_stemmed" is the scorer of the papers' tables.
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another value of an option.
+    """
+    if not isinstance(use_stemmer, bool):
+        raise ConfigError(f"use_stemmer: expected True or False, got {use_stemmer!r}.")
+    reads = _read_by(normalization, ASCII)
+    words = "words of all scripts" if normalization == UNICODE else _ASCII_WORDS
+    card = ScorerCard(f"{kind}_{part}", _rouge_description(kind, part, "", words), 0, 1, _LIN)
+    compare = functools.partial(_rouge(kind, part, use_stemmer), normalization=normalization)
+    return comparison_scorer(card, compare, reads)
+
+
+def _rouge(kind: str, part: str, use_stemmer: bool) -> Callable[..., float]:
+    def compare(response: str, grounding: str, normalization: str) -> float:
+        texts, kinds = (response, grounding), (kind,)
+        found = text_metrics.rouge(*texts, use_stemmer, kinds, normalization)[kind]
+        return float(getattr(found, part))
+
+    return compare
+
+
+# rouge-score drops every other character, so other scripts have no words.
+_ASCII_WORDS = "ASCII letters and digits"
+
+
+def _rouge_description(kind: str, part: str, of: str = "", words: str = _ASCII_WORDS) -> str:
+    method = f"ROUGE-{kind[5:]}{of}; {words}"
+    return f"{_OF_WHAT[part].format(_UNITS[kind])} ({method})."
+
+
+# Comparisons without other options than the normalization: what they measure, the largest value,
+# the source, the function, and what its published form can split.
+COMPARISONS: dict[str, tuple[str, float, str, Callable[..., float], Reads]] = {
+    "bleu": (
+        "Sentence BLEU-4 of the response with the grounding as reference.",
+        100,
+        "Post 2018 (sacrebleu)",
+        text_metrics.sentence_bleu,
+        SPACED_SCRIPTS,
+    ),
+    "rougeL_f1_stemmed": (
+        _rouge_description("rougeL", "f1", " of Porter stems"),
+        1,
+        _LIN,
+        _rouge("rougeL", "f1", True),
+        ASCII,
+    ),
+    "coverage": (
+        "Share of the response's words that stand in a span copied from the grounding.",
+        1,
+        _GRUSKY,
+        lambda response, text, normalization: (
+            extractiveness(response, text, normalization).coverage
+        ),
+        SPACED_SCRIPTS,
+    ),
+    "density": (
+        "Mean over the response's words of the length of the copied span each stands in.",
+        math.inf,
+        _GRUSKY,
+        lambda response, text, normalization: extractiveness(response, text, normalization).density,
+        SPACED_SCRIPTS,
+    ),
+}
+_AS_PUBLISHED = SPACED_SCRIPTS._replace(hint="")
+Q2_BASELINE_TOKEN_F1 = ScorerCard(
+    "q2_baseline_token_f1",
+    "F1 of the response's and the lower-cased grounding's spaCy tokens, without stop words and "
+    "punctuation (extra: augmentation).",
+    0,
+    1,
+    _BASELINES,
+)
+
+
+def q2_baseline_token_f1_scorer() -> TextScorer:
+    """Returns the scorer of token F1 as Q²'s authors, Dziri 2022 and Nandwani 2023 compute it.
+
+    Raises:
+      ConfigError: where spaCy is not installed.
+    """
+    text_metrics.english_tokenizer()
+    compare = text_metrics.q2_baseline_token_f1
+    return comparison_scorer(Q2_BASELINE_TOKEN_F1, compare, _AS_PUBLISHED)
+
+
+def q2_baseline_bleu_scorer() -> TextScorer:
+    """Returns the scorer of BLEU as Q²'s authors compute it."""
+    description = "BLEU-4, all orders counted, of the response with the lower-cased grounding."
+    card = ScorerCard("q2_baseline_bleu", description, 0, 100, _BASELINES)
+    return comparison_scorer(card, text_metrics.q2_baseline_bleu, _AS_PUBLISHED)
+
+
+def lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
+    """Returns DialFact's lexical overlap: of the grounding's texts, the one most like the response.
+
+    Reference: Gupta 2022, section 5.1.
+
+    Args:
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
+    description = "Largest share of the response's words that one text of the grounding has."
+    card = ScorerCard("lexical_overlap", description, 0, 1, "Gupta 2022, section 5.1")
+    overlap = functools.partial(text_metrics.lexical_overlap, normalization=normalization)
+    return TextScorer(card, lambda e: Score(overlap(e.response, e.grounding.texts)), reads)
+
+
+def first_person_scorer(pronouns: Sequence[str] = tuple(STEEN_PRONOUNS)) -> TextScorer:
+    """Returns the scorer of how often a response says "I", as Steen 2023 counts the first person.
+
+    Args:
+      pronouns: other ones, in any case.
+
+    Raises:
+      ConfigError: for what is no list of words.
+    """
+    words = list(pronouns) if isinstance(pronouns, Sequence) else [pronouns]
+    if isinstance(pronouns, str) or not all(isinstance(word, str) for word in words):
+        raise ConfigError(f"pronouns: expected a list of words, got {pronouns!r}.")
+    counted = frozenset(word.lower() for word in words)
+    description = 'How often the response says "I", as in "I\'m" too, or other pronouns.'
+    source, direction = "Steen 2023, section 5.1", Direction.NONE
+    card = ScorerCard("first_person_count", description, 0, math.inf, source, direction)
+    return TextScorer(
+        card,
+        lambda e: Score(float(first_person_count(e.response, counted))),
+        _AS_PUBLISHED,
+        reads_grounding=False,
+    )
+
+
+_npov_card = functools.partial(
+    ScorerCard, low=0, high=1, source="Chang 2024, section 3.1", word_level=True
+)
+
+
+def npov_hallucination_detector(normalization: str = PUBLISHED) -> TextScorer:
+    """Returns the scorer whose low values mean that a response tells what no argument says.
+
+    Args:
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
+
+    def judge(example: GroundedExample) -> Score:
+        arguments = by_perspective(example.grounding)
+        overlap = argument_overlap(example.response, arguments, normalization)
+        pairs = zip(overlap.response_words, overlap.response_matched, strict=True)
+        words = tuple(WordScore(w.text, w.start, w.end, float(matched)) for w, matched in pairs)
+        return Score(overlap.precision, words)
+
+    card = _npov_card(
+        "npov_rouge1_hallucination",
+        "Share of the response's content words that the arguments have; 1 or 0 for each word.",
+    )
+    return TextScorer(card, judge, reads)
+
+
+def npov_coverage_detector(normalization: str = PUBLISHED) -> TextScorer:
+    """Returns the scorer whose low values mean that a response leaves arguments out.
+
+    Args:
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
+
+    def judge(example: GroundedExample) -> Score:
+        arguments = by_perspective(example.grounding)
+        overlap = argument_overlap(example.response, arguments, normalization)
+        return Score(overlap.recall, tuple(_argument_words(overlap, example)))
+
+    card = _npov_card(
+        "npov_rouge1_coverage",
+        "Share of the arguments' content words that the response has, of the perspective that has "
+        "the smallest; 1 or 0 for each word of the arguments.",
+    )
+    return TextScorer(card, judge, reads)
+
+
+def _argument_words(overlap: ArgumentOverlap, example: GroundedExample) -> Iterator[WordScore]:
+    names = example.grounding.perspectives or ("",) * len(example.grounding.texts)
+    arguments = {
+        name: zip(words, overlap.argument_matched[name], strict=True)
+        for name, words in overlap.argument_words.items()
+    }
+    for number, name in enumerate(names):
+        for word, matched in zip(*next(arguments[name]), strict=True):
+            yield WordScore(word.text, word.start, word.end, float(matched), text=number)
+
+
+# Of an argument's or a sentence's content words: more than half must be there.
+TOLD_THRESHOLD = 0.6
+
+
+def argument_recall_scorer(
+    threshold: float = TOLD_THRESHOLD, normalization: str = PUBLISHED
+) -> TextScorer:
+    """Returns the scorer of the share of arguments that a response tells, higher = more of them.
+
+    Each argument gets 1 if it is told and 0 if it is missing, as a word score of all its text.
+
+    Args:
+      threshold: of an argument's content words the share that makes it told, in (0, 1].
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another threshold or normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
+    _check_threshold(threshold)
+
+    def judge(example: GroundedExample) -> Score:
+        told = _told_arguments(example, normalization)
+        pairs = enumerate(zip(example.grounding.texts, told.arguments, strict=True))
+        words = tuple(
+            WordScore(text, 0, len(text), float(share >= threshold), text=number)
+            for number, (text, share) in pairs
+            if not math.isnan(share)
+        )
+        return Score(told.recall(threshold), words)
+
+    card = ScorerCard(
+        "argument_recall",
+        "Share of the arguments that the response tells (by their content words); 1 or 0 for each.",
+        0,
+        1,
+        "faith_jax.statistics.told_arguments",
+        word_level=True,
+    )
+    return TextScorer(card, judge, reads)
+
+
+def argument_precision_scorer(
+    threshold: float = TOLD_THRESHOLD, normalization: str = PUBLISHED
+) -> TextScorer:
+    """Returns the scorer of the share of a response's sentences that tell arguments, each once.
+
+    Higher = more faithful; undefined for a response of framing words alone.
+    Each sentence that tells something gets 1 if the arguments have it and 0 otherwise, as a word
+    score of all of it; those of framing words alone ("Views differ.") get none.
+
+    Args:
+      threshold: of a sentence's content words the share that the arguments must have, in (0, 1].
+      normalization: "published", or "unicode" (words of all scripts).
+
+    Raises:
+      ConfigError: for another threshold or normalization.
+    """
+    reads = _read_by(normalization, SPACED_SCRIPTS)
+    _check_threshold(threshold)
+
+    def judge(example: GroundedExample) -> Score:
+        told = _told_arguments(example, normalization)
+        words = tuple(
+            WordScore(example.response[start:end], start, end, float(share >= threshold))
+            for share, (start, end) in zip(told.sentences, told.spans, strict=True)
+            if not math.isnan(share)
+        )
+        return Score(told.precision(threshold), words)
+
+    card = ScorerCard(
+        "argument_precision",
+        "Share of the response's sentences that tell arguments, each once (by their content "
+        "words); 1 or 0 for each.",
+        0,
+        1,
+        "faith_jax.statistics.told_arguments",
+        word_level=True,
+    )
+    return TextScorer(card, judge, reads)
+
+
+def _told_arguments(example: GroundedExample, normalization: str) -> ToldArguments:
+    query = example.history[-1] if example.history else ""
+    return tell_arguments(example.response, example.grounding.texts, query, normalization)
+
+
+def _check_threshold(threshold: float) -> None:
+    if (
+        isinstance(threshold, bool)
+        or not isinstance(threshold, int | float)
+        or not (0 < threshold <= 1)
+    ):
+        raise ConfigError(f"threshold: expected a share in (0, 1], got {threshold!r}.")

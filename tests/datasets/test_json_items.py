@@ -1,0 +1,209 @@
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.json_items import read_array, read_arrays, read_object
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
+VALUE = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | TEXT | st.lists(TEXT)
+ITEMS = st.lists(st.dictionaries(TEXT, VALUE, max_size=3), min_size=1, max_size=5)
+
+
+def write(tmp_path, content):
+    path = tmp_path / "items.json"
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+    return path
+
+
+@settings(deadline=None)
+@given(ITEMS)
+def test_whatever_json_writes_is_read_back(tmp_path_factory, items):
+    path = write(tmp_path_factory.mktemp("json"), items)
+    assert [row.fields for row in read_array(path)] == items
+    path = write(path.parent, {"x": 1, "a": {"b": items}})
+    assert [row.fields for row in read_array(path, "a.b")] == items
+
+
+def test_places_name_the_item(tmp_path):
+    path = write(tmp_path, b'\xef\xbb\xbf[{"a": 1}, {"a": 2.5}]')
+    assert [row.place for row in read_array(path)] == [f"{path}: [0]", f"{path}: [1]"]
+    assert [row.fields["a"] for row in read_array(path)] == [1, 2.5]
+
+
+def test_objects_by_key(tmp_path):
+    path = write(tmp_path, {"docs": {"one": {"t": "a"}, "two": {"t": "b"}}})
+    found = [(key, row.fields["t"], row.place) for key, row in read_object(path, "docs")]
+    assert found == [
+        ("one", "a", f'{path}: docs["one"]'),
+        ("two", "b", f'{path}: docs["two"]'),
+    ]
+
+
+def test_items_that_are_no_objects(tmp_path):
+    path = write(tmp_path, [{"a": 1}, 3, {"a": 2}])
+    with pytest.raises(InputError, match=r"items\.json: \[1\]: expected a JSON object, got 3"):
+        list(read_array(path))
+    bad_rows = BadRows(skip=True)
+    assert [row.fields["a"] for row in read_array(path, bad_rows=bad_rows)] == [1, 2]
+    assert bad_rows.count == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'[{"a": 1}, {"a": ', "not valid JSON behind 1 whole items"),
+        (b'[{"a": 1}] more', "not valid JSON behind 1 whole items"),
+        (b'[{"a": "\xe9"}]', "not valid JSON behind 0 whole items"),
+        (b"", "not valid JSON behind 0 whole items"),
+        (b'{"a": 1}', "expected an array of JSON objects, got an object"),
+        (b'{"item": {"a": 1}}', "expected an array of JSON objects, got an object"),
+        (b'"text"', "expected an array of JSON objects, got a text"),
+        (b"null", "expected an array of JSON objects, got a null"),
+        (b"[]", "holds no items; expected an array of JSON objects"),
+        ("[{}]".encode("utf-16"), "expected UTF-8, got UTF-16; save the file as UTF-8"),
+        (b'[{"a": "x\ny"}]', "invalid character inside string"),
+        (b'[{"a": 1}, {"a": 99999999999999999999}]', "behind 1 whole items.*integer overflow"),
+    ],
+)
+def test_files_that_are_no_array(tmp_path, content, message):
+    with pytest.raises(InputError, match=message) as caught:
+        list(read_array(write(tmp_path, content)))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match=message):
+        list(read_array(tmp_path / "items.json", bad_rows=BadRows(skip=True)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"a": {"b": {"item": {"c": 1}}}}, "expected an array 'a.b' of JSON objects, got an obj"),
+        ({"a": {"b": 3}}, "expected an array 'a.b' of JSON objects, got a number"),
+        ({"a": [{"b": [{}]}]}, "has no 'a.b'; expected an array 'a.b' of JSON objects"),
+        ({"a": {"b": []}}, "holds no items; expected an array 'a.b' of JSON objects"),
+    ],
+)
+def test_keys_without_an_array(tmp_path, content, message):
+    with pytest.raises(InputError, match=message):
+        list(read_array(write(tmp_path, content), "a.b"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([{"a": {}}], "expected an object of JSON objects, got an array"),
+        ({}, "holds no items; expected an object of JSON objects"),
+        (b'{"a": {}, "b": {', "not valid JSON behind 1 whole items of the file"),
+    ],
+)
+def test_files_that_are_no_object(tmp_path, content, message):
+    with pytest.raises(InputError, match=message):
+        list(read_object(write(tmp_path, content)))
+
+
+def test_values_that_are_no_objects(tmp_path):
+    path = write(tmp_path, {"one": {"t": 1}, "two": "x", "three": {"t": 3}})
+    with pytest.raises(InputError, match=r'\["two"\]: expected a JSON object, got "x"'):
+        list(read_object(path))
+    bad_rows = BadRows(skip=True)
+    assert [key for key, _ in read_object(path, bad_rows=bad_rows)] == ["one", "three"]
+    assert bad_rows.count == 1
+
+
+@settings(deadline=None)
+@given(ITEMS, st.data())
+def test_a_truncated_file_names_how_many_items_came_whole(tmp_path_factory, items, data):
+    pieces = [json.dumps(item) for item in items]
+    whole = data.draw(st.integers(0, len(items) - 1))
+    cut = data.draw(st.integers(0, len(pieces[whole]) - 1))
+    content = "[" + "".join(piece + "," for piece in pieces[:whole]) + pieces[whole][:cut]
+    path = write(tmp_path_factory.mktemp("json"), content.encode())
+    found = []
+    with pytest.raises(InputError, match=f"not valid JSON behind {whole} whole items"):
+        found.extend(row.fields for row in read_array(path))
+
+
+@settings(deadline=None)
+@given(ITEMS, st.data())
+def test_one_item_that_is_no_object_is_named_or_skipped(tmp_path_factory, items, data):
+    position = data.draw(st.integers(0, len(items)))
+    bad = data.draw(VALUE)
+    path = write(tmp_path_factory.mktemp("json"), [*items[:position], bad, *items[position:]])
+    with pytest.raises(InputError, match=rf": \[{position}\]: expected a JSON object"):
+        list(read_array(path))
+    bad_rows = BadRows(skip=True)
+    assert [row.fields for row in read_array(path, bad_rows=bad_rows)] == items
+    assert bad_rows.count == 1
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        list(read_array(tmp_path / "nothing.json"))
+    with pytest.raises(InputError, match="got a folder"):
+        list(read_object(tmp_path))
+    with pytest.raises(InputError, match="has no 'docs'; expected an object 'docs' of JSON"):
+        list(read_object(write(tmp_path, {"x": {"a": {}}}), "docs"))
+
+
+READ = """
+import resource, sys
+from faith_jax.datasets.json_items import read_array
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+count = sum(1 for _ in read_array(sys.argv[1], "data.items"))
+print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    path = tmp_path / "items.json"
+    item = json.dumps({"text": "x" * 1000})
+    items = "[" + ",".join([item] * 20_000) + "]"
+    path.write_text(f'{{"before": {items}, "data": {{"items": {items}}}}}', encoding="utf-8")
+    assert path.stat().st_size > 40_000_000
+    done = subprocess.run(
+        [sys.executable, "-c", READ, path], capture_output=True, text=True, check=True
+    )
+    count, kilobytes = map(int, done.stdout.split())
+    assert (count, kilobytes < 4_000) == (20_000, True)
+
+
+def test_arrays_of_an_object(tmp_path):
+    path = write(tmp_path, {"x": {"c": [{}]}, "data": {"a": [{"n": 1}], "b": [{"n": 2}, {"n": 3}]}})
+    found = [(name, row.fields["n"], row.place) for name, row in read_arrays(path, "data")]
+    assert found == [
+        ("a", 1, f"{path}: data.a[0]"),
+        ("b", 2, f"{path}: data.b[0]"),
+        ("b", 3, f"{path}: data.b[1]"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"data": {}}, "holds no items; expected an object 'data' of JSON objects"),
+        ({"data": []}, "expected an object 'data' of JSON objects, got an array"),
+        ({"other": {"a": [{}]}}, "has no 'data'; expected an object 'data'"),
+    ],
+)
+def test_an_object_without_arrays(tmp_path, content, message):
+    with pytest.raises(InputError, match=rf"items\.json: {message}"):
+        list(read_arrays(write(tmp_path, content), "data"))
+
+
+def test_what_is_nested_too_deeply(tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text('{"x": ' + "[" * 100_000)
+    with pytest.raises(InputError, match=r"deep\.json: not valid JSON: nested too deeply;"):
+        list(read_array(path, "data"))
+    nested = "[" * 1000 + "]" * 1000
+    path.write_text(f'{{"x": {nested}, "data": [{{"a": "{"[" * 3000}"}}]}}')
+    assert [row.fields for row in read_array(path, "data")] == [{"a": "[" * 3000}]
+    path.write_text(f'[{{"a": {nested}}}, {{"a": [[1]]}}]')
+    bad_rows = BadRows(skip=True)
+    assert [row.fields for row in read_array(path, "", bad_rows)] == [{"a": [[1]]}]
+    assert bad_rows.messages == [f"{path}: [0]: nested too deeply."]

@@ -1,0 +1,131 @@
+"""From the fields of a row to the text that a model responds to."""
+
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.inference.texts.input_rows import input_row
+
+SIDES = {"query": "Is it?", "pro_arguments": ["It is."], "con_arguments": ["It is not.", "No."]}
+INPUTS = "{query: Is it?} {pro: It is.} {con: It is not. No.}"
+DIALOGUE = "<knowledge> Tea is a leaf. It is hot."
+
+
+def row(fields, look_up=None):
+    return input_row(fields, "rows.jsonl:3", "3", look_up)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        SIDES,
+        {"query": "Is it?", "pro": ["It is."], "con": ["It is not.", "No."]},
+        {"query": "Is it?", "pro": "It is.", "con_arguments": "It is not. No."},
+    ],
+)
+def test_arguments_have_two_names_and_are_texts_or_lists(fields):
+    found = row({**fields, "note": "mine", "knowledge": None})
+    assert found.inputs == INPUTS
+    assert set(found.fields) == {"query", "pro_arguments", "con_arguments", "note"}
+    assert found.fields["pro_arguments"] == ["It is."]
+    assert found.postprocess("{response: Views differ.}") == "Views differ."
+
+
+def test_the_numbers_of_arguments_stay_beside_them():
+    found = row({**SIDES, "pro": [2], "con": [1, 3]})
+    assert (found.inputs, found.fields["pro"], found.fields["con"]) == (INPUTS, [2], [1, 3])
+
+
+@pytest.mark.parametrize(
+    "knowledge", ["Tea is a leaf. It is hot.", ["Tea is a leaf.", "It is hot."]]
+)
+@pytest.mark.parametrize(
+    ("asked", "turns"),
+    [
+        ({"query": "Why?"}, "<seeker> Why?"),
+        ({"history": "Why?"}, "<seeker> Why?"),
+        (
+            {"history": ["Hi!", "Hello."], "query": "Why?"},
+            "<seeker> Hi! <wizard> Hello. <seeker> Why?",
+        ),
+    ],
+)
+def test_knowledge_comes_with_a_query_a_history_or_both(knowledge, asked, turns):
+    found = row({"knowledge": knowledge, **asked})
+    assert found.inputs == f"{DIALOGUE} {turns}"
+    assert found.postprocess("{response: a}") == "{response: a}"
+
+
+def test_the_arguments_of_a_query_alone_are_looked_up():
+    found = row({"query": "Is it?"}, lambda query: ([f"{query} Yes."], ["No."]))
+    assert found.inputs == "{query: Is it?} {pro: Is it? Yes.} {con: No.}"
+    with pytest.raises(
+        InputError, match=r"rows.jsonl:3: field 'query': give 'pro' and 'con', or 'kn"
+    ):
+        row({"query": "Is it?"})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("pro_argument", "pro_arguments"),
+        ("Con_Arguments", "con_arguments"),
+        ("pros", "pro"),
+        ("knowlege", "knowledge"),
+        ("querry", "query"),
+        ("responses", "response"),
+        ("input", "inputs"),
+        ("ID", "id"),
+    ],
+)
+def test_a_misspelled_field_is_named_with_the_one_that_is_meant(name, meant):
+    with pytest.raises(
+        InputError,
+        match=rf"^rows.jsonl:3: field '{name}' is not known. Did you mean '{meant}'\? Rename it",
+    ):
+        row({**SIDES, name: "x"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "topic",
+        "source",
+        "label",
+        "uid",
+        "query_id",
+        "response_id",
+        "prompt",
+        "prob",
+        "turn",
+        "note",
+    ],
+)
+def test_columns_of_the_user_s_own_stay(name):
+    assert row({**SIDES, name: "x"}).fields[name] == "x"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("question", "query"), ("pro_args", "pro"), ("Con_Args", "con")]
+)
+def test_another_name_of_a_field_that_is_missing_gets_a_hint(name, meant):
+    fields = {"query": "Is it?", "pro": "Yes.", "con": "No."}
+    with pytest.raises(InputError, match=rf"'{name}' is not known. Did you mean '{meant}'\?"):
+        row({field: text for field, text in fields.items() if field != meant} | {name: "x"})
+    assert row(fields | {name: "x"}).fields[name] == "x"
+    assert row({"inputs": "Is it?", name: "x"}).fields[name] == "x"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"asked": "?"}, r"expected 'query' with .*, got the fields \['asked'\]"),
+        ({"knowledge": "Tea."}, r"expected 'query' with .*, got the fields \['knowledge'\]"),
+        ({"history": "?"}, "field 'knowledge' is missing"),
+        ({**SIDES, "pro": "x"}, "field 'pro' is another name of 'pro_arguments'; give one of them"),
+        ({"query": "?", "con": "x"}, "field 'pro_arguments' is missing; give both sides"),
+        ({"query": "?", "con": ["x", 1], "pro": "y"}, r"field 'con\[1\]': expected a text, got 1"),
+    ],
+)
+def test_wrong_fields_are_named(fields, message):
+    with pytest.raises(InputError, match=rf"^rows.jsonl:3: {message}"):
+        row(fields)

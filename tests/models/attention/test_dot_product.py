@@ -1,0 +1,308 @@
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from faith_jax.models.attention.disentangled import DisentangledBias
+from faith_jax.models.attention.dot_product import attend, block_sizes
+from faith_jax.models.attention.masks import AttentionMask, Tokens, segment_positions
+from faith_jax.models.positions import AlibiBias, RelativePositionBias, alibi_bias
+
+E = np.e
+
+
+def one_head(rows):
+    """Returns [batch 1, heads 1, length, head_dim] of a list of vectors."""
+    return np.asarray(rows, np.float32)[None, None]
+
+
+def run(query, key, value, **options):
+    options = {"mask": None, "bias": None, "float32_logits": False} | options
+    return np.asarray(attend(one_head(query), one_head(key), one_head(value), **options))[0, 0]
+
+
+def test_weights_are_the_softmax_of_unscaled_products():
+    # Products 1 and 2; with a division by sqrt(head_dim = 4) they would be 1/2 and 1.
+    query = [[1.0, 1.0, 0.0, 0.0]]
+    key = [[1.0, 0.0, 5.0, 0.0], [1.0, 1.0, 0.0, 5.0]]
+    found = run(query, key, [[1, 0, 0, 0], [0, 1, 0, 0]])
+    np.testing.assert_allclose(found[0, :2], [E / (E + E**2), E**2 / (E + E**2)], rtol=1e-6)
+
+
+def test_bias_adds_and_mask_removes():
+    query, key, value = [[0.0]], [[1.0], [1.0], [1.0]], [[1.0], [10.0], [100.0]]
+    bias = np.array([[[[0.0, np.log(3.0), 50.0]]]])
+    mask = np.array([[[[True, True, False]]]])
+    found = run(query, key, value, bias=bias, mask=mask)
+    np.testing.assert_allclose(found, [[(1.0 + 3 * 10.0) / 4]], rtol=1e-6)
+
+
+def test_a_query_that_may_see_nothing_gives_finite_numbers():
+    found = run([[1.0]], [[1.0], [2.0]], [[3.0], [5.0]], mask=np.zeros((1, 1, 1, 2), bool))
+    np.testing.assert_allclose(found, [[4.0]])
+
+
+@pytest.mark.parametrize("float32_logits", [False, True])
+def test_bfloat16_products_are_rounded_unless_asked_otherwise(float32_logits):
+    # 16 * 16 + 1 * 1 = 257 needs 9 bits; bfloat16 has 8 and rounds it to 256.
+    query, key = (one_head(rows).astype("bfloat16") for rows in ([[16, 1]], [[16, 1], [16, 0]]))
+    value = one_head([[1, 0], [0, 1]])
+    found = attend(query, key, value, mask=None, bias=None, float32_logits=float32_logits)
+    expected = E / (E + 1) if float32_logits else 0.5
+    np.testing.assert_allclose(found[0, 0, 0, 0], expected, rtol=1e-6)
+
+
+def test_dropout_drops_keys_for_all_queries_and_scales_the_rest():
+    keys = 400
+    found = run(
+        np.zeros((3, 1)),
+        np.zeros((keys, 1)),
+        np.eye(keys),
+        dropout_rate=0.25,
+        dropout_key=jax.random.key(0),
+    )
+    np.testing.assert_allclose(np.unique(found), [0.0, 1 / (0.75 * keys)], rtol=1e-6)
+    np.testing.assert_array_equal(found, found[:1].repeat(3, 0))
+    # Binomial: a share of 0.25 within 4 standard deviations.
+    assert abs((found[0] == 0).mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / keys)
+
+
+def random_heads(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 1), (4, 2), (6, 3), (4, 4)])
+@pytest.mark.parametrize("copies", [1, 3])
+def test_shared_heads_and_rows_equal_repeated_ones(heads, kv_heads, copies):
+    batch, queries, keys, width = 2, 3, 5, 4
+    query = random_heads(0, batch * copies, heads, queries, width)
+    key, value = (random_heads(i, batch, kv_heads, keys, width) for i in (1, 2))
+    mask = np.random.default_rng(3).random((batch * copies, 1, queries, keys)) < 0.8
+    options = {"mask": mask, "bias": None, "float32_logits": False, "scale": 0.5}
+    found = attend(query, key, value, **options)
+
+    def repeated(x):
+        return x.repeat(copies, axis=0).repeat(heads // kv_heads, axis=1)
+
+    expected = attend(query, repeated(key), repeated(value), **options)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_prefix_stands_in_front_of_the_keys(copies):
+    batch, heads, kv_heads, width, before, keys = 2, 4, 2, 4, 3, 2
+    rows = batch * copies
+    query = random_heads(0, rows, heads, 1, width)
+    key, value = (random_heads(i, rows, kv_heads, keys, width) for i in (1, 2))
+    prefix = tuple(random_heads(i, batch, kv_heads, before, width) for i in (3, 4))
+    mask = np.random.default_rng(5).random((rows, 1, 1, before + keys)) < 0.7
+    bias = random_heads(6, 1, heads, 1, before + keys)
+    options = {"mask": mask, "bias": bias, "float32_logits": False, "scale": 0.5, "softcap": 2.0}
+    found = attend(query, key, value, prefix=prefix, **options)
+    joined = [
+        np.concatenate([p.repeat(copies, axis=0), x], axis=2)
+        for p, x in zip(prefix, (key, value), strict=True)
+    ]
+    np.testing.assert_allclose(found, attend(query, *joined, **options), atol=1e-6)
+
+
+def test_scale_and_softcap_come_before_bias_and_mask():
+    query, key, value = [[2.0]], [[1.0], [4.0]], [[1.0], [0.0]]
+    found = run(query, key, value, scale=0.5, softcap=1.5, bias=np.array([[[[0.3, 0.0]]]]))
+    logits = 1.5 * np.tanh(np.array([1.0, 4.0]) / 1.5) + [0.3, 0.0]
+    expected = np.exp(logits[0]) / np.exp(logits).sum()
+    np.testing.assert_allclose(found, [[expected]], rtol=1e-6)
+
+
+def test_dropout_of_each_query_where_it_is_not_broadcast():
+    found = run(
+        np.zeros((3, 1)),
+        np.zeros((50, 1)),
+        np.eye(50),
+        dropout_rate=0.5,
+        dropout_key=jax.random.key(0),
+        broadcast_dropout=False,
+    )
+    assert not np.array_equal(found[0], found[1])
+    np.testing.assert_allclose(np.unique(found), [0.0, 1 / 25], rtol=1e-6)
+
+
+ROWS, HEADS, LENGTH, WIDTH, BLOCK = 2, 4, 13, 4, 5
+
+
+def tokens(length=LENGTH, packed=False):
+    """Returns the second row padded at the end, or both rows packed."""
+    index = np.arange(length)
+    valid = index[None] < np.array([[length], [length - 4]])
+    segments = np.stack([1 + (index > 6), 1 + (index > 2)]) * valid if packed else None
+    positions = segment_positions(jnp.asarray(valid), segments)
+    return Tokens(jnp.asarray(valid), segments, positions)
+
+
+def t5_bias(bidirectional):
+    return RelativePositionBias(HEADS, bidirectional, num_buckets=8, max_distance=9)
+
+
+def relative(table, length, bidirectional):
+    """Returns T5's bias by blocks and whole."""
+    module, variables = t5_bias(bidirectional), {"params": {"rel_embedding": table}}
+    by_blocks = module.apply(variables, length, method="by_distance")
+    index = jnp.arange(LENGTH)
+    return by_blocks, module.apply(variables, index, index)
+
+
+def alibi(table, length, mask):
+    positions = mask.queries.positions
+    return AlibiBias(HEADS), alibi_bias(HEADS, positions, positions)
+
+
+def disentangled(table, length, query, key):
+    """Returns DeBERTa's bias by blocks, and whole from a gather of each pair's distance."""
+    rows = table.reshape(2, HEADS, -1, WIDTH)
+    by_distance = np.clip(np.arange(length - 1, -length, -1) + 4, 0, 7)
+    bias = DisentangledBias(rows[0][:, by_distance], rows[1][:, by_distance], 0.3)
+    pairs = np.clip(np.subtract.outer(np.arange(LENGTH), np.arange(LENGTH)) + 4, 0, 7)
+    to_key = jnp.einsum("bhqd,hqkd->bhqk", query, rows[1][:, pairs])
+    to_query = jnp.einsum("bhkd,hqkd->bhqk", key, rows[0][:, pairs])
+    return bias, 0.3 * (to_key + to_query)
+
+
+CASES = {
+    "padding": {},
+    "shared heads": {"kv_heads": 2, "options": {"softcap": 1.5, "scale": 0.4}},
+    "cross": {"queries": 7, "packed": True},
+    "encoder t5": {"bias": "t5", "packed": True},
+    "decoder t5": {"bias": "t5", "causal": True},
+    "window": {"window": 4, "causal": True, "kv_heads": 1},
+    "alibi": {"bias": "alibi", "causal": True, "packed": True},
+    "deberta": {"bias": "deberta", "options": {"scale": 0.3}},
+    "bfloat16": {"bias": "t5", "causal": True, "dtype": "bfloat16"},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_give_the_numbers_and_gradients_of_plain_attention(name):
+    case = {"queries": LENGTH, "kv_heads": HEADS, "dtype": "float32", "options": {}} | CASES[name]
+    queries, kv_heads, dtype, kind = (case.get(k) for k in ("queries", "kv_heads", "dtype", "bias"))
+    causal, window, packed = (case.get(k) for k in ("causal", "window", "packed"))
+    mask = AttentionMask(
+        tokens(queries, packed),
+        tokens(packed=packed),
+        None if window is None else jnp.int32(window),
+        bool(causal),
+    )
+    arrays = (
+        random_heads(0, ROWS, HEADS, queries, WIDTH).astype(dtype),
+        random_heads(1, ROWS, kv_heads, LENGTH, WIDTH).astype(dtype),
+        random_heads(2, ROWS, kv_heads, LENGTH, WIDTH).astype(dtype),
+        random_heads(3, HEADS, 8 * (2 * WIDTH if kind == "deberta" else 1)),
+    )
+    weights = random_heads(4, ROWS, HEADS, queries, WIDTH)
+    padded = math.prod(block_sizes(LENGTH, BLOCK))
+    options = {"float32_logits": False} | case["options"]
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def computed(by_blocks, arrays):
+        def total(arrays):
+            query, key, value, table = arrays
+            biases = {
+                None: lambda: (None, None),
+                "t5": lambda: relative(table, padded, not causal),
+                "alibi": lambda: alibi(table, padded, mask),
+                "deberta": lambda: disentangled(table, padded, query, key),
+            }[kind]()
+            found = attend(
+                query,
+                key,
+                value,
+                mask=mask if by_blocks else mask.whole(),
+                bias=biases[0 if by_blocks else 1],
+                block_length=BLOCK,
+                **options,
+            )
+            return jnp.sum(found * weights), found
+
+        (_, found), gradients = jax.value_and_grad(total, has_aux=True)(arrays)
+        return found, *gradients
+
+    tolerance = 1e-5 if dtype == "float32" else 0.05  # bfloat16 keeps 8 bits of numbers near 4
+    for found, expected in zip(computed(True, arrays), computed(False, arrays), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(
+            np.asarray(found, np.float32),
+            np.asarray(expected, np.float32),
+            rtol=tolerance,
+            atol=tolerance,
+        )
+        assert kind is None or np.abs(found).max() > 0.1 or kind == "alibi"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 5000), st.integers(1, 600))
+def test_blocks_are_even_and_hold_the_whole_length(length, block_length):
+    count, size = block_sizes(length, block_length)
+    assert 1 <= size <= block_length
+    assert (count - 1) * block_length < length <= count * size
+    # No more is filled up than multiples of 8 need.
+    assert size == block_length or count * size < length + 8 * count
+
+
+def test_short_inputs_have_plain_attention():
+    mask = AttentionMask(tokens(8), tokens(8))
+    assert mask.for_attention(0).shape == mask.for_attention(8).shape == (2, 1, 8, 8)
+    assert mask.for_attention(7) is mask
+    # One query has few scores, whatever the number of keys.
+    assert AttentionMask(tokens(1), tokens(40)).for_attention(7).shape == (2, 1, 1, 40)
+
+
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_dropout_of_blocks_is_the_same_forward_and_backward(broadcast):
+    rate, length = 0.4, 40
+    mask = AttentionMask(*[Tokens(jnp.ones((1, length), bool))] * 2, causal=True)
+    query, key = (random_heads(i, 1, 1, length, 3) for i in (0, 1))
+    weights = random_heads(2, 1, 1, length, length)
+
+    @jax.jit
+    def by_blocks(arrays, dropout_key):
+        def total(arrays):
+            found = attend(
+                *arrays,
+                mask=mask,
+                bias=None,
+                float32_logits=False,
+                dropout_rate=rate,
+                dropout_key=dropout_key,
+                broadcast_dropout=broadcast,
+                block_length=16,
+            )
+            return jnp.sum(found * weights), found
+
+        gradients, found = jax.grad(total, has_aux=True)(arrays)
+        return found, gradients
+
+    # The values are unit vectors, so that the outputs are the weights that are kept.
+    arrays = (query, key, np.eye(length, dtype=np.float32)[None, None])
+    found, gradients = by_blocks(arrays, jax.random.key(0))
+    kept = np.asarray(found != 0.0) / (1 - rate)
+    visible = np.tri(length, dtype=bool)
+
+    def plain(arrays):
+        query, key, value = arrays
+        logits = jnp.where(mask.whole(), query @ key.swapaxes(-1, -2), -1e10)
+        return jnp.sum((jax.nn.softmax(logits) * kept) @ value * weights)
+
+    for one, other in zip(gradients, jax.grad(plain)(arrays), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    share = 1 - (kept[0, 0][visible] > 0).mean()
+    assert abs(share - rate) < 4 * np.sqrt(rate * (1 - rate) / (length if broadcast else 800))
+    same_for_all = [len(np.unique(kept[0, 0, k:, k])) == 1 for k in range(length - 1)]
+    assert all(same_for_all) if broadcast else not any(same_for_all[:20])
+    # Each block draws its own, and another key others.
+    assert not np.array_equal(kept[0, 0, -1, :16], kept[0, 0, -1, 16:32])
+    np.testing.assert_array_equal(found, by_blocks(arrays, jax.random.key(0))[0])
+    assert np.any(found != by_blocks(arrays, jax.random.key(1))[0])

@@ -1,0 +1,39 @@
+import jax
+import numpy as np
+
+from faith_jax.models.attention.multi_head import MultiHeadAttention
+
+
+def test_self_attention_equals_attention_over_itself():
+    module = MultiHeadAttention(num_heads=2, head_dim=3)
+    x = np.random.default_rng(0).normal(size=(2, 4, 5)).astype(np.float32)
+    variables = jax.jit(lambda: module.init(jax.random.key(0), x, deterministic=True))()
+    apply = jax.jit(lambda *inputs: module.apply(variables, *inputs, deterministic=True))
+    np.testing.assert_allclose(apply(x), apply(x, x), rtol=1e-6)
+    params = variables["params"]
+    kernels = {name: np.asarray(params[name]["kernel"]) for name in params}
+
+    def heads(name):
+        return (x @ kernels[name]).reshape(2, 4, 2, 3).transpose(0, 2, 1, 3)
+
+    logits = heads("query") @ heads("key").swapaxes(-1, -2)
+    weights = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    joined = (weights @ heads("value")).transpose(0, 2, 1, 3).reshape(2, 4, 6)
+    np.testing.assert_allclose(apply(x), joined @ kernels["out"], rtol=1e-4, atol=1e-6)
+
+
+def random_heads(seed, *shape):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def test_projections_have_biases_where_asked():
+    module = MultiHeadAttention(num_heads=2, head_dim=3, num_kv_heads=1, use_bias=True, scale=0.5)
+    x = random_heads(0, 2, 4, 5)
+    shapes = jax.eval_shape(lambda: module.init(jax.random.key(0), x, deterministic=True))["params"]
+    found = jax.tree.map(lambda leaf: leaf.shape, shapes)
+    assert found == {
+        "query": {"kernel": (5, 6), "bias": (6,)},
+        "key": {"kernel": (5, 3), "bias": (3,)},
+        "value": {"kernel": (5, 3), "bias": (3,)},
+        "out": {"kernel": (6, 5), "bias": (5,)},
+    }

@@ -1,0 +1,495 @@
+"""Claims of responses, their evidence and verdicts, through the command and in Python."""
+
+import gzip
+import json
+import math
+import shutil
+
+import pytest
+
+import faith_jax
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import VERDICTS, DialFactLabel, response_verdict
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.report.claims import GOLD, GOLD_RESPONSE
+from faith_jax.retrieval.index import build
+from faith_jax.retrieval.knowledge_base import KnowledgeBase
+from faith_jax.runs.options import FindingOptions
+from faith_jax.runs.scores import check
+from faith_jax.runs.scores.check import FactChecker, claims_of, verdict_of
+from faith_jax.scoring.claims import ClaimVerifier
+from faith_jax.statistics.text_metrics import lexical_overlap
+from tests.paths import REPOSITORY
+from tests.runs.test_as_trained import model_dir
+from tests.scoring import reference, tiny_models
+
+ARTICLES = [
+    {"title": "Tea", "text": "Tea is a hot drink. It is made of leaves.", "url": "u/Tea"},
+    {"title": "Lake", "text": "The lake freezes in winter. Children skate on it."},
+]
+RESPONSES = [
+    {"id": "a", "response": "Tea is a hot drink. I like it!", "context": ["Tea?"]},
+    {"id": "b", "response": "Qwxyz."},
+    {"id": "c", "response": "The lake freezes.", "context": []},
+]
+
+
+@pytest.fixture(scope="module")
+def nli(tmp_path_factory):
+    return reference.write_models(tmp_path_factory.mktemp("models"))["nli"]
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory):
+    return str(tiny_models.write_t5(tmp_path_factory.mktemp("models") / "t5"))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("knowledge")
+    (folder / "articles.jsonl").write_text("\n".join(map(json.dumps, ARTICLES)))
+    build(folder / "articles.jsonl", folder / "base")
+    return str(folder / "base")
+
+
+@pytest.fixture
+def responses(tmp_path):
+    path = tmp_path / "responses.jsonl"
+    path.write_text("\n".join(map(json.dumps, RESPONSES)))
+    return path
+
+
+def rows_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_file_of_responses(command, nli, base, responses, tmp_path):
+    output, page = tmp_path / "checked.jsonl", tmp_path / "checked.html"
+    given = (f"--model={nli}", f"--knowledge-base={base}", f"--output={output}", f"--html={page}")
+    status, out, err = command("check", f"--input={responses}", *given)
+    assert status == 0, err
+    rows = rows_of(output)
+    assert [row["id"] for row in rows] == ["a#0", "a#1", "b#0", "c#0"]
+    assert [row["fields"]["response_id"] for row in rows] == ["a", "a", "b", "c"]
+    assert rows[1]["history"] == ["Tea?", "Tea is a hot drink."]
+    first = rows[0]
+    assert (first["perspectives"][0], first["grounding"][0]) == ("Tea", "Tea is a hot drink.")
+    assert first["fields"]["evidence_urls"][0] == "u/Tea"
+    assert rows[2]["grounding"] == []
+    assert set(rows[2]["scores"].values()) == {None}
+    assert rows[2]["undefined"]["claim_supports"] == "no sentence of evidence was judged"
+    verdicts = [row["fields"]["verdict"] for row in rows]
+    of_responses = [row["fields"]["response_verdict"] for row in rows]
+    assert of_responses == [response_verdict(verdicts[:2])] * 2 + verdicts[2:]
+    assert first["fields"]["decisive"] in first["grounding"]
+    assert "decisive" not in rows[2]["fields"] or rows[2]["fields"]["decisive"] is None
+    for row, verdict in zip(rows, verdicts, strict=True):
+        scores = [row["scores"][name] or 0 for name in check.SCORERS]
+        assert verdict == verdict_of(row["scores"]["lexical_overlap"] or 0, scores, 0.2)
+    assert verdicts[2] == "NOT VERIFIABLE"
+    counts = [line.split()[-2:] for line in out.splitlines()[3:] if line]
+    assert [sum(map(int, column)) for column in zip(*counts, strict=True)] == [3, 4]
+    html = page.read_text()
+    assert "Tea is a hot drink." in html
+    told = (
+        f"Responses: {responses}",
+        f"Knowledge base: {base} (2 articles)",
+        f"Verifier: {nli}, ",
+    )
+    assert all(line in html for line in told)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [page.name, output.name, responses.name]
+    # Python says the same.
+    checker = FactChecker(base, nli)
+    found = checker.check_all(
+        [row["response"] for row in RESPONSES], [row.get("context", []) for row in RESPONSES]
+    )
+    assert [[claim.verdict for claim in it.claims] for it in found] == [
+        verdicts[:2],
+        verdicts[2:3],
+        verdicts[3:],
+    ]
+    assert [it.verdict for it in found] == of_responses[1:]
+    claim = found[0].claims[0]
+    assert claim.probabilities["SUPPORTS"] == pytest.approx(
+        first["scores"]["claim_supports"], abs=1e-5
+    )
+    assert claim.decisive.sentence == first["fields"]["decisive"]
+    assert found[1].claims[0].decisive is None
+    assert all(map(math.isnan, found[1].claims[0].probabilities.values()))
+    assert faith_jax.FactChecker is FactChecker
+
+
+def test_a_single_claim(command, nli, base):
+    given = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves.")
+    status, out, err = command("check", *given, "--history=What is tea?")
+    assert status == 0, err
+    verdict, first, *_ = out.splitlines()
+    assert verdict.partition(":")[0] in {*DialFactLabel, "NOT VERIFIABLE"}
+    assert "It is made of leaves. (supports 0." in verdict
+    assert first == "  [decides] Tea: It is made of leaves."
+
+
+def test_a_response_of_several_sentences_has_a_verdict(command, nli, base):
+    given = (f"--model={nli}", f"--knowledge-base={base}", "--claim=It is made of leaves. Qwxyz.")
+    _, out, _ = command("check", *given)
+    first, *others, last = out.splitlines()
+    reason = "(at most 0% of its words are in one sentence)"
+    assert f"NOT VERIFIABLE: Qwxyz. {reason}" in others
+    assert last == f"The response: {first.partition(':')[0]}"
+
+
+def test_responses_in_other_formats_and_columns(command, nli, base, tmp_path):
+    path, output = tmp_path / "answers.csv", tmp_path / "checked.parquet"
+    path.write_text("number,question,said\n7,Tea?,Tea is a hot drink.\n8,\n9,,The lake freezes.\n")
+    given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
+    columns = ("--response-column=said", "--id-column=number")
+    status, _, err = command(*given, *columns)
+    assert (status, f"{path}:3" in err, err.count("\n")) == (2, True, 1)
+    status, out, err = command(*given, *columns, f"--output={output}", "--skip-bad-rows")
+    assert status == 0, err
+    assert "1 bad row skipped:" in out
+    rows = list(read_scored_rows(output))
+    assert [(row["id"], row["corpus"], row["history"]) for row in rows] == [
+        ("7#0", "answers", ["Tea?"]),
+        ("9#0", "answers", []),
+    ]
+    status, _, err = command(*given, "--response-column=sad")
+    assert (status, "column 'sad' is missing. Did you mean 'said'?" in err) == (2, True)
+
+
+def test_a_data_set_names_what_decides(command, nli, base, responses, tmp_path):
+    given = ("check", f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
+    (tmp_path / "checked").mkdir()
+    assert command(*given, f"--output={tmp_path / 'checked/1.0.0'}")[0] == 0
+    assert command(*given, f"--output={tmp_path / 'checked.jsonl'}")[0] == 0
+    one, other = (list(read_scored_rows(tmp_path / n)) for n in ("checked/1.0.0", "checked.jsonl"))
+    assert [row["fields"] for row in one] == [row["fields"] for row in other]
+    told = tmp_path / "told.json"
+    status, out, err = command("evaluate", str(tmp_path / "checked/1.0.0"), f"--json={told}")
+    assert status == 0, err
+    assert "Checked claims" in out
+    verdicts = [row["fields"]["verdict"] for row in one]
+    counts = {row["verdict"]: row["claims"] for row in json.loads(told.read_text())["verdicts"]}
+    assert counts == {name: verdicts.count(name) for name in VERDICTS}
+    page = tmp_path / "page.html"
+    assert command("report", str(tmp_path / "checked/1.0.0"), f"--output={page}")[0] == 0
+    assert "Checked claims" in page.read_text()
+
+
+def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
+    path, output, told = (tmp_path / name for name in ("r.jsonl", "c.jsonl", "told.json"))
+    given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
+    rows = [
+        {"response": "Tea is a hot drink. I like it!", "verdict": ["supports", "NOT_VERIFIABLE"]},
+        {"response": "Qwxyz.", "verdict": "not verifiable", "topic": "a"},
+        {"response": "The lake freezes.", "verdict": "Not enough info", "topic": "a"},
+        {"response": "The lake freezes.", "verdict": None, "topic": "a"},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    status, out, err = command(*given, "--label-column=verdict", f"--output={output}")
+    assert status == 0, err
+    made = rows_of(output)
+    assert made[0]["fields"]["input_verdict"] == ["supports", "NOT_VERIFIABLE"]
+    gold = [[it["fields"].get(name) for it in made] for name in (GOLD, GOLD_RESPONSE)]
+    of_all = ["SUPPORTS", "SUPPORTS", "NOT VERIFIABLE", "NOT ENOUGH INFO", None]
+    assert gold == [["SUPPORTS", "NOT VERIFIABLE", None, None, None], of_all]
+    said = [made[place]["fields"]["response_verdict"] for place in (0, 2, 3)]
+    hits = [it.replace("VERIFIABLE", "ENOUGH INFO") == right.replace("VERIFIABLE", "ENOUGH INFO")
+            for it, right in zip(said, of_all[1:], strict=False)]  # fmt: skip
+    again = command("evaluate", str(output), f"--json={told}")[1]
+    assert again.strip().endswith(out.partition("\n\n")[2].strip())
+    found = {
+        (row["of"], row["figure"]): row
+        for row in json.loads(told.read_text())["verdicts_against_labels"]
+    }
+    assert found["responses", "accuracy"]["value"] == pytest.approx(100 * sum(hits) / 3)
+    assert found["responses", "accuracy"]["number"] == 3
+    assert found["claims", "accuracy"]["number"] == 2
+    assert found["responses", "F1 not verifiable"]["value"] == 100
+    assert "'topic'" in command("evaluate", str(output), "--cluster-field=topic")[2]
+    assert "no row has 'verdicts'. Did you mean 'verdict'?" in command(
+        *given, "--label-column=verdicts"
+    )[2]  # fmt: skip
+    for label, message in (
+        ("true", "r.jsonl, row 1: field 'response_label': expected one of SUPPORTS, REFUTES, NOT"),
+        (["SUPPORTS"], "expected a text, or one for each of the 2 sentences of the response"),
+    ):
+        path.write_text(json.dumps({"response": "Tea. Lake.", "response_label": label}))
+        assert message in command(*given)[2]
+
+
+def test_other_labels_and_the_turns_of_a_chat(command, nli, base, tmp_path):
+    path, output = tmp_path / "r.jsonl.gz", tmp_path / "c.jsonl"
+    chat = [{"role": "user", "content": "Is tea hot?"}, {"role": "assistant", "content": " Yes."}]
+    labels = ["entailment", 1, "No", "neutral"]
+    rows = [{"response": "Tea is hot.", "history": chat, "truth": label} for label in labels]
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
+    given += ("--label-column=truth", f"--output={output}")
+    assert "say what others mean with --label-values=LABEL=VERDICT" in command(*given)[2]
+    for values in ("no=false", "=REFUTES", "1"):
+        assert "--label-values: expected LABEL=VERDICT" in command(
+            *given, f"--label-values={values}"
+        )[2]  # fmt: skip
+    status, _, err = command(*given, "--label-values=1=supports, no = Refutes")
+    assert status == 0, err
+    made = rows_of(output)
+    expected = ["SUPPORTS", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+    assert [row["fields"][GOLD_RESPONSE] for row in made] == expected
+    assert made[0]["history"] == ["Is tea hot?", "Yes."]
+
+
+def test_claims_without_evidence_are_no_rows_to_score(command, nli, base, responses, tmp_path):
+    output = tmp_path / "checked.jsonl"
+    given = (f"--model={nli}", f"--knowledge-base={base}", f"--output={output}")
+    assert command("check", f"--input={responses}", *given)[0] == 0
+    score = ("score", f"--input={output}", "--scorers=coverage", f"--output={tmp_path / 's.jsonl'}")
+    _, _, err = command(*score)
+    assert "checked.jsonl:3: field 'grounding': expected a text" in err
+    assert "--skip-bad-rows leaves out what has no grounding" in err
+    assert command(*score, "--skip-bad-rows")[0] == 0
+    _, _, err = command(
+        "score", f"--input={output}", "--scorers=a=claim_supports", "--output=other.jsonl"
+    )
+    assert "--scorer-option=a.model=FOLDER" in err
+
+
+def test_a_stopped_run_resumes(command, nli, base, responses, tmp_path, monkeypatch):
+    given = (f"--input={responses}", f"--model={nli}", f"--knowledge-base={base}")
+    given += ("--batch-size=1",)
+    assert command("check", *given, f"--output={tmp_path / 'whole.jsonl'}")[0] == 0
+    output, verdicts, seen = tmp_path / "checked.jsonl", ClaimVerifier.verdicts, []
+
+    def stops(self, rows):
+        seen.append(len(rows))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return verdicts(self, rows)
+
+    monkeypatch.setattr(ClaimVerifier, "verdicts", stops)
+    assert command("check", *given, f"--output={output}")[0] == 130
+    assert not output.exists()
+    status, _, err = command("check", *given, f"--output={output}", "--documents=3")
+    assert (status, "another value of documents (10, not 3)" in err) == (2, True)
+    assert command("check", *given, f"--output={output}")[0] == 0
+    assert seen == [2, 1, 1, 1]  # the first response is not checked again
+    assert output.read_text() == (tmp_path / "whole.jsonl").read_text().replace("whole", "checked")
+
+
+def test_what_cannot_be_is_said_before_evidence_is_found(command, nli, base, responses, tmp_path):
+    output = tmp_path / "checked.jsonl"
+    given = ("check", f"--input={responses}", f"--knowledge-base={base}", f"--output={output}")
+    assert command(*given, "--model=nowhere")[0] == 2
+    output.write_text("")
+    status, _, err = command(*given, f"--model={nli}")
+    assert (status, "--output: " in err, "exists already" in err) == (2, True, True)
+    page = output.rename(tmp_path / "page.html")
+    status, _, err = command(*given, f"--model={nli}", f"--html={page}")
+    assert (status, f"--html: {page} exists already" in err) == (2, True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [page.name, responses.name]
+
+
+def test_a_response_of_nothing_claims_nothing(nli, base):
+    assert FactChecker(base, nli).check_all(["", "  "]) == [("NOT VERIFIABLE", [])] * 2
+
+
+def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
+    path, out, page = (tmp_path / name for name in ("r.jsonl", "o.jsonl", "o.html"))
+    path.write_text('{"id": "a", "response": " "}\n{"id": "b", "response": "Tea."}\n')
+    status, told, _ = command(
+        "check", f"--input={path}", f"--output={out}", f"--model={nli}",
+        f"--knowledge-base={base}", f"--html={page}",
+    )  # fmt: skip
+    assert status == 0
+    assert "1 response without a sentence, and so without claims" in told
+    assert "1 response without a sentence, and so without claims" in page.read_text()
+    assert len(out.read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("1. Tea is hot.\n2. Tea is a drink.", ["Tea is hot.", "Tea is a drink."]),
+        ("- Tea is hot.\n* It is **very** old.", ["Tea is hot.", "It is very old."]),
+        ("# Tea\n__Tea__ has `2` leaves.", ["Tea has 2 leaves."]),
+        (
+            "Kinds:\n- green tea\n- black\n  tea\n\nBoth",
+            ["Kinds:", "green tea", "black\n  tea", "Both"],
+        ),
+        ("It costs 5 * 3 euros in my__file.", ["It costs 5 * 3 euros in my__file."]),
+        ("**", []),
+        (
+            "Tea is hot. https://example.org/tea\n\n<www.example.org> ...\n\nSee https://example.org.",
+            ["Tea is hot.", "See https://example.org."],
+        ),
+    ],
+)
+def test_marks_of_markdown_are_no_claims(text, claims):
+    assert claims_of(text) == claims
+
+
+def test_texts_in_place_of_lists_are_told(nli, base):
+    checker = FactChecker(base, nli)
+    with pytest.raises(ConfigError, match=r"history: expected a list of turns, got a text: 'Hi\.'"):
+        checker("Tea is hot.", history="Hi.")
+    with pytest.raises(ConfigError, match="responses: expected a list, got a text"):
+        checker.check_all("Tea is hot.")
+    with pytest.raises(ConfigError, match=r"response: expected a text, got \['Tea is hot\.'\]"):
+        checker(["Tea is hot."])
+    with pytest.raises(ConfigError, match="histories: expected 2, one for each response, got 1"):
+        checker.check_all(["Tea.", "Tea."], [["Hi."]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"verifiable": 20}, "verifiable: expected a share in"),
+        ({"form": "claim_only"}, "form: expected one of nli, dialfact, got 'claim_only'"),
+        ({"modle": "mini"}, "there is no option 'modle'. Did you mean 'model'"),
+        ({"sentences": 3}, r"sentences: give it as finding=FindingOptions\(sentences=…\)"),
+        ({"finding": {"sentences": 3}}, "finding: expected a FindingOptions"),
+        (
+            {"finding": FindingOptions(retrievers="bm25")},
+            "retrievers: expected a list, each a text",
+        ),
+        ({"model": "mini"}, "mini was not trained on NLI; --model=mini_nli with --form=nli"),
+    ],
+)
+def test_wrong_options_in_python(base, options, message):
+    with pytest.raises(ConfigError, match=message):
+        FactChecker(base, **options)
+
+
+def test_a_file_of_articles_is_no_knowledge_base(tmp_path):
+    path = tmp_path / "articles.jsonl"
+    path.write_text("")
+    with pytest.raises(ConfigError, match=f"make one of it with `faith-jax index {path} FOLDER`"):
+        FactChecker(path)
+
+
+def test_few_words_in_the_evidence_are_no_verifiable_claim():
+    assert verdict_of(0.2, (0.1, 0.2, 0.7), 0.2) == "NOT ENOUGH INFO"
+    assert verdict_of(0.19, (0.1, 0.2, 0.7), 0.2) == "NOT VERIFIABLE"
+    assert verdict_of(float("nan"), (0.9, 0.1, 0.0), 0.2) == "NOT VERIFIABLE"
+
+
+def test_sentences_about_another_subject_do_not_count(nli, tmp_path):
+    texts = {
+        "Cello": "The cello is low. Four strings are tuned in fifths.",
+        "Guitar": "The guitar has six strings. Six strings are plucked, unlike those of a cello.",
+    }
+    rows = [{"title": title, "text": text} for title, text in texts.items()]
+    (tmp_path / "articles.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    build(tmp_path / "articles.jsonl", tmp_path / "base")
+    checker = FactChecker(tmp_path / "base", nli)
+
+    def found(claim, history=()):
+        return [it.sentence for it in checker(claim, history).claims[0].evidence]
+
+    of_guitars = "The guitar has six strings."
+    with_cello = "Six strings are plucked, unlike those of a cello."
+    cello = ["The cello is low.", "Four strings are tuned in fifths."]
+    assert sorted(found("The cello has six strings.")) == sorted([*cello, with_cello])
+    assert of_guitars in found("Six strings are tuned low.")  # it names nothing
+    assert of_guitars not in found("It has six strings.", ["Do you play the cello?"])
+    assert of_guitars in found("The guitar has six strings.", ["Do you play the cello?"])
+    assert with_cello in found("The guitar is low.")
+
+
+def test_a_title_means_more_than_an_alias(nli, tmp_path):
+    rows = [
+        {"title": "Mercury (planet)", "text": "It is near the Sun."},
+        {"title": "Freddie", "text": "He sang near the Sun.", "aliases": ["Mercury", "Fred"]},
+    ]
+    (tmp_path / "articles.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    build(tmp_path / "articles.jsonl", tmp_path / "base")
+    checker = FactChecker(tmp_path / "base", nli)
+    for claim, titles in (
+        ("Mercury is near the Sun.", ["Mercury (planet)"]),
+        ("Fred sang near the Sun.", ["Freddie"]),
+    ):
+        assert [it.title for it in checker(claim).claims[0].evidence] == titles
+
+
+def test_sentences_with_few_words_of_a_claim_do_not_decide(nli, base):
+    claim = "Tea, lakes, snow, ice, frost, wind and rain are what children skate on."
+    (found,) = FactChecker(base, nli, verifiable=0.15).check_all([claim])[0].claims
+    shares = [lexical_overlap(claim, [it.sentence]) for it in found.evidence]
+    assert min(shares) < 0.15 <= max(shares)
+    assert lexical_overlap(claim, [found.decisive.sentence]) >= 0.15
+
+
+def test_the_context_finds_what_a_pronoun_means(nli, base):
+    finding = FindingOptions(retrievers=("bm25",), sentences=1)
+    checker = FactChecker(base, nli, finding=finding)
+    (with_context,) = checker("It is very cold.", ["Does the lake freeze in winter?"]).claims
+    assert [it.title for it in with_context.evidence] == ["Lake"]
+    (without,) = checker("It is very cold.").claims
+    assert without.evidence == []
+
+
+def test_mini_nli_and_the_encyclopedia_need_nothing(command, new_user_cache, caplog):
+    claim = "The accordion has bellows and keys. I have played it for ten years."
+    status, out, err = command("check", f"--claim={claim}", "--history=What instrument is that?")
+    assert status == 0, err
+    page = (REPOSITORY / "docs" / "dialfact.md").read_text("utf-8")
+    shown = page.partition("```text\n")[2].partition("  …")[0]
+    assert shown.startswith("SUPPORTS: The accordion")
+    assert out.startswith(shown)
+    assert "mini_nli is a small model to try things out" in caplog.text
+    (kept,) = (new_user_cache / "encyclopedia").iterdir()
+    assert len(KnowledgeBase.open(kept)) == 188
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Give either --input or --claim."),
+        (["--claim=a", "--input=b"], "Give either --input or --claim."),
+        (["--input=b.jsonl", "--history=a"], "--history: goes with --claim"),
+        (["--claim=Tea.", "--knowledge-base=nowhere"], "nowhere: no knowledge base"),
+        (["--claim=Tea.", "--retrievers=spell"], "--retrievers: there is no 'spell'"),
+        (["--claim=Tea.", "--model=nowhere"], "nowhere"),
+        (["--claim=Tea.", "--verifiable=2"], "--verifiable"),
+        (["--claim=Tea.", "--label-column=x"], "--label-column: goes with --input"),
+        (["--claim=Tea.", "--output=no/x.jsonl"], "(no such folder); make its folder first"),
+        (["--input=none.jsonl", "--output=x.jsonl"], "none.jsonl"),
+    ],
+)
+def test_wrong_options(command, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = command("check", *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_id_that_is_given_twice(command, nli, base, tmp_path):
+    path = tmp_path / "twice.jsonl"
+    path.write_text('{"id": "a", "response": "Tea."}\n{"id": "a", "response": "Tea!"}\n')
+    given = (f"--model={nli}", f"--knowledge-base={base}")
+    status, _, err = command("check", f"--input={path}", *given)
+    assert status == 2
+    assert "twice.jsonl:2: field 'id': 'a' occurs twice" in err
+
+
+def test_a_t5_that_was_trained_for_another_form(nli, base, t5, tmp_path, caplog):
+    with pytest.raises(ConfigError, match="mini_nli was not trained on dialfact_verify_"):
+        FactChecker(base, "mini_nli", form="dialfact")
+    for form, needed in (("dialfact", "dialfact_verify_…"), ("nli", "NLI")):
+        FactChecker(base, t5, form=form)
+        assert f"whether it was trained on {needed} cannot be seen in it" in caplog.text
+    run = tmp_path / "run"
+    for task, right, wrong in (
+        ("dialfact_verify_oracle", "dialfact", "nli"),
+        ("nli_dnli", "nli", "dialfact"),
+        ("npov_generate", "nli", "dialfact"),
+    ):
+        shutil.rmtree(run, ignore_errors=True)
+        model_dir(run, f"MIXTURE_OR_TASK_NAME={task}")
+        shutil.copytree(t5, run, dirs_exist_ok=True)
+        FactChecker(base, str(run), form=right)
+        with pytest.raises(ConfigError, match=f"on {task}, which --form={wrong} does not fit"):
+            FactChecker(base, str(run), form=wrong)
+    assert "was trained on npov_generate, which does not look like NLI" in caplog.text
+    assert "trained on nli_dnli, which" not in caplog.text

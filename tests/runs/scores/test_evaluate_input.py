@@ -1,0 +1,224 @@
+"""What `evaluate` makes of its input and options: joined files, undefined scores, own models."""
+
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from faith_jax.cli import main
+from faith_jax.runs.scores import evaluate_scores, report
+from tests.paths import REPOSITORY
+from tests.runs.scores.test_evaluate_scores import LABELS, SCORES, evaluate, write
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_scores_of_ones_own_model_need_little(capsys, tmp_path):
+    """An id, a label and scores will do; the corpus is the file's name."""
+    rows = [
+        {"id": number, "label": label, "scores": {"mine": score}}
+        for number, (score, label) in enumerate(zip(SCORES, LABELS, strict=True))
+    ]
+    own = write_rows(tmp_path / "own.jsonl", rows)
+    expected = ["mine", "88.9"]
+    status, lines, _ = evaluate(capsys, own)
+    assert (status, lines[1].split()[1], lines[3].split()[:2]) == (0, "own", expected)
+    for row in rows:
+        row["label"] = float(row["label"])  # as pandas has labels where some are missing
+    parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "own.parquet")
+    status, lines, _ = evaluate(capsys, tmp_path / "own.parquet")
+    assert (status, lines[3].split()[:2]) == (0, expected)
+    ours = write(tmp_path / "ours.jsonl", SCORES, LABELS, corpus="own")
+    status, lines, _ = evaluate(capsys, own, ours)
+    assert (status, [line.split()[0] for line in lines[3:5]]) == (0, ["mine", "s"])
+    assert main(["report", str(own), f"--output={tmp_path / 'r.html'}"]) == 0
+    status, _, error = evaluate(capsys, own, "--protocol=pronouns")
+    assert status == 2
+    assert "own: rows without generated_text, in which pronouns are counted" in error
+
+
+def test_the_rows_of_the_documentation(capsys, tmp_path):
+    text = (REPOSITORY / "docs" / "scores.md").read_text(encoding="utf-8")
+    path = tmp_path / "own.jsonl"
+    path.write_text(text.split("```json\n")[1].split("```")[0])
+    status, lines, _ = evaluate(capsys, path)
+    assert (status, lines[3].split()[:2]) == (0, ["my_model", "100.0"])
+    assert "own: of 3 rows, no label in 1." in lines
+
+
+def test_files_of_other_texts_are_not_joined(capsys, tmp_path):
+    """Two systems' answers.jsonl, with row numbers as ids, are no scores of the same rows."""
+    for system in ("a", "b"):
+        (tmp_path / system).mkdir()
+        rows = [{"grounding": "Tea.", "generated_text": f"{system} {i}"} for i in range(3)]
+        source = write_rows(tmp_path / system / "answers.jsonl", rows)
+        scorer = {"a": "token_f1", "b": "bleu"}[system]
+        scores = tmp_path / f"{system}.jsonl"
+        assert (
+            main(["score", f"--scorers={scorer}", f"--input={source}", f"--output={scores}"]) == 0
+        )
+    capsys.readouterr()
+    status, _, error = evaluate(capsys, tmp_path / "a.jsonl", tmp_path / "b.jsonl")
+    assert status == 2
+    assert "have different responses of 'answers', row '1'; if they are of different" in error
+    assert "give each a corpus of its own (score --corpus=NAME" in error
+    text = (tmp_path / "b.jsonl").read_text()
+    other = text.replace('"b ', '"a ').replace("Tea.", "Milk.")
+    (tmp_path / "b.jsonl").write_text(other)
+    error = evaluate(capsys, tmp_path / "a.jsonl", tmp_path / "b.jsonl")[2]
+    assert "have different groundings of 'answers', row '1'" in error
+
+
+def test_a_scorer_that_is_undefined_everywhere_is_named(capsys, tmp_path):
+    nothing = write(tmp_path / "one.jsonl", [None] * 6, LABELS, scorer="rouge1_f1")
+    good = write(tmp_path / "two.jsonl", SCORES, LABELS, scorer="token_f1")
+    for command in (["evaluate"], ["report", f"--output={tmp_path / 'r.html'}"]):
+        assert main([*command, str(nothing), str(good)]) == 2
+        error = capsys.readouterr().err
+        assert "undefined: rouge1_f1 in 6 of 6 rows with a label. Choose others with" in error
+    page = tmp_path / "r.html"
+    assert main(["report", str(nothing), str(good), f"--output={page}", "--scorers=token_f1"]) == 0
+    assert "rouge1_f1" not in page.read_text()
+    capsys.readouterr()
+    status, lines, _ = evaluate(capsys, nothing, good, "--scorers=token_f1")
+    assert (status, lines[3].split()[:2]) == (0, ["token_f1", "88.9"])
+
+
+def test_pictures_are_of_the_rows_of_the_table(capsys, tmp_path, monkeypatch):
+    """The best row of s is none of the table's, since t is undefined there."""
+    one = write(tmp_path / "one.jsonl", SCORES, LABELS, scorer="s")
+    two = write(tmp_path / "two.jsonl", [None, *SCORES[1:]], LABELS, scorer="t")
+    drawn = []
+    for name in ("save_histograms", "save_roc_curves"):
+        monkeypatch.setattr(evaluate_scores.figures, name, lambda corpora, _: drawn.append(corpora))
+    pictures = [f"--{name}={tmp_path}/{name}.png" for name in ("histograms", "roc-curves")]
+    assert evaluate(capsys, one, two, *pictures)[0] == 0
+    for corpora in drawn:
+        np.testing.assert_array_equal(corpora["c"].scores["s"], SCORES[1:])
+    assert len(drawn) == 2
+    page = report.report_page
+    monkeypatch.setattr(
+        report, "report_page", lambda *given: drawn.append(given[1]) or page(*given)
+    )
+    assert main(["report", str(one), str(two), f"--output={tmp_path}/r.html"]) == 0
+    np.testing.assert_array_equal(drawn[2]["c"].scores["s"], SCORES[1:])
+
+
+def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeypatch):
+    good = write(tmp_path / "good.jsonl", SCORES, LABELS)
+    before = good.read_bytes()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.jsonl").symlink_to(good)
+    os.link(good, tmp_path / "hard.jsonl")
+    monkeypatch.chdir(tmp_path)
+    for spelling in ("good.jsonl", "folder/../good.jsonl", good, "link.jsonl", "hard.jsonl"):
+        for option in ("--json", "--markdown", "--csv"):
+            status, _, error = evaluate(capsys, good, f"{option}={spelling}")
+            assert (status, "would overwrite the input" in error) == (2, True), spelling
+        assert main(["report", str(good), f"--output={spelling}"]) == 2
+        assert "--output" in capsys.readouterr().err
+    development = ("--protocol=begin", f"--development={tmp_path / 'hard.jsonl'}")
+    assert "overwrite" in evaluate(capsys, "link.jsonl", *development, "--json=hard.jsonl")[2]
+    error = evaluate(capsys, good, "--json=x.txt", "--markdown=folder/../x.txt")[2]
+    assert "--markdown: folder/../x.txt is the output of --json too" in error
+    assert "folder: cannot be written (a folder)" in evaluate(capsys, good, "--json=folder")[2]
+    assert good.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--slice-field=x"], "--slice-field: goes with --protocol=npov or npov_words, not with"),
+        (
+            ["--development=none.jsonl"],
+            "--development: goes with --protocol=begin or verifiable, not with auto",
+        ),
+        (["--group-field=x"], "--group-field: goes with --protocol=begin"),
+        (["--dataset=x"], "--dataset: goes with --protocol=dialfact"),
+        (["--split=dev"], "--split: goes with --protocol=dialfact"),
+        (["--test=delong"], "--test: goes with --baseline"),
+        (["--protocol=pronouns", "--baseline=s"], "--baseline: goes with --protocol=auc"),
+        (["--protocol=pronouns", "--seed=1"], "--seed: goes with --protocol=accuracy or auc"),
+        (["--protocol=npov", "--cluster-field=x"], "--cluster-field: goes with --protocol=auc"),
+        (["--confidence=0"], "--confidence: expected a share in (0, 1), got 0"),
+        (
+            ["--roc-curves=curve.pdf"],
+            "--roc-curves: curve.pdf: what is written is PNG; name a .png",
+        ),
+        (["--histograms=h.jpg"], "--histograms: h.jpg: what is written is PNG"),
+    ],
+)
+def test_options_that_say_nothing_are_refused(capsys, tmp_path, arguments, message):
+    good = write(tmp_path / "good.jsonl", SCORES, LABELS)
+    status, lines, error = evaluate(capsys, good, *arguments)
+    assert (status, lines) == (2, [])
+    assert message in error
+
+
+@pytest.mark.parametrize(
+    ("protocol", "told", "message"),
+    [
+        ("systems", {"columns": {"A": {"scorer": "s", "digit": 1}}}, "unknown field `digit`"),
+        ("systems", {"columns": {"A": {"digits": "1"}}}, "Expected `int`, got `str`"),
+        ("accuracy", {"headings": ["a"]}, "Expected `array` of length 2 - at `$.headings`"),
+    ],
+)
+def test_a_table_that_is_described_wrongly(capsys, tmp_path, protocol, told, message):
+    good = write(tmp_path / "good.jsonl", SCORES, LABELS)
+    (tmp_path / "t.json").write_text(json.dumps(told))
+    table = f"--table={tmp_path / 't.json'}"
+    status, lines, error = evaluate(capsys, good, f"--protocol={protocol}", table)
+    assert (status, lines) == (2, [])
+    assert "t.json: is not the description of a table" in error
+    assert message in error
+    told = {"title": "T", "columns": {"A": {"scorer": "s", "low": 0, "high": 0.01, "digits": 1}}}
+    (tmp_path / "t.json").write_text(json.dumps(told | {"published": {"rows": {"c": {"A": 9}}}}))
+    status, lines, _ = evaluate(capsys, good, "--protocol=systems", table)
+    assert (status, lines[0]) == (0, "T")
+    assert lines[4].split() == ["rows", "c", "(published)", "9"]
+
+
+def test_a_folder_that_holds_no_scores(capsys, tmp_path):
+    (tmp_path / "empty").mkdir()
+    status, _, error = evaluate(capsys, tmp_path / "empty")
+    assert (status, error.endswith("empty: no TFDS data set.")) == (2, True)
+
+
+def test_parquet_by_another_name(capsys, tmp_path):
+    path = tmp_path / "s.jsonl"
+    parquet.write_table(pa.Table.from_pylist([{"id": "1", "scores": {"s": 1.0}}]), path)
+    status, _, error = evaluate(capsys, path)
+    assert status == 2
+    assert "s.jsonl: a Parquet file by what it holds; let its name end in .parquet" in error
+    (tmp_path / "s.txt").write_text("")
+    assert "expected scores as .jsonl or .parquet" in evaluate(capsys, tmp_path / "s.txt")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        (
+            "answers.csv",
+            "id,document,response\n1,Tea.,Tea.\n",
+            ": expected scores as .jsonl or .parquet, or a folder of TFDS.",
+        ),
+        (
+            "answers.jsonl",
+            '{"document": "Tea.", "response": "Tea."}\n',
+            ":1: field 'scores' is missing.",
+        ),
+    ],
+)
+def test_responses_without_scores_are_to_be_scored_first(capsys, tmp_path, name, content, problem):
+    path = tmp_path / name
+    path.write_text(content)
+    command = f"faith-jax score --scorers=NAMES --input={path} --output=scores.jsonl"
+    status, lines, error = evaluate(capsys, path)
+    assert (status, lines) == (2, [])
+    assert error == f"faith-jax: {path}{problem} Score its responses first: {command}"

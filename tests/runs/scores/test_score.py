@@ -1,0 +1,473 @@
+import datetime
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from faith_jax.cli import main
+from faith_jax.cli.score_commands import scorer_options
+from faith_jax.core.errors import ConfigError
+from faith_jax.datasets.samples import sample_folder
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.scores import score as run
+from faith_jax.scoring.registry import load_scorer
+from tests.paths import REAL, needs_shared
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+ROWS = [
+    {"id": f"r{i}", "grounding": f"Tea number {i} is hot.", "generated_text": t, "label": i % 2}
+    for i, t in enumerate(["Tea is hot.", "I like number 1.", "", "Tea 3", "Cold.", "Hot number 5"])
+]
+
+
+@pytest.fixture
+def rows_file(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return path
+
+
+def score(capsys, *arguments):
+    """Returns the exit status, the lines of standard output, and the errors."""
+    status = main(["score", *map(str, arguments)])
+    output, errors = capsys.readouterr()
+    return status, output.splitlines(), errors
+
+
+def test_scores_of_a_file(capsys, tmp_path, rows_file):
+    output = tmp_path / "scores.jsonl"
+    names = "token_f1,rouge1_precision,first_person_count"
+    status, lines, _ = score(
+        capsys, f"--scorers={names}", f"--input={rows_file}", f"--output={output}"
+    )
+    assert (status, lines) == (
+        0,
+        [f"{output}: 6 rows, 3 scorers"]
+        + [
+            f"{name} is undefined in 1 of 6 rows: the response is empty (1)"
+            for name in names.split(",")
+        ],
+    )
+    found = list(read_scored_rows(output))
+    assert [row["id"] for row in found] == [row["id"] for row in ROWS]
+    assert [row["label"] for row in found] == [0, 1] * 3
+    for name in names.split(","):
+        expected = load_scorer(name).score(
+            [row["grounding"] for row in ROWS], [row["generated_text"] for row in ROWS]
+        )
+        for row, value in zip(found, expected, strict=True):
+            assert row["scores"][name] == (value.value if value.value == value.value else None)
+    assert found[2]["scores"] == dict.fromkeys(names.split(","))
+    assert found[2]["undefined"] == dict.fromkeys(names.split(","), "the response is empty")
+    assert not any(row["undefined"] for row in found[:2] + found[3:])
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.jsonl", "scores.jsonl"}
+
+
+def test_a_scorer_under_names_of_its_own(capsys, tmp_path, rows_file):
+    output = tmp_path / "scores.jsonl"
+    given = (f"--input={rows_file}", f"--output={output}")
+    forms = ("true", "squad")
+    options = [f"--scorer-option={form}.normalization={form}" for form in forms]
+    names = "--scorers=true=token_f1,squad=token_f1,bleu"
+    assert score(capsys, names, *options, *given)[0] == 0
+    found = [row["scores"] for row in read_scored_rows(output)]
+    assert all(list(scores) == [*forms, "bleu"] for scores in found)
+    texts = [[row[name] for row in ROWS] for name in ("grounding", "generated_text")]
+    for form in forms:
+        expected = load_scorer("token_f1", normalization=form).score(*texts)
+        values = [None if score.undefined else score.value for score in expected]
+        assert [scores[form] for scores in found] == values
+    status, _, error = score(capsys, "--scorers=a=bleu,a=token_f1", *given)
+    assert (status, "--scorers: 'a' is given twice" in error) == (2, True)
+
+
+def test_a_dry_run_of_scorers_that_cut_nothing(capsys, tmp_path, rows_file):
+    output = tmp_path / "scores.jsonl"
+    arguments = ("--scorers=token_f1,bleu", f"--input={rows_file}", f"--output={output}")
+    status, lines, _ = score(capsys, *arguments, "--dry-run")
+    assert (status, lines) == (0, [f"{rows_file}: 6 rows to score"])
+    told = json.loads((tmp_path / "scores.jsonl.preflight.json").read_text())
+    assert told == {"source": str(rows_file), "rows": 6, "scorers": {}, "warnings": []}
+    assert not output.exists()
+
+
+def test_options_columns_and_parquet(capsys, tmp_path):
+    source, output = tmp_path / "answers.tsv", tmp_path / "scores.parquet"
+    source.write_text("doc\tanswer\tbad\tsystem\nin our tea\tour tea\t1\ta\nTea\tMilk\t0\tb\n")
+    status, _, _ = score(
+        capsys,
+        "--scorers=token_recall",
+        "--scorer-option=token_recall.normalization=squad",
+        f"--input={source}",
+        "--grounding-column=doc",
+        "--response-column=answer",
+        "--label-column=bad",
+        "--labels-are-errors",
+        "--corpus=mine",
+        f"--output={output}",
+    )
+    assert status == 0
+    first, second = parquet.read_table(output).to_pylist()
+    assert first["scores"]["token_recall"] == pytest.approx(2 / 3)
+    assert (first["label"], second["label"]) == (0, 1)
+    assert (first["id"], first["corpus"], dict(first["fields"])) == (
+        "1",
+        "mine",
+        {"bad": "1", "system": "a"},
+    )
+
+
+def test_a_task_and_a_data_set(capsys, tmp_path):
+    arguments = ["--scorers=npov_rouge1_coverage", "--split=test"]
+    task, data = tmp_path / "task.jsonl", tmp_path / "data"
+    import tensorflow_datasets as tfds
+
+    status, lines, _ = score(capsys, *arguments, "--task=npov_coverage_sample", f"--output={task}")
+    assert status == 0
+    status, lines, _ = score(capsys, *arguments, "--tfds=npov_errors/sample", f"--output={data}")
+    assert (status, lines) == (0, [f"{data}: 144 rows, 1 scorer"])
+    (row, *_) = read_scored_rows(task)
+    assert set(row["perspectives"]) == {"pro", "con"}
+    assert row["words"]["npov_rouge1_coverage"]
+    # The folder that is named is the one that TFDS opens.
+    assert tfds.builder_from_directory(data).info.splits["test"].num_examples == 144
+
+
+def test_several_data_sets_and_names_of_scorers(capsys, tmp_path):
+    output, costs = tmp_path / "s.jsonl", tmp_path / "costs.json"
+    status, lines, err = score(
+        capsys,
+        "--tfds=true_benchmark/q2_sample",
+        "--tfds=begin_2021/sample@test",
+        "--split=test[:2]",
+        "--scorers=plain=token_f1,squad=token_f1",
+        "--scorer-option=squad.normalization=squad",
+        "--system=mine",
+        "--label-column=begin_label,label",
+        "--label-values=Entailment=1,generic=,off-topic=0",
+        f"--costs={costs}",
+        f"--output={output}",
+    )
+    assert (status, lines[0]) == (0, f"{output}: 5 rows, 2 scorers"), err
+    rows = list(read_scored_rows(output))
+    assert [row["corpus"] for row in rows] == ["q2"] * 2 + ["begin_2021/sample@test"[:-5]] * 3
+    assert [row["label"] for row in rows[2:]] == [1, 0, None]
+    assert {row["fields"]["system"] for row in rows} == {"mine"}
+    texts = [row["grounding"] for row in rows], [row["generated_text"] for row in rows]
+    found = load_scorer("token_f1", normalization="squad").score(*texts)
+    assert [row["scores"]["squad"] for row in rows] == [score.value for score in found]
+    told = json.loads(costs.read_text())
+    assert list(told) == ["plain", "squad"]
+    assert (told["plain"]["rows"], told["plain"]["corpus"]) == (2, "q2")
+    assert told["plain"]["examples_per_second"] > 0
+    assert told["plain"]["millions"] == []
+
+
+class StoppedError(Exception):
+    """Stands for whatever stops a run."""
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
+    given, scorers = ScoreInput(input=(str(rows_file),)), {"token_f1": {}}
+    whole = tmp_path / "whole.jsonl"
+    run.score(given, scorers, str(whole), batch_size=2)
+    append, left = run.append_rows, [batches]
+
+    def stopping(path, rows):
+        if not left[0]:
+            path.open("a").write('{"id": "half a l')
+            raise StoppedError
+        left[0] -= 1
+        append(path, rows)
+
+    output = tmp_path / "scores.jsonl"
+    monkeypatch.setattr(run, "append_rows", stopping)
+    with pytest.raises(StoppedError):
+        run.score(given, scorers, str(output), batch_size=2)
+    assert not output.exists()
+    scored = []
+    monkeypatch.setattr(
+        run, "append_rows", lambda path, rows: (scored.extend(rows), append(path, rows))
+    )
+    run.score(given, scorers, str(output), batch_size=4)
+    assert output.read_bytes() == whole.read_bytes()
+    assert len(scored) == len(ROWS) - 2 * batches
+    assert {p.name for p in tmp_path.iterdir()} == {"rows.jsonl", "whole.jsonl", "scores.jsonl"}
+
+
+_HELPED = """
+import json, os, sys, time
+from faith_jax.core.errors import InputError
+from faith_jax.core.types import Score, ScorerCard
+from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.scores.score import score
+from faith_jax.scoring.registry import register_scorer
+from faith_jax.scoring.words.text_scorer import TextScorer
+
+os.sched_getaffinity = lambda _: {0, 1, 2}
+bad = sys.argv[1]
+
+def judge(example):
+    if example.id == bad:
+        raise InputError(f"row {bad} cannot be judged by {os.getpid() == first}.")
+    time.sleep(0.002)  # so that no process does all
+    return Score(float(os.getpid()))
+
+first = os.getpid()
+card = ScorerCard("pid", "The process.", 0, float("inf"), "none")
+register_scorer("pid", lambda: TextScorer(card, judge))
+try:
+    given = ScoreInput(input=("rows.jsonl",))
+    summary = score(given, {"pid": {}}, "pids.jsonl", shards=12, batch_size=8)
+    print(summary.is_whole, summary.rows)
+except InputError as error:
+    print(error)
+"""
+
+
+def test_other_cores_take_shards_too(tmp_path):
+    rows = [{"id": f"r{n}", "grounding": "Tea.", "response": f"Tea {n}."} for n in range(600)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = {}
+    for bad in ("r599", ""):  # the second run resumes
+        command = [sys.executable, "-c", _HELPED, bad]
+        told[bad] = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+        )
+    # Whichever process met it, this one tells it.
+    assert told["r599"].stdout == "row r599 cannot be judged by True.\n"
+    assert told[""].stdout == "True 600\n"
+    assert told["r599"].stderr == told[""].stderr == ""
+    found = list(read_scored_rows(tmp_path / "pids.jsonl"))
+    assert [row["id"] for row in found] == [row["id"] for row in rows]
+    assert len({row["scores"]["pid"] for row in found}) > 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["pids.jsonl", "rows.jsonl"]
+
+
+def test_a_killed_process_goes_on(tmp_path):
+    source, output = tmp_path / "rows.jsonl", tmp_path / "scores.jsonl"
+    words = " ".join(f"word{i}" for i in range(400))
+    with open(source, "w") as file:
+        for number in range(1500):
+            file.write(
+                json.dumps({"grounding": words, "generated_text": f"{words} {number}"}) + "\n"
+            )
+    command = [sys.executable, "-m", "faith_jax", "score", "--scorers=rouge2_f1", "--batch-size=5"]
+    command += [f"--input={source}", f"--output={output}"]
+    lines = tmp_path / "scores.jsonl.partial" / "rows.jsonl"
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (lines.exists() and lines.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not output.exists()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "of 1500 rows are scored already" in done.stderr
+    ids = [row["id"] for row in read_scored_rows(output)]
+    assert ids == [str(number) for number in range(1, 1501)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--scorers=tokenf1",), "There is no scorer 'tokenf1'. Did you mean 'token_f1'"),
+        (("--scorers=,",), "--scorers: name at least one scorer"),
+        (("--scorers=bleu", "--task=x"), "Give one of --input, --task and --tfds"),
+        (("--scorers=bleu", "--scorer-option=bleu"), "--scorer-option: expected SCORER.NAME=VALUE"),
+        (("--scorers=bleu", "--scorer-option=x.y=1"), "'x' is not among --scorers"),
+        (("--scorers=bleu", "--scorer-option=bleu.y=1"), "bleu has no option 'y'"),
+        (("--scorers=bleu", "--label-values=x=2"), "--label-values: expected LABEL=1, LABEL=0 or"),
+        (("--scorers=bleu", "--costs=no/c.json"), "--costs: no/c.json: cannot be written"),
+        (
+            ("--scorers=bleu", "--batch-size=0"),
+            "--batch-size: expected a positive whole number, got 0",
+        ),
+        (("--scorers=bleu", "--response-column=txt"), "column 'txt' is missing"),
+        (("--scorers=bleu", "--input-format=csv"), "columns"),
+        (("--scorers=bleu", "--split=test"), "--split: a file has no splits"),
+        (("--scorers=bleu", "--format=parquet"), "the ending says jsonl, --format says parquet"),
+        (("--scorers=bleu", "--label-column=lable"), "column 'lable' is missing. Did you mean"),
+        (("--scorers=bleu", "--id-column=key"), "column 'key' is missing"),
+        (("--scorers=bleu", "--corpus-column=set"), "column 'set' is missing"),
+        (
+            ("--scorers=token_f1", "--scorer-option=token_f1.normalization=xx"),
+            "token_f1: normalization: 'xx' is none of true, squad",
+        ),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, rows_file, arguments, message):
+    output = tmp_path / "scores.jsonl"
+    status, lines, errors = score(capsys, *arguments, f"--input={rows_file}", f"--output={output}")
+    assert (status, lines) == (2, [])
+    assert message in errors.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+
+
+def test_all_models_of_a_scorer_that_are_missing_are_named(capsys, tmp_path, rows_file):
+    options = {"tagger": "rules", "model": "no/ask", "nli_model": "no/nli"}
+    given = [f"--scorer-option=q2_f1.{name}={value}" for name, value in options.items()]
+    output = f"--output={tmp_path / 's.jsonl'}"
+    status, _, errors = score(capsys, "--scorers=q2_f1", *given, f"--input={rows_file}", output)
+    first, second = errors.splitlines()[-1].split(" And: ")
+    assert (status, "no/ask" in first, "no/nli" in second) == (2, True, True)
+
+
+def test_a_slice_of_a_split(capsys, tmp_path):
+    output = tmp_path / "s.jsonl"
+    given = (
+        "--scorers=bleu",
+        "--tfds=npov_errors/sample",
+        "--split=test[:2]",
+        f"--output={output}",
+    )
+    status, _, err = score(capsys, *given)
+    assert status == 0, err
+    assert len(output.read_text().splitlines()) == 2
+
+
+def test_mistakes_about_the_output(capsys, tmp_path, rows_file):
+    base = ("--scorers=bleu", f"--input={rows_file}")
+    assert "exists already" in score(capsys, *base, f"--output={rows_file}")[2]
+    assert "no such folder" in score(capsys, *base, f"--output={tmp_path}/no/s.jsonl")[2]
+    assert "name a .jsonl or .parquet file" in score(capsys, *base, "--output=s.txt")[2]
+    tfds = ("--scorers=bleu", "--tfds=begin/sample", f"--output={tmp_path}/s.jsonl")
+    assert "--split: say which split" in score(capsys, *tfds)[2]
+    assert "has the splits validation, test" in score(capsys, *tfds, "--split=dev")[2]
+    assert "or a slice of one" in score(capsys, *tfds, "--split=test[:x]")[2]
+    unknown = ("--scorers=bleu", "--tfds=nothing_such", "--split=x", f"--output={tmp_path}/s.jsonl")
+    status, _, errors = score(capsys, *unknown)
+    assert (status, "nothing_such" in errors.splitlines()[-1]) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "dataset", "split", "problem"),
+    [
+        ("dialfact/test_split.jsonl", "dialfact", "test", "is known to hold the grounding"),
+        ("true_benchmark/paws_wiki_dev.tsv", "true_benchmark/paws", "test", "is known to hold"),
+        ("faithdial/valid.json", "faithdial", "validation", "the ending says no format"),
+    ],
+)
+def test_a_raw_file_of_a_known_data_set_names_the_commands(
+    capsys, tmp_path, name, dataset, split, problem
+):
+    folder, _, file = name.rpartition("/")
+    path = sample_folder(folder) / file
+    given = ("--scorers=bleu", f"--input={path}", f"--output={tmp_path}/s.jsonl")
+    status, _, errors = score(capsys, *given)
+    assert status == 2
+    (line,) = errors.splitlines()
+    assert problem in line
+    assert line.endswith(
+        f"It looks like a raw file of {dataset.partition('/')[0]}: run `faith-jax prepare "
+        f"{dataset} --raw={path.parent}`, then score --tfds={dataset} --split={split} in place of "
+        "--input."
+    )
+
+
+def test_a_bad_row_at_the_end_is_found_before_anything_is_scored(capsys, tmp_path, rows_file):
+    with open(rows_file, "a") as file:
+        file.write('{"grounding": "", "generated_text": "x"}\n')
+    output = tmp_path / "scores.jsonl"
+    arguments = ("--scorers=bleu", f"--input={rows_file}", f"--output={output}", "--batch-size=1")
+    status, _, errors = score(capsys, *arguments)
+    assert status == 2
+    assert "rows.jsonl:7: field 'grounding': expected a text" in errors.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["rows.jsonl"]
+    status, lines, _ = score(capsys, *arguments, "--skip-bad-rows")
+    assert (status, lines[0]) == (0, f"{output}: 6 rows, 1 scorer")
+    assert lines[2] == "1 bad row skipped:"
+
+
+def test_what_is_said_of_the_columns_and_scorers(capsys, tmp_path):
+    """Bytes in another column are left out and named; a scorer named twice is one."""
+    source, output = tmp_path / "rows.parquet", tmp_path / "scores.jsonl"
+    rows = [
+        {"grounding": "Чай", "generated_text": "Чай", "photo": b"\xff", "turn": 3},
+        {"grounding": "Tea", "generated_text": "Tea", "photo": None, "turn": 4},
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), source)
+    arguments = (f"--input={source}", f"--output={output}")
+    status, lines, _ = score(capsys, "--scorers=rouge1_f1,bleu,rouge1_f1", *arguments)
+    assert (status, lines) == (
+        0,
+        [
+            f"{output}: 2 rows, 2 scorers",
+            "rouge1_f1 is undefined in 1 of 2 rows: most of the response is in a script that it "
+            "cannot split into words; normalization=unicode can (1)",
+            "columns that JSON cannot hold are left out: photo (bytes)",
+        ],
+    )
+    assert [row["fields"] for row in map(json.loads, output.read_text("utf-8").splitlines())] == [
+        {"turn": 3},
+        {"turn": 4},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"generated_text": b"Tea"}, "field 'generated_text': expected a text, got \"b'Tea'\""),
+        (
+            {"label": datetime.date(2024, 5, 1)},
+            "field 'label': expected 1 or yes (faithful), 0 or no, ",
+        ),
+        ({"generated_text": None}, "field 'generated_text': expected a text, got null; an answer"),
+    ],
+)
+def test_parquet_of_other_types_is_one_line(capsys, tmp_path, row, message):
+    source, output = tmp_path / "rows.parquet", tmp_path / "scores.jsonl"
+    rows = [{"grounding": "Tea", "generated_text": "Tea"} | row]
+    parquet.write_table(pa.Table.from_pylist(rows), source)
+    status, _, errors = score(capsys, "--scorers=bleu", f"--input={source}", f"--output={output}")
+    assert status == 2
+    assert message in errors.splitlines()[-1]
+
+
+def test_options_are_literals_or_texts():
+    found = scorer_options(["a", "b"], ["a.x=['i']", "a.y=squad", "b.z=3"])
+    assert found == {"a": {"x": ["i"], "y": "squad"}, "b": {"z": 3}}
+    with pytest.raises(ConfigError, match="'c' is not among"):
+        scorer_options(["a"], ["c.x=1"])
+
+
+def test_prompts_may_hold_line_breaks():
+    given = [
+        r"a.cue_prompt=\n\tA\\n: \x",
+        r'a.turn_prompt="{turn}\n"',
+        "a.document_prompt={document}\n",
+        r"a.vocabulary=C:\new",
+    ]
+    assert scorer_options(["a"], given)["a"] == {
+        "cue_prompt": "\n\tA\\n: \\x",
+        "turn_prompt": "{turn}\n",
+        "document_prompt": "{document}\n",
+        "vocabulary": r"C:\new",
+    }
+
+
+def test_the_scorers_are_listed(capsys):
+    assert main(["scorers"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("token_f1") and "Honovich 2022" in line for line in lines)
+
+
+@needs_shared
+def test_trues_own_file(capsys, tmp_path):
+    source = REAL / "summeval" / "true_summeval.csv"
+    output = tmp_path / "scores.jsonl"
+    arguments = ("--scorers=token_f1", f"--input={source}", f"--output={output}")
+    status, _, errors = score(capsys, *arguments)
+    assert status == 2
+    assert "occurs twice; choose another --id-column, or --id-column= for" in errors
+    status, lines, _ = score(capsys, *arguments, "--id-column=")
+    assert (status, lines) == (0, [f"{output}: 1,600 rows, 1 scorer"])

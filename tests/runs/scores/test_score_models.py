@@ -1,0 +1,308 @@
+"""`faith-jax score` with scorers of models, from folders as they are published."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.input.score_input import ScoreInput
+from faith_jax.runs.preflight import percentiles
+from faith_jax.runs.scores import score as score_run
+from faith_jax.scoring.registry import load_scorer
+from tests.scoring import tiny_models
+
+ROWS = [
+    {"grounding": "Tea is a leaf.", "generated_text": "A leaf.", "history": ["What is tea?"]},
+    {
+        "grounding": "The lake freezes. " * 29 + "The end.",
+        "generated_text": "It doesn't.",
+        "history": [],
+    },
+    {"grounding": "Tea", "generated_text": "", "history": []},
+]
+NLI = ("contradiction", "neutral", "entailment")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "pmi_faith_mean": tiny_models.write_model(folder / "gpt2", "gpt2"),
+        "nli_e_minus_c": tiny_models.write_model(folder / "nli", "deberta_nli", label_names=NLI),
+    }
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+def test_scores_and_cuts(command, models, rows, tmp_path):
+    output = tmp_path / "scores.jsonl"
+    options = [f"--scorer-option={name}.model={model}" for name, model in models.items()]
+    status, out, err = command(
+        "score",
+        f"--scorers={','.join(models)}",
+        f"--input={rows}",
+        "--history-column=history",
+        f"--output={output}",
+        *options,
+    )
+    assert status == 0, err
+    assert "pmi_faith_mean cut the input of 1 of 3 rows, which was too long: " in out
+    assert "nli_e_minus_c is undefined in 1 of 3 rows" in out
+    found = [json.loads(line) for line in output.read_text().splitlines()]
+    for name, model in models.items():
+        expected = load_scorer(name, model=model).score(
+            [row["grounding"] for row in ROWS],
+            [row["generated_text"] for row in ROWS],
+            [row["history"] for row in ROWS],
+        )
+        tokens = sum(score.cut_tokens for score in expected)
+        if tokens:
+            assert f"too long: {tokens} tokens of knowledge in 1 row\n" in out
+        for row, score in zip(found, expected, strict=True):
+            assert row["cut"].get(name, {}) == dict(score.cut)
+            assert row["cut_tokens"][name] == score.cut_tokens
+            value = row["scores"][name]
+            if math.isnan(score.value):
+                assert value is None
+            else:
+                assert value == pytest.approx(score.value, abs=1e-4)
+
+
+@pytest.mark.parametrize(("kept", "again"), [(6, 7), (8, 3), (11, 0)])
+def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch, kept, again):
+    """Its rows are scored together, so that all scores have the bits of an unbroken run."""
+    source = tmp_path / "rows.jsonl"
+    # The first row of each batch of 4 is long, so that the others are padded to its length.
+    texts = [("Tea is a leaf. " * (1 if i % 4 else 6), f"Tea {i}.") for i in range(11)]
+    rows = [{"grounding": one.strip(), "generated_text": other} for one, other in texts]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    scorers = {name: {"model": str(model)} for name, model in models.items()}
+
+    def scored(name, batch_size=4):
+        given = ScoreInput(input=(str(source),))
+        score_run.score(given, scorers, str(tmp_path / name), batch_size=batch_size)
+        return (tmp_path / name).read_bytes()
+
+    whole = scored("whole.jsonl")
+
+    def torn(job, *_):
+        job.shards[0].rows.write_bytes(b"".join(whole.splitlines(True)[:kept]) + b'{"id": "1')
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(score_run, "_finish", torn)
+    with pytest.raises(KeyboardInterrupt):
+        scored("torn.jsonl")
+    monkeypatch.undo()
+    message = rf"{kept} rows of another run \(another value of --batch-size \(4, not 5\)\)"
+    with pytest.raises(ConfigError, match=message):
+        scored("torn.jsonl", batch_size=5)
+    append, appended = score_run.append_rows, []
+    monkeypatch.setattr(
+        score_run, "append_rows", lambda path, rows: appended.extend(rows) or append(path, rows)
+    )
+    assert scored("torn.jsonl") == whole
+    assert len(appended) == again
+
+
+LONG = [
+    {"grounding": ("Tea is a leaf. " * n).strip(), "generated_text": "A leaf.", "history": turns}
+    for n, turns in [(1, ["What is tea?"])] * 8
+    + [(40, ["What is tea?"]), (2, ["The lake is cold, " * 20 + "I say.", "What is tea?"])]
+]
+
+
+def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, caplog):
+    rows, output = tmp_path / "long.jsonl", tmp_path / "scores.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in LONG))
+    model = models["pmi_faith_mean"]
+    arguments = [
+        "score",
+        "--scorers=pmi_faith_mean,token_f1",
+        f"--input={rows}",
+        f"--output={output}",
+        f"--scorer-option=pmi_faith_mean.model={model}",
+    ]
+    status, out, err = command(*arguments, "--dry-run")
+    assert status == 0, err
+    assert f"Written: {output}.preflight.json" in caplog.messages
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "long.jsonl",
+        "scores.jsonl.preflight.json",
+    }
+    scorer = load_scorer("pmi_faith_mean", model=model)
+    columns = [[row[name] for row in LONG] for name in ("grounding", "generated_text", "history")]
+    cut = [score.cut for score in scorer.score(*columns)]
+    knowledge, history = (sorted(c.get(part, 0) for c in cut) for part in ("knowledge", "history"))
+    assert sum(map(bool, history)) == 1
+    told = json.loads((tmp_path / "scores.jsonl.preflight.json").read_text())
+    assert (told["source"], told["rows"], list(told["scorers"])) == (
+        str(rows),
+        10,
+        [scorer.card.name],
+    )
+    found = told["scorers"]["pmi_faith_mean"]
+    assert (found["inputs"], found["inputs_cut"]) == (10, 2)
+    for part, counts in (("knowledge", knowledge), ("history", history)):
+        lost = [count for count in counts if count]
+        told_of = {"rows": len(lost), "share": len(lost) / 10} | percentiles(np.array(lost))
+        assert found["cut"][part].items() >= told_of.items()
+    assert "response" not in found["cut"]
+    assert [first["id"] for first in found["examples"]] == ["1", "2", "3"]
+    inputs, response = "What is tea?.\n", "Agent: A leaf.."
+    assert found["examples"][0] == {
+        "id": "1",
+        "with document": f"Document: Tea is a leaf.\n\n{inputs}{response}",
+        "without": inputs + response,
+    }
+    lines = out.splitlines()
+    assert lines[:2] == [f"{rows}: 10 rows to score", "pmi_faith_mean: 10 inputs, 2 cut"]
+    largest = history[-1]
+    assert (
+        "  cut of history: 1 row (10.0%); tokens that such a row loses: "
+        f"median {largest}, 90% {largest}, 99% {largest}, longest {largest}"
+    ) in lines
+    assert "  without: " + json.dumps(inputs + response) in lines
+    assert found["cut"]["knowledge"]["mostly"] == 0.1
+    warnings = [
+        "pmi_faith_mean: 10.0% of the inputs lose more than half of their knowledge.",
+        "pmi_faith_mean: 10.0% of the inputs lose tokens of their history.",
+    ]
+    assert told["warnings"] == warnings
+    assert lines[-2:] == [f"warning: {warning}" for warning in warnings]
+    # A real run says the same first.
+    status, out, err = command(*arguments)
+    assert status == 0, err
+    warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert warned == warnings
+    assert set(lines[:-2]) <= set(caplog.messages)
+    assert json.loads((tmp_path / "scores.jsonl.preflight.json").read_text()) == told
+    assert f"{sum(history)} tokens of history in 1 row" in out
+    assert output.exists()
+
+
+def test_a_row_without_room_is_an_error_before_anything_is_scored(command, models, tmp_path):
+    rows, output = tmp_path / "long.jsonl", tmp_path / "scores.jsonl"
+    long = {"id": "r9", "grounding": "Tea.", "generated_text": "So.", "history": ["Why? " * 99]}
+    rows.write_text("".join(json.dumps(row) + "\n" for row in (*ROWS[:1], long)))
+    for more in (["--dry-run"], []):
+        status, out, err = command(
+            "score",
+            "--scorers=pmi_faith_mean",
+            f"--input={rows}",
+            f"--output={output}",
+            f"--scorer-option=pmi_faith_mean.model={models['pmi_faith_mean']}",
+            *more,
+        )
+        assert (status, out) == (2, "")
+        assert len(err.strip().splitlines()) == 1
+        assert f"{rows}: pmi_faith_mean: example 'r9': max_length = " in err
+        assert "no room for the last turn of the history; raise the limit" in err
+        assert [path.name for path in tmp_path.iterdir()] == ["long.jsonl"]
+
+
+def test_line_breaks_in_prompts(command, models, rows, tmp_path):
+    """Two characters on the command line, as a shell's single quotes leave them."""
+    model = models["pmi_faith_mean"]
+    scorer = load_scorer("pmi_faith_mean", model=model, document_prompt="Text: {document}\n\n")
+    row = ([ROWS[0]["grounding"]], [ROWS[0]["generated_text"]], [ROWS[0]["history"]])
+    expected = scorer.score(*row)[0].value
+    literal = load_scorer("pmi_faith_mean", model=model, document_prompt=r"Text: {document}\n\n")
+    assert abs(literal.score(*row)[0].value - expected) > 1e-3
+    for number, prompt in enumerate((r"Text: {document}\n\n", r'"Text: {document}\n\n"')):
+        output = tmp_path / f"{number}.jsonl"
+        status, _, err = command(
+            "score",
+            "--scorers=pmi_faith_mean",
+            f"--input={rows}",
+            f"--output={output}",
+            f"--scorer-option=pmi_faith_mean.model={model}",
+            f"--scorer-option=pmi_faith_mean.document_prompt={prompt}",
+            "--history-column=history",
+        )
+        assert status == 0, err
+        found = json.loads(output.read_text().splitlines()[0])["scores"]["pmi_faith_mean"]
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("scorers", "options", "message"),
+    [
+        ("nli_entailment", [], "nli_entailment: needs a model: give model=FOLDER"),
+        ("bertscore", ["bertscore.model={gpt2}"], "expected an encoder-only model"),
+        ("pmi_faith_sum", ["pmi_faith_sum.model={nli}"], "expected a language model, got an enc"),
+        ("pmi_faith_sum", ["pmi_faith_sum.model=nowhere"], "nowhere: there is no such checkpoint"),
+        ("summac_zs", ["summac_zs.model={nli}", "summac_zs.labels=a,b"], "got 'a,b'"),
+    ],
+)
+def test_wrong_options(command, models, rows, tmp_path, scorers, options, message):
+    folders = {"gpt2": models["pmi_faith_mean"], "nli": models["nli_e_minus_c"]}
+    status, _, err = command(
+        "score",
+        f"--scorers={scorers}",
+        f"--input={rows}",
+        f"--output={tmp_path / 'scores.jsonl'}",
+        *(f"--scorer-option={option.format(**folders)}" for option in options),
+    )
+    assert status == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "scores.jsonl").exists()
+
+
+def test_folders_without_tokenizer_or_config(command, models, rows, tmp_path):
+    import pathlib
+    import shutil
+
+    for missing, message in (
+        (
+            "tokenizer.json",
+            "there is no tokenizer with it; say where its folder or file is with vocabulary=",
+        ),
+        ("config.json", "config.json: no such file"),
+    ):
+        folder = tmp_path / missing.partition(".")[0]
+        shutil.copytree(models["pmi_faith_mean"], folder)
+        for name in (missing, "vocab.json") if missing.startswith("tok") else (missing,):
+            pathlib.Path(folder / name).unlink()
+        status, _, err = command(
+            "score",
+            "--scorers=pmi_faith_sum",
+            f"--input={rows}",
+            f"--output={tmp_path / 'scores.jsonl'}",
+            f"--scorer-option=pmi_faith_sum.model={folder}",
+        )
+        assert status == 2, err
+        assert message in err
+
+
+def test_runs_need_a_language_model(command, models, tmp_path):
+    model = models["nli_e_minus_c"]
+    arguments = (
+        f"--gin.VOCABULARY={model}",
+        "--gin.MIXTURE_OR_TASK_NAME=faithdial_generate_sample",
+    )
+    for message, *run in (
+        ("CrossEntropy is not for an encoder", "train", "--gin_file=npov_generate_prompt_tune.gin",
+         f"--gin.MODEL_DIR={tmp_path / 'a'}", f"--gin.INITIAL_CHECKPOINT_PATH={model}"),
+        ("is an encoder-only model (BERT, RoBERTa …), which cannot generate", "infer",
+         "--gin_file=runs/infer.gin", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'b'}",
+         f"--gin.CHECKPOINT_PATH={model}"),
+    ):  # fmt: skip
+        status, _, err = command(*run, *arguments)
+        assert status == 2
+        assert message in err
+        assert not list(tmp_path.iterdir())
+
+
+def test_the_list_of_scorers_opens_no_model(command):
+    status, out, _ = command("scorers")
+    assert status == 0
+    for name in ("pmi_faith_unconditional_mean", "faith_critic", "summac_zs", "bertscore"):
+        assert name in out
