@@ -20,6 +20,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
+import jax
 import msgspec
 import numpy as np
 
@@ -39,6 +40,7 @@ from faith_jax.input.row_cache import RowCache
 from faith_jax.input.row_parts import Part, count_parts, make_parts
 from faith_jax.input.rows import PairRows, PassageRows, Row, TextRows
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.partitioning import Partitioner
 from faith_jax.tokenizers.vocabularies import default_vocabulary, fingerprint_of, tokenizer_of
 
 Batch = dict[str, np.ndarray]
@@ -275,12 +277,53 @@ class SplitRows:
             yield found
 
     def _features(self, rows: Sequence[Row]) -> Batch:
-        if self._layout is None and "passages" in self.config.task_feature_lengths:
-            return passage_features(rows, self.config.task_feature_lengths, self._model.pad_id)
-        if self._layout is None:
-            length = self.config.task_feature_lengths["inputs"]
-            return pair_features(rows, length, self._model)
-        return batch_features(rows, self._layout, self.config.task_feature_lengths)
+        return _features(rows, self._model, self._layout, self.config.task_feature_lengths)
+
+
+def _features(
+    rows: Sequence[Row],
+    model: TransformerConfig,
+    layout: InputLayout | None,
+    lengths: Mapping[str, Any],
+) -> Batch:
+    """Returns the batch of rows that are not packed; an encoder has no layout."""
+    if layout is not None:
+        return batch_features(rows, layout, lengths)
+    if "passages" in lengths:
+        return passage_features(rows, lengths, model.pad_id)
+    return pair_features(rows, lengths["inputs"], model)
+
+
+def batch_shapes(model: TransformerConfig, config: DatasetConfig, partitioner: Partitioner) -> Any:
+    """Returns the shapes of a training batch on the mesh: those of a row of one token, times rows.
+
+    They are known before any row is read.
+    """
+    one = np.ones(1, np.int32)
+    row = {
+        "inputs": one,
+        "targets": one,
+        "knowledge": one,
+        "negatives": [one],
+        "label": 0,
+        "second": 1,
+    }
+    lengths = config.task_feature_lengths
+    if config.pack:
+        found = packed_features([[row]], lengths)
+    else:
+        layout = None
+        if not model.is_encoder_only:
+            layout = InputLayout(model, (), model.eos_ids[0] if model.eos_ids else 0)
+        found = _features([row], model, layout, lengths)
+    return {
+        name: jax.ShapeDtypeStruct(
+            (config.batch_size, *array.shape[1:]),
+            jax.dtypes.canonicalize_dtype(array.dtype),
+            sharding=partitioner.rows,
+        )
+        for name, array in found.items()
+    }
 
 
 def examples(config: DatasetConfig, task: Any, part: int = 0, parts: int = 1) -> Any:

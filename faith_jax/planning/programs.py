@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
@@ -20,14 +19,7 @@ from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.inference.batching import padded_length
 from faith_jax.inference.row_likelihoods import LikelihoodRow, scoring_program
-from faith_jax.inference.texts.input_rows import InputLayout
-from faith_jax.input.layout import (
-    batch_features,
-    packed_features,
-    pair_features,
-    passage_features,
-)
-from faith_jax.input.task_batches import DatasetConfig
+from faith_jax.input.task_batches import batch_shapes
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
 from faith_jax.models.transformer import Transformer, parameter_shapes
@@ -254,7 +246,7 @@ def _training(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) 
     trainer = Trainer(
         module, objective, optimizer, partitioner, seed, microbatches, given["use_hardware_rng"]
     )
-    state, batch = trainer.state_shapes(trained), _batch_shapes(config, dataset, partitioner)
+    state, batch = trainer.state_shapes(trained), batch_shapes(config, dataset, partitioner)
     held = {
         "trained_parameters": trained,
         "frozen_parameters": frozen,
@@ -286,7 +278,7 @@ def _evaluations(
     module, partitioner = trainer.module, trainer.partitioner
     partitioner.local_rows(dataset.batch_size)
     trained, frozen = held["trained_parameters"], held["frozen_parameters"]
-    batch = _batch_shapes(module.config, dataset, partitioner)
+    batch = batch_shapes(module.config, dataset, partitioner)
     beside = ("optimizer_state",)
     found = {
         "evaluation": Program(
@@ -319,39 +311,6 @@ def _model_settings(
         "DTYPE": config.dtype,
         "PARAMS_DTYPE": params_dtype,
         "SCAN_LAYERS": config.scan_layers,
-    }
-
-
-def _batch_shapes(
-    config: TransformerConfig, dataset: DatasetConfig, partitioner: Partitioner
-) -> PyTree:
-    """Returns the shapes of a training batch: those of a row with one token each, times rows."""
-    one = np.ones(1, np.int32)
-    row = {
-        "inputs": one,
-        "targets": one,
-        "knowledge": one,
-        "negatives": [one],
-        "label": 0,
-        "second": 1,
-    }
-    lengths = dataset.task_feature_lengths
-    if "passages" in lengths:
-        found = passage_features([row], lengths, config.pad_id)
-    elif config.is_encoder_only:
-        found = pair_features([row], lengths["inputs"], config)
-    elif dataset.pack:
-        found = packed_features([[row]], lengths)
-    else:
-        layout = InputLayout(config, (), config.eos_ids[0] if config.eos_ids else 0)
-        found = batch_features([row], layout, lengths)
-    return {
-        name: jax.ShapeDtypeStruct(
-            (dataset.batch_size, *array.shape[1:]),
-            jax.dtypes.canonicalize_dtype(array.dtype),
-            sharding=partitioner.rows,
-        )
-        for name, array in found.items()
     }
 
 
