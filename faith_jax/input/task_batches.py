@@ -294,10 +294,19 @@ def _features(
     return pair_features(rows, lengths["inputs"], model)
 
 
-def batch_shapes(model: TransformerConfig, config: DatasetConfig, partitioner: Partitioner) -> Any:
-    """Returns the shapes of a training batch on the mesh: those of a row of one token, times rows.
+def batch_shapes(
+    model: TransformerConfig, config: DatasetConfig, partitioner: Partitioner
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Returns the shapes of a global training batch on the mesh, before any row is read.
 
-    They are known before any row is read.
+    Args:
+      model: that reads the batch.
+      config: of the split; its data are not looked at.
+      partitioner: the mesh, over which the rows are spread.
+
+    Returns:
+      By feature [rows, ...], with the dtypes and shardings of the batches that a run puts on the
+      mesh.
     """
     one = np.ones(1, np.int32)
     row = {
@@ -309,12 +318,12 @@ def batch_shapes(model: TransformerConfig, config: DatasetConfig, partitioner: P
         "second": 1,
     }
     lengths = config.task_feature_lengths
-    if config.pack:
+    layout = None
+    if not model.is_encoder_only:
+        layout = InputLayout(model, (), model.eos_ids[0] if model.eos_ids else 0)
+    if layout is not None and config.pack:
         found = packed_features([[row]], lengths)
     else:
-        layout = None
-        if not model.is_encoder_only:
-            layout = InputLayout(model, (), model.eos_ids[0] if model.eos_ids else 0)
         found = _features([row], model, layout, lengths)
     return {
         name: jax.ShapeDtypeStruct(

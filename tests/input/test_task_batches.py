@@ -11,7 +11,8 @@ from faith_jax.inference import load_model
 from faith_jax.input.infer_rows import task_rows
 from faith_jax.input.row_cache import RowCache
 from faith_jax.input.score_input import dataset_rows
-from faith_jax.input.task_batches import DatasetConfig, SplitRows
+from faith_jax.input.task_batches import DatasetConfig, SplitRows, batch_shapes
+from faith_jax.models.partitioning import make_partitioner
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.runs.conftest import seqio_task
 from tests.scoring import tiny_models
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
 
 TASK = "faithdial_generate_infonce_sample"
 LENGTHS = {"inputs": 160, "targets": 90}
+LABELS = ("supports", "refutes", "not enough info")
 
 
 def config(negatives=(8, 64), **changes):
@@ -54,6 +56,36 @@ def test_negatives_beside_the_features_of_a_t5():
         for tokens, text in zip(row, texts, strict=False):
             assert tokens[tokens > 0].tolist() == [*encode(text), 1]
         assert not row[len(texts) :].any()
+
+
+@pytest.mark.parametrize(
+    ("family", "task", "changes"),
+    [
+        ("mini", TASK, {"negatives": (8, 64)}),
+        ("mini", "faithdial_generate_sample", {"pack": True}),
+        ("gpt2", "faithdial_generate_sample", {}),
+        ("bert", "dialfact_verify_augmented_sample", {"inputs": 96}),
+        ("bert", "dialfact_dense_sample", {"passages": 48}),
+    ],
+)
+def test_shapes_are_known_before_rows_are_read(tmp_path, family, task, changes):
+    model, vocabulary = mini(), load_vocabulary()
+    if family != "mini":
+        labels = {"label_names": LABELS} if family == "bert" else {}
+        folder = tiny_models.write_model(tmp_path / "model", family, max_positions=256, **labels)
+        model, vocabulary = load_model(folder).config, load_vocabulary(folder)
+    lengths = LENGTHS | {name: value for name, value in changes.items() if name != "pack"}
+    with tasks_use(vocabulary):
+        pack = changes.get("pack", False)
+        split = DatasetConfig(task, lengths, split="train", batch_size=4, pack=pack)
+        batch = next(SplitRows(split, model).training_batches())
+    partitioner = make_partitioner(model)
+    found = batch_shapes(model, split, partitioner)
+    expected = partitioner.put_batch(batch, split.batch_size)
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        told = found[name]
+        assert (told.shape, told.dtype, told.sharding) == (array.shape, array.dtype, array.sharding)
 
 
 def test_a_negative_that_is_cut_keeps_its_end():
