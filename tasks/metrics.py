@@ -124,6 +124,9 @@ def classification(targets: Sequence[str], predictions: Sequence[str]) -> dict[s
     }
 
 
+classification.reads_labels = True  # type: ignore[attr-defined]  # of the targets
+
+
 def _against_gold(
     metric: Callable[[str, str], Any], targets: Sequence[Target], predictions: Sequence[str]
 ) -> list[Any]:

@@ -23,9 +23,11 @@ import tensorflow as tf
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import ErrorLabel
+from faith_jax.core.notation import check_label
 from faith_jax.datasets.raw.npov import TRAINING_SETS
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample
+from faith_jax.tokenizers.vocabularies import default_vocabulary
 
 
 def error_labels(
@@ -50,6 +52,7 @@ def error_labels(
     for name, text in (("no_error", no_error), ("error", error)):
         if not isinstance(text, str) or not text.strip():
             raise ConfigError(f"npov.error_labels.{name}: expected a text, got {text!r}.")
+        check_label(f"npov.error_labels.{name}", text, default_vocabulary().notation)
     if no_error.strip() == error.strip():
         raise ConfigError(
             f"npov.error_labels: expected two different texts, got {no_error!r} twice."

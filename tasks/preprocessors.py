@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 import seqio
 import tensorflow as tf
 
+from faith_jax.tokenizers.vocabularies import default_vocabulary
+
 # What str.isspace calls white space.
 _WHITE_SPACE = (
     r"[\x{9}-\x{d}\x{1c}-\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}"
@@ -154,6 +156,32 @@ def encode_candidates(
             encoded = encoded[:, : tokens - 1]
         ends = tf.fill([encoded.nrows(), 1], vocabulary.eos_id)
         return {**example, name: tf.concat([encoded, ends], axis=1).to_tensor(0)}
+
+    return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def write_notation(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Writes inputs and targets with the delimiters of the run's vocabulary.
+
+    See `faith_jax.core.notation`; a cache of texts has the published ones. If the vocabulary can
+    write none, they stay, and whoever reads these texts raises an error: encoders of pairs do not.
+    """
+    forms = [form for form in default_vocabulary().notation.forms if form.writing]
+    if not forms:
+        return dataset
+
+    def written(text: tf.Tensor) -> tf.Tensor:
+        result = text
+        for form in reversed(forms):
+            replaced = text
+            for pattern, replacement in form.writing:
+                replaced = tf.strings.regex_replace(replaced, pattern, replacement)
+            is_of_form = tf.strings.regex_full_match(text, f"(?s)(?:{form.start}).*")
+            result = tf.where(is_of_form, replaced, result)
+        return result
+
+    def add(example: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {**example, **{name: written(example[name]) for name in ("inputs", "targets")}}
 
     return dataset.map(add, num_parallel_calls=tf.data.AUTOTUNE)
 

@@ -59,6 +59,7 @@ def add_text_task(
     """
     candidates = candidates or {}
     steps: list[Callable[..., tf.data.Dataset]] = [
+        preprocessors.write_notation,
         functools.partial(seqio.preprocessors.tokenize, with_eos=False),
         seqio.preprocessors.append_eos_after_trim,
         *(

@@ -102,7 +102,7 @@ def _texts(fields: Mapping[str, Any], place: str, topics: Topics) -> tuple[dict[
     if grounding != "inputs":
         return found, False
     query, sides, by_sentence = _inputs(fields["inputs"], place, topics)
-    if "{response:" in str(fields[response]):  # infer leaves the braces to who gave the inputs
+    if isinstance(fields[response], str):  # infer leaves the braces to who gave the inputs
         found["response"] = npov_response(fields[response])
     return {"history": query} | found | sides, by_sentence
 

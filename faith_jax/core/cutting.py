@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.notation import PUBLISHED, Notation
 from faith_jax.core.templates import EOT
 
 POLICIES = ("knowledge", "history", "end", "error")
@@ -116,16 +117,17 @@ def check_policy(policy: str, setting: str = "CUT_POLICY") -> None:
         )
 
 
-def parse(text: str) -> list[Part]:
+def parse(text: str, notation: Notation = PUBLISHED) -> list[Part]:
     """Returns the parts of an input in one of the forms of `core.templates`, in characters.
 
     A text of another form has no parts. The last "hypothesis:" in an NLI input begins the
-    hypothesis.
+    hypothesis. The text may have the published delimiters or those of `notation`.
 
     >>> text = "<knowledge> Tea is a leaf. <wizard> Hello. <seeker> What is tea?"
     >>> [(part.kind.name, text[part.text_start : part.text_end]) for part in parse(text)]
     [('KNOWLEDGE', 'Tea is a leaf.'), ('HISTORY', 'Hello.'), ('HISTORY', 'What is tea?')]
     """
+    text = notation.published(text)
     if nli := _NLI.fullmatch(text):
         return [
             _part(text, "knowledge", 0, *nli.span(1), nli.end(1)),
@@ -190,8 +192,8 @@ def in_tokens(
     """
     if not parts:
         return []
-    if hasattr(tokenizer, "encode_with_offsets"):
-        ends = [end for _, end in tokenizer.encode_with_offsets(text)[1]]
+    if hasattr(tokenizer, "text_ids_with_offsets"):
+        ends = [end for _, end in tokenizer.text_ids_with_offsets(text)[1]]
 
         def token(place: int) -> int:
             return int(np.searchsorted(ends, place, side="right")) if place else 0
@@ -360,10 +362,17 @@ def concatenated(
     return np.asarray(ids, int), parts
 
 
+def notation_of(tokenizer: Any) -> Notation:
+    """Returns the delimiters that a tokenizer writes; the published ones of others than ours."""
+    return getattr(tokenizer, "notation", PUBLISHED)
+
+
 def fit(tokenizer: Any, text: str, limit: int, policy: str, where: str) -> Fitted:
-    """Returns the tokens of a text, cut as by `cut`."""
+    """Returns the tokens of a text, written in the tokenizer's notation and cut as by `cut`."""
+    notation = notation_of(tokenizer)
+    text = notation.written(text)
     ids = np.asarray(tokenizer.encode(text), int)
-    parts = in_tokens(parse(text), text, ids, tokenizer)
+    parts = in_tokens(parse(text, notation), text, ids, tokenizer)
     keep, tokens = cut(len(ids), parts, limit, policy, where)
     other = without_knowledge(keep, parts)
     return Fitted(ids[keep].tolist(), ids[other].tolist(), tokens)

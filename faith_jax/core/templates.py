@@ -14,9 +14,12 @@ input and in the target.
 import re
 from collections.abc import Iterable, Sequence
 
+from faith_jax.core.notation import CANDIDATES
+
 EOT = "[EOT]"  # stands between the turns of a context
 _BRACES = str.maketrans({"{": "(", "}": ")"})
 _ANGLES = str.maketrans({"<": "(", ">": ")"})
+_UNKNOWN = "⁇⁇"  # how SentencePiece shows unknown tokens
 _WHITE_SPACE = re.compile(r"\s+")
 
 
@@ -77,7 +80,7 @@ def npov_classifier_targets(label: str) -> str:
 
 
 def npov_label(generated: str) -> str:
-    """Returns the label in a classifier's output; a text without the format as it stands.
+    """Returns the label in a classifier's output, see `npov_response`.
 
     >>> npov_label("{label: NO}")
     'NO'
@@ -94,14 +97,21 @@ def npov_response(generated: str) -> str:
     """Returns the response in a generated text; a text without the format as it stands.
 
     Text before `{response:` and behind the closing brace is dropped. The brace may be missing,
-    in a text that was cut at the length limit.
+    in a text that was cut at the length limit. Other delimiters of `core.notation` are read too,
+    and the mark of unknown tokens, as T5 writes braces that it was trained with.
+
+    >>> npov_response("[response: Views differ.]"), npov_response("⁇ response: Views differ. ⁇")
+    ('Views differ.', 'Views differ.')
     """
     return _value(generated, "response")
 
 
 def _value(generated: str, key: str) -> str:
-    _, found, rest = generated.partition(f"{{{key}:")
-    return rest.partition("}")[0].strip() if found else generated
+    for opening, closing in (*CANDIDATES["braces"], _UNKNOWN):
+        before_key = re.compile(rf"{re.escape(opening)}\s*{key}:")
+        if start := before_key.search(generated):
+            return generated[start.end() :].partition(closing)[0].strip()
+    return generated
 
 
 def dialogue_inputs(knowledge: str, history: Sequence[str], last: int = 3) -> str:

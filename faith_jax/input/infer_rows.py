@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from faith_jax.core.cutting import notation_of
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.inference.texts.input_rows import InputRow, input_row
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig, examples
+from faith_jax.tokenizers.vocabularies import tokenizer_of
 
 # Fields with another place in the output, or that it has of its own.
 _NOT_CARRIED = {
@@ -30,6 +32,7 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
     "<task>/<id>".
     """
     given = dataset.task()
+    notation = notation_of(tokenizer_of(given.output_features["targets"].vocabulary))
     for part, task in enumerate(getattr(given, "tasks", [given])):
         if dataset.split not in task.splits or part < place[0]:
             continue
@@ -38,7 +41,8 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
         for number, example in enumerate(found, first):
             with utf8_in(f"{task.name}, split {dataset.split!r}, example {number}"):
                 identifier = str(plain(example.get("id", number)))
-                inputs = plain(example["inputs_pretokenized"])
+                # As it was published, whatever the vocabulary writes, for whoever reads the output.
+                inputs = notation.published(plain(example["inputs_pretokenized"]))
                 target = plain(example["targets_pretokenized"])
                 texts = {n: v for n, v in example.items() if np.asarray(v).dtype.kind in "OS"}
                 fields = {n: plain(v) for n, v in texts.items() if n not in _NOT_CARRIED}

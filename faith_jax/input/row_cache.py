@@ -29,6 +29,9 @@ _SCHEMA = pa.schema(
         ("negatives_cut", pa.int32()),
         ("kinds", pa.string()),
         ("grounding", pa.int64()),
+        ("part_tokens", pa.list_(pa.int32(), 5)),  # as unknown, of tokenizers.unknown.PARTS
+        ("unknown", pa.list_(pa.int32(), 5)),
+        ("unknown_characters", pa.string()),
     ]
 )
 

@@ -12,6 +12,8 @@ import numpy as np
 from faith_jax.core import cutting
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.notation import Notation
+from faith_jax.core.templates import npov_label
 from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.inference.texts.text_pairs import PairEncoder
@@ -19,6 +21,7 @@ from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.models.config import TransformerConfig
 from faith_jax.retrieval.dense import Passage, text_row
 from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.unknown import UnknownTokens, counting_unknown
 from faith_jax.tokenizers.vocabularies import tokenizer_of
 
 Row = dict[str, Any]
@@ -71,10 +74,11 @@ class TextRows:
                 "encoder input is made of; choose a task of a dialogue data set."
             )
         tokenizer = tokenizer_of(task.output_features["inputs"].vocabulary)
-        make = functools.partial(self._row, tokenizer)
+        labels = {part.name for part in getattr(task, "tasks", [task]) if _has_labels(part)}
+        make = functools.partial(self._row, tokenizer, bool(labels))
         return _made(examples, self.where, make)
 
-    def _row(self, tokenizer: Any, example: Mapping[str, Any], where: str) -> Row:
+    def _row(self, tokenizer: Any, has_labels: bool, example: Mapping[str, Any], where: str) -> Row:
         layout = self.layout
         ids = example["inputs"].tolist()
         if layout.inputs_end and ids[-1:] == [layout.eos_id]:
@@ -82,7 +86,8 @@ class TextRows:
         text = plain(example.get("inputs_pretokenized", ""))
         room, parts = layout.room(self.lengths["inputs"]), []
         if len(ids) > room and list(tokenizer.encode(text)) == ids:
-            parts = cutting.in_tokens(cutting.parse(text), text, ids, tokenizer)
+            parsed = cutting.parse(text, cutting.notation_of(tokenizer))
+            parts = cutting.in_tokens(parsed, text, ids, tokenizer)
         limit = f"{where}: TASK_FEATURE_LENGTHS['inputs'] = {self.lengths['inputs']}"
         keep, cut = cutting.cut(len(ids), parts, room, self.cut_policy, limit)
         row = {
@@ -90,7 +95,8 @@ class TextRows:
             "targets": layout.targets(example["targets"].tolist()),
             "length": len(ids) + self.lengths["inputs"] - room,
             "cut": [cut.get(kind, 0) for kind in Kind],
-            "grounding": _grounding(text),
+            "grounding": _grounding(text, cutting.notation_of(tokenizer)),
+            **_unknown(tokenizer, text, ids, example, has_labels, where),
         }
         if len(row["targets"]) > self.lengths["targets"]:
             raise InputError(
@@ -168,7 +174,8 @@ class PairRows:
                     f"{where}: its class is {label!r}, the model's classes are "
                     f"{', '.join(classes)}. LABEL_NAMES names those of a new head."
                 )
-            row = encode(premise, hypothesis, where)
+            with counting_unknown() as unknown:
+                row = encode(premise, hypothesis, where)
             return {
                 "inputs": row.ids,
                 "second": row.second,
@@ -176,6 +183,7 @@ class PairRows:
                 "length": len(row.ids) + row.cut_tokens,
                 "cut": [row.cut.get(kind, 0) for kind in Kind],
                 "grounding": _hash(premise),
+                **unknown.row(),
             }
 
         return _made(examples, self.where, make)
@@ -222,16 +230,18 @@ class PassageRows:
                 for name in ("inputs_pretokenized", "targets_pretokenized", "title")
             )
             texts = (query, Passage(title, passage))
-            ids, knowledge = (
-                check_ids(text_row(self.tokenizer, *pair), self.model.vocab_size)
-                for pair in zip(texts, limits, strict=True)
-            )
+            with counting_unknown() as unknown:
+                ids, knowledge = (
+                    check_ids(text_row(self.tokenizer, *pair), self.model.vocab_size)
+                    for pair in zip(texts, limits, strict=True)
+                )
             return {
                 "inputs": ids,
                 "knowledge": knowledge,
                 "length": len(ids),
                 "cut": [0 for _ in Kind],
                 "grounding": _hash(passage),
+                **unknown.row(),
             }
 
         return _made(examples, self.where, make)
@@ -252,8 +262,49 @@ def _kinds(example: Mapping[str, Any]) -> str:
     return json.dumps(found, ensure_ascii=False)
 
 
-def _grounding(text: str) -> int:
+def _has_labels(task: Any) -> bool:
+    """Whether the targets of a task of ours are labels."""
+    return any(getattr(metric, "reads_labels", False) for metric in task.metric_fns)
+
+
+def _unknown(
+    tokenizer: Any,
+    text: str,
+    ids: list[int],
+    example: Mapping[str, Any],
+    has_labels: bool,
+    where: str,
+) -> Row:
+    """Returns the counts of a row's unknown tokens, as `UnknownTokens.row`.
+
+    Raises:
+      InputError: a label, or all of another target, cannot be read back from its tokens.
+      ConfigError: the vocabulary can write no delimiters.
+    """
+    counts = UnknownTokens()
+    if not isinstance(tokenizer, Tokenizer):
+        return counts.row()
+    target = plain(example.get("targets_pretokenized", ""))
+    target_ids = example["targets"].tolist()
+    for written in (text, target):
+        tokenizer.notation.written(written)  # an error if the vocabulary has no delimiters
+    counts.add(tokenizer, text, ids)
+    counts.add(tokenizer, target, target_ids, "targets")
+    if tokenizer.unk_id in target_ids:
+        written = tokenizer.decode(target_ids)
+        is_lost = has_labels and npov_label(written).split() != npov_label(target).split()
+        if is_lost or set(target_ids) <= {tokenizer.unk_id, tokenizer.eos_id}:
+            raise InputError(
+                f"{where}: the target {target!r} cannot be read back from its tokens, which are "
+                f"{written!r}: the vocabulary does not know {' '.join(counts.characters)}. Change "
+                "this text, or choose a model with another vocabulary."
+            )
+    return counts.row()
+
+
+def _grounding(text: str, notation: Notation) -> int:
     """Returns a number that stands for the knowledge in an input; 0 if there is none."""
+    text = notation.published(text)
     parts = [part for part in cutting.parse(text) if part.kind == Kind.KNOWLEDGE]
     return _hash("\n".join(text[part.text_start : part.text_end] for part in parts))
 

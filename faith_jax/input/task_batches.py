@@ -24,7 +24,7 @@ import jax
 import msgspec
 import numpy as np
 
-from faith_jax.core.cutting import check_policy
+from faith_jax.core.cutting import check_policy, notation_of
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.settings import BatchSize
@@ -389,8 +389,9 @@ def _fingerprint(config: DatasetConfig, model: TransformerConfig, task: Any) -> 
     """
     import gin
 
-    known = fingerprint_of(tokenizer_of(task.output_features["targets"].vocabulary))
+    tokenizer = tokenizer_of(task.output_features["targets"].vocabulary)
+    vocabulary = (fingerprint_of(tokenizer), notation_of(tokenizer))
     count = task.num_input_examples(config.split)
-    digest = hashlib.sha256(repr((config, task.name, model, known, count)).encode())
+    digest = hashlib.sha256(repr((config, task.name, model, vocabulary, count)).encode())
     digest.update(gin.config_str().encode())
     return digest.hexdigest()

@@ -20,6 +20,13 @@ from faith_jax.core.errors import InputError, counted
 from faith_jax.core.files import made_folder, write_json
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.scoring.base import BaseScorer
+from faith_jax.tokenizers.unknown import PARTS as UNKNOWN_PARTS
+from faith_jax.tokenizers.unknown import (
+    UnknownTokens,
+    counting_unknown,
+    unknown_lines,
+    unknown_warnings,
+)
 
 if TYPE_CHECKING:  # `score` without a model starts without JAX
     from faith_jax.inference.texts.input_rows import InputRow, RowTokens
@@ -35,6 +42,7 @@ MOST_CUT = 0.05  # share of rows
 RAREST = 0.01  # share of what is read
 MOST_EPOCHS = 100  # twice the 50 of the longest published recipe here
 EXAMPLES = 3
+UNKNOWN_MARK = " \u2047 "  # as SentencePiece shows an unknown token
 _MOST_VALUES = 12  # of a field that tells kinds of rows apart
 _CHUNK = 1 << 20
 
@@ -77,6 +85,7 @@ def training_report(
             name: percentiles(np.concatenate([m.lengths(name) for m in rows.members]))
             for name in ("inputs", "targets")
         },
+        "unknown": _unknown(rows.members),
         "examples": list(_examples(rows, tokenizer)),
     }
     if validation is not None:
@@ -85,6 +94,7 @@ def training_report(
             "split": validation.config.split,
             "rows": len(judged),
             "cut": cut_report(_cuts(validation.members)),
+            "unknown": _unknown(validation.members),
             "shared_groundings": int((np.isin(judged, trained) & (judged != 0)).sum()),
         }
     report["warnings"] = list(_warnings(report))
@@ -100,8 +110,10 @@ def inference_report(
     many these are.
     """
     lengths, cuts, examples = list[int](), list[CutTokens](), list[Report]()
+    unknown = UnknownTokens()
     for row in rows:
-        found = read(row)
+        with counting_unknown(unknown):
+            found = read(row)
         lengths.append(len(found.ids))
         cuts.append(found.cut)
         if len(examples) < EXAMPLES:
@@ -112,9 +124,10 @@ def inference_report(
     report |= {
         "lengths": {"inputs": percentiles(np.array(lengths))},
         "cut": cut_of_inputs(cuts),
+        "unknown": unknown.report(),
         "examples": examples,
     }
-    report["warnings"] = list(cut_warnings(report["cut"]))
+    report["warnings"] = [*cut_warnings(report["cut"]), *unknown_warnings(report["unknown"])]
     return report
 
 
@@ -136,11 +149,13 @@ def scoring_report(
     count = 0
     seen: dict[str, list[CutTokens]] = {scorer: [] for scorer in scorers}
     first: dict[str, list[Report]] = {scorer: [] for scorer in scorers}
+    unknown = {scorer: UnknownTokens() for scorer in scorers}
     for row in rows:
         count += 1
         for name, scorer in scorers.items():
             try:
-                found = scorer.seen(row.example)
+                with counting_unknown(unknown[name]):
+                    found = scorer.seen(row.example)
             except InputError as error:
                 raise InputError(f"{source}: {name}: {error}") from None
             if found is not None:
@@ -154,6 +169,7 @@ def scoring_report(
             "inputs": len(cuts),
             "inputs_cut": sum(map(bool, cuts)),
             "cut": cut_of_inputs(cuts),
+            "unknown": unknown[name].report(),
             "examples": first[name],
         }
         for name, cuts in seen.items()
@@ -162,7 +178,7 @@ def scoring_report(
     warnings = [
         f"{name}: {sentence}"
         for name, found in reports.items()
-        for sentence in cut_warnings(found["cut"])
+        for sentence in (*cut_warnings(found["cut"]), *unknown_warnings(found["unknown"]))
     ]
     rows_told = {"source": source, **_counted(count, total)}
     return rows_told | {"scorers": reports, "warnings": warnings}
@@ -312,6 +328,20 @@ def _cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:
     return {part.name.lower(): cuts[:, part] for part in PARTS}
 
 
+def _unknown(members: "Sequence[RowCache]") -> Report:
+    """Returns the report of `UnknownTokens` over all rows of all members."""
+    counts = UnknownTokens()
+    for member in members:
+        sums = [
+            np.asarray(member.column(name).combine_chunks().flatten())
+            .reshape(-1, len(UNKNOWN_PARTS))
+            .sum(axis=0)
+            for name in ("part_tokens", "unknown")
+        ]
+        counts.add_rows(*sums, member.column("unknown_characters").to_pylist())
+    return counts.report()
+
+
 def _groundings(rows: "SplitRows") -> np.ndarray:
     return np.concatenate([np.asarray(member.column("grounding")) for member in rows.members])
 
@@ -337,8 +367,14 @@ def _examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
 
 
 def decoded(tokenizer: Any, ids: Sequence[int]) -> str:
-    """Returns the text of ids."""
-    return tokenizer.decode([int(token) for token in ids])
+    """Returns the text of ids, with a mark for each unknown token."""
+    unknown, parts = getattr(tokenizer, "unk_id", None), list[list[int]]([[]])
+    for token in map(int, ids):
+        if token == unknown:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return UNKNOWN_MARK.join(map(tokenizer.decode, parts))
 
 
 def _warnings(report: Report) -> Iterator[str]:
@@ -363,6 +399,7 @@ def _warnings(report: Report) -> Iterator[str]:
                 share = 100 * found["share"]
                 yield f"Rows with {field} = {value!r} are {share:.2f}% of what is read."
     yield from cut_warnings(report["cut"], training=True)
+    yield from unknown_warnings(report["unknown"])
     shared = report.get("validation", {}).get("shared_groundings")
     if shared:
         total = report["validation"]["rows"]
@@ -383,6 +420,7 @@ def _lines(report: Report) -> Iterator[str]:
             inputs = f"{counted(found['inputs'], 'input')}, {found['inputs_cut']:,} cut"
             yield f"{', '.join(scorers)}: {inputs}"
             yield from cut_lines(found["cut"])
+            yield from unknown_lines(found["unknown"])
             # As JSON, so that a text stays in one line and cannot steer a terminal.
             yield from _example_lines(found["examples"], json.dumps)
         return
@@ -406,12 +444,14 @@ def _lines(report: Report) -> Iterator[str]:
     for name, found in report["lengths"].items():
         yield f"  tokens of {name}: {shown_percentiles(found)}"
     yield from cut_lines(report["cut"])
+    yield from unknown_lines(report["unknown"])
     if report.get("negatives_cut"):
         yield f"  cut of negatives: {counted(report['negatives_cut'], 'text')}"
     if validation := report.get("validation"):
         rows = counted(validation["rows"], "row")
         yield f"validation, split {validation['split']!r}: {rows}"
         yield from cut_lines(validation["cut"])
+        yield from unknown_lines(validation["unknown"])
     if model := report.get("model"):
         yield (
             f"trained parameters: {model['trained']:,}; frozen: {model['frozen']:,}; a step: "

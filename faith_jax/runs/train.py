@@ -118,6 +118,7 @@ def train(
     """
     chosen = RunVocabulary.choose(vocabulary, initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH")
     folder = path_of(model_dir).expanduser()
+    chosen = chosen.resumed(folder)
     objective = setup.objective_of(model.config, objective)
     partitioner = partitioner_for(model.config)
     tokenizer = _check_datasets(model.config, train_dataset, eval_dataset, chosen, num_microbatches)

@@ -11,6 +11,7 @@ from typing import NamedTuple, Unpack
 from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import ErrorLabel
+from faith_jax.core.notation import check_label
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.opening import ModelOptions
@@ -43,7 +44,9 @@ class LabelTokens(NamedTuple):
           ConfigError: where the labels are the same or the model cannot tell them apart.
         """
         targets = [templates.npov_classifier_targets(label) for label in (no_error, error)]
-        first, second = (tokenizer.encode(target) for target in targets)
+        for name, label in (("no_error_label", no_error), ("error_label", error)):
+            check_label(name, label, tokenizer.notation)
+        first, second = (tokenizer.encode(tokenizer.notation.written(t)) for t in targets)
         same = _same_at_start(first, second)
         if min(len(first), len(second)) == same:
             raise ConfigError(

@@ -4,6 +4,9 @@ import abc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from faith_jax.core.notation import PUBLISHED, Notation
+from faith_jax.tokenizers.unknown import note_unknown
+
 # The special tokens, in the order in which Transformers adds those that a vocabulary lacks.
 NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
@@ -30,10 +33,12 @@ class Tokenizer(abc.ABC):
       suffix_ids: special ids behind a single text.
       pair_ids: special ids in front of, between and behind two texts.
       second_type: the token type of a second text and of what stands behind it (BERT: 1).
+      notation: the delimiters of formats that it can write, or was trained with.
     """
 
     is_t5 = False
     second_type = 0
+    notation: Notation = PUBLISHED
     pad_id: int | None
     bos_id: int | None
     eos_id: int | None
@@ -60,17 +65,36 @@ class Tokenizer(abc.ABC):
         self.prefix_ids, self.suffix_ids = around
         self.pair_ids = around_pair
 
-    @abc.abstractmethod
     def encode(self, s: str) -> list[int]:
         """Returns the ids of a text, without special tokens around it."""
+        ids = self.text_ids(s)
+        note_unknown(self, s, ids)
+        return ids
 
-    @abc.abstractmethod
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Returns the ids of a text, and the offsets of their characters in it: [start, end).
 
         Bytes of one character have its offsets. Whether a token has the white space in front
         depends on the family (T5, GPT-2: yes; RoBERTa: no).
         """
+        ids, offsets = self.text_ids_with_offsets(text)
+        note_unknown(self, text, ids)
+        return ids, offsets
+
+    @abc.abstractmethod
+    def text_ids(self, text: str) -> list[int]:
+        """Returns what `encode` does, and counts no unknown tokens."""
+
+    @abc.abstractmethod
+    def text_ids_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Returns what `encode_with_offsets` does, and counts no unknown tokens."""
+
+    def writes(self, text: str) -> bool:
+        """Whether the vocabulary gives back a text, but for its case and white space."""
+        ids = self.text_ids(text)
+        if self.unk_id is not None and self.unk_id in ids:
+            return False
+        return "".join(self.decode(ids).casefold().split()) == "".join(text.casefold().split())
 
     @abc.abstractmethod
     def decode(self, ids: Iterable[int]) -> str:

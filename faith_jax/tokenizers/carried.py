@@ -14,6 +14,7 @@ from typing import Any
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import writing, written_whole
+from faith_jax.core.notation import PUBLISHED, choose_notation
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.base import NAMES, Tokenizer
 from faith_jax.tokenizers.special_tokens import (
@@ -25,6 +26,7 @@ from faith_jax.tokenizers.special_tokens import (
 from faith_jax.tokenizers.vocabularies import (
     DEFAULT_EXTRA_IDS,
     EMBEDDED,
+    NOTATION,
     find_tokenizer_file,
     load_vocabulary,
     set_default_vocabulary,
@@ -69,6 +71,7 @@ class RunVocabulary:
                     f"{carried.model_file}: their files differ. Leave VOCABULARY out to take the "
                     "latter."
                 )
+            chosen = chosen if carried is None else carried  # of the delimiters it was trained with
         elif carried is not None:
             chosen = carried
             logger.info("VOCABULARY: %s, which the checkpoint carries", carried.model_file)
@@ -76,8 +79,26 @@ class RunVocabulary:
             chosen = load_vocabulary()
             why = "" if checkpoint is None else f", because {checkpoint} carries none"
             logger.info("VOCABULARY: %s%s", EMBEDDED, why)
+        if chosen.notation != PUBLISHED:
+            logger.info(
+                "Delimiters: %s for %s and %s for %s, which the vocabulary cannot write",
+                chosen.notation.braces,
+                PUBLISHED.braces,
+                chosen.notation.tags,
+                PUBLISHED.tags,
+            )
         set_default_vocabulary(chosen)
         return cls(chosen, checkpoint, carried)
+
+    def resumed(self, model_dir: pathlib.Path) -> "RunVocabulary":
+        """Returns what a run goes on with: the kept tokenizer with its delimiters, if any."""
+        if find_tokenizer_file(model_dir) is None:
+            return self
+        kept = load_vocabulary(model_dir)
+        if not is_same_vocabulary(self.tokenizer, kept):
+            return self  # `check_kept_vocabulary` says what differs
+        set_default_vocabulary(kept)
+        return dataclasses.replace(self, tokenizer=kept)
 
     def check(self, config: TransformerConfig, vocabulary: Any) -> None:
         """Checks that a vocabulary, ours or SeqIO's, fits the model.
@@ -249,7 +270,8 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
 
     T5's SentencePiece model becomes spiece.model, any other tokenizer a tokenizer.json.
     tokenizer_config.json has what these cannot say: the number of extra ids, if it is not T5's
-    usual one, or the settings of the tokenizer's folder and its special tokens by name.
+    usual one, or the settings of the tokenizer's folder and its special tokens by name; and the
+    delimiters of formats, unless they are the published ones and the vocabulary writes these.
     """
     said: dict[str, Any] = {}
     if tokenizer.is_t5:
@@ -266,6 +288,8 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
         }
         if config.tokenizer_class:
             said.setdefault("tokenizer_class", config.tokenizer_class)
+    if tokenizer.notation != PUBLISHED or choose_notation(tokenizer.writes) != PUBLISHED:
+        said[NOTATION] = tokenizer.notation._asdict()
     if said:
         text = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
         _write(folder / "tokenizer_config.json", text.encode())

@@ -87,10 +87,10 @@ class HuggingFaceVocabulary(Tokenizer):
         pair, self.second_type = _around(tokenizer, pair=True)
         super().__init__(tokenizer, model_file, size, special, (front, behind), pair)
 
-    def encode(self, s: str) -> list[int]:
-        return self.tokenizer.encode(s, add_special_tokens=False).ids
+    def text_ids(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
 
-    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    def text_ids_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         encoding = self.tokenizer.encode(text, add_special_tokens=False)
         return encoding.ids, encoding.offsets
 

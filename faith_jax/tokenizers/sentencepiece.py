@@ -57,10 +57,10 @@ class SentencePieceVocabulary(Tokenizer):
         size = tokenizer.get_piece_size()
         super().__init__(tokenizer, model_file, size, special, around, pair, extra_ids)
 
-    def encode(self, s: str) -> list[int]:
-        return self.tokenizer.encode(s)
+    def text_ids(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text)
 
-    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    def text_ids_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         # The only form with positions that all versions since 0.2.0 have; it counts bytes.
         serialized = self.tokenizer.encode(text, out_type="serialized_proto")
         pieces = sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces

@@ -16,6 +16,7 @@ BERT, ALBERT, RoBERTa, DeBERTa, Llama or Gemma.
 import contextlib
 import functools
 import inspect
+import logging
 import pathlib
 import re
 import threading
@@ -27,10 +28,15 @@ from faith_jax.checkpoints.manifest import COMPANIONS
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.staging import local_copy
 from faith_jax.core.files.stores import is_remote
+from faith_jax.core.notation import CANDIDATES, PUBLISHED, Notation, choose_notation
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.special_tokens import read_tokenizer_config, said_in
 
+logger = logging.getLogger("faith_jax")
+
 EMBEDDED = "english_4096"
+NOTATION = "faith_jax_notation"  # in tokenizer_config.json: the delimiters of formats
+_RUN_CONFIG = "config.gin"  # in the folder of a run
 DEFAULT_EXTRA_IDS = 100  # of published T5 vocabularies
 
 # The files that a tokenizer is read from, the preferred ones first: T5's, because of the extra ids
@@ -92,13 +98,45 @@ def _loaded(file: str, extra_ids: int) -> Tokenizer:
 
     is_text = file.endswith((".json", ".txt"))
     if not is_text and not sentencepiece.class_of_model(sentencepiece.read_model(file)):
-        return sentencepiece.SentencePieceVocabulary(file, extra_ids)
+        return _with_notation(sentencepiece.SentencePieceVocabulary(file, extra_ids))
     if extra_ids not in (0, DEFAULT_EXTRA_IDS):
         raise ConfigError(
             f"Vocabulary {file}: extra_ids = {extra_ids}, but only T5's SentencePiece models have "
             "extra ids; leave it out."
         )
-    return _loaded(file, 0) if extra_ids else huggingface.HuggingFaceVocabulary(file)
+    if extra_ids:
+        return _loaded(file, 0)
+    return _with_notation(huggingface.HuggingFaceVocabulary(file))
+
+
+def _with_notation(tokenizer: Tokenizer) -> Tokenizer:
+    """Sets the delimiters that the tokenizer's folder names, or else those that it can write.
+
+    A run's folder that names none is of a version that knew the published ones alone: its model
+    reads what it was trained with.
+    """
+    folder = pathlib.Path(tokenizer.model_file).parent
+    chosen = choose_notation(tokenizer.writes)
+    kept = said_in(folder / "tokenizer_config.json").get(NOTATION)
+    if isinstance(kept, dict):
+        pairs = {kind: kept.get(kind) for kind in CANDIDATES}
+        for kind, pair in pairs.items():
+            if pair != "" and pair not in CANDIDATES[kind]:
+                raise ConfigError(
+                    f"Vocabulary {folder / 'tokenizer_config.json'}: field '{NOTATION}.{kind}': "
+                    f"expected one of {', '.join(CANDIDATES[kind])}, got {pair!r}."
+                )
+        tokenizer.notation = Notation(**pairs)
+    else:
+        tokenizer.notation = PUBLISHED if (folder / _RUN_CONFIG).is_file() else chosen
+    if tokenizer.notation != chosen:
+        logger.warning(
+            "%s: this model was trained with the delimiters %s, of which its vocabulary makes "
+            "unknown tokens; it reads them as it was trained",
+            folder,
+            " ".join(tokenizer.notation),
+        )
+    return tokenizer
 
 
 def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:

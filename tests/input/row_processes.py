@@ -46,11 +46,11 @@ def run(output, folder, targets=40, starts=(), dies=-1):
     made, read = [], []
     row, get, examples = TextRows._row, RowCache.__getitem__, row_parts.EXAMPLES
 
-    def counted_row(self, tokenizer, example, where):
+    def counted_row(self, tokenizer, has_labels, example, where):
         made.append(example["id"].decode())
         if len(made) == 100 and jax.process_index() == dies:
             os.kill(os.getpid(), signal.SIGKILL)
-        return row(self, tokenizer, example, where)
+        return row(self, tokenizer, has_labels, example, where)
 
     def counted_get(self, number):
         read.append(number)

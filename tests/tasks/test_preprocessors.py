@@ -6,7 +6,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faith_jax.core import templates
+from faith_jax.core.notation import Notation
 from faith_jax.tasks import preprocessors
+from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
+from tests.tokenizers import without_braces
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 ODD = st.sampled_from(["", " \t\n", "<seeker> {x}", "a\u2003b  ", "naïve 😀", "nul\x00byte"])
@@ -69,3 +72,31 @@ def test_speakers_alternate_back_from_the_seeker():
 def test_label_texts(label, text):
     found = preprocessors.label_text(tf.constant(label, tf.int64), {0: "no", 1: "yes"})
     assert found.numpy().decode() == text
+
+
+@pytest.fixture(scope="module")
+def without_brace_vocabulary(tmp_path_factory):
+    return load_vocabulary(without_braces.write(tmp_path_factory.mktemp("t5")))
+
+
+@settings(SETTINGS, max_examples=20)
+@given(st.lists(TEXT | ODD, min_size=3, max_size=3), st.lists(TEXT | ODD, max_size=3))
+def test_tasks_write_what_python_writes(without_brace_vocabulary, values, turns):
+    """Inputs and targets of each format, and texts of none, in the vocabulary's delimiters."""
+    notation = without_brace_vocabulary.notation
+    assert notation == Notation("[]", "[]")
+    texts = [
+        templates.npov_classifier_inputs(*values[:2], values[2:], ["[a] <b>"]),
+        templates.npov_generate_targets(values[0]),
+        templates.dialogue_inputs(values[0], turns),
+        "<extra_id_9> <extra_id_1> " + templates.dialogue_inputs(values[1], ["Hi!"]),
+        templates.controlled_dialogue_inputs(["<entailed>"], values[2], ["Hi!"]),
+        templates.dialfact_claim_inputs(turns, values[0]),
+        templates.nli_inputs(values[0], "{query: [a]}"),
+        values[0],
+    ]
+    with tasks_use(without_brace_vocabulary):
+        examples = tf.data.Dataset.from_tensor_slices({"inputs": texts, "targets": texts[::-1]})
+        written = list(preprocessors.write_notation(examples).as_numpy_iterator())
+    assert [row["inputs"].decode() for row in written] == [*map(notation.written, texts)]
+    assert [row["targets"].decode() for row in written] == [*map(notation.written, texts[::-1])]

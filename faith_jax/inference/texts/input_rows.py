@@ -31,6 +31,7 @@ from faith_jax.core.cutting import (
     check_policy,
     check_second_branch,
     fit,
+    notation_of,
     parse,
 )
 from faith_jax.core.errors import ConfigError, InputError, nearest_names
@@ -356,7 +357,9 @@ class RowTokens:
         if row.second_inputs is not None:
             policy = "end" if self.branches == "doha" else self.cut_policy
             return self._known(row, self._fitted(row, row.second_inputs, policy).ids)
-        parts = parse(row.inputs)
+        notation = notation_of(self.tokenizer)
+        text = notation.published(row.inputs)
+        parts = parse(text)
         if not parts and row.inputs.strip():
             needed, field = (
                 ("PMI-Decode needs the input without its document", "inputs_without_document")
@@ -372,7 +375,7 @@ class RowTokens:
             check_second_branch(len(other), fitted.cut, self.cut_policy, where)
             return self._known(row, other)
         knowledge = [part for part in parts if part.kind == Kind.KNOWLEDGE]
-        text = " ".join(row.inputs[p.text_start : p.text_end] for p in knowledge)
+        text = " ".join(text[p.text_start : p.text_end] for p in knowledge)
         return self._known(row, self._fitted(row, text, "end").ids)
 
     def _fitted(self, row: InputRow, text: str, policy: str = "") -> Fitted:

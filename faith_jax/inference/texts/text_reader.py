@@ -102,8 +102,10 @@ class TextReader:
         Raises:
           InputError: where it is too long, and cannot be cut by the policy.
         """
+        parts = parse(text) if parts is None else parts
+        text = self.tokenizer.notation.written(text)
         ids = np.asarray(self.tokenizer.encode(text), int)
-        parts = in_tokens(parse(text) if parts is None else parts, text, ids, self.tokenizer)
+        parts = in_tokens(parts, text, ids, self.tokenizer)
         keep, tokens = cut(len(ids), parts, self._room, self.cut_policy, self._where(name))
         return ReadText(self._inputs(ids[keep]), tokens)
 
@@ -182,6 +184,7 @@ class TextReader:
     def _encoded(
         self, text: str, parts: Sequence[Part]
     ) -> tuple[list[int], list[Part], list[tuple[int, int]]]:
+        text = self.tokenizer.notation.written(text)
         ids, spans = self.tokenizer.encode_with_offsets(text) if text else ([], [])
         return ids, in_tokens(parts, text, ids, self.tokenizer), spans
 

@@ -1,0 +1,209 @@
+"""The whole way of each recipe with a vocabulary that lacks braces, as T5's published one does."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.checkpoints.hugging_face.folder import write_huggingface
+from faith_jax.core import templates
+from faith_jax.core.notation import PUBLISHED, Notation
+from faith_jax.models.config import TransformerConfig
+from faith_jax.models.transformer import Transformer, parameter_shapes
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.runs.test_bad_input import assert_mistake
+from tests.tokenizers import without_braces
+
+SQUARE = Notation("[]", "[]")
+RECIPES = (
+    "dialfact_verify_generate_finetune",
+    "dialogue_generate_finetune",
+    "faithdial_generate_ctrl",
+    "faithdial_generate_finetune",
+    "faithdial_generate_infonce",
+    "faithdial_generate_loss_truncation",
+    "multidoc2dial_generate_finetune",
+    "npov_coverage_finetune",
+    "npov_coverage_prompt_tune",
+    "npov_generate_finetune",
+    "npov_generate_prompt_tune",
+    "npov_hallucination_finetune",
+    "npov_hallucination_prompt_tune",
+    "topical_chat_generate_finetune",
+    "wizard_of_wikipedia_generate_ctrl",
+)
+# One of each format.
+RESPONDING = ("faithdial_generate_ctrl", "npov_generate_prompt_tune", "npov_coverage_finetune")
+LENGTHS = {"inputs": 192, "targets": 192}
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory):
+    """A Hugging Face folder of a tiny random T5 with such a vocabulary."""
+    folder = tmp_path_factory.mktemp("published") / "t5"
+    config = TransformerConfig(**without_braces.T5)
+    shapes = flatten(parameter_shapes(Transformer(config))["params"])
+    rng = np.random.default_rng(0)
+    params = {n: 0.1 * rng.normal(size=s.shape).astype("f") for n, s in sorted(shapes.items())}
+    write_huggingface(Checkpoint(config, unflatten(params)), folder)
+    without_braces.write(folder)
+    return folder
+
+
+def train(recipe, t5, model_dir, *more):
+    """The arguments of a training of two steps."""
+    lengths = LENGTHS | ({"negatives": (2, 192)} if "infonce" in recipe else {})
+    return (
+        "train",
+        f"--gin_file={recipe}.gin",
+        f"--gin.INITIAL_CHECKPOINT_PATH={t5}",
+        f"--gin.MODEL_DIR={model_dir}",
+        f"--gin.MIXTURE_OR_TASK_NAME={task(recipe)}",
+        f"--gin.TASK_FEATURE_LENGTHS={lengths}",
+        "--gin.TRAIN_STEPS=2",
+        "--gin.WARMUP_STEPS=0",
+        "--gin.BATCH_SIZE=2",
+        "--gin.NUM_MICROBATCHES=1",
+        "--gin.DECODING=None",
+        *more,
+    )
+
+
+def task(recipe):
+    """The task of a recipe over the embedded sample."""
+    name = recipe.removesuffix("_finetune").removesuffix("_prompt_tune")
+    others = {
+        "dialfact_verify_generate": "fact_verify",
+        "dialogue_generate": "faithdial_generate",
+        "faithdial_generate_loss_truncation": "faithdial_generate",
+    }
+    return others.get(name, name) + "_sample"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_each_recipe_trains(recipe, t5, command, tmp_path, caplog):
+    model = tmp_path / "model"
+    status, _, err = command(*train(recipe, t5, model))
+    assert status == 0, err
+    assert "Delimiters: [] for {} and [] for <>" in caplog.text
+    report = json.loads((model / "preflight.json").read_text())
+    for example in report["examples"]:
+        inputs = re.sub("^(<extra_id_[0-9]+> )*", "", example["inputs"])
+        assert inputs[0] == "[", example
+        assert not set("{}<⁇") & set(inputs + example["targets"]), example
+    assert load_vocabulary(model).notation == SQUARE
+    if recipe in RESPONDING:
+        responds(recipe, model, command, tmp_path)
+
+
+def responds(recipe, model, command, tmp_path):
+    """Responds to the recipe's rows, and finds neither delimiters nor other tags in any text."""
+    output = tmp_path / "out"
+    status, _, err = command(
+        "infer",
+        "--gin_file=runs/infer.gin",
+        f"--gin.CHECKPOINT_PATH={model}",
+        f"--gin.MIXTURE_OR_TASK_NAME={task(recipe)}",
+        "--gin.SPLIT='train'",
+        f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}",
+        f"--gin.INFER_OUTPUT_DIR={output}",
+        "--gin.DECODE_LENGTH=4",
+        "--gin.BATCH_SIZE=8",
+        "--gin.FORMATS=('jsonl',)",
+    )
+    assert status == 0, err
+    (written,) = output.glob("*.jsonl")
+    rows = [json.loads(line) for line in written.read_text().splitlines()]
+    assert rows
+    for row in rows:
+        inputs = re.sub("^(<extra_id_[0-9]+> )*", "", row["inputs"])
+        assert inputs[0] in "{<", row  # as published, for other programs
+        assert "[" not in inputs, row
+        assert not set("{}[]<⁇") & set(row["target"]), row
+
+
+def test_a_model_that_writes_the_format_is_read(t5):
+    """What a perfect model writes comes back without delimiters: responses and labels."""
+    tokenizer = load_vocabulary(t5)
+    assert tokenizer.notation == SQUARE
+    for targets, read, value in (
+        (templates.npov_generate_targets, templates.npov_response, "Tea [green] {hot} is good."),
+        (templates.npov_classifier_targets, templates.npov_label, "YES"),
+    ):
+        ids = tokenizer.encode(tokenizer.notation.written(targets(value)))
+        assert tokenizer.unk_id not in ids
+        assert read(tokenizer.decode(ids)) == value.translate(str.maketrans("[]{}", "()()"))
+
+
+def test_without_any_delimiter_is_one_line(t5, command, tmp_path):
+    folder = tmp_path / "t5"
+    shutil.copytree(t5, folder)
+    without_braces.write(folder, "{}[]()<>")
+    (folder / "manifest.json").unlink(missing_ok=True)
+    result = command(*train("npov_generate_finetune", folder, tmp_path / "model"))
+    assert_mistake(result, "can write none of the delimiters", "{} [] () <>")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_delimiter_in_a_label_is_one_line(t5, command, tmp_path):
+    labels = tmp_path / "labels.gin"
+    labels.write_text(
+        "from __gin__ import dynamic_registration\nfrom faith_jax.tasks import npov\n"
+        "npov.error_labels.error = 'NO]'\n"
+    )
+    result = command(
+        *train("npov_hallucination_finetune", t5, tmp_path / "model"), f"--gin_file={labels}"
+    )
+    assert_mistake(result, "npov.error_labels.error = 'NO]'", "contains ]")
+
+
+def test_a_label_of_unknown_characters_is_one_line(t5, command, tmp_path):
+    labels = tmp_path / "labels.gin"
+    labels.write_text(
+        "from __gin__ import dynamic_registration\nfrom faith_jax.tasks import npov\n"
+        "npov.error_labels.error = '~NO'\n"
+    )
+    result = command(
+        *train("npov_hallucination_finetune", t5, tmp_path / "model"), f"--gin_file={labels}"
+    )
+    assert_mistake(result, "~NO", "does not know ~")
+
+
+def test_unknown_tokens_are_reported(t5, command, tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    row = {"query": "Is ~tea~ good?", "pro": "It is `hot`.", "con": "It stains."}
+    rows.write_text(json.dumps(row) + "\n")
+    status, out, err = command(
+        "infer",
+        "--dry_run",
+        "--gin_file=runs/infer_file.gin",
+        f"--gin.INPUT_FILE={rows}",
+        f"--gin.CHECKPOINT_PATH={t5}",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        "--gin.DECODE_LENGTH=4",
+    )
+    assert status == 0, err
+    assert re.search(r"unknown tokens of history: 2 of \d+ \(\S+%\), from ~ `", out)
+    assert re.search(r"warning: \S+% of the tokens of knowledge are unknown", out)
+    assert "[query: Is  ⁇ tea ⁇  good?]".replace("  ", " ") in re.sub(" +", " ", out)
+
+
+def test_a_run_of_a_former_version_reads_as_it_was_trained(t5, command, tmp_path, caplog):
+    """It had trained with unknown braces, and named no delimiters in its folder."""
+    model = tmp_path / "model"
+    status, _, err = command(*train("npov_generate_finetune", t5, model))
+    assert status == 0, err
+    config = json.loads((model / "tokenizer_config.json").read_text())
+    assert config.pop("faith_jax_notation") == {"braces": "[]", "tags": "[]"}
+    former = tmp_path / "former"
+    shutil.copytree(model, former)
+    (former / "tokenizer_config.json").write_text(json.dumps(config))
+    tokenizer = load_vocabulary(former)
+    assert tokenizer.notation == PUBLISHED
+    assert "this model was trained with the delimiters {} <>" in caplog.text
+    written = tokenizer.decode(tokenizer.encode(templates.npov_generate_targets("Tea is good.")))
+    assert written.strip().startswith("⁇")
+    assert templates.npov_response(written) == "Tea is good."
