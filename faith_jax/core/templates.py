@@ -19,7 +19,7 @@ from faith_jax.core.notation import CANDIDATES
 EOT = "[EOT]"  # stands between the turns of a context
 _BRACES = str.maketrans({"{": "(", "}": ")"})
 _ANGLES = str.maketrans({"<": "(", ">": ")"})
-_UNKNOWN = "⁇⁇"  # how SentencePiece shows unknown tokens
+_UNKNOWN = "\u2047"  # how SentencePiece shows an unknown token
 _WHITE_SPACE = re.compile(r"\s+")
 
 
@@ -107,10 +107,9 @@ def npov_response(generated: str) -> str:
 
 
 def _value(generated: str, key: str) -> str:
-    for opening, closing in (*CANDIDATES["braces"], _UNKNOWN):
-        before_key = re.compile(rf"{re.escape(opening)}\s*{key}:")
-        if start := before_key.search(generated):
-            return generated[start.end() :].partition(closing)[0].strip()
+    for pair in (*CANDIDATES["braces"], 2 * _UNKNOWN):
+        if start := re.search(rf"{re.escape(pair[0])}\s*{key}:", generated):
+            return generated[start.end() :].partition(pair[1])[0].strip()
     return generated
 
 

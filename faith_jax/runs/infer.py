@@ -56,6 +56,7 @@ from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, processes, setup
 from faith_jax.runs.model_dir import make_folder
 from faith_jax.tokenizers.carried import RunVocabulary
+from faith_jax.tokenizers.unknown import UnknownTokens, counting_unknown, unknown_warnings
 from faith_jax.tokenizers.vocabularies import fingerprint_of, tokenizer_of, with_own_vocabulary
 
 if TYPE_CHECKING:
@@ -406,6 +407,7 @@ class _Responder(NamedTuple):
     window: int  # rows
     num_return: int
     together: bool  # with the other processes of the run
+    unknown: UnknownTokens  # of the rows that this process has read
 
     def respond(self, job: Job, formats: Sequence[str]) -> None:
         """Responds to the shards that no other process has."""
@@ -419,6 +421,8 @@ class _Responder(NamedTuple):
             if writes:
                 shard.finish(*_counted(shard, formats, self.source))
         logger.info("%s compiled", counted(self.decoder.num_compilations, "program"))
+        for warning in unknown_warnings(self.unknown.report()):
+            logger.warning("%s", warning)
 
     def _respond_to(self, taken: processes.Taken, progress: Progress) -> None:
         shard, writes, done = taken
@@ -428,7 +432,8 @@ class _Responder(NamedTuple):
         every = map(self.system.row, shard.read(self.source.read, self.source.name))
         rows = itertools.islice(every, done, None)
         while window := list(itertools.islice(rows, self.window)):
-            inputs = [self.read(row) for row in window]
+            with counting_unknown(self.unknown):
+                inputs = [self.read(row) for row in window]
             ids, second = [found.ids for found in inputs], [found.second for found in inputs]
             first = shard.first + done
             numbers = range(first, first + len(window))
@@ -465,7 +470,9 @@ def _responder(
     together = partitioner.mesh.is_multi_process
     count = decoding.num_return
     window = WINDOW * batch_size
-    return _Responder(system, source, read, decoder, params, window, count, together)
+    return _Responder(
+        system, source, read, decoder, params, window, count, together, UnknownTokens()
+    )
 
 
 def _output_row(

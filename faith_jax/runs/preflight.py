@@ -332,13 +332,13 @@ def _unknown(members: "Sequence[RowCache]") -> Report:
     """Returns the report of `UnknownTokens` over all rows of all members."""
     counts = UnknownTokens()
     for member in members:
-        sums = [
+        tokens, unknown = (
             np.asarray(member.column(name).combine_chunks().flatten())
             .reshape(-1, len(UNKNOWN_PARTS))
             .sum(axis=0)
             for name in ("part_tokens", "unknown")
-        ]
-        counts.add_rows(*sums, member.column("unknown_characters").to_pylist())
+        )
+        counts.add_rows(tokens, unknown, member.column("unknown_characters").to_pylist())
     return counts.report()
 
 

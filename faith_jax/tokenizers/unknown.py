@@ -52,8 +52,9 @@ class UnknownTokens:
 
         if not text:
             return
-        spans = [(part, 0, len(text))]
-        if part is None:
+        if part is not None:
+            spans = [(part, 0, len(text))]
+        else:
             notation = tokenizer.notation
             spans = [(p.kind.name.lower(), p.start, p.end) for p in parse(text, notation)]
             between = len(text) - sum(end - start for _, start, end in spans)

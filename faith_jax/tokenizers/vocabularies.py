@@ -119,14 +119,14 @@ def _with_notation(tokenizer: Tokenizer) -> Tokenizer:
     chosen = choose_notation(tokenizer.writes)
     kept = said_in(folder / "tokenizer_config.json").get(NOTATION)
     if isinstance(kept, dict):
-        pairs = {kind: kept.get(kind) for kind in CANDIDATES}
-        for kind, pair in pairs.items():
+        pairs = [str(kept.get(kind)) for kind in CANDIDATES]
+        for kind, pair in zip(CANDIDATES, pairs, strict=True):
             if pair != "" and pair not in CANDIDATES[kind]:
                 raise ConfigError(
                     f"Vocabulary {folder / 'tokenizer_config.json'}: field '{NOTATION}.{kind}': "
                     f"expected one of {', '.join(CANDIDATES[kind])}, got {pair!r}."
                 )
-        tokenizer.notation = Notation(**pairs)
+        tokenizer.notation = Notation(*pairs)
     else:
         tokenizer.notation = PUBLISHED if (folder / _RUN_CONFIG).is_file() else chosen
     if tokenizer.notation != chosen:

@@ -75,6 +75,7 @@ from faith_jax.runs.data.evidence import Finder, responses_of
 from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import CheckOptions, FindingOptions
 from faith_jax.statistics.text_metrics import lexical_overlap
+from faith_jax.tokenizers.unknown import UnknownTokens, counting_unknown, unknown_warnings
 
 if TYPE_CHECKING:  # wrong options and files are told before JAX is imported
     from faith_jax.scoring.claims import ClaimRows, Verdict
@@ -178,6 +179,7 @@ class FactChecker:
         if self._verifier.writes_labels:
             _check_form(model, form)
         self._verifiable, self._overlap = verifiable, load_scorer(OVERLAP)
+        self.unknown = UnknownTokens()  # of all that the verifier has read
 
     def __call__(self, response: str, history: Sequence[str] = ()) -> CheckedResponse:
         """Returns what is found about a response; see `check_all`."""
@@ -223,7 +225,8 @@ class FactChecker:
             [it for it in evidence if self._may_decide(claim, it)]
             for (claim, _), evidence in zip(claims, found, strict=True)
         ]
-        rows = [self._verifier.read(_example(*it)) for it in zip(claims, read, strict=True)]
+        with counting_unknown(self.unknown):
+            rows = [self._verifier.read(_example(*it)) for it in zip(claims, read, strict=True)]
         verdicts = self._verifier.verdicts(rows)
         checked = iter(map(self._checked, claims, found, overlaps, read, rows, verdicts))
         by_response = [list(itertools.islice(checked, len(own))) for own in sentences]
@@ -406,6 +409,8 @@ def check(options: CheckOptions) -> Iterator[str]:
         yield from told
         if cut := sum(any(row["cut_tokens"].values()) for row in claims()):
             yield f"{counted(cut, 'claim')} with evidence that was too long for the model, and cut"
+        for warning in unknown_warnings(checker.unknown.report()):
+            logger.warning("%s", warning)
     yield from bad_rows.told()
 
 
