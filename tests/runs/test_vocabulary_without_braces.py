@@ -6,14 +6,22 @@ import shutil
 
 import numpy as np
 import pytest
+from flax.serialization import msgpack_serialize
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.core import templates
 from faith_jax.core.notation import PUBLISHED, Notation
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.inference.texts.input_rows import RowTokens, input_row
+from faith_jax.inference.texts.text_reader import TextReader
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, parameter_shapes
+from faith_jax.scoring.npov_labels import LabelTokens
+from faith_jax.scoring.pmi_faith import Prompter
+from faith_jax.scoring.salience.inputs import SalienceEncoder
 from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.paths import REAL, needs_shared
 from tests.runs.test_bad_input import assert_mistake
 from tests.tokenizers import without_braces
 
@@ -40,15 +48,20 @@ RESPONDING = ("faithdial_generate_ctrl", "npov_generate_prompt_tune", "npov_cove
 LENGTHS = {"inputs": 192, "targets": 192}
 
 
+def tiny_t5(**changes):
+    """A tiny random T5 1.1: its config and parameters."""
+    config = TransformerConfig(**without_braces.T5 | changes)
+    shapes = flatten(parameter_shapes(Transformer(config))["params"])
+    rng = np.random.default_rng(0)
+    params = {n: 0.1 * rng.normal(size=s.shape).astype("f") for n, s in sorted(shapes.items())}
+    return Checkpoint(config, unflatten(params))
+
+
 @pytest.fixture(scope="module")
 def t5(tmp_path_factory):
     """A Hugging Face folder of a tiny random T5 with such a vocabulary."""
     folder = tmp_path_factory.mktemp("published") / "t5"
-    config = TransformerConfig(**without_braces.T5)
-    shapes = flatten(parameter_shapes(Transformer(config))["params"])
-    rng = np.random.default_rng(0)
-    params = {n: 0.1 * rng.normal(size=s.shape).astype("f") for n, s in sorted(shapes.items())}
-    write_huggingface(Checkpoint(config, unflatten(params)), folder)
+    write_huggingface(tiny_t5(), folder)
     without_braces.write(folder)
     return folder
 
@@ -138,6 +151,41 @@ def test_a_model_that_writes_the_format_is_read(t5):
         assert read(tokenizer.decode(ids)) == value.translate(str.maketrans("[]{}", "()()"))
 
 
+def test_scorers_and_both_branches_of_pmi_use_the_delimiters(t5):
+    tokenizer, config = load_vocabulary(t5), TransformerConfig(**without_braces.T5)
+    labels = LabelTokens.of(tokenizer, "YES", "NO")
+    assert tokenizer.decode(labels.prefix) == "[label:"
+    assert [tokenizer.decode(ids) for ids in labels[1:]] == ["YES", "NO"]
+    row = input_row({"knowledge": "Tea [1] is hot.", "history": ["Hi!"]}, "here", "a")
+    read = RowTokens.of(config, tokenizer, 64, "max_length", "knowledge", pmi=True)(row)
+    assert tokenizer.decode(read.ids) == "[knowledge] Tea (1) is hot. [seeker] Hi!"
+    assert tokenizer.decode(read.second) == "[seeker] Hi!"
+    reader = TextReader(tokenizer, config.vocab_size, 64, causal=False)
+    example = GroundedExample("a", Grounding(("Tea is hot.",)), ("Hi!",), "It is.")
+    scored = Prompter(reader, None)(example)
+    assert tokenizer.decode(scored.with_document.inputs) == ("[knowledge] Tea is hot. [seeker] Hi!")
+    assert tokenizer.decode(scored.without_document.inputs) == "[seeker] Hi!"
+
+
+def test_salience_finds_the_same_words(t5):
+    """The delimiters have other ids and the same places."""
+    grounding = Grounding(("Green tea calms.", "Tea {black} stains."), ("pro", "con"))
+    example = GroundedExample("a", grounding, ("Is tea good?",), "Some say tea calms.")
+    config = TransformerConfig(**without_braces.T5)
+    mine, published = (
+        SalienceEncoder(TextReader(tokenizer, config.vocab_size, 96, causal=False))(example)
+        for tokenizer in (load_vocabulary(t5), load_vocabulary())
+    )
+    assert mine.argument_words == published.argument_words
+    assert mine.response_words == published.response_words
+    assert {word.word.text for word in mine.argument_words} >= {"Green", "black", "stains"}
+    tokenizer = load_vocabulary(t5)
+    assert tokenizer.decode(mine.row.inputs) == (
+        "[query: Is tea good?] [pro: Green tea calms.] [con: Tea (black) stains.]"
+    )
+    assert tokenizer.decode(mine.row.targets) == "[response: Some say tea calms.]"
+
+
 def test_without_any_delimiter_is_one_line(t5, command, tmp_path):
     folder = tmp_path / "t5"
     shutil.copytree(t5, folder)
@@ -207,3 +255,31 @@ def test_a_run_of_a_former_version_reads_as_it_was_trained(t5, command, tmp_path
     written = tokenizer.decode(tokenizer.encode(templates.npov_generate_targets("Tea is good.")))
     assert written.strip().startswith("⁇")
     assert templates.npov_response(written) == "Tea is good."
+
+
+@needs_shared
+@pytest.mark.parametrize("form", ["hugging_face", "t5x"])
+def test_t5s_published_vocabulary(form, command, tmp_path):
+    """32,128 embeddings for 32,100 ids, as published T5s have."""
+    vocabulary, folder, more = REAL / "t5_vocabulary", tmp_path / "t5", ()
+    model = tiny_t5(vocab_size=32128)
+    if form == "hugging_face":
+        write_huggingface(model, folder)
+        for file in vocabulary.iterdir():
+            shutil.copyfile(file, folder / file.name)
+    else:
+        folder = tmp_path / "checkpoint_1000000"
+        folder.mkdir()
+        state = {"step": np.int32(1_000_000), "param_states": {}}
+        content = {"version": 3, "optimizer": {"target": model.params, "state": state}}
+        (folder / "checkpoint").write_bytes(msgpack_serialize(content))
+        more = (f"--gin.VOCABULARY={vocabulary}",)
+    run = tmp_path / "run"
+    status, _, err = command(*train("npov_generate_finetune", folder, run, *more))
+    assert status == 0, err
+    assert load_vocabulary(run).notation == SQUARE
+    report = json.loads((run / "preflight.json").read_text())
+    assert report["examples"][0]["inputs"].startswith("[query: ")
+    assert report["examples"][0]["targets"].startswith("[response: ")
+    assert not report["unknown"]
+    responds("npov_generate", run, command, tmp_path)
