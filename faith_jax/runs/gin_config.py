@@ -21,6 +21,7 @@ import gin
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.settings import checked
+from faith_jax.runs.t5x import counterparts, translation
 
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
@@ -102,11 +103,20 @@ def parse(
     for path in paths:
         gin.add_config_file_search_path(path)
     for name in gin_files:
-        _check_file(name, paths)
+        if counterparts.of_file(name) is None:
+            _check_file(name, paths)
+    translated = translation.translate(
+        gin_files, [quoted(b) for b in bindings], functools.partial(_users_file, paths)
+    )
     # Gin logs an error for each search path that does not hold a file.
     logging.getLogger().addFilter(_is_not_a_missed_search_path)
     where = ""
     try:
+        if translated is not None:
+            gin.parse_config(translated.text)
+            gin_files, bindings = (), ()
+            macros = set(_MACRO_SET.findall(translated.text)) - translated.unread
+            given |= dict.fromkeys(macros, "a file written for T5X")
         gin.parse_config_files_and_bindings(list(gin_files), [], finalize_config=False)
         _check_bindings(bindings)
         for binding in bindings:
@@ -130,6 +140,18 @@ def parse(
     _check_read(given)
     _check_types()
     gin.finalize()
+
+
+def _users_file(paths: Sequence[str], name: str) -> tuple[str, str] | None:
+    """Returns path and text of a gin file that is not the library's; None for others."""
+    places = [name, *(os.path.join(path, name) for path in paths)]
+    found = next(filter(_is_file, places), None)
+    if found is None or pathlib.Path(found).resolve().is_relative_to(config_folder().resolve()):
+        return None
+    try:
+        return found, with_present_names(path_of(found).read_text(encoding="utf-8"))
+    except UnicodeDecodeError:
+        return None  # `_opened` says what is wrong
 
 
 def _is_file(path: str) -> bool:
@@ -316,9 +338,10 @@ def _check_macros() -> None:
         raise ConfigError(f"{', '.join(unset)} must be set: add {flags}")
     for name in sorted(_used_macros() - set(values)):
         if not gin.config._CONSTANTS.matching_selectors(name):
-            raise ConfigError(
-                f"The macro %{name} is used but has no value.{did_you_mean(name, values)}"
-            )
+            hint = did_you_mean(name, values)
+            if name == "MODEL":
+                hint = " Add a model, such as --gin_file=models/t5_1_1_base.gin."
+            raise ConfigError(f"The macro %{name} is used but has no value.{hint}")
 
 
 def _check_read(given: Mapping[str, str]) -> None:

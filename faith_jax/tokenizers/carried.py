@@ -79,14 +79,13 @@ class RunVocabulary:
             chosen = load_vocabulary()
             why = "" if checkpoint is None else f", because {checkpoint} carries none"
             logger.info("VOCABULARY: %s%s", EMBEDDED, why)
-        if chosen.notation != PUBLISHED:
-            logger.info(
-                "Delimiters: %s for %s and %s for %s, which the vocabulary cannot write",
-                chosen.notation.braces,
-                PUBLISHED.braces,
-                chosen.notation.tags,
-                PUBLISHED.tags,
-            )
+        for pair, published in zip(chosen.notation, PUBLISHED, strict=True):
+            if pair != published:
+                logger.info(
+                    "Delimiters: %s in place of %s, which the vocabulary cannot write",
+                    pair or "none",
+                    published,
+                )
         set_default_vocabulary(chosen)
         return cls(chosen, checkpoint, carried)
 

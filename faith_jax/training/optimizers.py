@@ -1,15 +1,21 @@
 """Optimizers and learning rate schedules, all Optax's."""
 
+import functools
 import logging
+import operator
 from collections.abc import Callable
 
 import jax
 import optax
 
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.settings import NotNegativeNumber
 from faith_jax.core.types import PyTree
 
+FACTORS = (
+    "constant", "linear_warmup", "linear_decay", "rsqrt_decay", "rsqrt_normalized_decay",
+    "decay_every", "cosine_decay",
+)  # fmt: skip
 Schedule = Callable[[jax.Array | int], jax.Array]
 logger = logging.getLogger("faith_jax")
 
@@ -76,6 +82,75 @@ def inverse_square_root(
         return learning_rate * jax.lax.rsqrt(
             jax.numpy.maximum(step, warmup_steps).astype(jax.numpy.float32)
         )
+
+    return schedule
+
+
+def factored_rate(
+    factors: str = "constant",
+    base_learning_rate: NotNegativeNumber = 1e-3,
+    warmup_steps: int = 1000,
+    decay_factor: float = 0.5,
+    steps_per_decay: int = 20_000,
+    steps_per_cycle: int = 100_000,
+    step_offset: int = 0,
+    min_learning_rate: NotNegativeNumber = 1e-8,
+    first_step: int = 0,
+) -> Schedule:
+    """Returns a schedule that is a product of factors, as T5X writes schedules.
+
+    Args:
+      factors: names joined by `*`: constant (`base_learning_rate`), linear_warmup, linear_decay
+        (warm-up and then a line of slope `decay_factor`, times `base_learning_rate`), rsqrt_decay,
+        rsqrt_normalized_decay, decay_every, cosine_decay.
+      base_learning_rate: of `constant` and `linear_decay`.
+      warmup_steps: of linear_warmup and linear_decay, and the first step of the other decays.
+      decay_factor: of linear_decay and decay_every.
+      steps_per_decay: of decay_every.
+      steps_per_cycle: of cosine_decay.
+      step_offset: the step at which the schedule begins.
+      min_learning_rate: the smallest rate.
+      first_step: of this run; T5X counts the steps of the initial checkpoint.
+
+    Raises:
+      ConfigError: for an unknown factor.
+    """
+    names = [name.strip() for name in factors.split("*")]
+
+    def factor(name: str, step: jax.Array) -> jax.Array | float:
+        jnp = jax.numpy
+        since_warmup = jnp.maximum(step, warmup_steps)
+        match name:
+            case "constant":
+                return base_learning_rate
+            case "linear_warmup":
+                return jnp.minimum(1.0, step / warmup_steps)
+            case "linear_decay":
+                decay = 1.0 + decay_factor * (warmup_steps - step)
+                return base_learning_rate * jnp.minimum(step / warmup_steps, decay)
+            case "rsqrt_decay":
+                return jax.lax.rsqrt(since_warmup)
+            case "rsqrt_normalized_decay":
+                return jnp.sqrt(warmup_steps) * jax.lax.rsqrt(since_warmup)
+            case "decay_every":
+                return decay_factor ** (step // steps_per_decay)
+            case _:
+                cycles = jnp.maximum(0.0, (step - warmup_steps) / steps_per_cycle)
+                return jnp.maximum(0.0, 0.5 * (1.0 + jnp.cos(jnp.pi * (cycles % 1.0))))
+
+    for name in names:
+        if name not in FACTORS:
+            raise ConfigError(
+                f"factored_rate.factors = {factors!r}: expected a product of "
+                f"{', '.join(FACTORS)}, got {name!r}.{did_you_mean(name, FACTORS)}"
+            )
+
+    def schedule(step: jax.Array | int) -> jax.Array:
+        place = jax.numpy.maximum(0.0, jax.numpy.float32(step) + (first_step - step_offset))
+        rate = functools.reduce(
+            operator.mul, [factor(name, place) for name in names], jax.numpy.float32(1)
+        )
+        return jax.numpy.maximum(rate, min_learning_rate)
 
     return schedule
 

@@ -101,7 +101,8 @@ def test_each_recipe_trains(recipe, t5, command, tmp_path, caplog):
     model = tmp_path / "model"
     status, _, err = command(*train(recipe, t5, model))
     assert status == 0, err
-    assert "Delimiters: [] for {} and [] for <>" in caplog.text
+    for published in ("{}", "<>"):
+        assert f"Delimiters: [] in place of {published}" in caplog.text
     report = json.loads((model / "preflight.json").read_text())
     for example in report["examples"]:
         inputs = re.sub("^(<extra_id_[0-9]+> )*", "", example["inputs"])

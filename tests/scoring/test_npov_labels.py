@@ -5,6 +5,7 @@ import pytest
 
 from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.notation import PUBLISHED
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.scoring.npov_labels import LabelTokens, classifier_input
@@ -84,6 +85,7 @@ def test_flipped_labels_flip_the_score(model):
 class Words:
     """A tokenizer of whole words and signs."""
 
+    notation = PUBLISHED
     ids = {c: i for i, c in enumerate(["{label:", "YES", "NO", "}", "so", "Y"])}
 
     def encode(self, s):

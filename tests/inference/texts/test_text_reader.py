@@ -10,6 +10,7 @@ import pytest
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind, Part, by_name
 from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.notation import PUBLISHED
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference.texts.text_pairs import CRITIC_FORM, NLI_FORM, PairEncoder
 from faith_jax.inference.texts.text_reader import TextReader
@@ -266,7 +267,10 @@ def test_company_and_batches_change_nothing(models):
 class Tokens:
     """A token for each character, and special tokens around a text."""
 
-    prefix_ids, suffix_ids = (90,), (91,)
+    prefix_ids, suffix_ids, notation = (90,), (91,), PUBLISHED
+
+    def text_ids_with_offsets(self, text):
+        return self.encode_with_offsets(text)
 
     def encode_with_offsets(self, text):
         return [ord(c) % 90 for c in text], [(i, i + 1) for i in range(len(text))]

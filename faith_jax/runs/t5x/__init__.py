@@ -1,0 +1,1 @@
+"""Gin files that were written for T5X."""

@@ -1,0 +1,550 @@
+"""What files, macros and arguments of T5X and prompt-tuning are here; see `translation`.
+
+The tables contain facts about T5X's configuration: names, and the values that its run and model
+files set. A value that a table does not know is an error that names file, line and argument.
+"""
+
+import functools
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import ConfigError, did_you_mean
+
+logger = logging.getLogger("faith_jax")
+
+
+class File(NamedTuple):
+    """The counterpart of a gin file.
+
+    Attributes:
+      run: the program that it configures: "train", "eval", "infer"; "" = none.
+      includes: files of ours.
+      macros: what the file sets, by our macros.
+    """
+
+    run: str = ""
+    includes: tuple[str, ...] = ()
+    macros: Mapping[str, Any] = {}
+
+
+SCRIPTS = {"__main__.train": "train", "__main__.evaluate": "eval", "__main__.infer": "infer"}
+RUN_FILES = {
+    "train": ("decoding/greedy.gin", "runs/train.gin"),
+    "eval": ("runs/eval.gin",),
+    "infer": ("runs/infer.gin", "decoding/greedy.gin"),
+}
+_CONFIGS = ("from faith_jax.models import config", "from faith_jax.input import task_batches")
+IMPORTS = {
+    "train": (
+        *_CONFIGS,
+        "from faith_jax.training import optimizers",
+        "from faith_jax.runs import train",
+    ),
+    "eval": _CONFIGS,
+    "infer": _CONFIGS,
+}
+# Arguments of T5X's programs that name a data set, and its part in a run.
+DATASETS = {
+    "__main__.train.train_dataset_cfg": "train",
+    "__main__.train.train_eval_dataset_cfg": "train_eval",
+    "__main__.train.infer_eval_dataset_cfg": "infer_eval",
+    "__main__.evaluate.dataset_cfg": "",
+    "__main__.infer.dataset_cfg": "",
+}
+
+_TRAINING = {
+    "USE_CACHED_TASKS": True,
+    "BATCH_SIZE": 128,
+    "EVAL_PERIOD": 1000,
+    "DROPOUT_RATE": 0.1,
+    "PACK": True,
+    "KEEP_LAST": None,
+    "WARMUP_STEPS": 0,
+}
+_RUNS = {
+    "finetune": File("train", (), _TRAINING | {"CHECKPOINT_PERIOD": 5000, "PEAK_RATE": 0.001}),
+    "pretrain": File(
+        "train",
+        (),
+        _TRAINING
+        | {
+            "CHECKPOINT_PERIOD": 1000,
+            "INITIAL_CHECKPOINT_PATH": None,
+            "DECODING": None,
+            "FACTORS": "constant * rsqrt_decay",
+            "PEAK_RATE": 1.0,
+            "RATE_WARMUP_STEPS": 10_000,
+        },
+    ),
+    "eval": File("eval", (), {"SPLIT": "test", "BATCH_SIZE": 32}),
+    "infer": File("infer", (), {"SPLIT": "test", "BATCH_SIZE": 32, "PARAMS_DTYPE": "bfloat16"}),
+}
+_SIZES = {"small": "small", "base": "base", "large": "large", "xl": "xl", "xxl": "xxl"}
+_TINY = {
+    "emb_dim": 8,
+    "num_heads": 4,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 2,
+    "head_dim": 3,
+    "mlp_dim": 16,
+}
+_BFLOAT16 = {"DTYPE": "bfloat16"}
+_WMT = {
+    "MIXTURE_OR_TASK_NAME": "wmt_t2t_ende_v003",
+    "TASK_FEATURE_LENGTHS": {"inputs": 256, "targets": 256},
+}
+_C4 = {
+    "MIXTURE_OR_TASK_NAME": "c4_v220_span_corruption",
+    "TASK_FEATURE_LENGTHS": {"inputs": 512, "targets": 114},
+    "DROPOUT_RATE": 0.0,
+    "BATCH_SIZE": 256,
+}
+_PRETRAINED = "gs://t5-data/pretrained_models/t5x/t5_1_1_{}/checkpoint_1000000"
+
+
+@functools.cache
+def _files() -> dict[str, File]:
+    files = {f"t5x/configs/runs/{name}.gin": file for name, file in _RUNS.items()}
+
+    def model(version: str, theirs: str, ours: str, **macros: Any) -> None:
+        files[f"t5x/examples/t5/{version}/{theirs}.gin"] = File(
+            "", (f"models/{ours}.gin",), _BFLOAT16 | macros
+        )
+
+    for size in _SIZES:
+        model("t5_1_1", size, f"t5_1_1_{size}")
+        model("mt5", size, f"t5_1_1_{size}", VOCAB_SIZE=250_112)
+        # Lester 2021's prompts are 100 tokens, uniform in [-0.5, 0.5].
+        prompt = {"PROMPT_LENGTH": 100, "optimizers.adafactor.multiply_by_parameter_scale": False,
+                  "optimizers.adafactor.weight_decay": 1e-5}  # fmt: skip
+        files[f"prompt_tuning/configs/models/t5_1_1_{size}_prompt.gin"] = File(
+            "", (f"models/t5_1_1_{size}.gin", "prompts/uniform.gin"), _BFLOAT16 | prompt
+        )
+    for theirs, ours in {**_SIZES, "3B": "xl", "11B": "xxl"}.items():
+        if theirs not in ("xl", "xxl"):
+            model("t5_1_0", theirs, f"t5_1_0_{ours}")
+    model("t5_1_1", "tiny", "t5_1_1", **{f"config.TransformerConfig.{n}": v
+                                         for n, v in _TINY.items()})  # fmt: skip
+    run, name = files["t5x/configs/runs/finetune.gin"], "prompt_tuning/configs/runs/prompt_{}.gin"
+    files[name.format("finetune")] = run._replace(
+        macros={**run.macros, "PACK": False, "CHECKPOINT_PERIOD": 1000, "KEEP_LAST": 1,
+                "PEAK_RATE": 0.3},
+    )  # fmt: skip
+    files[name.format("eval")] = files["t5x/configs/runs/eval.gin"]
+    files[name.format("infer")] = files["t5x/configs/runs/infer.gin"]
+    prompts = "prompt_tuning/configs/prompts/from_{}.gin"
+    sampled = {"PROMPT_MOST_FREQUENT": 5000, "PROMPT_FIRST_TOKEN": 0}
+    files[prompts.format("sampled_vocab")] = File("", ("prompts/sampled_vocabulary.gin",), sampled)
+    files[prompts.format("class_labels")] = File("", ("prompts/class_labels.gin",))
+    files[prompts.format("file")] = File("", ("prompts/from_npy.gin",))
+    examples = "t5x/examples/t5/t5_1_1/examples/{}.gin"
+    for size in ("small", "base"):
+        of_size = files[f"t5x/examples/t5/t5_1_1/{size}.gin"]
+        tuned = {
+            **of_size.macros,
+            **run.macros,
+            **_WMT,
+            "INITIAL_CHECKPOINT_PATH": _PRETRAINED.format(size),
+            "TRAIN_STEPS": 1_020_000,
+            "USE_CACHED_TASKS": False,
+        }
+        files[examples.format(f"{size}_wmt_finetune")] = File("train", of_size.includes, tuned)
+        steps = {"TRAIN_STEPS": 100_000 if size == "base" else 10_000}
+        files[examples.format(f"{size}_c4_pretrain")] = File(
+            "train",
+            of_size.includes,
+            {**of_size.macros, **files["t5x/configs/runs/pretrain.gin"].macros, **_C4, **steps},
+        )
+    return files
+
+
+def of_file(name: str) -> File | None:
+    """Returns the counterpart of a gin file of T5X's or prompt-tuning's; None if there is none."""
+    return _files().get(name)
+
+
+def file_names() -> list[str]:
+    """Returns the gin files that have a counterpart."""
+    return sorted(_files())
+
+
+_SELF = re.compile(r"(\w+) = %\1")
+_logged: set[str] = set()
+
+
+def log_once(line: str) -> None:
+    """Logs a line once."""
+    if line not in _logged:
+        _logged.add(line)
+        logger.info("%s", line)
+
+
+_STRUCTURE = ""  # what our run files have in their own way
+# Makes our lines of a value; the text names file, line and argument, for errors.
+Counterpart = Callable[[Any, str], list[str]]
+
+
+def _macro(name: str) -> Callable[[Any, str], list[str]]:
+    return lambda value, where: [f"{name} = {value!r}"]
+
+
+def _ignored(reason: str) -> Callable[[Any, str], list[str]]:
+    def ignored(value: Any, where: str) -> list[str]:
+        if reason:
+            log_once(f"{where}: {reason}")
+        return []
+
+    return ignored
+
+
+def _connected(*names: str) -> Callable[[Any, str], list[str]]:
+    """Accepts macros and references to what our run files connect; others are an error."""
+
+    def connected(value: Any, where: str) -> list[str]:
+        name = str(getattr(value, "name", "")).rpartition("/")[2]
+        if value is not None and name not in names and not name.isupper():
+            expected = " or ".join(f"@{n}" for n in names)
+            raise ConfigError(
+                f"gin: {where}: {value!r} has no counterpart here; T5X's files have {expected}. "
+                "docs/t5x.md says what runs under T5X itself."
+            )
+        return []
+
+    return connected
+
+
+def _only(*values: Any, otherwise: str) -> Callable[[Any, str], list[str]]:
+    def only(value: Any, where: str) -> list[str]:
+        if getattr(value, "name", value) not in values:
+            raise ConfigError(f"gin: {where} = {value!r}: {otherwise}")
+        return []
+
+    return only
+
+
+def _or(default: Any, name: str) -> Callable[[Any, str], list[str]]:
+    """Returns our macro, with a default of ours for T5X's None."""
+    return lambda value, where: [f"{name} = {default if value is None else value!r}"]
+
+
+def _none_or_macro(name: str) -> Callable[[Any, str], list[str]]:
+    """Returns our macro; None stays T5X's default, which is ours too."""
+    return lambda value, where: [] if value is None else [f"{name} = {value!r}"]
+
+
+def _restored_path(macro: str) -> Callable[[Any, str], list[str]]:
+    def path(value: Any, where: str) -> list[str]:
+        if isinstance(value, list | tuple):
+            if len(value) > 1:
+                raise ConfigError(f"gin: {where}: expected one checkpoint, got {len(value)}.")
+            value = value[0] if value else None
+        return [] if getattr(value, "name", "") == macro else [f"{macro} = {value!r}"]
+
+    return path
+
+
+def _vocabulary(value: Any, where: str) -> list[str]:
+    if isinstance(value, str):
+        return [f"VOCABULARY = {value!r}"]
+    name = str(getattr(value, "name", ""))
+    if name == "seqio.SentencePieceVocabulary":
+        return []
+    if name == "seqio.ByteVocabulary":
+        raise ConfigError(
+            f"gin: {where}: set VOCABULARY to the folder of a ByT5 checkpoint, which needs no file."
+        )
+    raise ConfigError(
+        f"gin: {where} = {value!r} has no counterpart; set VOCABULARY to the folder or file of a "
+        "tokenizer, or leave it out to take the checkpoint's."
+    )
+
+
+def _decode_fn(value: Any, where: str) -> list[str]:
+    name = str(getattr(value, "name", "")).rpartition(".")[2]
+    if name == "beam_search":
+        return ["TEMPERATURE = 0.0"]
+    if name == "temperature_sample":
+        return ["TEMPERATURE = 0.5", "NUM_BEAMS = 1"]
+    raise ConfigError(
+        f"gin: {where} = {value!r}: expected @decoding.beam_search or @decoding.temperature_sample."
+    )
+
+
+_UNNEEDED = "not needed here"
+_KNOWN: dict[str, Counterpart] = {
+    "__main__.train.model": _connected("t5x.models.EncoderDecoderModel"),
+    "__main__.train.model_dir": _macro("MODEL_DIR"),
+    "__main__.train.train_dataset_cfg": _connected("t5x.utils.DatasetConfig"),
+    "__main__.train.train_eval_dataset_cfg": lambda value, where: (
+        ["train.train.eval_dataset = None"] if value is None else []
+    ),
+    "__main__.train.infer_eval_dataset_cfg": lambda value, where: (
+        ["DECODING = None"] if value is None else []
+    ),
+    "__main__.train.checkpoint_cfg": _connected("t5x.utils.CheckpointConfig"),
+    "__main__.train.partitioner": _connected("t5x.partitioning.PjitPartitioner"),
+    "__main__.train.trainer_cls": _connected("t5x.trainer.Trainer"),
+    "__main__.train.total_steps": _ignored(_STRUCTURE),
+    "__main__.train.relative_steps": _ignored(_STRUCTURE),
+    "__main__.train.eval_steps": _ignored("validation reads the whole split here"),
+    "__main__.train.eval_period": _macro("EVAL_PERIOD"),
+    "__main__.train.stats_period": _macro("LOG_PERIOD"),
+    "__main__.train.random_seed": _or(0, "RANDOM_SEED"),
+    "__main__.train.use_hardware_rng": _macro("USE_HARDWARE_RNG"),
+    "__main__.train.summarize_config_fn": _ignored(_STRUCTURE),
+    "__main__.train.inference_evaluator_cls": _connected("seqio.Evaluator"),
+    "__main__.train.run_eval_before_training": _ignored(_UNNEEDED),
+    "__main__.train.gc_period": _ignored(_UNNEEDED),
+    "__main__.evaluate.model": _connected("t5x.models.EncoderDecoderModel"),
+    "__main__.evaluate.dataset_cfg": _connected("t5x.utils.DatasetConfig"),
+    "__main__.evaluate.partitioner": _connected("t5x.partitioning.PjitPartitioner"),
+    "__main__.evaluate.restore_checkpoint_cfg": _connected("t5x.utils.RestoreCheckpointConfig"),
+    "__main__.evaluate.output_dir": _macro("EVAL_OUTPUT_DIR"),
+    "__main__.evaluate.inference_evaluator_cls": _connected("seqio.Evaluator"),
+    "__main__.infer.mode": _only(
+        "predict", otherwise="here `faith-jax score` scores given texts; infer predicts."
+    ),
+    "__main__.infer.model": _connected("t5x.models.EncoderDecoderModel"),
+    "__main__.infer.output_dir": _macro("INFER_OUTPUT_DIR"),
+    "__main__.infer.dataset_cfg": _connected("t5x.utils.DatasetConfig"),
+    "__main__.infer.partitioner": _connected("t5x.partitioning.PjitPartitioner"),
+    "__main__.infer.restore_checkpoint_cfg": _connected("t5x.utils.RestoreCheckpointConfig"),
+    "__main__.infer.checkpoint_period": _ignored("infer resumes at the row here"),
+    "__main__.infer.shard_id": _ignored("processes share the rows here; see docs/jobs.md"),
+    "__main__.infer.num_shards": _macro("SHARDS"),
+    "t5x.utils.CheckpointConfig.save": _connected("t5x.utils.SaveCheckpointConfig"),
+    "t5x.utils.CheckpointConfig.restore": lambda value, where: (
+        ["INITIAL_CHECKPOINT_PATH = None"] if value is None else []
+    ),
+    "t5x.utils.RestoreCheckpointConfig.mode": _only(
+        "specific", "latest", otherwise="expected 'specific' or 'latest'."
+    ),
+    "t5x.utils.RestoreCheckpointConfig.dtype": _ignored(_STRUCTURE),
+    "t5x.utils.RestoreCheckpointConfig.fallback_to_scratch": _ignored(_STRUCTURE),
+    "t5x.utils.RestoreCheckpointConfig.assignment_map": _only(
+        ((r"^.*prompt.*$", None),),
+        otherwise="parameters keep their names here; convert the checkpoint first.",
+    ),
+    "t5x.utils.SaveCheckpointConfig.period": _macro("CHECKPOINT_PERIOD"),
+    "t5x.utils.SaveCheckpointConfig.keep": _or(1_000_000, "KEEP_LAST"),
+    "t5x.utils.SaveCheckpointConfig.dtype": _ignored(_STRUCTURE),
+    "t5x.utils.SaveCheckpointConfig.save_dataset": _ignored("a run resumes at its row here"),
+    "t5x.utils.SaveCheckpointConfig.checkpointer_cls": _ignored(_STRUCTURE),
+    "t5x.trainer.Trainer.num_microbatches": _or(1, "NUM_MICROBATCHES"),
+    "t5x.trainer.Trainer.learning_rate_fn": _connected("t5x.utils.create_learning_rate_scheduler"),
+    "t5x.models.EncoderDecoderModel.module": _connected(
+        "t5x.examples.t5.network.Transformer", "faith_jax.models.transformer.Transformer",
+        "transformer.Transformer",
+    ),
+    "t5x.models.EncoderDecoderModel.input_vocabulary": _vocabulary,
+    "t5x.models.EncoderDecoderModel.output_vocabulary": _vocabulary,
+    "t5x.models.EncoderDecoderModel.optimizer_def": _connected("t5x.adafactor.Adafactor"),
+    "t5x.models.EncoderDecoderModel.z_loss": _macro("Z_LOSS"),
+    "t5x.models.EncoderDecoderModel.label_smoothing": _macro("LABEL_SMOOTHING"),
+    "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _ignored(
+        "the loss is a mean over tokens here; Adafactor's steps do not depend on its scale"
+    ),
+    "t5x.models.EncoderDecoderModel.decode_fn": _decode_fn,
+    "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _macro("NUM_BEAMS"),
+    "t5x.decoding.beam_search.alpha": _ignored(
+        "T5X divides by ((5 + length) / 6) ** alpha; LENGTH_PENALTY divides by length ** it"
+    ),
+    "t5x.decoding.temperature_sample.temperature": _macro("TEMPERATURE"),
+    "t5x.decoding.temperature_sample.topk": _macro("TOP_K"),
+    "t5x.decoding.temperature_sample.topp": lambda value, where: [
+        f"TOP_P = {value or 1.0!r}"
+    ],
+    "t5x.adafactor.Adafactor.decay_rate": _macro("optimizers.adafactor.decay_rate"),
+    "t5x.adafactor.Adafactor.step_offset": _ignored(_STRUCTURE),
+    "t5x.adafactor.Adafactor.multiply_by_parameter_scale": _macro(
+        "optimizers.adafactor.multiply_by_parameter_scale"
+    ),
+    "t5x.adafactor.Adafactor.weight_decay_rate": _macro("optimizers.adafactor.weight_decay"),
+    "t5x.adafactor.Adafactor.logical_factor_rules": _ignored(_STRUCTURE),
+    "t5x.examples.t5.network.Transformer.config": _connected("t5x.examples.t5.network.T5Config"),
+    "t5x.partitioning.PjitPartitioner.num_partitions": _or(1, "NUM_PARTITIONS"),
+    "t5x.partitioning.PjitPartitioner.model_parallel_submesh": _only(
+        None, otherwise="set NUM_PARTITIONS to the number of devices that split the model."
+    ),
+    "t5x.partitioning.PjitPartitioner.logical_axis_rules": _ignored(_STRUCTURE),
+    "t5x.partitioning.standard_logical_axis_rules.activation_partitioning_dims": _macro(
+        "ACTIVATION_PARTITIONING_DIMS"
+    ),
+    "t5x.partitioning.standard_logical_axis_rules.parameter_partitioning_dims": _macro(
+        "PARAMETER_PARTITIONING_DIMS"
+    ),
+    "t5x.partitioning.standard_logical_axis_rules.additional_rules": _ignored(_STRUCTURE),
+    "seqio.SentencePieceVocabulary.sentencepiece_model_file": _vocabulary,
+    "seqio.SentencePieceVocabulary.extra_ids": _ignored("the vocabulary's folder says it here"),
+    "seqio.Evaluator.logger_cls": _ignored(_STRUCTURE),
+    "seqio.Evaluator.num_examples": _only(
+        None, otherwise="all examples are evaluated here; delete it, or make a smaller split."
+    ),
+    "seqio.Evaluator.use_memory_cache": _ignored(_STRUCTURE),
+    "seqio.JSONLogger.write_n_results": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.Prompt.length": _macro("PROMPT_LENGTH"),
+    "prompt_tuning.prompts.Prompt.dtype": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.Prompt.prompt_init": lambda value, where: _initializer(value, where),
+    "prompt_tuning.prompts.from_sample_of_embeddings.population_size": _macro(
+        "PROMPT_MOST_FREQUENT"
+    ),
+    "prompt_tuning.prompts.from_sample_of_embeddings.embeddings": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.from_embedded_list.texts": _macro("CLASS_LABELS"),
+    "prompt_tuning.prompts.from_embedded_list.embeddings": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.from_embedded_list.vocab": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.from_embedded_list.initializer": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.t5x_load.checkpoint_path": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.t5x_load.variable_path": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.np_load.path": _macro("PROMPT_FILE"),
+    "prompt_tuning.prompts.from_array.prompt": _ignored(_STRUCTURE),
+    "prompt_tuning.train.prompts.Prompt.prompt": _connected("prompt_tuning.prompts.Prompt"),
+    "flax.linen.initializers.uniform.scale": _macro("PROMPT_SCALE"),
+}  # fmt: skip
+for _name in ("base_learning_rate", "factors", "warmup_steps", "decay_factor", "steps_per_decay",
+              "steps_per_cycle", "step_offset", "min_learning_rate"):  # fmt: skip
+    _KNOWN[f"t5x.utils.create_learning_rate_scheduler.{_name}"] = _macro(
+        f"optimizers.factored_rate.{_name}"
+    )
+_INITIALIZERS = {
+    "prompt_tuning.prompts.from_sample_of_embeddings": "prompts/sampled_vocabulary.gin",
+    "prompt_tuning.prompts.from_embedded_list": "prompts/class_labels.gin",
+    "prompt_tuning.prompts.from_array": "prompts/from_npy.gin",
+    "flax.linen.initializers.uniform": "prompts/uniform.gin",
+}
+
+
+def _initializer(value: Any, where: str) -> list[str]:
+    name = str(getattr(value, "name", "")).rpartition("/")[2]
+    if name not in _INITIALIZERS:
+        raise ConfigError(f"gin: {where} = {value!r}: expected one of {', '.join(_INITIALIZERS)}.")
+    return [f"include {_INITIALIZERS[name]!r}"]
+
+
+# Arguments of data sets that ours have too; the others that are known are not needed.
+_OF_DATASETS = (
+    "mixture_or_task_name", "task_feature_lengths", "split", "batch_size", "shuffle", "seed",
+    "use_cached", "pack", "module",
+)  # fmt: skip
+_OF_CONFIG = (
+    "vocab_size", "dtype", "emb_dim", "num_heads", "num_encoder_layers", "num_decoder_layers",
+    "head_dim", "mlp_dim", "mlp_activations", "dropout_rate", "logits_via_embedding",
+    "float32_attention_logits", "scan_layers", "remat_policy",
+)  # fmt: skip
+_SAME_AS_MACRO = {
+    "vocab_size": "VOCAB_SIZE", "dtype": "DTYPE", "dropout_rate": "DROPOUT_RATE",
+    "scan_layers": "SCAN_LAYERS", "remat_policy": "REMAT_POLICY",
+}  # fmt: skip
+
+# T5X's macros that are called otherwise, or have nothing to set, here.
+_MACROS: dict[str, Callable[[Any, str], list[str]]] = {
+    "MODEL": _connected("t5x.models.EncoderDecoderModel"),
+    "OPTIMIZER": _connected("t5x.adafactor.Adafactor", "t5x.optimizers.MultiOptimizer"),
+    "VOCABULARY": _vocabulary,
+    "RANDOM_SEED": _or(0, "RANDOM_SEED"),
+    "KEEP_LAST": _or(1_000_000, "KEEP_LAST"),
+    "PEAK_RATE": _macro("optimizers.factored_rate.base_learning_rate"),
+    "FACTORS": _macro("optimizers.factored_rate.factors"),
+    "RATE_WARMUP_STEPS": _macro("optimizers.factored_rate.warmup_steps"),
+    "WARMUP_STEPS": lambda value, where: ["LEARNING_RATE_SCHEDULE = @optimizers.factored_rate()"],
+    "TASK_FEATURE_LENGTHS": _none_or_macro("TASK_FEATURE_LENGTHS"),
+    "TRAIN_STEPS_RELATIVE": _ignored(_STRUCTURE),
+    "EVAL_STEPS": _ignored("validation reads the whole split here"),
+    "EVALUATOR_USE_MEMORY_CACHE": _ignored(_STRUCTURE),
+    "EVALUATOR_NUM_EXAMPLES": _only(None, otherwise="all examples are evaluated here."),
+    "JSON_WRITE_N_RESULTS": _ignored(_STRUCTURE),
+    "LOSS_NORMALIZING_FACTOR": _ignored(
+        "the loss is a mean over tokens here; Adafactor's steps do not depend on its scale"
+    ),
+    "SHUFFLE_TRAIN_EXAMPLES": _macro("train_split/task_batches.DatasetConfig.shuffle"),
+    "ACTIVATION_DTYPE": _macro("DTYPE"),
+    "NUM_EMBEDDINGS": _macro("VOCAB_SIZE"),
+    "PROMPT": _connected("prompt_tuning.train.prompts.Prompt"),
+    "PROMPT_REGEX": _ignored(_STRUCTURE),
+}
+
+
+def counterpart(statement: Any, script: str, roles: Mapping[str, str]) -> list[str]:
+    """Returns the lines that a binding becomes; none if it has nothing to set here.
+
+    Args:
+      statement: a `translation.Statement` with full names.
+      script: "train", "eval" or "infer".
+      roles: the part of each data set in a training, by its scope.
+
+    Raises:
+      ConfigError: it has no counterpart.
+    """
+    name, value = statement.name, statement.value
+    if not statement.selector:
+        where = f"{statement.where}: {name}"
+        handler = _MACROS.get(name, _macro(name))
+        return handler(value, where)
+    selector = statement.selector
+    scope = f"{statement.scope}/" if statement.scope else ""
+    where = f"{statement.where}: {scope}{selector}.{name}"
+    if selector.startswith("faith_jax."):
+        return [f"{scope}{'.'.join(selector.split('.')[-2:])}.{name} = {value!r}"]
+    if selector == "t5x.utils.DatasetConfig":
+        return _of_dataset(statement, script, roles, where)
+    if selector == "t5x.examples.t5.network.T5Config" and name in _OF_CONFIG:
+        ours = _SAME_AS_MACRO.get(name, f"config.TransformerConfig.{name}")
+        return [] if getattr(value, "name", "") == ours else [f"{ours} = {value!r}"]
+    if selector == "t5x.utils.RestoreCheckpointConfig" and name == "path":
+        macro = "INITIAL_CHECKPOINT_PATH" if script == "train" else "CHECKPOINT_PATH"
+        if script != "train" and getattr(value, "name", "") == "INITIAL_CHECKPOINT_PATH":
+            return [f"{macro} = {value!r}"]
+        return _restored_path(macro)(value, where)
+    known = _KNOWN.get(f"{selector}.{name}")
+    if known is None:
+        near = did_you_mean(f"{selector}.{name}", _KNOWN)
+        raise ConfigError(
+            f"gin: {where}: T5X's {selector.split('.')[-1]}.{name} has no counterpart here.{near} "
+            "Delete it, or run this file under T5X itself (docs/t5x.md)."
+        )
+    # `model_dir = %MODEL_DIR` would become a macro that refers to itself.
+    return [line for line in known(value, where) if not _SELF.fullmatch(line)]
+
+
+def _of_dataset(statement: Any, script: str, roles: Mapping[str, str], where: str) -> list[str]:
+    name, value = statement.name, statement.value
+    if name not in _OF_DATASETS and name != "use_custom_packing_ops":
+        raise ConfigError(f"gin: {where}: expected one of {', '.join(_OF_DATASETS)}; delete it.")
+    role = roles.get(statement.scope, statement.scope) if script == "train" else ""
+    if name == "use_custom_packing_ops" or (name in ("seed", "task_feature_lengths") and (
+        value is None
+    )):  # fmt: skip
+        return []
+    if role == "infer_eval":
+        file = statement.where.partition(", line")[0]
+        log_once(f"{file}: {statement.scope}: decoded metrics are of the rows of validation here")
+        return []
+    if script == "train":
+        ours = {"train": "train_split/", "train_eval": "eval_split/"}.get(role)
+        if ours is None:
+            raise ConfigError(
+                f"gin: {where}: no argument of train refers to this data set; T5X's are "
+                "train/, train_eval/ and infer_eval/."
+            )
+        if role == "train_eval" and name in ("pack", "shuffle", "seed"):
+            return []  # validation has the same loss in any form
+    else:
+        ours = ""
+        if name in ("pack", "shuffle", "seed"):
+            return []
+    macro = {"mixture_or_task_name": "MIXTURE_OR_TASK_NAME",
+             "task_feature_lengths": "TASK_FEATURE_LENGTHS"}.get(name)  # fmt: skip
+    if macro and role == "train" and "its own run" in roles:
+        return [] if getattr(value, "name", "") == macro else [f"{macro} = {value!r}"]
+    if name == "pack" and value is True:
+        return ["PACK = True"]
+    return [f"{ours}task_batches.DatasetConfig.{name} = {value!r}"]
+
+
+def by_short_name(selector: str) -> str:
+    """Returns the full name of a configurable that a file has not imported, where it is known."""
+    names = {key.rpartition(".")[0] for key in _KNOWN} | {"t5x.utils.DatasetConfig"}
+    names |= {"t5x.examples.t5.network.T5Config", "t5x.utils.RestoreCheckpointConfig"}
+    full = [n for n in names if n == selector or n.endswith(f".{selector}")]
+    return min(full, key=len) if full else selector

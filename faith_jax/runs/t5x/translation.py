@@ -1,0 +1,355 @@
+"""Gin files that were written for T5X and prompt-tuning, translated into files of ours.
+
+Such a file includes 't5x/configs/runs/finetune.gin' or binds `utils.DatasetConfig`,
+`trainer.Trainer` and others of T5X's own trainer. Nothing that it names is imported or run: its
+statements are parsed, and the tables of `counterparts` say what each of them is here. The result is
+one text in our own dialect: our run file and model, and then the user's statements in their order.
+A binding without a counterpart is an error in one line.
+"""
+
+import logging
+import os
+import re
+import tokenize
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gin import config_parser
+
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.runs.t5x import counterparts
+
+logger = logging.getLogger("faith_jax")
+
+_ROOTS = ("t5x", "prompt_tuning", "__main__", "t5", "flaxformer")
+# T5X's files import these too; they are dropped from a translated file.
+_BESIDE = (*_ROOTS, "seqio", "clu", "jax", "flax", "__gin__", "gin")
+_STEP = re.compile(r"checkpoint_(\d+)/*$")
+_MACRO_USE = re.compile(r"%([A-Za-z_]\w*)")
+
+
+class Reference(NamedTuple):
+    """`@name` or `@name()`; its `repr` is gin's form."""
+
+    name: str
+    evaluate: bool
+
+    def __repr__(self) -> str:
+        return f"@{self.name}{'()' if self.evaluate else ''}"
+
+
+class Macro(NamedTuple):
+    """`%NAME`; its `repr` is gin's form."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+
+class _Values(config_parser.ParserDelegate):
+    """Makes values without looking up or running anything that they name."""
+
+    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool) -> Reference:
+        """Returns the reference as it is written."""
+        return Reference(scoped_configurable_name, evaluate)
+
+    def macro(self, name: str) -> Macro:
+        """Returns the macro as it is written."""
+        return Macro(name)
+
+
+class Statement(NamedTuple):
+    """A binding of a file, or an include of one of our own files.
+
+    Attributes:
+      where: file and line, for errors.
+      scope: "train" of `train/utils.DatasetConfig.split`.
+      selector: the full name, such as "t5x.utils.DatasetConfig"; "" = a macro.
+      name: the argument, or the macro.
+      value: as `_Values` makes it.
+      include: a file of ours.
+    """
+
+    where: str
+    scope: str = ""
+    selector: str = ""
+    name: str = ""
+    value: Any = None
+    include: str = ""
+
+
+def is_t5x(text: str) -> bool:
+    """Whether a gin file configures T5X's trainer: by its imports and includes."""
+    for statement in _parsed(text, "", quietly=True):
+        if isinstance(statement, config_parser.ImportStatement):
+            if statement.module.split(".")[0] in _ROOTS:
+                return True
+        elif (
+            isinstance(statement, config_parser.IncludeStatement)
+            and counterparts.of_file(statement.filename) is not None
+        ):
+            return True
+    return False
+
+
+def translate(
+    gin_files: Sequence[str],
+    bindings: Sequence[str],
+    read: Callable[[str], tuple[str, str] | None],
+) -> "Translation | None":
+    """Returns one gin text of ours; None where no file is written for T5X.
+
+    Args:
+      gin_files: as they are given.
+      bindings: `NAME=value` of the command line, with quoted values.
+      read: returns the path and the text of a gin file that is not the library's; None if there is
+        no such file or the library has it.
+
+    Raises:
+      ConfigError: names file, line and binding that have no counterpart, and what to do.
+    """
+    if not any(_is_written_for_t5x(name, read, []) for name in gin_files):
+        return None
+    collected = _Collected(read)
+    for name in gin_files:
+        collected.add_file(name, "the command line")
+    for binding in bindings:
+        collected.add_text(binding, f"--gin.{binding}")
+    return _written(collected)
+
+
+class Translation(NamedTuple):
+    """A gin text of ours.
+
+    Attributes:
+      text: the whole of it, bindings of the command line included.
+      unread: macros that served only what has no counterpart, so that nothing need read them.
+    """
+
+    text: str
+    unread: frozenset[str]
+
+
+def _is_written_for_t5x(
+    name: str, read: Callable[[str], tuple[str, str] | None], seen: list[str]
+) -> bool:
+    if counterparts.of_file(name) is not None:
+        return True
+    opened = None if name in seen else read(name)
+    seen.append(name)
+    if opened is None:
+        return False
+    included = re.findall(r"^include\s+['\"]([^'\"]+)['\"]", opened[1], re.MULTILINE)
+    return is_t5x(opened[1]) or any(_is_written_for_t5x(each, read, seen) for each in included)
+
+
+class _Collected:
+    """The statements of all files, in the order in which gin would read them."""
+
+    def __init__(self, read: Callable[[str], tuple[str, str] | None]):
+        self._read, self._reading = read, list[str]()
+        self.statements: list[Statement] = []
+        self.runs: list[str] = []  # T5X's run files that were included
+        self.modules: list[str] = []  # of the user, for their tasks
+        self.imports: dict[str, str] = {}  # of our own modules, by what they are called
+
+    def add_file(self, name: str, where: str) -> None:
+        """Adds a file's statements: the user's, a counterpart's, or an include of ours."""
+        if (counterpart := counterparts.of_file(name)) is not None:
+            if counterpart.run:
+                self.runs.append(name)
+            for include in counterpart.includes:
+                self.statements.append(Statement(where, include=include))
+            for macro, value in counterpart.macros.items():
+                self.statements.append(Statement(name, name=macro, value=value))
+            return
+        if name.startswith(("t5x/", "prompt_tuning/")):
+            raise ConfigError(
+                f"gin: {where}: include '{name}': there is no counterpart of this file here."
+                f"{did_you_mean(name, counterparts.file_names())} docs/t5x.md lists those that "
+                "have one."
+            )
+        opened = self._read(name)
+        if opened is None:
+            self.statements.append(Statement(where, include=name))
+            return
+        path, text = opened
+        if path in self._reading:
+            circle = " includes ".join([*self._reading[self._reading.index(path) :], path])
+            raise ConfigError(f"gin: files include each other in a circle: {circle}.")
+        self._reading.append(path)
+        self.add_text(text, path)
+        self._reading.remove(path)
+
+    def add_text(self, text: str, path: str) -> None:
+        """Adds the statements of a text."""
+        aliases: dict[str, str] = {}
+        for statement in _parsed(text, path):
+            where = f"{path}, line {statement.location.line_num}" if "\n" in text else path
+            if isinstance(statement, config_parser.ImportStatement):
+                self._import(statement, aliases, where)
+            elif isinstance(statement, config_parser.IncludeStatement):
+                self.add_file(statement.filename, where)
+            elif isinstance(statement, config_parser.BindingStatement):
+                self._bind(statement, aliases, where)
+
+    def _import(self, statement: Any, aliases: dict[str, str], where: str) -> None:
+        aliases[statement.bound_name()] = (
+            statement.module
+            if statement.is_from or statement.alias
+            else statement.module.split(".")[0]
+        )
+        root = statement.module.split(".")[0]
+        if root == "faith_jax":
+            self.imports[statement.bound_name()] = statement.format()
+        elif root == "t5":
+            counterparts.log_once(
+                f"{where}: the tasks of the package {statement.module} are not here; "
+                "MIXTURE_OR_TASK_MODULE names a module of yours"
+            )
+        elif root not in _BESIDE:
+            self.modules.append(statement.module)
+
+    def _bind(self, statement: Any, aliases: Mapping[str, str], where: str) -> None:
+        if not statement.selector or not statement.arg_name:  # a macro: NAME = value
+            name = statement.selector or statement.arg_name
+            self.statements.append(
+                Statement(where, "", "", name, _resolved(statement.value, aliases))
+            )
+            return
+        selector = _full_name(statement.selector, aliases)
+        value = _resolved(statement.value, aliases)
+        self.statements.append(
+            Statement(where, statement.scope, selector, statement.arg_name, value)
+        )
+
+
+def _parsed(text: str, path: str, quietly: bool = False) -> Iterator[Any]:
+    try:
+        yield from config_parser.ConfigParser(text, _Values())
+    except (SyntaxError, ValueError, tokenize.TokenError) as error:
+        if quietly:
+            return
+        line = error.args[1].line_num if isinstance(error, SyntaxError) else "?"
+        raise ConfigError(f"gin: {path}, line {line}: {error.args[0]}") from None
+
+
+def _full_name(selector: str, aliases: Mapping[str, str]) -> str:
+    """Returns the name of a configurable with its module, as the file's imports say."""
+    first, _, rest = selector.partition(".")
+    if first in aliases:
+        return f"{aliases[first]}.{rest}" if rest else aliases[first]
+    return counterparts.by_short_name(selector)
+
+
+def _resolved(value: Any, aliases: Mapping[str, str]) -> Any:
+    """Returns a value whose references have full names, but for those of our own modules."""
+    if isinstance(value, Reference):
+        scope, _, name = value.name.rpartition("/")
+        full = _full_name(name, aliases)
+        name = name if full.startswith("faith_jax.") else full
+        return value._replace(name=f"{scope}/{name}" if scope else name)
+    if isinstance(value, Macro):
+        return value
+    if isinstance(value, list | tuple):
+        return type(value)(_resolved(each, aliases) for each in value)
+    if isinstance(value, dict):
+        return {key: _resolved(each, aliases) for key, each in value.items()}
+    return value
+
+
+def _written(collected: _Collected) -> Translation:
+    """Returns the text: our run file first, then each statement's counterpart."""
+    script = _script(collected)
+    roles = {s.scope: s.scope for s in collected.statements}
+    roles |= _roles(collected.statements)
+    if not collected.runs:  # the files say all that T5X's run files would
+        roles["its own run"] = ""
+    lines: list[str] = []
+    dropped: set[str] = set()
+    for statement in collected.statements:
+        if statement.include:
+            lines.append(f"include {statement.include!r}")
+            continue
+        own = counterparts.counterpart(statement, script, roles)
+        lines += own
+        if not own:
+            dropped.update(_MACRO_USE.findall(repr(statement.value)), [statement.name])
+    head = ["from __gin__ import dynamic_registration", *counterparts.IMPORTS[script]]
+    head += dict.fromkeys(collected.imports.values())
+    head += [f"include {name!r}" for name in counterparts.RUN_FILES[script]]
+    tail = []
+    if collected.modules and not any(s.name == "MIXTURE_OR_TASK_MODULE" and s.value
+                                     for s in collected.statements):  # fmt: skip
+        if len(set(collected.modules)) > 1:
+            raise ConfigError(
+                f"gin: imports {' and '.join(dict.fromkeys(collected.modules))}: set "
+                "MIXTURE_OR_TASK_MODULE to the module that registers the tasks, which may import "
+                "the others."
+            )
+        tail.append(f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}")
+    if script == "train":
+        tail += _steps(collected.statements)
+    return Translation("\n".join([*head, *lines, *tail]) + "\n", frozenset(dropped))
+
+
+def _script(collected: _Collected) -> str:
+    """Returns which of T5X's programs the files configure: "train", "eval" or "infer"."""
+    scripts = {counterparts.of_file(name).run for name in collected.runs}
+    for statement in collected.statements:
+        scripts |= {counterparts.SCRIPTS.get(statement.selector, "")} - {""}
+    if len(scripts) != 1:
+        named = ", ".join(sorted(scripts)) or "none of them"
+        raise ConfigError(
+            "gin: expected a file of T5X's for one of train, eval and infer, got "
+            f"{named}; include 't5x/configs/runs/finetune.gin', pretrain.gin, eval.gin or "
+            "infer.gin."
+        )
+    return scripts.pop()
+
+
+def _roles(statements: Sequence[Statement]) -> dict[str, str]:
+    """Returns which data set of a training each scope is of: train, train_eval or infer_eval."""
+    roles = {}
+    for statement in statements:
+        role = counterparts.DATASETS.get(f"{statement.selector}.{statement.name}")
+        if role and isinstance(statement.value, Reference) and "/" in statement.value.name:
+            roles[statement.value.name.rpartition("/")[0]] = role
+    return roles
+
+
+def _steps(statements: Sequence[Statement]) -> Iterator[str]:
+    """Yields TRAIN_STEPS as the steps of this run, and the step that T5X would begin with."""
+    values = {s.name: s.value for s in statements if not s.selector and not s.include}
+    for statement in statements:  # bindings that name the argument itself
+        argument = f"{statement.selector}.{statement.name}"
+        macro = {
+            "__main__.train.total_steps": "TRAIN_STEPS",
+            "__main__.train.relative_steps": "TRAIN_STEPS_RELATIVE",
+            "t5x.utils.RestoreCheckpointConfig.path": "INITIAL_CHECKPOINT_PATH",
+        }.get(argument)
+        if macro and not isinstance(statement.value, Macro):
+            values[macro] = statement.value
+    path, relative = values.get("INITIAL_CHECKPOINT_PATH"), values.get("TRAIN_STEPS_RELATIVE")
+    total = values.get("TRAIN_STEPS")
+    step = _STEP.search(os.fspath(path)) if isinstance(path, str) else None
+    first = int(step[1]) if step else 0
+    yield f"optimizers.factored_rate.first_step = {first}"
+    if isinstance(relative, int):
+        yield f"TRAIN_STEPS = {relative}"
+    elif isinstance(total, int) and not first:
+        yield f"TRAIN_STEPS = {total}"
+    elif isinstance(total, int):
+        if total <= first:
+            raise ConfigError(
+                f"TRAIN_STEPS = {total}: in a file with T5X's includes it counts the {first:,} "
+                f"steps of INITIAL_CHECKPOINT_PATH too; set TRAIN_STEPS to {first:,} plus the "
+                "steps of this run, or TRAIN_STEPS_RELATIVE to these."
+            )
+        logger.info(
+            "TRAIN_STEPS = %s counts the %s steps of INITIAL_CHECKPOINT_PATH, as in T5X: this run "
+            "takes %s steps, counted from 0",
+            *(f"{count:,}" for count in (total, first, total - first)),
+        )
+        yield f"TRAIN_STEPS = {total - first}"
