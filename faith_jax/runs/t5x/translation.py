@@ -150,7 +150,7 @@ class _Collected:
     def __init__(self, read: Callable[[str], tuple[str, str] | None]):
         self._read, self._reading = read, list[str]()
         self.statements: list[Statement] = []
-        self.runs: list[str] = []  # T5X's run files that were included
+        self.runs: list[str] = []  # the programs whose run files of T5X's were included
         self.modules: list[str] = []  # of the user, for their tasks
         self.imports: dict[str, str] = {}  # of our own modules, by what they are called
 
@@ -158,7 +158,7 @@ class _Collected:
         """Adds a file's statements: the user's, a counterpart's, or an include of ours."""
         if (counterpart := counterparts.of_file(name)) is not None:
             if counterpart.run:
-                self.runs.append(name)
+                self.runs.append(counterpart.run)
             for include in counterpart.includes:
                 self.statements.append(Statement(where, include=include))
             for macro, value in counterpart.macros.items():
@@ -296,7 +296,7 @@ def _written(collected: _Collected) -> Translation:
 
 def _script(collected: _Collected) -> str:
     """Returns which of T5X's programs the files configure: "train", "eval" or "infer"."""
-    scripts = {counterparts.of_file(name).run for name in collected.runs}
+    scripts = set(collected.runs)
     for statement in collected.statements:
         scripts |= {counterparts.SCRIPTS.get(statement.selector, "")} - {""}
     if len(scripts) != 1:
