@@ -131,6 +131,7 @@ def encode_candidates(
     dataset: tf.data.Dataset,
     output_features: Mapping[str, seqio.Feature],
     sequence_length: Mapping[str, Sequence[int]] | None = None,
+    *,
     name: str,
     most: int,
 ) -> tf.data.Dataset:

@@ -366,8 +366,8 @@ def examples(config: DatasetConfig, task: Any, part: int = 0, parts: int = 1) ->
     import seqio
 
     return task.get_dataset(
-        _lengths(config, task), split=config.split, shuffle=False, use_cached=config.use_cached, num_epochs=1,
-        seed=config.seed + _SEEDS * part,
+        _lengths(config, task), split=config.split, shuffle=False, use_cached=config.use_cached,
+        num_epochs=1, seed=config.seed + _SEEDS * part,
         shard_info=seqio.ShardInfo(part, parts) if parts > 1 else None, try_in_mem_cache=False,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ targets, and of (targets, predictions, aux_values).
 
 import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
