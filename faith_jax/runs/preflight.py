@@ -337,8 +337,9 @@ def _examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
 
 
 def decoded(tokenizer: Any, ids: Sequence[int]) -> str:
-    """Returns the text of ids."""
-    return tokenizer.decode([int(token) for token in ids])
+    """Returns the text of ids; the ids themselves, if the tokenizer passes them through."""
+    text = tokenizer.decode([int(token) for token in ids])
+    return text if isinstance(text, str) else " ".join(map(str, text))
 
 
 def _warnings(report: Report) -> Iterator[str]:

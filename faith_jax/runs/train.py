@@ -35,7 +35,7 @@ from faith_jax.runs import preflight, setup
 from faith_jax.runs.evaluate import DecodedEvaluation, dataset_loss
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.carried import RunVocabulary
-from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
+from faith_jax.tokenizers.vocabularies import has_texts, tokenizer_of, with_own_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints, check_folder
 from faith_jax.training.metrics import (
     FAILED,
@@ -271,6 +271,8 @@ def _check_datasets(
         vocabulary.check(config, tokenizer)
         if not config.is_encoder_only:
             check_layout(dataset, config)
+    if not has_texts(tokenizer) and vocabulary.carried is not None:
+        tokenizer = vocabulary.carried  # the ids of the rows are the checkpoint's
     if train_dataset.pack and (config.encoder_prompt_length or config.decoder_prompt_length):
         raise ConfigError("Soft prompts cannot be trained on packed examples: set PACK = False.")
     return tokenizer
