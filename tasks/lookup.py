@@ -1,13 +1,19 @@
 """Finding registered tasks and mixtures by name, with errors that name the nearest ones."""
 
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import seqio
 
 import faith_jax.tasks  # noqa: F401  (registers our tasks)
-from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean, reason
 from faith_jax.datasets.task_data import check_task_name
 from faith_jax.tasks import faithdial
+
+# How splits are called that are not trained on, by their beginnings.
+_VALIDATION = ("validation", "valid", "val", "development", "dev", "eval", "test")
 
 
 def task_names() -> list[str]:
@@ -28,23 +34,88 @@ def get_task(name: str) -> Any:
     return seqio.get_mixture_or_task(name)
 
 
-def check_split(task: Any, split: str) -> None:
+def check_split(task: Any, split: str | None, setting: str = "") -> None:
     """Checks that a task or a mixture has a split.
 
     Args:
       task: from `get_task`.
       split: the name of a split, such as "validation".
+      setting: the macro that names it, for messages.
 
     Raises:
       ConfigError: it has no such split.
       InputError: its data is missing, so its splits are unknown.
     """
     known = list(task.splits)
-    if split not in known:
-        raise ConfigError(
-            f"{task.name} has no split {split!r}.{did_you_mean(str(split), known)} "
-            f"Its splits: {', '.join(known)}."
-        )
+    if split in known:
+        return
+    said = f"{setting} = {split!r}: " if setting else ""
+    # Nobody who asks for a validation split wants the training rows.
+    alike = [n for n in known if n.startswith(_VALIDATION)] if split in _VALIDATION else []
+    if alike:
+        hint = f" Did you mean {' or '.join(map(repr, alike))}?"
+    else:
+        hint = did_you_mean(str(split), set(known) - {"train"} if split in _VALIDATION else known)
+    if setting == "EVAL_SPLIT":
+        hint += " EVAL_SPLIT=None trains without validation."
+    raise ConfigError(
+        f"{said}{task.name} has no split {split!r}.{hint} Its splits: {', '.join(sorted(known))}."
+    )
+
+
+def member_rates(task: Any, split: str, counts: Sequence[int] | None = None) -> list[float]:
+    """Returns how often the members of a mixture that have a split are read, as relative rates.
+
+    A rate may be a function of a task, such as SeqIO's of its number of examples. If a task's
+    source does not know this number, it is the number of its rows.
+
+    Args:
+      task: from `get_task`; of a task that is no mixture the rate is 1.
+      split: of all members.
+      counts: the rows of each; None = they are not read yet, and rates are only checked.
+
+    Raises:
+      ConfigError: a rate cannot be computed, or is no number that can be a rate.
+    """
+    if not hasattr(task, "tasks"):
+        return [1.0]
+    members = [member for member in task.tasks if split in member.splits]
+    rates = []
+    with contextlib.ExitStack() as stack:
+        for member, count in zip(members, counts or [1] * len(members), strict=True):
+            stack.enter_context(_counted_rows(member, split, count))
+        for member in members:
+            try:
+                rates.append(float(task.get_rate(member)))
+            except Exception as error:  # whatever users' functions raise
+                raise ConfigError(
+                    f"{task.name}: the rate of {member.name} cannot be computed "
+                    f"({reason(error)}). Give the mixture numbers as rates, the source of "
+                    f"{member.name} num_input_examples, or cache its tasks."
+                ) from error
+    if not all(0 <= rate < math.inf for rate in rates) or not any(rates):
+        shown = ", ".join(f"{m.name} {r:g}" for m, r in zip(members, rates, strict=True))
+        raise ConfigError(f"{task.name}: expected rates above 0, got {shown}.")
+    return rates
+
+
+@contextlib.contextmanager
+def _counted_rows(task: Any, split: str, count: int) -> Iterator[None]:
+    """Within, a task whose source does not know its number of examples has so many of a split."""
+    of_source = task.num_input_examples
+
+    def num_input_examples(asked: str) -> int | None:
+        try:
+            number = of_source(asked)
+        except (KeyError, NotImplementedError):
+            number = None
+        return count if number is None and asked == split else number
+
+    task.num_input_examples = num_input_examples
+    try:
+        yield
+    finally:
+        del task.num_input_examples
 
 
 def check_steered(task: Any | None) -> None:
@@ -75,11 +146,12 @@ def _is_steered(task: Any) -> bool:
     return any(faithdial.steer in pair for pair in steps)
 
 
-def check_cached(task: Any) -> None:
+def check_cached(task: Any, module: str | None = None) -> None:
     """Checks that a task or all tasks of a mixture have an offline cache.
 
     Args:
       task: from `get_task`.
+      module: what registers it; None = ours.
 
     Raises:
       ConfigError: naming the command that makes it.
@@ -91,6 +163,6 @@ def check_cached(task: Any) -> None:
             folders = ", ".join(map(str, seqio.utils.get_global_cache_dirs())) or "no folder"
             raise ConfigError(
                 f"USE_CACHED_TASKS: {part.name} is not cached (looked in {folders}). Cache it: "
-                f"seqio_cache_tasks --module_import=faith_jax.tasks --tasks={part.name} "
-                "--output_cache_dir=FOLDER, and add --seqio_additional_cache_dirs=FOLDER."
+                f"seqio_cache_tasks --module_import={module or 'faith_jax.tasks'} "
+                f"--tasks={part.name} --output_cache_dir=FOLDER, and add --seqio_additional_cache_dirs=FOLDER."
             )

@@ -132,7 +132,8 @@ def _joined(texts: tf.Tensor, separator: str = " ") -> tf.Tensor:
 def encode_candidates(
     dataset: tf.data.Dataset,
     output_features: Mapping[str, seqio.Feature],
-    sequence_length: Mapping[str, Sequence[int]] | None,
+    sequence_length: Mapping[str, Sequence[int]] | None = None,
+    *,
     name: str,
     most: int,
 ) -> tf.data.Dataset:

@@ -38,6 +38,7 @@ from faith_jax.cli.shared import first_line, hearing_signals, keep_compiled_prog
 from faith_jax.core.errors import (
     ConfigError,
     FaithJaxError,
+    MetricError,
     ProcessError,
     StorageError,
     did_you_mean,
@@ -158,6 +159,9 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
         return 2
     except StorageError as error:
         print(f"{prog}: {first_line(error)} Free some space, then run this again.", file=sys.stderr)
+        return 1
+    except MetricError as error:
+        print(f"{prog}: {first_line(error)}", file=sys.stderr)
         return 1
     except ProcessError as error:
         print(f"{prog}: {first_line(error)}", file=sys.stderr)

@@ -8,7 +8,7 @@ import difflib
 import errno
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 _SHOWN_CHARACTERS = 60
@@ -56,6 +56,18 @@ class StorageError(RuntimeError):
     """The disk is full or fails in the middle of the work, which can resume when it is repaired."""
 
 
+class MetricError(RuntimeError):
+    """A metric of a user's task fails; what a run has trained or computed is kept.
+
+    Attributes:
+      metrics: the values of the metrics that do not fail, by name.
+    """
+
+    def __init__(self, message: str, metrics: Mapping[str, Any]):
+        super().__init__(message)
+        self.metrics = dict(metrics)
+
+
 class ProcessError(RuntimeError):
     """A process that a run started has failed or was stopped; its messages are on stderr.
 
@@ -95,6 +107,15 @@ def path_failure(error: BaseException) -> str:
         if isinstance(link, OSError) and link.errno in _BAD_PATHS:
             return f"{shown(os.fspath(link.filename or ''))}: {os.strerror(link.errno)}"
     return ""
+
+
+def reason(error: BaseException) -> str:
+    """Returns what another's code raised, with its kind and without a full stop, on one line.
+
+    >>> reason(KeyError("count"))
+    "KeyError: 'count'"
+    """
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(".")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -81,11 +81,14 @@ class TextRows:
     def _row(self, tokenizer: Any, has_labels: bool, example: Mapping[str, Any], where: str) -> Row:
         layout = self.layout
         ids = example["inputs"].tolist()
+        if "inputs_pretokenized" not in example and ids[-1:] != [layout.eos_id]:
+            # Rows of ids are read as they are.
+            layout = dataclasses.replace(layout, inputs_end=False)
         if layout.inputs_end and ids[-1:] == [layout.eos_id]:
             ids.pop()
         text = plain(example.get("inputs_pretokenized", ""))
         room, parts = layout.room(self.lengths["inputs"]), []
-        if len(ids) > room and list(tokenizer.encode(text)) == ids:
+        if len(ids) > room and text and list(tokenizer.encode(text)) == ids:
             parsed = cutting.parse(text, cutting.notation_of(tokenizer))
             parts = cutting.in_tokens(parsed, text, ids, tokenizer)
         limit = f"{where}: TASK_FEATURE_LENGTHS['inputs'] = {self.lengths['inputs']}"

@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import inspect
 import itertools
 import pathlib
 import re
@@ -25,7 +26,7 @@ import msgspec
 import numpy as np
 
 from faith_jax.core.cutting import check_policy, notation_of
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.settings import BatchSize
 from faith_jax.inference.texts.input_rows import InputLayout
@@ -66,7 +67,7 @@ class DatasetConfig:
       task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included; for
         objectives that contrast also "negatives": (texts, tokens of each), and for encoders of
         queries and passages "passages": tokens of a passage.
-      split: "train", "validation" …
+      split: "train", "validation" …; None where a run has no validation.
       batch_size: rows of a global batch.
       shuffle: reshuffled each epoch, by `seed`; a task without a shuffle buffer keeps its order.
       seed: of the order.
@@ -78,7 +79,7 @@ class DatasetConfig:
 
     mixture_or_task_name: str
     task_feature_lengths: Mapping[str, Any]
-    split: str = "train"
+    split: str | None = "train"
     batch_size: BatchSize = 16
     shuffle: bool = True
     seed: int = 0
@@ -104,8 +105,11 @@ class DatasetConfig:
         if self.batch_size < 1:
             raise ConfigError(f"BATCH_SIZE: expected a positive number, got {self.batch_size}.")
 
-    def task(self) -> Any:
+    def task(self, setting: str = "SPLIT") -> Any:
         """Returns the SeqIO task or mixture, its split checked.
+
+        Args:
+          setting: the macro that names the split, for messages.
 
         Raises:
           ConfigError: an unknown module, task or split (names the nearest), or a task without the
@@ -116,14 +120,17 @@ class DatasetConfig:
         if self.module:
             try:
                 importlib.import_module(self.module)
-            except ModuleNotFoundError as error:
+            except FaithJaxError:
+                raise
+            except Exception as error:  # whatever the user's code raises
                 raise ConfigError(
-                    f"MIXTURE_OR_TASK_MODULE = {self.module!r} cannot be imported ({error})."
-                ) from None
+                    f"MIXTURE_OR_TASK_MODULE = {self.module!r} cannot be imported "
+                    f"({reason(error)})."
+                ) from error
         task = lookup.get_task(self.mixture_or_task_name)
         if self.use_cached:
-            lookup.check_cached(task)
-        lookup.check_split(task, self.split)
+            lookup.check_cached(task, self.module)
+        lookup.check_split(task, self.split, setting)
         lookup.check_steered(task)
         if "negatives" in self.task_feature_lengths and "negatives" not in task.output_features:
             raise ConfigError(
@@ -146,8 +153,8 @@ class SplitRows:
 
     Attributes:
       config: of the split.
-      members: the rows of each task of a mixture, or of the one task.
-      order: in which training reads them.
+      tasks: SeqIO's, those of a mixture that have the split, or the one.
+      members: the rows of each task.
     """
 
     def __init__(
@@ -166,28 +173,37 @@ class SplitRows:
         self.config, self._model = config, model
         if config.pack and model.is_encoder_only:
             raise ConfigError("PACK = True: rows to classify cannot be packed; set PACK = False.")
-        task = config.task()
-        tasks = list(getattr(task, "tasks", [task]))
+        self._task = task = config.task()
+        if config.shuffle:  # in training: rates that cannot be computed are told before reading
+            self._rates()
+        # As SeqIO does, a mixture leaves out those of its tasks that have no such split.
+        self.tasks = [t for t in getattr(task, "tasks", [task]) if config.split in t.splits]
         self._layout = None if model.is_encoder_only else check_layout(config, model)
         if folder is None or is_remote(folder):
             self._temporary = tempfile.TemporaryDirectory(prefix="faith_jax_rows_")
             local = pathlib.Path(self._temporary.name)  # removed when this object is
         else:
             local = folder
-        self.members = self._members(tasks, local, folder)
-        rates = [float(task.get_rate(member)) for member in tasks] if len(tasks) > 1 else [1.0]
-        self.order = Order(
-            tuple(map(len, self.members)),
-            tuple(rates),
-            tuple(config.shuffle and not member.keeps_order for member in self.members),
-            config.seed,
-        )
+        self.members = self._members(self.tasks, local, folder)
         self._packing = None
         if config.pack:
             names = ("inputs", "targets")
             lengths = [np.stack([m.lengths(n) for n in names], 1) for m in self.members]
             limits = [config.task_feature_lengths[n] for n in names]
             self._packing = Packing(self.order, lengths, limits)
+
+    @functools.cached_property
+    def order(self) -> Order:
+        """The order in which training reads the rows of the members."""
+        counts = tuple(map(len, self.members))
+        config, rates = self.config, self._rates(counts)
+        shuffled = (config.shuffle and not member.keeps_order for member in self.members)
+        return Order(counts, tuple(rates), tuple(shuffled), config.seed)
+
+    def _rates(self, counts: Sequence[int] | None = None) -> list[float]:
+        from faith_jax.tasks import lookup
+
+        return lookup.member_rates(self._task, self.config.split, counts)
 
     def _members(
         self, tasks: Sequence[Any], local: pathlib.Path, shared: pathlib.Path | None
@@ -265,10 +281,16 @@ class SplitRows:
         packed = [[next(remaining) for _ in group] for group in groups]
         return packed_features(packed, self.config.task_feature_lengths)
 
-    def evaluation_batches(self, rows: slice = slice(None)) -> Iterator[Batch]:
-        """Yields all rows once, in order; rows without weight fill up the last batch."""
+    def evaluation_batches(
+        self, rows: slice = slice(None), members: Sequence[RowCache] | None = None
+    ) -> Iterator[Batch]:
+        """Yields all rows once, in order; rows without weight fill up the last batch.
+
+        Of batches these `rows`, of the split these `members`; None = all.
+        """
         size = self.config.batch_size
-        every = ((member, number) for member in self.members for number in range(len(member)))
+        members = self.members if members is None else members
+        every = ((member, number) for member in members for number in range(len(member)))
         while places := list(itertools.islice(every, size)):
             is_whole = len(places) == size
             found = self._features([m[n] for m, n in (places[rows] if is_whole else places)])
@@ -338,15 +360,26 @@ def batch_shapes(
 def examples(config: DatasetConfig, task: Any, part: int = 0, parts: int = 1) -> Any:
     """Returns the examples of a task's split once, with all of their fields.
 
-    All are in their own order. Of several parts, each has random draws of its own.
+    All are in their own order. Of several parts, each has random draws of its own. Lengths are told
+    to preprocessors that ask for them; SeqIO then cuts what is longer, too.
     """
     import seqio
 
     return task.get_dataset(
-        None, split=config.split, shuffle=False, use_cached=config.use_cached, num_epochs=1,
-        seed=config.seed + _SEEDS * part,
+        _lengths(config, task), split=config.split, shuffle=False, use_cached=config.use_cached,
+        num_epochs=1, seed=config.seed + _SEEDS * part,
         shard_info=seqio.ShardInfo(part, parts) if parts > 1 else None, try_in_mem_cache=False,
     )  # fmt: skip
+
+
+def _lengths(config: DatasetConfig, task: Any) -> dict[str, int] | None:
+    """Returns the lengths of a task's features, if a preprocessor cannot do without them."""
+    for preprocessor in task.preprocessors:
+        argument = inspect.signature(preprocessor).parameters.get("sequence_length")
+        if argument is not None and argument.default is inspect.Parameter.empty:
+            lengths = config.task_feature_lengths
+            return {name: lengths[name] for name in task.output_features if name in lengths}
+    return None
 
 
 def _filled(batch: Batch, rows: int) -> Batch:

@@ -3,30 +3,45 @@
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, MetricError, counted
 from faith_jax.core.files import write_json
 from faith_jax.core.progress import Progress
-from faith_jax.core.types import PyTree
+from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
 from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.row_cache import RowCache
-from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
+from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout, examples
+from faith_jax.input.task_metrics import (
+    ModelOutputs,
+    needed_outputs,
+    task_metrics,
+    text_of,
+    try_metrics,
+)
 from faith_jax.models.partitioning import Partitioner, make_partitioner
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.runs import setup
 from faith_jax.runs.model_dir import make_folder
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
-from faith_jax.training.objectives import Objective
+from faith_jax.training.metrics import FAILED, json_value
+from faith_jax.training.objectives import (
+    Batch,
+    CrossEntropy,
+    Objective,
+    decoder_states,
+    encoder_states,
+)
 from faith_jax.training.trainer import Trainer
 
 logger = logging.getLogger("faith_jax")
@@ -43,7 +58,7 @@ def evaluate(
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
     params_dtype: setup.InferenceDtype = "float32",
     vocabulary: str | None = None,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Measures a checkpoint on a split.
 
     Args:
@@ -60,7 +75,10 @@ def evaluate(
       vocabulary: of our tasks; default: what the checkpoint carries, or else "english_4096".
 
     Returns:
-      What `dataset_loss` returns and, where decoded, the task's metrics.
+      What `dataset_loss` returns and, where decoded, the task's metrics (`task_metrics`).
+
+    Raises:
+      MetricError: one of the task's metrics fails; the others are written.
     """
     chosen = RunVocabulary.choose(vocabulary, checkpoint_path)
     module, params, partitioner = setup.load_for_inference(
@@ -76,20 +94,28 @@ def evaluate(
     if decoding is not None:
         log_ignored(checkpoint_path, decoding, module.config)
     rows = SplitRows(eval_dataset, module.config)
-    metrics = dataset_loss(trainer, params, {}, rows)
+    evaluation = failure = None
     if decoding is not None:
         evaluation = DecodedEvaluation(module, partitioner, rows, decoding)
-        metrics |= evaluation.evaluate(params)
+    metrics: dict[str, Any] = dict(dataset_loss(trainer, params, {}, rows))
+    if evaluation is not None:
+        try:
+            metrics |= evaluation.evaluate(params)
+        except MetricError as error:
+            failure = error
+            metrics |= error.metrics | {FAILED: str(error)}
     for name, value in sorted(metrics.items()):
-        logger.info("%s %s: %.4f", eval_dataset.split, name, value)
+        logger.info("%s %s: %s", eval_dataset.split, name, text_of(value))
     if folder is not None and jax.process_index() == 0:
         described = {
             "checkpoint": str(checkpoint_path),
             "task": eval_dataset.mixture_or_task_name,
             "split": eval_dataset.split,
-            "metrics": metrics,
+            "metrics": {name: json_value(value) for name, value in metrics.items()},
         }
         write_json(folder / "evaluation.json", described)
+    if failure is not None:
+        raise failure
     return metrics
 
 
@@ -116,7 +142,12 @@ def dataset_loss(
 
 
 class DecodedEvaluation:
-    """A task's metric functions on decoded responses, through SeqIO's Evaluator."""
+    """A task's metrics: of decoded responses, and of the log-likelihoods of its targets.
+
+    Raises:
+      ConfigError: lengths or decoding do not fit the model, or a metric fails with the targets as
+        responses.
+    """
 
     def __init__(
         self,
@@ -125,8 +156,6 @@ class DecodedEvaluation:
         rows: SplitRows,
         decoding: DecodingConfig,
     ):
-        import seqio
-
         if decoding.num_return > 1:
             raise ConfigError(
                 f"NUM_RETURN = {decoding.num_return}: expected 1, because metrics are of one "
@@ -136,70 +165,73 @@ class DecodedEvaluation:
         settings = ("TASK_FEATURE_LENGTHS['inputs']", "DECODE_LENGTH")
         layout = check_layout(config, module.config)
         layout.check_positions(config.task_feature_lengths["inputs"], decoding.max_length, settings)
+        for task in rows.tasks:
+            try_metrics(config, task)
         self._is_doha = module.config.knowledge_attention
-        self._members = rows.members
+        self._rows, self._partitioner = rows, partitioner
         self._decoder = BatchDecoder(module, partitioner, decoding, config.batch_size)
-        # SeqIO makes the targets; what the model reads are our rows.
-        lengths = {name: config.task_feature_lengths[name] for name in ("inputs", "targets")}
-        self._evaluators = [
-            seqio.Evaluator(
-                mixture_or_task_name=member.name,
-                feature_converter=_inputs_and_targets(),
-                eval_split=config.split,
-                use_cached=config.use_cached,
-                seed=config.seed,
-                sequence_length=lengths,
-                logger_cls=(),
-            )
-            for member in self._members
-        ]
+        self._score = jax.jit(functools.partial(_target_log_likelihoods, module))
+        self._examples: dict[str, list[dict[str, Any]]] = {}
 
-    def evaluate(self, params: PyTree) -> dict[str, float]:
-        """Returns the metrics; for a mixture each name starts with its task's."""
-        found: dict[str, Any] = {}
-        for member, evaluator in zip(self._members, self._evaluators, strict=True):
-            predict = functools.partial(self._predict, params, member)
-            metrics, _ = evaluator.evaluate(
-                compute_metrics=True, step=None, predict_fn=predict, score_fn=None
+    def evaluate(self, params: PyTree) -> dict[str, Any]:
+        """Returns the metrics, see `task_metrics`; for a mixture names start with the task's.
+
+        Raises:
+          MetricError: some fail; `metrics` are the others.
+        """
+        values, failures = dict[str, dict[str, Any]](), list[str]()
+        for task, member in zip(self._rows.tasks, self._rows.members, strict=True):
+            needed = needed_outputs(task)
+            if not needed:
+                continue
+            if task.name not in self._examples:
+                read = numpy_examples(examples(self._rows.config, task))
+                self._examples[task.name] = list(read)
+            responses = self._decoded(params, member) if "predictions" in needed else []
+            outputs = ModelOutputs(
+                [row.tokens for row in responses],
+                self._scores(params, member) if "scores" in needed else None,
+                [row.score for row in responses],
             )
-            found |= metrics.result() if hasattr(metrics, "result") else metrics
-        single = len(found) == 1
-        return {
-            name if single else f"{task}/{name}": float(getattr(value, "value", value))
-            for task, values in found.items()
-            for name, value in values.items()
+            try:
+                values[task.name] = task_metrics(task, self._examples[task.name], outputs)
+            except MetricError as error:
+                values[task.name] = error.metrics
+                failures.append(str(error))
+        single = len(values) == 1
+        metrics = {
+            name if single else f"{task}/{name}": value
+            for task, of_task in values.items()
+            for name, value in of_task.items()
         }
+        if failures:
+            raise MetricError("; ".join(failures), metrics)
+        return metrics
 
-    def _predict(
-        self, params: PyTree, member: RowCache, dataset: Iterable
-    ) -> list[tuple[int, list[int]]]:
-        """Returns the predicted ids of SeqIO's numbered rows, padded to one length for its sake."""
-        listed = numpy_examples(dataset) if hasattr(dataset, "as_numpy_iterator") else dataset
-        numbers = [int(number) for number, _ in listed]
-        logger.info("Decoding %s, for the task's metrics", counted(len(numbers), "response"))
-        progress = Progress("decoding", len(numbers))
-        rows = [member[number] for number in numbers]
+    def _decoded(self, params: PyTree, member: RowCache) -> list[DecodedRow]:
+        """Returns the response to each row of a task."""
+        count = len(member)
+        logger.info("Decoding %s, for the task's metrics", counted(count, "response"))
+        progress = Progress("decoding", count)
+        rows = [member[number] for number in range(count)]
         second = [row["knowledge"] for row in rows] if self._is_doha else None
-        found = self._decoder(
-            params, [row["inputs"] for row in rows], range(len(rows)), second, progress.add
-        )
-        decoded: list[DecodedRow] = [best for best, *_ in found]
-        longest = max(len(row.tokens) for row in decoded)
-        return [
-            (number, np.pad(row.tokens, (0, longest - len(row.tokens))).tolist())
-            for number, row in zip(numbers, decoded, strict=True)
+        inputs = [row["inputs"] for row in rows]
+        decoded = self._decoder(params, inputs, range(count), second, progress.add)
+        return [best for best, *_ in decoded]
+
+    def _scores(self, params: PyTree, member: RowCache) -> list[float]:
+        """Returns the log-likelihood of each target of a task, end token included."""
+        logger.info("Scoring %s, for the task's metrics", counted(len(member), "target"))
+        scores = [
+            self._partitioner.compute(functools.partial(self._score, params), batch)
+            for batch in self._rows.evaluation_batches(members=[member])
         ]
+        return np.concatenate(scores)[: len(member)].tolist()
 
 
-def _inputs_and_targets() -> Any:
-    """Returns SeqIO's feature converter, which leaves other features out, such as negatives."""
-    import seqio
-    import tensorflow as tf
-
-    class InputsAndTargets(seqio.EncDecFeatureConverter):
-        def __call__(self, ds: Any, task_feature_lengths: Any) -> Any:
-            lengths = {name: task_feature_lengths[name] for name in ("inputs", "targets")}
-            # TensorFlow need not rewrite SeqIO's functions, which takes a second.
-            return tf.autograph.experimental.do_not_convert(super().__call__)(ds, lengths)
-
-    return InputsAndTargets(pack=False)
+def _target_log_likelihoods(module: Transformer, params: PyTree, batch: Batch) -> Array:
+    """Returns natural log-likelihoods of targets, sums over their tokens: float32 [batch]."""
+    encoded = encoder_states(module, params, batch, None)
+    hidden = decoder_states(module, params, batch, encoded, None)
+    scores = CrossEntropy().scores(hidden, output_layer(module, params), module, batch)
+    return jnp.sum(scores.statistics.log_prob * scores.weights, axis=1)

@@ -65,7 +65,7 @@ def scorer_options(
 
     Args:
       names: of the scorers, or "NAME=SCORER".
-      given: as "scorer.name=value". In the text of a prompt (`…_prompt`), the two characters
+      given: as "scorer.name=value". Words stay as typed, such as `1,0` for `label_words`. In the text of a prompt (`…_prompt`), the two characters
         `\n` are a line break, `\t` a tab and `\\` a backslash.
       among: what the names are, for messages.
 
@@ -81,12 +81,24 @@ def scorer_options(
             raise ConfigError(f"--scorer-option: expected SCORER.NAME=VALUE, got {text!r}.")
         if scorer not in by_name:
             raise ConfigError(f"--scorer-option: {scorer!r} is not among {among}.")
-        try:
-            by_name[scorer][name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            is_prompt = name.endswith("_prompt")
-            by_name[scorer][name] = _unescaped(value) if is_prompt else value
+        scorer_name = next(told for told in options if told.partition("=")[0] == scorer)
+        by_name[scorer][name] = _option_value(scorer_name.rpartition("=")[2], name, value)
     return options
+
+
+def _option_value(scorer: str, option: str, text: str) -> Any:
+    """Returns the value of an option as Python has it, or the text as typed where it is words."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return _unescaped(text) if option.endswith("_prompt") else text
+    parts = value if isinstance(value, tuple | list) else [value]
+    if value is not None and not all(isinstance(part, str) for part in parts):
+        from faith_jax.scoring import registry
+
+        if registry.takes_words(scorer, option):
+            return [str(part) for part in parts] if text.strip()[0] in "[(" else text
+    return value
 
 
 def _unescaped(text: str) -> str:

@@ -27,6 +27,7 @@ from faith_jax.tokenizers.unknown import (
     unknown_lines,
     unknown_warnings,
 )
+from faith_jax.tokenizers.vocabularies import special_id
 
 if TYPE_CHECKING:  # `score` without a model starts without JAX
     from faith_jax.inference.texts.input_rows import InputRow, RowTokens
@@ -367,14 +368,20 @@ def _examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
 
 
 def decoded(tokenizer: Any, ids: Sequence[int]) -> str:
-    """Returns the text of ids, with a mark for each unknown token."""
-    unknown, parts = getattr(tokenizer, "unk_id", None), list[list[int]]([[]])
+    """Returns the text of ids, with a mark for each unknown token.
+
+    A tokenizer that passes ids through gives the ids themselves.
+    """
+    unknown, parts = special_id(tokenizer, "unk"), list[list[int]]([[]])
     for token in map(int, ids):
         if token == unknown:
             parts.append([])
         else:
             parts[-1].append(token)
-    return UNKNOWN_MARK.join(map(tokenizer.decode, parts))
+    texts = map(tokenizer.decode, parts)
+    return UNKNOWN_MARK.join(
+        text if isinstance(text, str) else " ".join(map(str, text)) for text in texts
+    )
 
 
 def _warnings(report: Report) -> Iterator[str]:

@@ -6,6 +6,7 @@ platform: batches, dropout and prompts are functions of the config, its seed and
 
 import contextlib
 import dataclasses
+import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 import optax
 
 from faith_jax.checkpoints.embedded import newest_step
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, MetricError, counted
 from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import on_first_process
@@ -24,6 +25,7 @@ from faith_jax.core.settings import NotNegative, Path, Positive
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
+from faith_jax.input.task_metrics import text_of
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner
 from faith_jax.models.soft_prompt import PromptInitializer, initializer_name
@@ -33,9 +35,16 @@ from faith_jax.runs import preflight, setup
 from faith_jax.runs.evaluate import DecodedEvaluation, dataset_loss
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.carried import RunVocabulary
-from faith_jax.tokenizers.vocabularies import tokenizer_of, with_own_vocabulary
+from faith_jax.tokenizers.vocabularies import has_texts, tokenizer_of, with_own_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints, check_folder
-from faith_jax.training.metrics import MOVED, MetricsWriter, prompt_movement, trained_prompts
+from faith_jax.training.metrics import (
+    FAILED,
+    MOVED,
+    MetricsWriter,
+    is_measured,
+    prompt_movement,
+    trained_prompts,
+)
 from faith_jax.training.objectives import Batch, Metrics, Objective
 from faith_jax.training.trainer import Periods, Stopped, Trainer, fit, merge_params, split_params
 
@@ -43,6 +52,7 @@ __all__ = ["Stopped", "train"]
 
 logger = logging.getLogger("faith_jax")
 
+DECODED = "_decoded"  # ends the part of decoded metrics in metrics.jsonl
 ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
 
 
@@ -73,7 +83,7 @@ def train(
     vocabulary: str | None = None,
     question_checkpoint_path: str | None = None,
     dry_run: bool = False,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Trains a model, or only its soft prompt.
 
     What the run will read is reported before its first step (`faith_jax.runs.preflight`), and
@@ -85,7 +95,8 @@ def train(
       train_dataset: what is trained on.
       optimizer: an Optax transformation.
       total_steps: steps at which training ends.
-      eval_dataset: what the loss and the decoded metrics are measured on; None = neither.
+      eval_dataset: what the loss and the decoded metrics are measured on; None, or one without a
+        split = neither.
       decoding: how responses are decoded for SeqIO's metrics; None = not at all.
       objective: default: cross-entropy, of targets or of classes.
       initial_checkpoint_path: the model to start from; None = random parameters.
@@ -115,8 +126,11 @@ def train(
 
     Raises:
       Stopped: after a SIGTERM, when the state is saved.
+      MetricError: a metric of the task failed; training ended as if it had not.
     """
     chosen = RunVocabulary.choose(vocabulary, initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH")
+    if eval_dataset is not None and eval_dataset.split is None:
+        eval_dataset = None
     folder = path_of(model_dir).expanduser()
     chosen = chosen.resumed(folder)
     objective = setup.objective_of(model.config, objective)
@@ -145,7 +159,16 @@ def train(
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
     folders.check_former_run(folder, model.config, base, is_frozen, tokenizer)
     done = newest_step(folder)
-    if done is not None and done >= total_steps and not dry_run:
+    is_due = functools.partial(_is_due, total_steps, decoded_eval_period)
+    # A run may have been killed, or a metric may have failed, after a state was saved.
+    unmeasured = (
+        decoding is not None
+        and eval_dataset is not None
+        and done is not None
+        and is_due(done)
+        and not is_measured(folder, done, f"{eval_dataset.split}{DECODED}")
+    )
+    if done is not None and done >= total_steps and not (dry_run or unmeasured):
         logger.info(
             "Nothing to train: %s has a checkpoint of step %d, TRAIN_STEPS = %d",
             folder,
@@ -201,11 +224,13 @@ def train(
         writer = MetricsWriter(folder if jax.process_index() == 0 else None, start)
         progress = Progress("step", total_steps, start)
         watcher = _Watcher(
-            writer, progress, train_dataset.split, starts, trainer, frozen, evaluated, decoded,
-            (eval_period, decoded_eval_period),
+            writer, progress, rows.config.split, starts, trainer, frozen, evaluated, decoded,
+            eval_period, is_due,
         )  # fmt: skip
         periods = Periods(total_steps, log_period, checkpoint_period)
         try:
+            if unmeasured:
+                watcher.measure(start, state.params, start == total_steps)
             batches = _batches(rows, partitioner, start)
             fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
             if jax.process_index() == 0:
@@ -217,7 +242,14 @@ def train(
         finally:
             writer.close()
             checkpoints.close()
+        if watcher.failure is not None:
+            raise watcher.failure
         return watcher.last
+
+
+def _is_due(total: int, period: int | None, step: int) -> bool:
+    """Whether decoded metrics are measured after a step; without a period, after the last one."""
+    return step == total or bool(period and step % period == 0)
 
 
 def _check_datasets(
@@ -233,11 +265,15 @@ def _check_datasets(
             f"BATCH_SIZE = {train_dataset.batch_size} does not divide into NUM_MICROBATCHES = "
             f"{num_microbatches}."
         )
-    for dataset in filter(None, (eval_dataset, train_dataset)):
-        tokenizer = tokenizer_of(dataset.task().output_features["targets"].vocabulary)
+    for setting, dataset in (("EVAL_SPLIT", eval_dataset), ("TRAIN_SPLIT", train_dataset)):
+        if dataset is None:
+            continue
+        tokenizer = tokenizer_of(dataset.task(setting).output_features["targets"].vocabulary)
         vocabulary.check(config, tokenizer)
         if not config.is_encoder_only:
             check_layout(dataset, config)
+    if not has_texts(tokenizer) and vocabulary.carried is not None:
+        tokenizer = vocabulary.carried  # the ids of the rows are the checkpoint's
     if train_dataset.pack and (config.encoder_prompt_length or config.decoder_prompt_length):
         raise ConfigError("Soft prompts cannot be trained on packed examples: set PACK = False.")
     return tokenizer
@@ -262,8 +298,10 @@ class _Watcher:
     frozen: PyTree
     evaluated: SplitRows | None
     decoded: DecodedEvaluation | None
-    periods: tuple[int, int | None]  # of losses, and of decoded metrics: None = at the end only
-    last: dict[str, float] = dataclasses.field(default_factory=dict)
+    loss_period: int
+    is_due: Callable[[int], bool]  # whether decoded metrics are, after a step
+    last: dict[str, Any] = dataclasses.field(default_factory=dict)
+    failure: MetricError | None = None
 
     def log(self, step: int, metrics: Metrics, params: PyTree, final: bool) -> None:
         """Writes the metrics of a training step; a loss that is not finite raises."""
@@ -283,23 +321,33 @@ class _Watcher:
             )
 
     def evaluate(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
-        """Returns the losses, where they are due, and writes them and the task's metrics.
-
-        The first are means over target tokens, in nats.
-        """
-        if self.evaluated is None:
+        """Returns the losses where they are due, means over target tokens in nats; writes them."""
+        if self.evaluated is None or not (final or step % self.loss_period == 0):
             return None
-        loss_period, decoded_period = self.periods
-        split, measured = self.evaluated.config.split, dict[str, dict[str, float]]()
-        if final or step % loss_period == 0:
-            measured[split] = dataset_loss(self.trainer, params, self.frozen, self.evaluated)
-            logger.info("step %d  %s loss %.4f", step, split, measured[split]["loss"])
-        if self.decoded and (final or (decoded_period and step % decoded_period == 0)):
-            whole = merge_params(params, self.frozen)
-            found = measured[f"{split}_decoded"] = self.decoded.evaluate(whole)
-            shown = "  ".join(f"{name} {value:.4f}" for name, value in found.items())
-            logger.info("step %d  %s decoded  %s", step, split, shown)
-        for part, values in measured.items():
-            self.writer.write(step, part, values)
-            self.last |= values
-        return measured.get(split)
+        split = self.evaluated.config.split
+        losses = dataset_loss(self.trainer, params, self.frozen, self.evaluated)
+        logger.info("step %d  %s loss %.4f", step, split, losses["loss"])
+        self._write(step, str(split), losses)
+        return losses
+
+    def measure(self, step: int, params: PyTree, final: bool) -> None:
+        """Writes the task's metrics, where they are due.
+
+        Those that fail are kept as `failure`: training goes on, since its state is worth more.
+        """
+        if self.evaluated is None or self.decoded is None or not self.is_due(step):
+            return
+        split = self.evaluated.config.split
+        try:
+            metrics = self.decoded.evaluate(merge_params(params, self.frozen))
+        except MetricError as error:
+            logger.error("step %d  %s", step, error)
+            metrics = error.metrics | {FAILED: str(error)}
+            self.failure = MetricError(f"Step {step}, whose state is saved: {error}.", metrics)
+        shown = "  ".join(f"{name} {text_of(value)}" for name, value in metrics.items())
+        logger.info("step %d  %s decoded  %s", step, split, shown)
+        self._write(step, f"{split}{DECODED}", metrics)
+
+    def _write(self, step: int, part: str, metrics: Mapping[str, Any]) -> None:
+        self.writer.write(step, part, metrics)
+        self.last |= metrics

@@ -8,7 +8,7 @@ import functools
 import importlib
 import inspect
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
@@ -63,12 +63,35 @@ def scorer_card(name: str) -> ScorerCard:
 
 def scorer_options(name: str) -> list[str]:
     """Returns the names of a scorer's options; raises as `load_scorer` does."""
+    return list(_option_types(name))
+
+
+def takes_words(name: str, option: str) -> bool:
+    """Whether a scorer's option is a text or several, and never a number.
+
+    If no scorer has this name (a table has names for models), any scorer's option of that name
+    tells.
+    """
+    scorers = [name] if name in _FACTORIES else scorer_names()
+    types = (_option_types(scorer).get(option) for scorer in scorers)
+    hint = next((hint for hint in types if hint is not None), None)
+    kinds = {str(kind) for kind in typing.get_args(hint) or (hint,)}
+    texts = {str(kind) for kind in (str, Sequence[str], type(None))}
+    return kinds <= texts and str(str) in kinds
+
+
+def _option_types(name: str) -> dict[str, Any]:
+    """Returns the types of a scorer's options, by name; raises as `load_scorer` does."""
     _check_name(name)
-    options: list[str] = []
+    types: dict[str, Any] = {}
     for parameter in inspect.signature(_FACTORIES[name]()).parameters.values():
         shared = parameter.kind is parameter.VAR_KEYWORD and typing.get_args(parameter.annotation)
-        options += shared[0].__annotations__ if shared else [parameter.name]
-    return options
+        if shared:
+            hints = typing.get_type_hints(shared[0])
+            types |= {option: hints[option] for option in shared[0].__annotations__}
+        else:
+            types[parameter.name] = parameter.annotation
+    return types
 
 
 def _check_name(name: str) -> None:

@@ -28,8 +28,10 @@ from faith_jax.tokenizers.vocabularies import (
     EMBEDDED,
     NOTATION,
     find_tokenizer_file,
+    has_texts,
     load_vocabulary,
     set_default_vocabulary,
+    special_id,
     tokenizer_folder,
     tokenizer_of,
 )
@@ -167,6 +169,8 @@ def check_vocabulary(
     Raises:
       ConfigError: names all that differs, with both ids or numbers.
     """
+    if not has_texts(vocabulary):  # ids are the model's already, and checked row by row
+        return 0
     folder = None if checkpoint is None else checkpoint_path(checkpoint)
     if found := list(_misfits(config, vocabulary, name, is_own, folder)):
         problems = ". ".join(problem for problem, _ in found)
@@ -193,7 +197,7 @@ def _misfits(
     if not fits or rows >= size + max(_MORE_IDS, size // 32):
         yield f"The vocabulary has {size} ids ({name}) but the model {rows}", ""
     names = ("pad", "bos", "eos", "unk", "cls", "sep")
-    ids = {token: getattr(vocabulary, f"{token}_id", None) for token in names}
+    ids = {token: special_id(vocabulary, token) for token in names}
     special = {token: index for token, index in ids.items() if index is not None and index >= 0}
     begin, end, pad = ids["bos"], ids["eos"], ids["pad"]
 

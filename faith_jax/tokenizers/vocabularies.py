@@ -220,6 +220,23 @@ def tokenizer_of(vocabulary: Any) -> Any:
     return found if found.is_t5 else vocabulary
 
 
+def special_id(vocabulary: Any, token: str) -> int | None:
+    """Returns the id of a special token ("bos", "eos" …) of a vocabulary, ours or SeqIO's.
+
+    None stands for no such token, for which classes of SeqIO raise a NotImplementedError.
+    """
+    try:
+        index: int | None = getattr(vocabulary, f"{token}_id", None)
+    except NotImplementedError:
+        return None
+    return index
+
+
+def has_texts(vocabulary: Any) -> bool:
+    """Whether ids of a vocabulary stand for texts; those of SeqIO's PassThroughVocabulary do not."""
+    return isinstance(vocabulary, Tokenizer) or isinstance(vocabulary.decode([]), str)
+
+
 def fingerprint_of(vocabulary: Any) -> str:
     """Returns what identifies a tokenizer, ours or a SeqIO task's."""
     return vocabulary.fingerprint() if isinstance(vocabulary, Tokenizer) else str(vocabulary)

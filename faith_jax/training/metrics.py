@@ -2,8 +2,9 @@
 
 import json
 import math
+import numbers
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.types import Array, PyTree
 
 METRICS = "metrics.jsonl"
+FAILED = "failed"  # says in a line of it which metrics of a user's task failed, and why
 GRADIENT_NORMS, MOVEMENTS, MOVED = "_gradient_norms", "_movements", "_moved"
 
 
@@ -59,6 +61,23 @@ def prompt_movement(
     return found
 
 
+def json_value(value: Any) -> Any:
+    """Returns a metric's value for JSON: a number, a text, or numbers with six digits.
+
+    Of SeqIO's values a histogram and a tensor are their numbers, an image and a sound their shapes.
+    """
+    if isinstance(value, str | None):
+        return value
+    if isinstance(value, numbers.Number):
+        return float(value)
+    for medium in ("image", "audiodata"):
+        if hasattr(value, medium):
+            return {"shape": list(np.shape(getattr(value, medium)))}
+    array = np.asarray(getattr(value, "values", getattr(value, "tensor", value)))
+    digits = np.vectorize(lambda x: float(f"{x:.6g}"), otypes=[float])
+    return digits(array.astype(float)).tolist() if array.size else []
+
+
 class MetricsWriter:
     """Writes metrics by step.
 
@@ -86,20 +105,31 @@ class MetricsWriter:
                     (self._folder / METRICS).write_bytes(path.read_bytes())
             self._file = (self._folder / METRICS).open("a", encoding="utf-8")
 
-    def write(self, step: int, part: str, metrics: Mapping[str, float | Sequence[float]]) -> None:
+    def write(self, step: int, part: str, metrics: Mapping[str, Any]) -> None:
         """Writes one line of a part ("train", "validation", "validation_decoded" …).
 
-        Several numbers of a metric, for the vectors of a prompt, have six digits.
+        Several numbers of a metric, for the vectors of a prompt, have six digits. Besides numbers,
+        the metrics of users' tasks may be texts and the values of `seqio.metrics`.
         """
         if self._file is None or self._folder is None:
             return
-        scalars = {k: float(v) for k, v in metrics.items() if not isinstance(v, Sequence)}
-        several = {
-            k: [float(f"{x:.6g}") for x in v] for k, v in metrics.items() if isinstance(v, Sequence)
-        }
-        self._file.write(json.dumps({"step": step, "part": part, **scalars, **several}) + "\n")
+        lines = {name: json_value(value) for name, value in metrics.items()}
+        self._file.write(json.dumps({"step": step, "part": part, **lines}) + "\n")
         self._file.flush()
-        self._tensorboard(self._folder, part).write_scalars(step, scalars)
+        tensorboard = self._tensorboard(self._folder, part)
+        scalars = {k: float(v) for k, v in metrics.items() if isinstance(v, numbers.Number)}
+        tensorboard.write_scalars(step, scalars)
+        for name, value in metrics.items():
+            if isinstance(value, str):
+                tensorboard.write_texts(step, {name: value})
+            elif hasattr(value, "image"):
+                tensorboard.write_images(step, {name: np.asarray(value.image)})
+            elif hasattr(value, "audiodata"):
+                audio = {name: np.asarray(value.audiodata)}
+                tensorboard.write_audios(step, audio, sample_rate=value.sample_rate)
+            elif hasattr(value, "bins"):
+                bins = {name: value.bins} if value.bins else None
+                tensorboard.write_histograms(step, {name: np.asarray(value.values)}, bins)
         if self._mirror is not None:
             self._mirror.copy()
 
@@ -121,15 +151,28 @@ class MetricsWriter:
             self._mirror.close()
 
 
+def is_measured(folder: pathlib.Path, step: int, part: str) -> bool:
+    """Whether metrics.jsonl has all metrics of a part after a step."""
+    return any(
+        (row.get("step"), row.get("part")) == (step, part) and FAILED not in row
+        for _, row in _lines(folder / METRICS)
+    )
+
+
 def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:
+    if path.exists():
+        kept = [line for line, row in _lines(path) if row.get("step", math.inf) <= start_step]
+        write_text(path, "".join(line + "\n" for line in kept))
+
+
+def _lines(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the lines of metrics.jsonl that are whole, as texts and as what they say."""
     if not path.exists():
         return
-    kept = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
         except json.JSONDecodeError:
             continue  # a line that was cut when the run was killed
-        if isinstance(row, dict) and row.get("step", math.inf) <= start_step:
-            kept.append(line)
-    write_text(path, "".join(line + "\n" for line in kept))
+        if isinstance(row, dict):
+            yield line, row

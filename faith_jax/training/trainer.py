@@ -296,6 +296,9 @@ class Watcher(Protocol):
     def evaluate(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
         """Returns the validation metrics that are due, by which checkpoints are kept."""
 
+    def measure(self, step: int, params: PyTree, final: bool) -> None:
+        """Measures what is due and may fail, since a state that is due is saved before."""
+
 
 def fit(
     trainer: Trainer,
@@ -328,10 +331,11 @@ def fit(
                 if jax.process_index() == 0:  # Orbax would leave half a checkpoint
                     check_space(checkpoints.folder, 2 * size)
                 checkpoints.save(state, validation)
-            if stopping and not final:
+            if final or stopping:
                 checkpoints.wait()
+            watcher.measure(step, state.params, final)
+            if stopping and not final:
                 raise Stopped(f"Stopped at step {step}; run the same command to resume.")
-    checkpoints.wait()
     return state
 
 

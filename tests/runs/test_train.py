@@ -1,3 +1,4 @@
+import functools
 import types
 
 from faith_jax.core.progress import Progress
@@ -12,11 +13,14 @@ def test_decoded_metrics_are_logged_as_losses_are(monkeypatch, caplog):
     decoded = types.SimpleNamespace(evaluate=lambda params: metrics)
     monkeypatch.setattr(train, "dataset_loss", lambda *_: {"loss": 1.5})
     progress = Progress("step", 10)
-    watcher = train._Watcher(writer, progress, "train", {}, None, {}, rows, decoded, (4, 6))
+    is_due = functools.partial(train._is_due, 7, 6)
+    watcher = train._Watcher(
+        writer, progress, "train", {}, None, {}, rows, decoded, loss_period=4, is_due=is_due
+    )
     with caplog.at_level("INFO", logger="faith_jax"):
-        for step in (4, 5, 6):
-            watcher.evaluate(step, {}, final=False)
-        watcher.evaluate(7, {}, final=True)
+        for step in (4, 5, 6, 7):
+            watcher.evaluate(step, {}, final=step == 7)
+            watcher.measure(step, {}, final=step == 7)
     of_decoded = "validation decoded  rouge1 0.2500  a_task/token_f1 0.3333"
     assert caplog.messages == [
         "step 4  validation loss 1.5000",

@@ -38,6 +38,7 @@ from faith_jax.core.errors import ConfigError, InputError, nearest_names
 from faith_jax.core.schema import Text, Texts, converted
 from faith_jax.inference.opening import check_ids
 from faith_jax.models.config import TransformerConfig
+from faith_jax.tokenizers.vocabularies import special_id
 
 SIDES = ("pro_arguments", "con_arguments")
 # What `input_row` reads; `pro` and `con` are other names of the arguments.
@@ -221,7 +222,10 @@ class InputLayout:
     ) -> "InputLayout":
         """Returns the layout for a model and a tokenizer of ours, or a vocabulary of SeqIO's."""
         prefix = tuple(getattr(vocabulary, "prefix_ids", ()))
-        return cls(config, prefix, int(vocabulary.eos_id), inputs_end)
+        end = special_id(vocabulary, "eos")
+        if end is None:  # of a vocabulary that passes ids through
+            end = config.eos_ids[0] if config.eos_ids else config.pad_id
+        return cls(config, prefix, int(end), inputs_end)
 
     @property
     def suffix(self) -> tuple[int, ...]:

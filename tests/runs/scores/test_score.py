@@ -440,6 +440,43 @@ def test_options_are_literals_or_texts():
         scorer_options(["a"], ["c.x=1"])
 
 
+def test_words_stay_as_they_were_typed():
+    given = {
+        "label_words=1,0": "1,0",
+        "label_words=True,None": "True,None",
+        "label_words=1.50,007": "1.50,007",
+        "label_words=('yes', 0)": ["yes", "0"],
+        "label_words=None": None,
+        "model=2024": "2024",
+        "labels=0,1,2": "0,1,2",
+        "seed=3": 3,
+        "dropout_rate=0.10": 0.1,
+    }
+    for scorer in ("nli_entailment", "name=nli_entailment", "no_scorer"):
+        for option, value in given.items():
+            key = scorer.partition("=")[0]
+            found = scorer_options([scorer], [f"{key}.{option}"])[scorer]
+            assert found == {option.partition("=")[0]: value}
+    # A number may be meant where an option takes numbers too.
+    options = ["faith_critic.faithful_label=0", "faith_critic.form=1"]
+    assert scorer_options(["faith_critic"], options)["faith_critic"] == {
+        "faithful_label": 0,
+        "form": "1",
+    }
+
+
+def test_label_words_may_be_numbers(capsys, tmp_path):
+    source, output = tmp_path / "rows.jsonl", tmp_path / "scores.jsonl"
+    row = {"id": "1", "grounding": "Mate is a plant.", "generated_text": "Mate is a plant."}
+    source.write_text(json.dumps(row) + "\n")
+    options = [f"--scorer-option=nli_entailment.{o}" for o in ("model=mini", "label_words=1,0")]
+    given = ("--scorers=nli_entailment", *options, f"--input={source}", f"--output={output}")
+    status, _, errors = score(capsys, *given)
+    assert status == 0, errors
+    (line,) = output.read_text().splitlines()
+    assert 0 < json.loads(line)["scores"]["nli_entailment"] < 1
+
+
 def test_prompts_may_hold_line_breaks():
     given = [
         r"a.cue_prompt=\n\tA\\n: \x",

@@ -1,0 +1,180 @@
+"""The metrics of a SeqIO task: which outputs of a model they need, and what they say of these.
+
+SeqIO knows metrics of (targets, predictions), of (targets, scores), the log-likelihoods of the
+targets, and of (targets, predictions, aux_values).
+"""
+
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from faith_jax.core.errors import ConfigError, MetricError, reason
+from faith_jax.input.numpy_examples import numpy_examples
+from faith_jax.input.task_batches import DatasetConfig, examples
+
+logger = logging.getLogger("faith_jax")
+
+_TRIED = 2  # rows of a trial
+
+
+class ModelOutputs(NamedTuple):
+    """What a model makes of the rows of a task, in their order; None = it was not asked for.
+
+    Attributes:
+      predictions: token ids of each response.
+      scores: natural log-likelihood of each target, a sum over its tokens.
+      ranks: what the search ranks each response by.
+    """
+
+    predictions: Sequence[Sequence[int]] | None = None
+    scores: Sequence[float] | None = None
+    ranks: Sequence[float] | None = None
+
+
+def needed_outputs(task: Any) -> set[str]:
+    """Returns which outputs a task's metrics need: "predictions", "scores".
+
+    Raises:
+      ConfigError: a metric takes other arguments than SeqIO knows, or needs the intermediate states
+        of the model.
+    """
+    kinds = {metric.model_output_type.name: name for name, metric in _named_metrics(task)}
+    if name := kinds.get("SCORE_WITH_INTERMEDIATES"):
+        raise ConfigError(
+            f"{task.name}: its metric {name} needs the model's intermediate states, which are not "
+            "kept here; leave it out, or set DECODING = None."
+        )
+    return {"scores" if kind == "SCORE" else "predictions" for kind in kinds}
+
+
+def task_metrics(
+    task: Any, rows: Sequence[Mapping[str, Any]], outputs: ModelOutputs
+) -> dict[str, Any]:
+    """Returns the values of a task's metrics, by name.
+
+    These are numbers, texts, lists of numbers, or SeqIO's values such as `seqio.metrics.Image`.
+
+    Args:
+      task: of SeqIO.
+      rows: its examples, with all of their fields.
+      outputs: the model's, of these rows.
+
+    Raises:
+      MetricError: a metric or a postprocessor fails; `metrics` are those that do not.
+    """
+    import seqio
+
+    values, failures, targets = dict[str, Any](), list[str](), None
+    for name, metric in _named_metrics(task):
+        if isinstance(metric, seqio.metrics.LegacyMetric):  # it keeps the rows of the last time
+            metric = metric.replace(metric_fn_kwargs={}, targets_and_inferences={})
+        try:
+            output = _output(task, metric.model_output_type, outputs)
+            made = metric.from_model_output(rows, output, task.output_features, "targets")
+            if isinstance(made, seqio.metrics.CollectingMetric):
+                # Targets are postprocessed once for all metrics, as SeqIO does.
+                features = task.output_features
+                result, both = made.actual_compute(rows, features, "targets", targets)
+                targets = both["targets"]
+            else:
+                result = made.compute()
+            plain = {str(key): _plain(value) for key, value in dict(result).items()}
+            if twice := sorted(plain.keys() & values.keys()):
+                raise ValueError(f"another metric is called {twice[0]!r} too")
+            values |= plain
+        except Exception as error:  # whatever users' code raises
+            logger.debug("%s: its metric %s", task.name, name, exc_info=True)
+            failures.append(f"{task.name}: its metric {name} fails: {reason(error)}")
+    if failures:
+        raise MetricError("; ".join(failures), values)
+    return values
+
+
+def try_metrics(config: DatasetConfig, task: Any) -> None:
+    """Tries a task's metrics and postprocessor on two rows, with the targets as responses.
+
+    Metrics that fail on so few rows, such as correlations, are tried on all of them.
+
+    Raises:
+      ConfigError: one fails, or is of a kind that is not known.
+    """
+    if not needed_outputs(task):
+        return
+    for count in (_TRIED, None):
+        rows = list(itertools.islice(numpy_examples(examples(config, task)), count))
+        scores = [-1.0 - number / len(rows) for number in range(len(rows))]
+        outputs = ModelOutputs([row["targets"].tolist() for row in rows], scores, scores)
+        try:
+            task_metrics(task, rows, outputs)
+            return
+        except MetricError as error:
+            failure = error
+    raise ConfigError(
+        f"{failure} (with the targets of split {config.split!r} as responses). Repair it, or set "
+        "DECODING = None, which measures the loss alone."
+    )
+
+
+def _named_metrics(task: Any) -> list[tuple[str, Any]]:
+    """Returns a task's metrics with their names."""
+    import seqio
+
+    try:
+        metrics, functions = list(task.metric_objs), list(task.metric_fns)
+    except ValueError as error:
+        raise ConfigError(f"{task.name}: its metrics: {reason(error)}.") from None
+    objects = metrics[: len(metrics) - len(functions)]
+    names = [getattr(metric, "__name__", type(metric).__name__) for metric in objects]
+    names += map(seqio.utils.function_name, functions)
+    return list(zip(names, metrics, strict=True))
+
+
+def _output(task: Any, kind: Any, outputs: ModelOutputs) -> Any:
+    """Returns the arrays that a kind of metric takes."""
+    if kind.name == "SCORE":
+        return np.asarray(outputs.scores)
+    vocabulary, responses = task.output_features["targets"].vocabulary, outputs.predictions or []
+    # Ours may have a text where SeqIO has padding, but none of them reads behind an end token.
+    filler = getattr(vocabulary, "ours", None) and vocabulary.eos_id
+    filler = vocabulary.pad_id if filler is None else filler
+    predictions = np.full((len(responses), max(map(len, responses), default=0)), filler)
+    for line, ids in zip(predictions, responses, strict=True):
+        line[: len(ids)] = ids
+    if kind.name == "PREDICTION":
+        return predictions
+    return predictions, {"scores": np.asarray(outputs.ranks)}
+
+
+def _plain(value: Any) -> Any:
+    """Returns a metric's value as plain Python where SeqIO's class holds a number or a text."""
+    value = getattr(value, "value", value)
+    text = getattr(value, "textdata", value)
+    if isinstance(text, bytes):
+        return text.decode("utf-8", "replace")
+    if isinstance(text, str):
+        return text
+    if hasattr(type(value), "__dataclass_fields__"):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"expected a number or a value of seqio.metrics, got {value!r}")
+    return float(array.item()) if array.size == 1 else array.astype(float).tolist()
+
+
+def text_of(value: Any) -> str:
+    """Returns a metric's value as a short text on one line.
+
+    >>> text_of(0.25), text_of([1.0, 2.0]), text_of("two words")
+    ('0.2500', '2 values', 'two words')
+    """
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if isinstance(value, list):
+        return f"{len(value)} values"
+    if not isinstance(value, str):
+        return type(value).__name__
+    line = " ".join(value.split())
+    return line if len(line) <= 60 else f"{line[:57]}..."
