@@ -63,6 +63,61 @@ def test_scanned_layers(tmp_path, stored_as):
     assert read_t5x(tmp_path).config == (scan if stored_as == "layers" else CONFIG)
 
 
+def as_scalable_t5(params, axis=1, inner=None):
+    """Returns parameters as T5X's scanned network has them: all layers in one array."""
+    scanned = {}
+    for name, array in flatten(stack_layers(params)).items():
+        stack, found, rest = name.partition("/layers/")
+        name = f"{stack}/{inner or stack}/{rest}" if found else name
+        scanned[name] = np.moveaxis(np.asarray(array), 0, axis) if found else array
+    return scanned
+
+
+@pytest.mark.parametrize(("axis", "inner"), [(1, None), (0, None), (1, "layers")])
+@pytest.mark.parametrize("write", [write_t5x, write_t5x_orbax])
+def test_layers_that_t5x_scanned(tmp_path, axis, inner, write):
+    config = CONFIG.replace(num_decoder_layers=3)
+    params = tiny_params(config)
+    folder = tmp_path / "checkpoint_7" if write is write_t5x else tmp_path
+    write(folder, unflatten(as_scalable_t5(params, axis, inner)))
+    opened = open_checkpoint(tmp_path)
+    assert opened.config == config
+    equal(opened.params, params)
+    scan = config.replace(scan_layers=True)
+    equal(read_t5x(tmp_path, scan).params, stack_layers(params))
+
+
+def test_position_biases_inside_the_scan(tmp_path):
+    params = tiny_params(CONFIG)
+    scanned = as_scalable_t5(params)
+    for stack in ("encoder", "decoder"):
+        bias = scanned.pop(f"{stack}/relpos_bias/rel_embedding")
+        scanned[f"{stack}/{stack}/relpos_bias/rel_embedding"] = np.stack([bias, bias], axis=1)
+    equal(read_t5x(write_t5x(tmp_path / "checkpoint_7", unflatten(scanned))).params, params)
+    scanned["decoder/decoder/relpos_bias/rel_embedding"][0, 1, 0] += 1
+    folder = write_t5x(tmp_path / "umt5" / "checkpoint_7", unflatten(scanned))
+    message = error_of(folder)
+    assert "decoder/decoder/relpos_bias/rel_embedding" in message
+    assert "umT5" in message
+
+
+def test_position_biases_of_each_layer(tmp_path):
+    flat = flatten(tiny_params(CONFIG))
+    bias = flat.pop("encoder/relpos_bias/rel_embedding")
+    flat |= {f"encoder/layers_{i}/relpos_bias/rel_embedding": bias for i in range(2)}
+    assert "umT5" in error_of(write_t5x(tmp_path / "checkpoint_7", unflatten(flat)))
+
+
+def test_scanned_layers_that_do_not_fit(tmp_path):
+    scanned = as_scalable_t5(tiny_params(CONFIG))
+    scanned["encoder/encoder/mlp/wo/kernel"] = np.ones(3, np.float32)
+    message = error_of(write_t5x(tmp_path / "checkpoint_7", unflatten(scanned)))
+    assert "encoder/encoder/mlp/wo/kernel has the shape (3,)" in message
+    scanned["encoder/encoder/mlp/wo/kernel"] = np.ones((16, 1, 8), np.float32)
+    message = error_of(write_t5x(tmp_path / "other" / "checkpoint_7", unflatten(scanned)))
+    assert "encoder/layers_1/mlp/wo/kernel (16, 8) is missing" in message
+
+
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
 def test_dtypes_are_kept(tmp_path, dtype):
     flat = flatten(tiny_params(CONFIG))
