@@ -127,7 +127,13 @@ def _place(path_or_name: str | pathlib.Path) -> _Place:
 
 def _files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
     """Yields the files that decide what a checkpoint computes, by their names in it."""
-    weights = () if is_native(place.root) else (".safetensors", ".safetensors.index.json")
+    weights = (
+        ()
+        if is_native(place.root)
+        else tuple(
+            form + end for form in (".safetensors", ".msgpack") for end in ("", ".index.json")
+        )
+    )
     for path in place.root.iterdir():
         named = path.name in (*COMPANIONS, CONFIG, FILE) or path.name.endswith(weights)
         if named and path.is_file():

@@ -17,7 +17,11 @@ from faith_jax.checkpoints.checkpoint import (
     unstack_layers,
 )
 from faith_jax.checkpoints.embedded import checkpoint_path, not_there
-from faith_jax.checkpoints.hugging_face.folder import is_huggingface, read_huggingface
+from faith_jax.checkpoints.hugging_face.folder import (
+    is_huggingface,
+    read_huggingface,
+    weights_of,
+)
 from faith_jax.checkpoints.lazy_arrays import checked_first, lazy, once
 from faith_jax.checkpoints.manifest import finite
 from faith_jax.checkpoints.native import (
@@ -29,7 +33,6 @@ from faith_jax.checkpoints.native import (
 )
 from faith_jax.checkpoints.peft import is_peft
 from faith_jax.checkpoints.t5x import is_t5x, newest_t5x, read_t5x, t5x_tensors
-from faith_jax.checkpoints.tensors import find_tensors
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
@@ -96,7 +99,7 @@ def stored_tensors(
         named = ((f"{PARAMS}/{name}", np.asarray(array)) for name, array in params.items())
         return params_folder(path).parent, named
     if is_huggingface(path):
-        stored = find_tensors(path).items()
+        stored = weights_of(path).items()
         return path, ((name, np.asarray(tensor.array)) for name, tensor in stored)
     if (folder := newest_t5x(path)) is not None:
         return folder, t5x_tensors(folder)

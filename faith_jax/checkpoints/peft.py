@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from faith_jax.checkpoints import tensors
+from faith_jax.checkpoints.contents import what_lies_in
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.schema import read_json_as
@@ -24,7 +25,6 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 TENSOR = "prompt_embeddings"
 ENCODER_DECODER, DECODER_ONLY = "SEQ_2_SEQ_LM", "CAUSAL_LM"
-_PICKLE = "adapter_model.bin"
 
 
 class _AdapterConfig(msgspec.Struct):
@@ -121,7 +121,8 @@ def embedding_scale(config: TransformerConfig) -> float:
 
 def _read_vectors(folder: pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
     path = folder / WEIGHTS
-    tensors.check_not_pickled(folder, _PICKLE)
+    if not path.is_file():
+        raise CheckpointError(f"{folder}: {WEIGHTS}: no such file, but {what_lies_in(folder)}.")
     stored, _ = tensors.read_header(path)
     if list(stored) != [TENSOR]:
         problem = f"expected the tensor {TENSOR} alone, got {sorted(stored)}"
