@@ -30,6 +30,7 @@ from faith_jax.checkpoints.native import (
     PARAMS,
     is_native,
     params_folder,
+    part_of,
     read_native,
     run_folder,
 )
@@ -94,8 +95,8 @@ def _opened_base(adapter: pathlib.Path, base: str) -> Checkpoint:
         return _opened(checkpoint_path(base))
     except CheckpointError as error:
         raise CheckpointError(
-            f"{adapter}: a LoRA adapter whose base model cannot be opened ({error}) Say where it is "
-            "with --base."
+            f"{adapter}: a LoRA adapter whose base model cannot be opened ({error}) Say where it "
+            "is with --base."
         ) from None
 
 
@@ -194,6 +195,8 @@ def nothing_known(path: pathlib.Path) -> str:
         return f"{path}: is a file; give the folder of a checkpoint."
     if is_peft(path):
         return f"{path}: {no_whole_model(path)}"
+    if (whole := part_of(path)) is not None:
+        return f"{path}: a part of the checkpoint {whole}; give that path."
     inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir()]
     named = next((name for name in inside if is_checkpoint(path / name)), None)
     lies = what_lies_in(path) if named is None else f"{named}/ is one; give its path"

@@ -5,7 +5,8 @@ file contains the state's tree. A large parameter is a TensorStore description t
 `target.<name with dots>` beside it; a small one may be an array in the file.
 
 Those that its train.py writes today (`use_orbax`) have the whole state in Orbax's form, in a folder
-`state`.
+`state`. Other folders of Orbax's are read where they have parameters with T5X's names: alone, or in
+a tree with others, such as a train state's `params`.
 
 Where layers were scanned (`scalable_t5`), one array has all layers of a stack, on its axis 1, and
 the stack's name stands twice: `encoder/encoder/mlp/wo/kernel`. They are read as one array a layer.
@@ -33,13 +34,21 @@ from faith_jax.checkpoints.checkpoint import (
     unstack_layers,
 )
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, entry, lazy
-from faith_jax.checkpoints.native import METADATA, lazy_store, stored_arrays
+from faith_jax.checkpoints.native import (
+    METADATA,
+    lazy_store,
+    part_of,
+    stored_arrays,
+    stored_names,
+)
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files.stores import kvstore, path_of
 from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
 STATE = "state"  # the folder of Orbax's form
+# The folders of a step in which other programs have Orbax write their tree; "" = the step itself.
+_TREES = (STATE, "", "default", "params", "items")
 STEP = "checkpoint_"  # begins the name of a step's folder
 _EMBEDDING = "token_embedder/embedding"
 _SCANNED = re.compile(r"(encoder|decoder)/(\1|layers)/(.*)")
@@ -58,8 +67,8 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     Its parameters are read, and verified by the folder's manifest, when they are asked for.
 
     Args:
-      path: a folder checkpoint_<step>, the file `checkpoint` in it, or a folder of several, of
-        which the newest is opened.
+      path: a folder checkpoint_<step>, the file `checkpoint` in it, a folder of Orbax's, or a
+        folder of several, of which the newest is opened.
       config: the model's dimensions; by default, read from the parameters' shapes.
 
     Raises:
@@ -158,13 +167,40 @@ def newest_t5x(path: pathlib.Path) -> pathlib.Path | None:
     steps = {
         int(match.group(1)): folder
         for folder in path.iterdir()
-        if (match := re.fullmatch(rf"{STEP}(\d+)", folder.name)) and _is_step(folder)
+        if (match := re.fullmatch(rf"(?:{STEP})?(\d+)", folder.name)) and _is_step(folder)
     }
     return steps[max(steps)] if steps else None
 
 
 def _is_step(folder: pathlib.Path) -> bool:
-    return (folder / FILE).is_file() or (folder / STATE / METADATA).is_file()
+    return (folder / FILE).is_file() or orbax_tree(folder) is not None
+
+
+def orbax_tree(folder: pathlib.Path) -> pathlib.Path | None:
+    """Returns the folder of a checkpoint's tree in Orbax's form; None = it has none, or is ours."""
+    trees = (folder / name for name in _TREES)
+    tree = next((tree for tree in trees if (tree / METADATA).is_file()), None)
+    return None if tree is None or part_of(tree) is not None else tree
+
+
+def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
+    """Opens the parameters in a tree of Orbax's."""
+    names = stored_names(tree)
+    # An optimizer's moments have the parameters' names too; they lie deeper, or behind.
+    places = [name.removesuffix(_EMBEDDING) for name in names if name.endswith(_EMBEDDING)]
+    below = min(places, key=lambda place: (place.count("/"), "params" not in place), default=None)
+    if tree.name == STATE:
+        below = "target/"
+    if below is None:
+        shown = ", ".join(names[:3])
+        raise CheckpointError(
+            f"{tree}: a folder of Orbax's with {len(names)} arrays ({shown} …), but none is "
+            f"{_EMBEDDING}: these are no parameters of a model with T5X's names."
+        )
+    found = stored_arrays(tree, below)
+    if not found:
+        raise CheckpointError(f"{tree}: expected a tree of parameters under {below.rstrip('/')}.")
+    return found
 
 
 def _stored(folder: pathlib.Path) -> dict[str, LazyArray]:
@@ -178,9 +214,7 @@ def _stored(folder: pathlib.Path) -> dict[str, LazyArray]:
         # All are opened before the first is waited for.
         found = {name: _lazy(folder, name, value) for name, value in opened.items()}
     else:
-        found = stored_arrays(folder / STATE, below="target/")
-        if not found:
-            raise CheckpointError(f"{folder / STATE}: expected a tree of parameters under target.")
+        found = _orbax_params(orbax_tree(folder) or folder)
     for name, array in found.items():
         if array.dtype not in _DTYPES:
             raise CheckpointError(

@@ -5,10 +5,12 @@ import shutil
 import flax.serialization
 import ml_dtypes
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
-from faith_jax.checkpoints.checkpoint import flatten, stack_layers, unflatten
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, stack_layers, unflatten
 from faith_jax.checkpoints.identity import checkpoint_digest, pinned
+from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.checkpoints.t5x import infer_config, is_t5x, read_t5x
 from faith_jax.core.errors import CheckpointError
@@ -173,6 +175,48 @@ def test_orbax_without_parameters_of_t5x(tmp_path):
     assert "the parameter encoder/other is of int32" in error_of(bad)
     (bad / "state" / "_METADATA").write_text("{}")
     assert "_METADATA: not a description of arrays by Orbax" in error_of(bad)
+
+
+def save_orbax(folder, tree, name="default"):
+    """Writes a tree as Orbax's checkpointers do, in a folder of a step if it has a name."""
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(folder / name if name else folder, tree)
+    return folder
+
+
+MOMENTS = {"mu": {"token_embedder": {"embedding": np.ones(3, np.float32)}}}
+
+
+@pytest.mark.parametrize("name", ["", "default", "params", "state_of_mine"])
+@pytest.mark.parametrize("level", ["", "params"])
+def test_parameters_alone_in_orbaxs_form(tmp_path, name, level):
+    params = tiny_params(CONFIG)
+    tree = {level: params, "opt_state": MOMENTS, "step": np.int32(7)} if level else params
+    folder = save_orbax(tmp_path / "run" / "12", tree, name)
+    save_orbax(tmp_path / "run" / "9", {"token_embedder": MOMENTS}, name)
+    if name == "state_of_mine":
+        with pytest.raises(CheckpointError, match=r"state_of_mine/ is one"):
+            open_checkpoint(folder)
+        folder = folder / name
+    else:
+        assert checkpoint_digest(tmp_path / "run")["step"] == 12
+        equal(open_checkpoint(tmp_path / "run").params, params)
+    opened = open_checkpoint(folder)
+    assert opened.config == CONFIG
+    equal(opened.params, params)
+    digest = checkpoint_digest(folder)
+    largest = max(folder.rglob("d/*"), key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes() + b"x")
+    assert checkpoint_digest(folder) != digest
+
+
+def test_orbax_folders_of_other_things(tmp_path):
+    save_orbax(tmp_path / "other", {"shared": {"embedding": np.ones((3, 2), np.float32)}}, "")
+    message = error_of(tmp_path / "other")
+    assert "a folder of Orbax's with 1 arrays (shared/embedding …)" in message
+    write_native(Checkpoint(CONFIG, tiny_params(CONFIG)), tmp_path / "ours")
+    with pytest.raises(CheckpointError, match=f"a part of the checkpoint {tmp_path / 'ours'}"):
+        open_checkpoint(tmp_path / "ours" / "params")
 
 
 # Bad input.
