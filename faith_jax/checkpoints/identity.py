@@ -23,7 +23,7 @@ from faith_jax.checkpoints.native import (
     run_folder,
 )
 from faith_jax.checkpoints.open import nothing_known
-from faith_jax.checkpoints.t5x import FILE, STATE, STEP, is_t5x, newest_t5x
+from faith_jax.checkpoints.t5x import FILE, STEP, is_t5x, newest_t5x, orbax_tree
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import path_of
 
@@ -127,12 +127,19 @@ def _place(path_or_name: str | pathlib.Path) -> _Place:
 
 def _files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
     """Yields the files that decide what a checkpoint computes, by their names in it."""
-    weights = () if is_native(place.root) else (".safetensors", ".safetensors.index.json")
+    weights = (
+        ()
+        if is_native(place.root)
+        else tuple(
+            form + end for form in (".safetensors", ".msgpack") for end in ("", ".index.json")
+        )
+    )
     for path in place.root.iterdir():
         named = path.name in (*COMPANIONS, CONFIG, FILE) or path.name.endswith(weights)
         if named and path.is_file():
             yield path.name, path
-    inner = [place.folder / PARAMS, place.folder / STATE, *place.folder.glob("target.*")]
+    tree = orbax_tree(place.folder) or place.folder / PARAMS
+    inner = [tree, *place.folder.glob("target.*")]
     for path in (path for folder in inner for path in folder.rglob("*")):
         if path.is_file():
             yield path.relative_to(place.folder).as_posix(), path

@@ -100,10 +100,15 @@ def transposed(array: LazyArray) -> LazyArray:
     return LazyArray(array.shape[::-1], array.dtype, lambda box: array.read(box[::-1]).T)
 
 
-def entry(array: LazyArray, index: int) -> LazyArray:
-    """Returns the entry `index` of an array on its first axis."""
+def entry(array: LazyArray, index: int, axis: int = 0) -> LazyArray:
+    """Returns the entry `index` of an array on an axis."""
     row = slice(index, index + 1)
-    return LazyArray(array.shape[1:], array.dtype, lambda box: array.read((row, *box))[0])
+
+    def read(box: Box) -> np.ndarray:
+        return array.read((*box[:axis], row, *box[axis:])).squeeze(axis)
+
+    shape = (*array.shape[:axis], *array.shape[axis + 1 :])
+    return LazyArray(shape, array.dtype, read)
 
 
 def stacked(arrays: Sequence[LazyArray]) -> LazyArray:

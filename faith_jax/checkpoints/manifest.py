@@ -40,7 +40,11 @@ COMPANIONS = (
     "generation_config.json",
 )
 # Further files beside the weights, which are not copied.
-_DESCRIPTIONS = ("config.json", "model.safetensors.index.json")
+_DESCRIPTIONS = (
+    "config.json",
+    "model.safetensors.index.json",
+    "flax_model.msgpack.index.json",
+)
 CHUNK_BYTES = 64 * 2**20
 _NO_VERIFY = "FAITH_JAX_NO_VERIFY"
 # Where one bit more than these is set in a float's bytes, it is infinite or NaN.

@@ -204,6 +204,12 @@ def _model_folder(path: pathlib.Path) -> pathlib.Path | None:
     return next((folder for folder in folders if (folder / MODEL_JSON).is_file()), None)
 
 
+def part_of(path: pathlib.Path) -> pathlib.Path | None:
+    """Returns the checkpoint of ours that a folder below its own is a part of; None = of none."""
+    above = [*path.absolute().parents][:3]
+    return next((folder for folder in above if (folder / MODEL_JSON).is_file()), None)
+
+
 def params_folder(path: str | pathlib.Path) -> pathlib.Path:
     """Returns the folder with the parameters of a checkpoint of ours: of a MODEL_DIR, the newest.
 
@@ -252,6 +258,15 @@ def _description(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]
         raise CheckpointError(
             f"{folder / METADATA}: {reason}; copy the checkpoint again."
         ) from None
+
+
+def stored_names(folder: pathlib.Path) -> list[str]:
+    """Returns the names of the arrays of a tree that Orbax wrote.
+
+    Raises:
+      CheckpointError: Orbax's description of them is missing or broken.
+    """
+    return ["/".join(name) for name in _description(folder)[1]]
 
 
 def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]:

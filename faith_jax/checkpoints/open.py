@@ -16,20 +16,26 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
+from faith_jax.checkpoints.contents import what_lies_in
 from faith_jax.checkpoints.embedded import checkpoint_path, not_there
-from faith_jax.checkpoints.hugging_face.folder import is_huggingface, read_huggingface
+from faith_jax.checkpoints.hugging_face.folder import (
+    is_huggingface,
+    read_huggingface,
+    weights_of,
+)
 from faith_jax.checkpoints.lazy_arrays import checked_first, lazy, once
+from faith_jax.checkpoints.lora import merged, read_lora
 from faith_jax.checkpoints.manifest import finite
 from faith_jax.checkpoints.native import (
     PARAMS,
     is_native,
     params_folder,
+    part_of,
     read_native,
     run_folder,
 )
-from faith_jax.checkpoints.peft import is_peft
+from faith_jax.checkpoints.peft import is_peft, method_of, no_whole_model
 from faith_jax.checkpoints.t5x import is_t5x, newest_t5x, read_t5x, t5x_tensors
-from faith_jax.checkpoints.tensors import find_tensors
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
 
@@ -48,7 +54,8 @@ def open_checkpoint(
     Args:
       path_or_name: a Hugging Face folder, a T5X checkpoint, one of ours, or an embedded name.
       config: if given, the parameters must have its dimensions.
-      base: where the base model of a prompt-tuned checkpoint of ours is, if it has moved.
+      base: where the base model of a prompt-tuned checkpoint of ours is, if it has moved; or that
+        of a LoRA adapter of PEFT's, which is merged with it.
 
     Raises:
       CheckpointError: nothing known is there, or what is there is broken or of another form than
@@ -77,7 +84,20 @@ def _opened(
         return read_huggingface(path)
     if is_t5x(path):
         return read_t5x(path, config)
+    if base is not None and is_peft(path) and method_of(path) == "LORA":
+        lora = read_lora(path)
+        return merged(lora, _opened_base(path, base))
     raise CheckpointError(nothing_known(path))
+
+
+def _opened_base(adapter: pathlib.Path, base: str) -> Checkpoint:
+    try:
+        return _opened(checkpoint_path(base))
+    except CheckpointError as error:
+        raise CheckpointError(
+            f"{adapter}: a LoRA adapter whose base model cannot be opened ({error}) Say where it "
+            "is with --base."
+        ) from None
 
 
 def stored_tensors(
@@ -96,7 +116,7 @@ def stored_tensors(
         named = ((f"{PARAMS}/{name}", np.asarray(array)) for name, array in params.items())
         return params_folder(path).parent, named
     if is_huggingface(path):
-        stored = find_tensors(path).items()
+        stored = weights_of(path).items()
         return path, ((name, np.asarray(tensor.array)) for name, tensor in stored)
     if (folder := newest_t5x(path)) is not None:
         return folder, t5x_tensors(folder)
@@ -174,11 +194,13 @@ def nothing_known(path: pathlib.Path) -> str:
     if path.is_file():
         return f"{path}: is a file; give the folder of a checkpoint."
     if is_peft(path):
-        return (
-            f"{path}: an adapter of PEFT's, no whole model; `faith-jax import-prompt` joins a "
-            "prompt to its base model."
-        )
+        return f"{path}: {no_whole_model(path)}"
+    if (whole := part_of(path)) is not None:
+        return f"{path}: a part of the checkpoint {whole}; give that path."
+    inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir()]
+    named = next((name for name in inside if is_checkpoint(path / name)), None)
+    lies = what_lies_in(path) if named is None else f"{named}/ is one; give its path"
     return (
         f"{path}: no checkpoint here: expected config.json and model.safetensors (Hugging Face), "
-        "a file named checkpoint (T5X), or model.json (faith_jax)."
+        f"a file named checkpoint (T5X), or model.json (faith_jax), but {lies}."
     )

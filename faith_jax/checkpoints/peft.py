@@ -15,8 +15,10 @@ import msgspec
 import numpy as np
 
 from faith_jax.checkpoints import tensors
-from faith_jax.core.errors import CheckpointError
+from faith_jax.checkpoints.contents import what_lies_in
+from faith_jax.core.errors import CheckpointError, shown
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
 from faith_jax.models.config import TransformerConfig
 
@@ -24,7 +26,6 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 TENSOR = "prompt_embeddings"
 ENCODER_DECODER, DECODER_ONLY = "SEQ_2_SEQ_LM", "CAUSAL_LM"
-_PICKLE = "adapter_model.bin"
 
 
 class _AdapterConfig(msgspec.Struct):
@@ -58,6 +59,31 @@ def is_peft(path: str | pathlib.Path) -> bool:
     return (path_of(path) / CONFIG).is_file()
 
 
+def method_of(folder: pathlib.Path) -> str:
+    """Returns what an adapter's `peft_type` says, such as "LORA"; "" if it is no text."""
+    method = read_json(folder / CONFIG, CheckpointError).get("peft_type")
+    return method if isinstance(method, str) else ""
+
+
+def no_whole_model(folder: pathlib.Path) -> str:
+    """Returns what a folder of PEFT's is, and how a model is made of it."""
+    method = method_of(folder)
+    match method:
+        case "PROMPT_TUNING":
+            how = "`faith-jax import-prompt` joins a prompt to its base model"
+        case "LORA":
+            how = (
+                f"`faith-jax import-checkpoint {folder} TARGET --base=BASE` merges it with its base"
+            )
+        case _:
+            how = (
+                "this method is not read; if PEFT can merge it, "
+                "PeftModel.merge_and_unload().save_pretrained(FOLDER) makes a whole model"
+            )
+    named = f" ('peft_type': {shown(method)})" if method else " (without 'peft_type')"
+    return f"an adapter of PEFT's{named}, no whole model; {how}."
+
+
 def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     """Reads the prompt of a folder that PEFT wrote.
 
@@ -68,6 +94,8 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     folder = path_of(path).expanduser()
     if not is_peft(folder):
         raise CheckpointError(f"{folder}: no folder of PEFT's: expected {CONFIG} and {WEIGHTS}.")
+    if method_of(folder) != "PROMPT_TUNING":
+        raise CheckpointError(f"{folder}: {no_whole_model(folder)}")
     said = read_json_as(folder / CONFIG, _AdapterConfig, CheckpointError)
     times = said.num_transformer_submodules or (2 if said.task_type == ENCODER_DECODER else 1)
     length = said.num_virtual_tokens
@@ -121,7 +149,8 @@ def embedding_scale(config: TransformerConfig) -> float:
 
 def _read_vectors(folder: pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
     path = folder / WEIGHTS
-    tensors.check_not_pickled(folder, _PICKLE)
+    if not path.is_file():
+        raise CheckpointError(f"{folder}: {WEIGHTS}: no such file, but {what_lies_in(folder)}.")
     stored, _ = tensors.read_header(path)
     if list(stored) != [TENSOR]:
         problem = f"expected the tensor {TENSOR} alone, got {sorted(stored)}"

@@ -5,7 +5,11 @@ file contains the state's tree. A large parameter is a TensorStore description t
 `target.<name with dots>` beside it; a small one may be an array in the file.
 
 Those that its train.py writes today (`use_orbax`) have the whole state in Orbax's form, in a folder
-`state`.
+`state`. Other folders of Orbax's are read where they have parameters with T5X's names: alone, or in
+a tree with others, such as a train state's `params`.
+
+Where layers were scanned (`scalable_t5`), one array has all layers of a stack, on its axis 1, and
+the stack's name stands twice: `encoder/encoder/mlp/wo/kernel`. They are read as one array a layer.
 """
 
 import itertools
@@ -29,15 +33,25 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy
-from faith_jax.checkpoints.native import METADATA, lazy_store, stored_arrays
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, entry, lazy
+from faith_jax.checkpoints.native import (
+    METADATA,
+    lazy_store,
+    part_of,
+    stored_arrays,
+    stored_names,
+)
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files.stores import kvstore, path_of
 from faith_jax.models.config import TransformerConfig
 
 FILE = "checkpoint"
 STATE = "state"  # the folder of Orbax's form
+# The folders of a step in which other programs have Orbax write their tree; "" = the step itself.
+_TREES = (STATE, "", "default", "params", "items")
 STEP = "checkpoint_"  # begins the name of a step's folder
+_EMBEDDING = "token_embedder/embedding"
+_SCANNED = re.compile(r"(encoder|decoder)/(\1|layers)/(.*)")
 # T5X before June 2021 wrote bfloat16 as uint16; today's T5X does not read this, nor do we.
 _DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
 
@@ -53,8 +67,8 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     Its parameters are read, and verified by the folder's manifest, when they are asked for.
 
     Args:
-      path: a folder checkpoint_<step>, the file `checkpoint` in it, or a folder of several, of
-        which the newest is opened.
+      path: a folder checkpoint_<step>, the file `checkpoint` in it, a folder of Orbax's, or a
+        folder of several, of which the newest is opened.
       config: the model's dimensions; by default, read from the parameters' shapes.
 
     Raises:
@@ -64,17 +78,17 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     folder = newest_t5x(path_of(path))
     if folder is None:
         raise CheckpointError(f"{path}: there is no T5X checkpoint here.")
-    found = _stored(folder)
+    manifest.check_files(folder)
+    known = manifest.read_manifest(folder)
+    stored = _stored(folder).items()
+    verified = {name: manifest.verified(folder, known, name, array) for name, array in stored}
+    found = _by_layer(verified, folder)
     shapes = {name: array.shape for name, array in found.items()}
     scanned = any("/layers/" in name for name in shapes)
     if config is None:
         config = infer_config(shapes, folder)
-    check_params(config.replace(scan_layers=scanned), unflatten(found), str(folder))
-    manifest.check_files(folder)
-    known = manifest.read_manifest(folder)
-    params = unflatten(
-        {name: manifest.verified(folder, known, name, array) for name, array in found.items()}
-    )
+    params = unflatten(found)
+    check_params(config.replace(scan_layers=scanned), params, str(folder))
     if config.scan_layers != scanned:
         params = unstack_layers(params) if scanned else stack_layers(params)
     return Checkpoint(config, params, {"source": str(folder.absolute()), "format": "t5x"})
@@ -119,8 +133,8 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
     gated = f"encoder/{first}/mlp/wi_0/kernel" in shapes
     try:
         return TransformerConfig(
-            vocab_size=dimension("token_embedder/embedding", 0),
-            emb_dim=dimension("token_embedder/embedding", 1),
+            vocab_size=dimension(_EMBEDDING, 0),
+            emb_dim=dimension(_EMBEDDING, 1),
             num_heads=heads,
             head_dim=dimension(f"encoder/{first}/attention/query/kernel", -1) // heads,
             mlp_dim=dimension(f"encoder/{first}/mlp/wo/kernel", -2),
@@ -153,13 +167,40 @@ def newest_t5x(path: pathlib.Path) -> pathlib.Path | None:
     steps = {
         int(match.group(1)): folder
         for folder in path.iterdir()
-        if (match := re.fullmatch(rf"{STEP}(\d+)", folder.name)) and _is_step(folder)
+        if (match := re.fullmatch(rf"(?:{STEP})?(\d+)", folder.name)) and _is_step(folder)
     }
     return steps[max(steps)] if steps else None
 
 
 def _is_step(folder: pathlib.Path) -> bool:
-    return (folder / FILE).is_file() or (folder / STATE / METADATA).is_file()
+    return (folder / FILE).is_file() or orbax_tree(folder) is not None
+
+
+def orbax_tree(folder: pathlib.Path) -> pathlib.Path | None:
+    """Returns the folder of a checkpoint's tree in Orbax's form; None = it has none, or is ours."""
+    trees = (folder / name for name in _TREES)
+    tree = next((tree for tree in trees if (tree / METADATA).is_file()), None)
+    return None if tree is None or part_of(tree) is not None else tree
+
+
+def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
+    """Opens the parameters in a tree of Orbax's."""
+    names = stored_names(tree)
+    # An optimizer's moments have the parameters' names too; they lie deeper, or behind.
+    places = [name.removesuffix(_EMBEDDING) for name in names if name.endswith(_EMBEDDING)]
+    below = min(places, key=lambda place: (place.count("/"), "params" not in place), default=None)
+    if tree.name == STATE:
+        below = "target/"
+    if below is None:
+        shown = ", ".join(names[:3])
+        raise CheckpointError(
+            f"{tree}: a folder of Orbax's with {len(names)} arrays ({shown} …), but none is "
+            f"{_EMBEDDING}: these are no parameters of a model with T5X's names."
+        )
+    found = stored_arrays(tree, below)
+    if not found:
+        raise CheckpointError(f"{tree}: expected a tree of parameters under {below.rstrip('/')}.")
+    return found
 
 
 def _stored(folder: pathlib.Path) -> dict[str, LazyArray]:
@@ -173,9 +214,7 @@ def _stored(folder: pathlib.Path) -> dict[str, LazyArray]:
         # All are opened before the first is waited for.
         found = {name: _lazy(folder, name, value) for name, value in opened.items()}
     else:
-        found = stored_arrays(folder / STATE, below="target/")
-        if not found:
-            raise CheckpointError(f"{folder / STATE}: expected a tree of parameters under target.")
+        found = _orbax_params(orbax_tree(folder) or folder)
     for name, array in found.items():
         if array.dtype not in _DTYPES:
             raise CheckpointError(
@@ -183,6 +222,52 @@ def _stored(folder: pathlib.Path) -> dict[str, LazyArray]:
                 "float32, bfloat16 or float16, as T5X writes them."
             )
     return found
+
+
+def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str, LazyArray]:
+    """Returns parameters with those of T5X's scanned layers by layer; others are as they were."""
+    width = stored[_EMBEDDING].shape[-1:] if _EMBEDDING in stored else ()
+    params: dict[str, LazyArray] = {}
+    for name, array in stored.items():
+        match = _SCANNED.fullmatch(name)
+        if match is None:
+            if re.fullmatch(r"\w+/layers_\d+/relpos_bias/rel_embedding", name):
+                raise _own_positions(folder, name)
+            params[name] = array
+            continue
+        stack, inner, rest = match.groups()
+        norm = stored.get(f"{stack}/{inner}/pre_mlp_layer_norm/scale")
+        # Ours are `layers`, on axis 0; so were T5X's with `param_scan_axis = 0`.
+        is_first = norm is not None and norm.shape[1:] == width != norm.shape[:1]
+        axis = 0 if is_first else 1
+        if inner == "layers" and (norm is None or norm.shape[1:] == width):
+            params[name] = array
+        elif len(array.shape) <= axis:
+            raise CheckpointError(
+                f"{folder}: the parameter {name} has the shape {array.shape}; expected the layers "
+                f"of a scanned checkpoint on axis {axis}."
+            )
+        elif rest == "relpos_bias/rel_embedding":
+            params[f"{stack}/{rest}"] = _shared(array, axis, name, folder)
+        else:
+            for i in range(array.shape[axis]):
+                params[f"{stack}/layers_{i}/{rest}"] = entry(array, i, axis)
+    return params
+
+
+def _shared(array: LazyArray, axis: int, name: str, folder: pathlib.Path) -> LazyArray:
+    """Returns the position bias that all layers have alike."""
+    layers = np.moveaxis(np.asarray(array), axis, 0)
+    if not layers.size or (layers != layers[0]).any():
+        raise _own_positions(folder, name)
+    return entry(array, 0, axis)
+
+
+def _own_positions(folder: pathlib.Path, name: str) -> CheckpointError:
+    return CheckpointError(
+        f"{folder}: the parameter {name}: each layer has a position bias of its own, as in umT5, "
+        "which is not supported."
+    )
 
 
 def _read_tree(path: pathlib.Path) -> dict[str, Any]:

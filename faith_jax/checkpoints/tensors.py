@@ -49,7 +49,39 @@ class _Index(msgspec.Struct):
 
 @dataclasses.dataclass(frozen=True)
 class StoredTensor:
-    """A tensor in a file, not yet read; `offset` is that of its first byte."""
+    """A tensor in a file, of which parts can be read."""
+
+    path: pathlib.Path
+    name: str
+    array: LazyArray
+
+    @property
+    def dtype(self) -> np.dtype:
+        """NumPy's dtype of its elements."""
+        return self.array.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.array.shape
+
+    def floats(self) -> LazyArray:
+        """Returns a tensor that is a parameter.
+
+        Raises:
+          CheckpointError: its dtype is not float32, bfloat16 or float16.
+        """
+        if self.dtype.name not in ("float32", "bfloat16", "float16"):
+            raise CheckpointError(
+                f"{self.path}: tensor {self.name}: expected float32, bfloat16 or float16, got "
+                f"{self.dtype.name}."
+            )
+        return self.array
+
+
+@dataclasses.dataclass(frozen=True)
+class _Bytes:
+    """The bytes of a tensor in a safetensors file; `offset` is that of the first."""
 
     path: pathlib.Path
     name: str
@@ -62,10 +94,9 @@ class StoredTensor:
         """Offset of the byte behind the tensor."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
-    @property
-    def array(self) -> LazyArray:
-        """The tensor, of which parts can be read."""
-        return LazyArray(self.shape, self.dtype, self._read)
+    def tensor(self) -> StoredTensor:
+        """Returns the tensor."""
+        return StoredTensor(self.path, self.name, LazyArray(self.shape, self.dtype, self._read))
 
     def _read(self, box: Box) -> np.ndarray:
         with self.path.open("rb") as file:
@@ -102,29 +133,6 @@ class StoredTensor:
                 )
         return found
 
-    def floats(self) -> LazyArray:
-        """Returns a tensor that is a parameter.
-
-        Raises:
-          CheckpointError: its dtype is not float32, bfloat16 or float16.
-        """
-        if self.dtype.name not in ("float32", "bfloat16", "float16"):
-            raise CheckpointError(
-                f"{self.path}: tensor {self.name}: expected float32, bfloat16 or float16, got "
-                f"{self.dtype.name}."
-            )
-        return self.array
-
-
-def check_not_pickled(folder: pathlib.Path, *pickles: str) -> None:
-    """Raises a CheckpointError if a folder has one of these pickles and no safetensors file."""
-    found = [name for name in pickles if (folder / name).is_file()]
-    if found and not [*folder.glob("*.safetensors*")]:
-        raise CheckpointError(
-            f"{folder / found[0]}: pickled weights are not read, because unpickling can run any "
-            "code; save them with safetensors (save_pretrained does)."
-        )
-
 
 def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     """Returns the tensors of model.safetensors or its shards by name, not yet read.
@@ -135,8 +143,6 @@ def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
     if (folder / WHOLE).is_file():
         return read_header(folder / WHOLE)[0]
     index = folder / INDEX
-    if not index.is_file():
-        raise CheckpointError(f"{folder}: no weights here; expected {WHOLE} or {INDEX}.")
     placed = read_json_as(index, _Index, CheckpointError).weight_map
     found: dict[str, StoredTensor] = {}
     for shard in dict.fromkeys(placed.values()):
@@ -171,7 +177,7 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
         with contextlib.suppress(KeyError, TypeError, ValueError):
             begin, end = entry["data_offsets"]
             dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
-            tensors[name] = tensor = StoredTensor(path, name, dtype, shape, data + begin)
+            tensors[name] = tensor = _Bytes(path, name, dtype, shape, data + begin)
             are_counts = all(type(number) is int and number >= 0 for number in (*shape, begin))
             if are_counts and tensor.end == data + end:
                 is_cut = tensor.end > size
@@ -190,7 +196,7 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
         raise CheckpointError(
             f"{path}: has {size:,} bytes, but its tensors end at {expected:,}; copy the file again."
         )
-    return tensors, metadata
+    return {name: tensor.tensor() for name, tensor in tensors.items()}, metadata
 
 
 def write_tensor_file(

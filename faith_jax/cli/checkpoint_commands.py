@@ -29,22 +29,28 @@ class _Conversion:
 class ImportCheckpoint(_Conversion):
     """Converts a Hugging Face folder or a T5X checkpoint to faith_jax's form.
 
-    The files of its tokenizer are copied.
+    The files of its tokenizer are copied. A LoRA adapter of Hugging Face's PEFT is merged with its
+    base model.
 
     Attributes:
       target (TARGET): the folder to write, which opens wherever a checkpoint does, such as in
         INITIAL_CHECKPOINT_PATH: model.json, the parameters in params/, manifest.json
+      base (CHECKPOINT): the base model of an adapter, in any known form (default: what the adapter
+        names)
 
     Examples:
       %(prog)s checkpoints/hf_t5_v1_1_base checkpoints/t5_1_1_base
+      %(prog)s adapters/npov_lora checkpoints/npov_lora --base=checkpoints/t5_base
     """
 
     target: str
+    _: dataclasses.KW_ONLY
+    base: str = ""
 
     def run(self) -> str:
         from faith_jax.runs import convert
 
-        convert.import_checkpoint(self.source, self.target, self.overwrite)
+        convert.import_checkpoint(self.source, self.target, self.overwrite, self.base)
         return self.target
 
 

@@ -105,6 +105,8 @@ class TransformerConfig(Settings):
       rope_high_freq_factor: see `rope_type`.
       rope_original_max_positions: see `rope_type`.
       scale_tied_logits: scale the output of `logits_via_embedding` by `emb_dim ** -0.5` (T5 1.0).
+      scale_own_logits: scale likewise the output of a layer of its own (a T5 1.0 whose tied output
+        layer was trained apart).
       logits_bias: the output layer has a bias (BART).
       broadcast_dropout: one dropout mask for all positions of a sequence, and also dropout after
         the stacks (T5X); False = a mask for each position (the other families).
@@ -173,6 +175,7 @@ class TransformerConfig(Settings):
     rope_high_freq_factor: PositiveNumber = 4.0
     rope_original_max_positions: NotNegative = 8192
     scale_tied_logits: bool = True
+    scale_own_logits: bool = False
     logits_bias: bool = False
     broadcast_dropout: bool = True
     attention_dropout_rate: ShareBelow1 | None = None

@@ -508,11 +508,14 @@ class Transformer(nn.Module):
         """Returns the output layer, float32."""
         cfg = self.config
         bias = self.decoder.logits_bias if cfg.logits_bias else None
-        if not cfg.logits_via_embedding:
-            kernel = self.decoder.output_kernel()
-            return OutputLayer(kernel, bias=bias, softcap=cfg.logits_softcap)
         # Raffel 2020: tied output embeddings are scaled by 1/sqrt(embed).
-        scale = cfg.emb_dim**-0.5 if cfg.scale_tied_logits else 1.0
+        tied = cfg.logits_via_embedding
+        scale = (
+            cfg.emb_dim**-0.5 if (cfg.scale_tied_logits if tied else cfg.scale_own_logits) else 1.0
+        )
+        if not tied:
+            kernel = self.decoder.output_kernel()
+            return OutputLayer(kernel, False, scale, bias, cfg.logits_softcap)
         embedding = self.token_embedder.embedding.astype(jnp.float32)
         return OutputLayer(embedding, True, scale, bias, cfg.logits_softcap)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint, flatten
 from faith_jax.checkpoints.hugging_face import folder as hugging_face
+from faith_jax.checkpoints.lora import read_lora
 from faith_jax.checkpoints.manifest import (
     MANIFEST,
     check_finite,
@@ -33,6 +34,8 @@ from faith_jax.checkpoints.peft import (
     ENCODER_DECODER,
     PeftPrompt,
     embedding_scale,
+    is_peft,
+    method_of,
     read_peft_prompt,
     write_peft_prompt,
 )
@@ -55,12 +58,21 @@ from faith_jax.tokenizers.vocabularies import tokenizer_folder
 _ROOM = 1 << 20  # bytes, of what stands beside the parameters
 
 
-def import_checkpoint(source: str, target: str, overwrite: bool = False) -> None:
+def import_checkpoint(source: str, target: str, overwrite: bool = False, base: str = "") -> None:
     """Converts any checkpoint that can be read to our own form, with its tokenizer.
 
     The target appears whole or not at all; `overwrite` replaces a checkpoint or an empty folder.
+    `base` is that of a prompt-tuned checkpoint which has moved, or of a LoRA adapter, which is
+    merged with it; "" = what the source names.
     """
-    _convert(source, target, overwrite, write_native)
+    path = path_of(source).expanduser()
+    if is_peft(path) and method_of(path) == "LORA":
+        base = base or read_lora(path).base
+        if not base:
+            raise ConfigError(f"{source}: names no base model; say where it is with --base.")
+    elif base and not (is_native(path) and read_model_json(run_folder(path)).base):
+        raise ConfigError(f"--base: {source} is no adapter or prompt-tuned run; leave it out.")
+    _convert(source, target, overwrite, write_native, base)
 
 
 def export_checkpoint(
@@ -150,14 +162,20 @@ def _write_generation_config(folder: pathlib.Path) -> None:
 
 
 def _convert(
-    source: str, target: str, overwrite: bool, write: Callable[[Checkpoint, pathlib.Path], None]
+    source: str,
+    target: str,
+    overwrite: bool,
+    write: Callable[[Checkpoint, pathlib.Path], None],
+    base: str = "",
 ) -> None:
-    place = _free_place(target, overwrite, source)
-    checkpoint = open_checkpoint(source).read()
+    place = _free_place(target, overwrite, source, base)
+    checkpoint = open_checkpoint(source, base=base or None).read()
+    # An adapter may lie without a tokenizer.
+    tokenizer = tokenizer_folder(source) or (tokenizer_folder(base) if base else None)
     check_space(place, _ROOM + sum(leaf.nbytes for leaf in jax.tree.leaves(checkpoint.params)))
     with _new_checkpoint(place, overwrite) as beside:
         write(checkpoint, beside)
-        for folder in (tokenizer_folder(source), checkpoint.metadata["source"]):
+        for folder in (tokenizer, checkpoint.metadata["source"]):
             if folder is not None:
                 hugging_face.copy_companions(folder, beside)
 

@@ -9,9 +9,11 @@ import pathlib
 import shutil
 import zlib
 
+import flax.serialization
 import numpy as np
 import safetensors.numpy
 
+from faith_jax.checkpoints.checkpoint import unflatten
 from faith_jax.checkpoints.hugging_face.families import family_of_fields
 from faith_jax.checkpoints.hugging_face.family import ConfigFields
 from faith_jax.inference import load_model
@@ -44,6 +46,40 @@ def write(folder, config, tensors):
     (folder / "config.json").write_text(json.dumps(config, indent=2))
     contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     safetensors.numpy.save_file(contiguous, folder / "model.safetensors", {"format": "pt"})
+    return folder
+
+
+def write_flax(folder, config, tensors, shards=1):
+    """Writes config.json and the tensors as Transformers' Flax classes save them.
+
+    Kernels are transposed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    tree = {}
+    for name, array in tensors.items():
+        *path, kind = name.split(".")
+        module = ["", *path][-1]
+        is_norm = "norm" in module or module.startswith("ln_")
+        embeds = "embed" in module or module in ("shared", "wte", "wpe", "relative_attention_bias")
+        if kind == "weight" and is_norm:
+            # T5's and Llama's are called weights.
+            kind = "weight" if module in ("layer_norm", "final_layer_norm", "norm") else "scale"
+        elif kind == "weight" and embeds:
+            kind = "embedding"
+        elif kind == "weight" and array.ndim == 2:
+            kind, array = "kernel", array.T
+        tree["/".join([*path, kind])] = np.ascontiguousarray(array)
+    parts = [list(names) for names in np.array_split(sorted(tree), shards)]
+    placed = {}
+    for i, names in enumerate(parts, 1):
+        file = f"flax_model-{i:05d}-of-{shards:05d}.msgpack" if shards > 1 else "flax_model.msgpack"
+        part = unflatten({str(name): tree[str(name)] for name in names})
+        (folder / file).write_bytes(flax.serialization.msgpack_serialize(part))
+        placed |= {str(name): file for name in names}
+    if shards > 1:
+        index = json.dumps({"metadata": {}, "weight_map": placed})
+        (folder / "flax_model.msgpack.index.json").write_text(index)
     return folder
 
 

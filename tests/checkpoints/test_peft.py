@@ -122,8 +122,9 @@ def pickle_only(folder):
 @pytest.mark.parametrize(
     ("changes", "vectors", "damage", "parts"),
     [
-        ({"peft_type": "LORA"}, VECTORS, None, ["'peft_type'", "PROMPT_TUNING", '"LORA"']),
-        ({"peft_type": None}, VECTORS, None, ["'peft_type'", "null"]),
+        ({"peft_type": "LORA"}, VECTORS, None, ["'peft_type'", "import-checkpoint", '"LORA"']),
+        ({"peft_type": None}, VECTORS, None, ["without 'peft_type'"]),
+        ({"peft_type": "IA3"}, VECTORS, None, ["'peft_type'", '"IA3"', "merge_and_unload()"]),
         ({"task_type": "SEQ_CLS"}, VECTORS, None, ["'task_type'", '"SEQ_CLS"']),
         ({"num_virtual_tokens": 5}, VECTORS, None, ["(6, 8)", "(10, 8)"]),
         ({"num_virtual_tokens": "3"}, VECTORS, None, ["'num_virtual_tokens'", '"3"']),
@@ -136,7 +137,7 @@ def pickle_only(folder):
         ({}, {"base.lora_A.weight": VECTORS}, None, ["prompt_embeddings", "lora_A"]),
         ({}, VECTORS, truncate, ["adapter_model.safetensors", "cut short"]),
         ({}, VECTORS, pickle_only, ["adapter_model.bin", "pickled"]),
-        ({}, VECTORS, lambda f: (f / "adapter_model.safetensors").unlink(), ["No such file"]),
+        ({}, VECTORS, lambda f: (f / "adapter_model.safetensors").unlink(), ["no such file"]),
         ({}, VECTORS, lambda f: (f / "adapter_config.json").write_text("{"), ["line 1", "JSON"]),
         ({}, VECTORS, lambda f: (f / "adapter_config.json").unlink(), ["adapter_config.json"]),
     ],

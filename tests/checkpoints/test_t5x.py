@@ -5,10 +5,12 @@ import shutil
 import flax.serialization
 import ml_dtypes
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
-from faith_jax.checkpoints.checkpoint import flatten, stack_layers, unflatten
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, stack_layers, unflatten
 from faith_jax.checkpoints.identity import checkpoint_digest, pinned
+from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.checkpoints.t5x import infer_config, is_t5x, read_t5x
 from faith_jax.core.errors import CheckpointError
@@ -61,6 +63,61 @@ def test_scanned_layers(tmp_path, stored_as):
     equal(read_t5x(tmp_path, CONFIG).params, params)
     equal(read_t5x(tmp_path, scan).params, stacked)
     assert read_t5x(tmp_path).config == (scan if stored_as == "layers" else CONFIG)
+
+
+def as_scalable_t5(params, axis=1, inner=None):
+    """Returns parameters as T5X's scanned network has them: all layers in one array."""
+    scanned = {}
+    for name, array in flatten(stack_layers(params)).items():
+        stack, found, rest = name.partition("/layers/")
+        name = f"{stack}/{inner or stack}/{rest}" if found else name
+        scanned[name] = np.moveaxis(np.asarray(array), 0, axis) if found else array
+    return scanned
+
+
+@pytest.mark.parametrize(("axis", "inner"), [(1, None), (0, None), (1, "layers")])
+@pytest.mark.parametrize("write", [write_t5x, write_t5x_orbax])
+def test_layers_that_t5x_scanned(tmp_path, axis, inner, write):
+    config = CONFIG.replace(num_decoder_layers=3)
+    params = tiny_params(config)
+    folder = tmp_path / "checkpoint_7" if write is write_t5x else tmp_path
+    write(folder, unflatten(as_scalable_t5(params, axis, inner)))
+    opened = open_checkpoint(tmp_path)
+    assert opened.config == config
+    equal(opened.params, params)
+    scan = config.replace(scan_layers=True)
+    equal(read_t5x(tmp_path, scan).params, stack_layers(params))
+
+
+def test_position_biases_inside_the_scan(tmp_path):
+    params = tiny_params(CONFIG)
+    scanned = as_scalable_t5(params)
+    for stack in ("encoder", "decoder"):
+        bias = scanned.pop(f"{stack}/relpos_bias/rel_embedding")
+        scanned[f"{stack}/{stack}/relpos_bias/rel_embedding"] = np.stack([bias, bias], axis=1)
+    equal(read_t5x(write_t5x(tmp_path / "checkpoint_7", unflatten(scanned))).params, params)
+    scanned["decoder/decoder/relpos_bias/rel_embedding"][0, 1, 0] += 1
+    folder = write_t5x(tmp_path / "umt5" / "checkpoint_7", unflatten(scanned))
+    message = error_of(folder)
+    assert "decoder/decoder/relpos_bias/rel_embedding" in message
+    assert "umT5" in message
+
+
+def test_position_biases_of_each_layer(tmp_path):
+    flat = flatten(tiny_params(CONFIG))
+    bias = flat.pop("encoder/relpos_bias/rel_embedding")
+    flat |= {f"encoder/layers_{i}/relpos_bias/rel_embedding": bias for i in range(2)}
+    assert "umT5" in error_of(write_t5x(tmp_path / "checkpoint_7", unflatten(flat)))
+
+
+def test_scanned_layers_that_do_not_fit(tmp_path):
+    scanned = as_scalable_t5(tiny_params(CONFIG))
+    scanned["encoder/encoder/mlp/wo/kernel"] = np.ones(3, np.float32)
+    message = error_of(write_t5x(tmp_path / "checkpoint_7", unflatten(scanned)))
+    assert "encoder/encoder/mlp/wo/kernel has the shape (3,)" in message
+    scanned["encoder/encoder/mlp/wo/kernel"] = np.ones((16, 1, 8), np.float32)
+    message = error_of(write_t5x(tmp_path / "other" / "checkpoint_7", unflatten(scanned)))
+    assert "encoder/layers_1/mlp/wo/kernel (16, 8) is missing" in message
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
@@ -118,6 +175,48 @@ def test_orbax_without_parameters_of_t5x(tmp_path):
     assert "the parameter encoder/other is of int32" in error_of(bad)
     (bad / "state" / "_METADATA").write_text("{}")
     assert "_METADATA: not a description of arrays by Orbax" in error_of(bad)
+
+
+def save_orbax(folder, tree, name="default"):
+    """Writes a tree as Orbax's checkpointers do, in a folder of a step if it has a name."""
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(folder / name if name else folder, tree)
+    return folder
+
+
+MOMENTS = {"mu": {"token_embedder": {"embedding": np.ones(3, np.float32)}}}
+
+
+@pytest.mark.parametrize("name", ["", "default", "params", "state_of_mine"])
+@pytest.mark.parametrize("level", ["", "params"])
+def test_parameters_alone_in_orbaxs_form(tmp_path, name, level):
+    params = tiny_params(CONFIG)
+    tree = {level: params, "opt_state": MOMENTS, "step": np.int32(7)} if level else params
+    folder = save_orbax(tmp_path / "run" / "12", tree, name)
+    save_orbax(tmp_path / "run" / "9", {"token_embedder": MOMENTS}, name)
+    if name == "state_of_mine":
+        with pytest.raises(CheckpointError, match=r"state_of_mine/ is one"):
+            open_checkpoint(folder)
+        folder = folder / name
+    else:
+        assert checkpoint_digest(tmp_path / "run")["step"] == 12
+        equal(open_checkpoint(tmp_path / "run").params, params)
+    opened = open_checkpoint(folder)
+    assert opened.config == CONFIG
+    equal(opened.params, params)
+    digest = checkpoint_digest(folder)
+    largest = max(folder.rglob("d/*"), key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes() + b"x")
+    assert checkpoint_digest(folder) != digest
+
+
+def test_orbax_folders_of_other_things(tmp_path):
+    save_orbax(tmp_path / "other", {"shared": {"embedding": np.ones((3, 2), np.float32)}}, "")
+    message = error_of(tmp_path / "other")
+    assert "a folder of Orbax's with 1 arrays (shared/embedding …)" in message
+    write_native(Checkpoint(CONFIG, tiny_params(CONFIG)), tmp_path / "ours")
+    with pytest.raises(CheckpointError, match=f"a part of the checkpoint {tmp_path / 'ours'}"):
+        open_checkpoint(tmp_path / "ours" / "params")
 
 
 # Bad input.

@@ -1,5 +1,7 @@
 """Hugging Face folders: config.json and safetensors, read and written for all families.
 
+Flax's weights (flax_model.msgpack) are read where there are no safetensors.
+
 Activations are float32 whatever dtype the tensors have; `faith_jax.load_model(path,
 dtype="bfloat16")` says otherwise.
 """
@@ -12,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.checkpoints import manifest, tensors
+from faith_jax.checkpoints import flax_weights, manifest, tensors
 from faith_jax.checkpoints.checkpoint import (
     Checkpoint,
     check_shapes,
@@ -22,6 +24,7 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
+from faith_jax.checkpoints.contents import what_lies_in
 from faith_jax.checkpoints.hugging_face.families import family_of_config, family_of_fields
 from faith_jax.checkpoints.hugging_face.family import (
     HEAD,
@@ -38,19 +41,21 @@ from faith_jax.models.config import TransformerConfig
 
 CONFIG = "config.json"
 _EMBEDDING = "token_embedder/embedding"
-_PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+# By which a folder is recognised, though they are not read.
+_OTHER_WEIGHTS = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5")
 _LAYER_NORMS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 Stored = dict[str, tensors.StoredTensor]
 
 
 def is_huggingface(folder: str | pathlib.Path) -> bool:
     """Whether a folder looks like one of Hugging Face's, readable or not."""
-    files = (CONFIG, tensors.WHOLE, tensors.INDEX, *_PICKLES)
+    flax = (flax_weights.WHOLE, flax_weights.INDEX)
+    files = (CONFIG, tensors.WHOLE, tensors.INDEX, *flax, *_OTHER_WEIGHTS)
     return any((path_of(folder) / name).is_file() for name in files)
 
 
 def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
-    """Opens a folder with config.json and safetensors, of a model of one of `FAMILIES`.
+    """Opens a folder with config.json and weights, of a model of one of `FAMILIES`.
 
     Its parameters are read, and verified by the folder's manifest, when they are asked for.
 
@@ -64,8 +69,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     fields = read_json(folder / CONFIG, CheckpointError)
     family = family_of_fields(ConfigFields(fields, folder / CONFIG))
     config = family.read_config(fields, folder / CONFIG)
-    tensors.check_not_pickled(folder, *_PICKLES)
-    stored = _with_prefix(family, tensors.find_tensors(folder))
+    stored = _with_prefix(family, weights_of(folder))
     config = _as_stored(family, config, fields, stored, folder)
     shapes = expected_shapes(config)
     maps = family.tensor_maps(config, shapes)
@@ -89,6 +93,22 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
         "huggingface": {"config_json": json.dumps(fields)},
     }
     return Checkpoint(config, unflatten(params), metadata, family.key)
+
+
+def weights_of(folder: pathlib.Path) -> Stored:
+    """Returns the tensors of a folder by the names that safetensors have for them, not yet read.
+
+    Raises:
+      CheckpointError: there are none of a form that is read, or a file is broken.
+    """
+    if any((folder / name).is_file() for name in (tensors.WHOLE, tensors.INDEX)):
+        return tensors.find_tensors(folder)
+    if flax_weights.has_flax_weights(folder):
+        return flax_weights.flax_tensors(folder)
+    raise CheckpointError(
+        f"{folder}: no weights here; expected {tensors.WHOLE}, {flax_weights.WHOLE} or an index of "
+        f"several such files, but {what_lies_in(folder)}."
+    )
 
 
 def _with_prefix(family: Family, stored: Stored) -> Stored:
@@ -145,13 +165,10 @@ def _as_stored(
         stored[HEAD] = stored[embedding]
     if HEAD not in stored:
         return config
-    same = _same_bits(stored[HEAD], stored[embedding])
-    if not same and fields.get("scale_decoder_outputs"):
-        raise CheckpointError(
-            f"{folder / CONFIG}: field 'scale_decoder_outputs': expected false, because {HEAD} "
-            f"differs from {embedding}."
-        )
-    return config.replace(logits_via_embedding=same and config.logits_via_embedding)
+    if not config.logits_via_embedding or _same_bits(stored[HEAD], stored[embedding]):
+        return config
+    # Saved with an output layer of its own, which is scaled all the same.
+    return config.replace(logits_via_embedding=False, scale_own_logits=config.scale_tied_logits)
 
 
 def _same_bits(first: tensors.StoredTensor, second: tensors.StoredTensor) -> bool:
@@ -241,6 +258,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
     ),
     (r"attention_block_length|attention_kernel", lambda c: True),
     (r"logits_bias|logits_via_embedding|pooler|span_head", lambda c: True),  # the tensors show them
+    (r"scale_own_logits", lambda c: c.positions == "relative_bias"),  # likewise
     (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
     (r"relative_attention_max_distance", lambda c: c.separate_positions),
     (r"rope.*", lambda c: c.positions != "rotary"),

@@ -35,13 +35,15 @@ def _write_t5(config: TransformerConfig) -> Settings:
     activation = PUBLISHED_ACTIVATIONS[config.mlp_activations[0]]
     gated = len(config.mlp_activations) == 2
     name = "gelu" if gated and activation == "gelu_new" else activation
+    scaled = config.logits_via_embedding or config.scale_own_logits
     return {
         "decoder_start_token_id": config.decoder_start_id,
         "dense_act_fn": activation,
         "feed_forward_proj": f"gated-{name}" if gated else name,
         "is_encoder_decoder": True,
         "is_gated_act": gated,
-        "scale_decoder_outputs": config.logits_via_embedding,
+        "scale_decoder_outputs": scaled,
+        "tie_word_embeddings": scaled,
     }
 
 

@@ -14,6 +14,8 @@ from faith_jax.checkpoints.hugging_face.folder import (
 from faith_jax.checkpoints.native import read_native, write_native
 from faith_jax.checkpoints.tensors import write_tensor_file
 from faith_jax.core.errors import CheckpointError
+from faith_jax.inference import load_model
+from tests.checkpoints.family_folders import draw
 from tests.checkpoints.synthetic import (
     CONFIG,
     EMBED,
@@ -21,6 +23,7 @@ from tests.checkpoints.synthetic import (
     UNUSED,
     random_tensors,
     stored,
+    tensor_shapes,
     tiny_params,
     write_folder,
 )
@@ -135,11 +138,27 @@ def test_a_tied_head_without_scaling_is_a_head_that_equals_the_embedding(tmp_pat
     assert again.params["decoder"]["logits_dense"]["kernel"].tobytes() == kernel.tobytes()
 
 
-def test_a_scaled_head_of_its_own_is_refused(tmp_path):
-    config = CONFIG | {"scale_decoder_outputs": True}
-    message = error_of(write_folder(tmp_path / "hf", random_tensors(), config))
-    assert "scale_decoder_outputs" in message
-    assert "lm_head.weight" in message
+@pytest.mark.parametrize(
+    ("fields", "scale"),
+    [
+        ({"tie_word_embeddings": False}, 1.0),
+        ({"tie_word_embeddings": True}, EMBED**-0.5),
+        ({"tie_word_embeddings": None}, EMBED**-0.5),  # Transformers leaves out its default
+        ({"tie_word_embeddings": False, "scale_decoder_outputs": True}, EMBED**-0.5),
+        ({"tie_word_embeddings": True, "scale_decoder_outputs": False}, 1.0),
+    ],
+)
+def test_a_head_of_its_own_is_scaled_as_the_config_says(tmp_path, fields, scale):
+    tensors = draw(tensor_shapes())
+    folder = write_folder(tmp_path / "hf", tensors, CONFIG | fields)
+    scaled = tensors | {"lm_head.weight": tensors["lm_head.weight"] * np.float32(scale)}
+    plain = write_folder(tmp_path / "plain", scaled, CONFIG)
+    rows = np.array([[3, 5, 7]], np.int32), np.array([[4, 9]], np.int32)
+    expected = load_model(str(plain)).logits(*rows)
+    np.testing.assert_allclose(load_model(str(folder)).logits(*rows), expected, atol=1e-5)
+    again = round_trip(folder, tmp_path)
+    assert stored(again) == stored(folder)
+    np.testing.assert_allclose(load_model(str(again)).logits(*rows), expected, atol=1e-5)
 
 
 def test_decoder_has_as_many_layers_as_the_encoder_where_config_does_not_say(tmp_path):

@@ -1,0 +1,77 @@
+"""Weights that Transformers' Flax classes saved: flax_model.msgpack, or shards with an index.
+
+The file is a tree of arrays, which runs no code. Its names become those of the same model's
+safetensors: what Flax calls a kernel is stored there transposed and called a weight.
+"""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import flax.serialization
+import flax.traverse_util
+import msgspec
+import numpy as np
+
+from faith_jax.checkpoints.lazy_arrays import lazy, transposed
+from faith_jax.checkpoints.tensors import StoredTensor
+from faith_jax.core.errors import CheckpointError
+from faith_jax.core.schema import read_json_as
+
+WHOLE = "flax_model.msgpack"
+INDEX = "flax_model.msgpack.index.json"
+_WEIGHTS = ("kernel", "embedding", "scale", "weight")
+
+
+class _Index(msgspec.Struct):
+    """The file of each array; a checkpoint must not make us read files elsewhere."""
+
+    weight_map: dict[str, Annotated[str, msgspec.Meta(pattern=r"^[^/]+\.msgpack$")]]
+
+
+def has_flax_weights(folder: pathlib.Path) -> bool:
+    """Whether a folder has weights of Flax."""
+    return any((folder / name).is_file() for name in (WHOLE, INDEX))
+
+
+def flax_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
+    """Returns the arrays of a folder's Flax weights by the names that safetensors have for them.
+
+    Raises:
+      CheckpointError: a file is missing, truncated, or no tree of arrays.
+    """
+    files = [WHOLE]
+    if not (folder / WHOLE).is_file():
+        placed = read_json_as(folder / INDEX, _Index, CheckpointError).weight_map
+        files = list(dict.fromkeys(placed.values()))
+    tensors: dict[str, StoredTensor] = {}
+    for file in files:
+        for path, value in _read_arrays(folder / file).items():
+            *modules, kind = path
+            array = lazy(value)
+            if kind == "kernel" and value.ndim == 2:
+                array = transposed(array)
+            name = ".".join([*modules, "weight" if kind in _WEIGHTS else kind])
+            tensors[name] = StoredTensor(folder / file, name, array)
+    return tensors
+
+
+def _read_arrays(path: pathlib.Path) -> dict[tuple[str, ...], np.ndarray]:
+    """Returns the arrays of one file by their paths in its tree."""
+    try:
+        tree = flax.serialization.msgpack_restore(path.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"{path}: {error.strerror}.") from None
+    except Exception as error:  # msgpack raises many kinds for a truncated file
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
+        raise CheckpointError(
+            f"{path}: not a whole file of Flax weights ({reason}); copy it again."
+        ) from None
+    if isinstance(tree, Mapping) and isinstance(tree.get("params"), Mapping):
+        tree = tree["params"]
+    leaves: Mapping[tuple[Any, ...], Any] = {}
+    if isinstance(tree, Mapping):
+        leaves = flax.traverse_util.flatten_dict(dict(tree))
+    if not leaves or not all(isinstance(leaf, np.ndarray) for leaf in leaves.values()):
+        raise CheckpointError(f"{path}: expected a tree of arrays, as Flax models are saved.")
+    return {tuple(map(str, keys)): leaf for keys, leaf in leaves.items()}

@@ -1,0 +1,254 @@
+"""LoRA adapters of Hugging Face's PEFT, merged with their base model.
+
+Hu 2021: a kernel W becomes W + s B A, where A and B have `r` rows and columns and s = alpha / r, or
+alpha / sqrt(r) with `use_rslora`. The parameters of the merged model are computed when they are
+read, in float32 unless the base and the adapter are of one smaller dtype.
+"""
+
+import dataclasses
+import math
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from faith_jax.checkpoints import tensors
+from faith_jax.checkpoints.checkpoint import (
+    Checkpoint,
+    expected_shapes,
+    flatten,
+    unflatten,
+    unstack_layers,
+)
+from faith_jax.checkpoints.contents import what_lies_in
+from faith_jax.checkpoints.hugging_face.families import family_of_config
+from faith_jax.checkpoints.hugging_face.family import Family, TensorMap
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transposed
+from faith_jax.checkpoints.peft import CONFIG, WEIGHTS
+from faith_jax.core.errors import CheckpointError
+from faith_jax.core.rows import read_json
+from faith_jax.core.schema import read_json_as
+
+_F32 = np.dtype(np.float32)
+_PREFIX = "base_model.model."
+_PARTS = re.compile(r"(.*)\.(lora_A|lora_B|lora_embedding_A|lora_embedding_B)(\.weight)?")
+# Variants that compute something else, by their fields.
+_VARIANTS = (
+    "alora_invocation_tokens",
+    "layer_replication",
+    "target_parameters",
+    "trainable_token_indices",
+    "use_bdlora",
+    "use_dora",
+    "use_qalora",
+)
+# Initialisations that change the base model too, whose adapter must then be saved as a plain one.
+_CHANGES_BASE = ("pissa", "olora", "corda", "loftq", "lora_ga")
+
+
+class _LoraConfig(msgspec.Struct):
+    """adapter_config.json of a LoRA."""
+
+    peft_type: Literal["LORA"]
+    r: int
+    lora_alpha: float
+    use_rslora: bool = False
+    alpha_pattern: dict[str, float] | None = None
+    base_model_name_or_path: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Lora:
+    """An adapter that was opened.
+
+    Attributes:
+      folder: of the adapter.
+      config: what its adapter_config.json says.
+      pairs: A and B by the published name of the module that they change, float32.
+      whole: tensors that replace those of the base (biases, `modules_to_save`).
+      dtype: of all its tensors; float32 if they differ.
+    """
+
+    folder: pathlib.Path
+    config: _LoraConfig
+    pairs: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    whole: Mapping[str, LazyArray]
+    dtype: np.dtype
+
+    @property
+    def base(self) -> str:
+        """The base model's name or path; "" = the folder does not say it."""
+        return self.config.base_model_name_or_path
+
+
+def read_lora(folder: pathlib.Path) -> Lora:
+    """Opens a folder that PEFT's LoRA wrote.
+
+    Raises:
+      CheckpointError: a file is missing or broken, or the adapter is of a variant that is not read,
+        whose field the error names.
+    """
+    fields = read_json(folder / CONFIG, CheckpointError)
+    config = read_json_as(folder / CONFIG, _LoraConfig, CheckpointError)
+    for name in _VARIANTS:
+        if fields.get(name):
+            raise _refused(folder, name, "it changes what a LoRA computes")
+    start = str(fields.get("init_lora_weights", "")).lower()
+    if start.startswith(_CHANGES_BASE):
+        raise _refused(folder, "init_lora_weights", f"{start!r} has changed the base model as well")
+    for pattern in config.alpha_pattern or {}:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise CheckpointError(
+                f"{folder / CONFIG}: field 'alpha_pattern': {pattern!r} is no pattern ({error})."
+            ) from None
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise CheckpointError(f"{folder}: {WEIGHTS}: no such file, but {what_lies_in(folder)}.")
+    halves: dict[str, dict[str, np.ndarray]] = {}
+    whole: dict[str, LazyArray] = {}
+    dtypes = set()
+    for name, tensor in tensors.read_header(path)[0].items():
+        array = tensor.floats()
+        dtypes.add(array.dtype)
+        name = name.removeprefix(_PREFIX)
+        match = _PARTS.fullmatch(name)
+        if match is None:
+            if "lora_" in name:
+                raise CheckpointError(f"{path}: the tensor {name} is of no LoRA that is read.")
+            whole[name] = array
+            continue
+        module, part, _ = match.groups()
+        halves.setdefault(module, {})[part] = _finite(array, name, path)
+    pairs = {module: _pair(module, parts, path) for module, parts in halves.items()}
+    if not pairs:
+        raise CheckpointError(f"{path}: expected tensors lora_A and lora_B, got none.")
+    return Lora(folder, config, pairs, whole, dtypes.pop() if len(dtypes) == 1 else _F32)
+
+
+def merged(lora: Lora, base: Checkpoint) -> Checkpoint:
+    """Returns the base model with an adapter merged into its parameters.
+
+    Raises:
+      CheckpointError: the adapter changes what the base does not have, or in another shape.
+    """
+    family = family_of_config(base.config, base.family)
+    where = base.metadata.get("source", "the base")
+    if family is None:
+        raise CheckpointError(f"{lora.folder}: {where} is of no family that PEFT has adapters for.")
+    params = unstack_layers(base.params) if base.config.scan_layers else base.params
+    config = base.config.replace(scan_layers=False)
+    params = {name: lazy(array) for name, array in flatten(params).items()}
+    shapes = expected_shapes(config)
+    maps = {tensor.theirs: tensor for tensor in family.tensor_maps(config, shapes)}
+    same = {array.dtype for array in params.values()} == {lora.dtype}
+    if not same:
+        params = {name: array.astype(_F32) for name, array in params.items()}
+    for module, (first, second) in lora.pairs.items():
+        tensor = _of_base(f"{module}.weight", maps, family, lora, where)
+        if config.logits_via_embedding and tensor.ours == ("token_embedder/embedding",):
+            raise CheckpointError(
+                f"{lora.folder}: the adapter changes {tensor.theirs}, which is the output layer of "
+                f"{where} too; merge it with PEFT, merge_and_unload()."
+            )
+        # Kernels that are stored as [inputs, outputs] take the change the other way round.
+        is_kernel = tensor.ours[0].endswith("/kernel")
+        change = _product(first, second, _factor(module, lora.config, len(first)))
+        change = transposed(change) if is_kernel and not tensor.turned else change
+        _check_shape(change, tensor, shapes, lora, module)
+        for name, part in tensor.split(change).items():
+            params[name] = _sum(params[name], part)
+    for name, array in lora.whole.items():
+        tensor = _of_base(name, maps, family, lora, where)
+        _check_shape(array, tensor, shapes, lora, name)
+        dtype = next(iter(params.values())).dtype
+        params |= {n: part.astype(dtype) for n, part in tensor.split(array).items()}
+    source = str(lora.folder.absolute())
+    metadata: dict[str, Any] = {
+        **base.metadata,
+        "source": source,
+        "format": "peft",
+        "base": where,
+    }
+    return Checkpoint(config, unflatten(params), metadata, base.family)
+
+
+def _of_base(
+    name: str, maps: Mapping[str, TensorMap], family: Family, lora: Lora, where: Any
+) -> TensorMap:
+    for full in (name, family.prefix + name, name.removeprefix(family.prefix)):
+        if full in maps:
+            return maps[full]
+    raise CheckpointError(
+        f"{lora.folder}: the adapter changes {name}, which {where} does not have; give the base "
+        "model that it was made for."
+    )
+
+
+def _check_shape(
+    array: LazyArray, tensor: TensorMap, shapes: Mapping[str, Any], lora: Lora, name: str
+) -> None:
+    if array.shape != (expected := tuple(tensor.shape(shapes))):
+        raise CheckpointError(
+            f"{lora.folder}: the adapter's change of {name} has the shape {array.shape}, but the "
+            f"base model's is {expected}; give the base model that it was made for."
+        )
+
+
+def _factor(module: str, config: _LoraConfig, rank: int) -> np.float32:
+    """Returns s of a module, whose alpha a pattern may say."""
+    alpha = config.lora_alpha
+    for pattern, value in (config.alpha_pattern or {}).items():
+        if re.fullmatch(rf"(.*\.)?({pattern})", module):
+            alpha = value
+            break
+    return np.float32(alpha / (math.sqrt(rank) if config.use_rslora else rank))
+
+
+def _product(first: np.ndarray, second: np.ndarray, factor: np.float32) -> LazyArray:
+    """Returns s B A, of A [r, inputs] and B [outputs, r]."""
+    return LazyArray(
+        (len(second), first.shape[1]),
+        _F32,
+        lambda box: factor * (second[box[0]] @ first[:, box[1]]),
+    )
+
+
+def _sum(array: LazyArray, change: LazyArray) -> LazyArray:
+    def read(box: Box) -> np.ndarray:
+        return (array.read(box).astype(_F32) + change.read(box)).astype(array.dtype)
+
+    return LazyArray(array.shape, array.dtype, read)
+
+
+def _pair(
+    module: str, parts: Mapping[str, np.ndarray], path: pathlib.Path
+) -> tuple[np.ndarray, np.ndarray]:
+    kind = "lora_embedding" if "lora_embedding_A" in parts else "lora"
+    if sorted(parts) == [f"{kind}_A", f"{kind}_B"]:
+        first, second = (parts[name] for name in sorted(parts))
+        if first.ndim == second.ndim == 2 and 0 < len(first) == second.shape[1]:
+            # Of a table [tokens, width], the change is transposed.
+            return (first, second) if kind == "lora" else (second.T, first.T)
+    shapes = ", ".join(f"{name} {parts[name].shape}" for name in sorted(parts))
+    raise CheckpointError(
+        f"{path}: {module}: expected lora_A [r, inputs] and lora_B [outputs, r], got {shapes}."
+    )
+
+
+def _finite(array: LazyArray, name: str, path: pathlib.Path) -> np.ndarray:
+    numbers = np.asarray(array, _F32)
+    if not np.isfinite(numbers).all():
+        raise CheckpointError(f"{path}: the tensor {name}: expected finite numbers, got others.")
+    return numbers
+
+
+def _refused(folder: pathlib.Path, field: str, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"{folder / CONFIG}: field {field!r}: {why}, which is not read; merge the adapter with "
+        "PEFT, PeftModel.merge_and_unload().save_pretrained(FOLDER), and give that folder."
+    )

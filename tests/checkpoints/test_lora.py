@@ -1,0 +1,244 @@
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from faith_jax.checkpoints.checkpoint import flatten
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.cli import main
+from faith_jax.core.errors import CheckpointError, ConfigError
+from faith_jax.inference import load_model
+from faith_jax.runs import convert
+from tests.checkpoints import family_folders
+from tests.checkpoints.family_folders import draw, write
+from tests.checkpoints.synthetic import CONFIG, TIED, tensor_shapes, write_t5x
+
+FIELDS = {
+    "base_model_name_or_path": "google/t5-v1_1-small",
+    "bias": "none",
+    "fan_in_fan_out": False,
+    "init_lora_weights": True,
+    "lora_alpha": 16,
+    "lora_dropout": 0.1,
+    "modules_to_save": None,
+    "peft_type": "LORA",
+    "r": 2,
+    "target_modules": ["q", "v", "wo"],
+    "task_type": "SEQ_2_SEQ_LM",
+    "use_dora": False,
+    "use_rslora": False,
+}
+MODULES = (
+    "encoder.block.1.layer.0.SelfAttention.q",
+    "decoder.block.0.layer.1.EncDecAttention.v",
+    "decoder.block.0.layer.2.DenseReluDense.wo",
+)
+ROWS = np.array([[3, 5, 7, 1]], np.int32), np.array([[0, 4, 9]], np.int32)
+
+
+def write_lora(folder, shapes, changes=None, modules=MODULES, rank=2, dtype=np.float32, more=None):
+    """Writes an adapter as PEFT's `save_pretrained` does; returns {weight: B A}, stored as it is.
+
+    Args:
+      folder: to write.
+      shapes: of the base's tensors.
+      changes: of adapter_config.json.
+      modules: that are adapted.
+      rank: r of each.
+      dtype: of the tensors.
+      more: further tensors by name.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "adapter_config.json").write_text(json.dumps(FIELDS | (changes or {})))
+    stored, products = {}, {}
+    for i, module in enumerate(modules):
+        rng = np.random.default_rng(i)
+        outputs, inputs = shapes[f"{module}.weight"]
+        first = rng.normal(size=(rank, inputs)).astype(dtype)
+        second = (0.3 * rng.normal(size=(outputs, rank))).astype(dtype)
+        stored[f"base_model.model.{module}.lora_A.weight"] = first
+        stored[f"base_model.model.{module}.lora_B.weight"] = second
+        products[f"{module}.weight"] = second.astype(np.float32) @ first.astype(np.float32)
+    stored |= {f"base_model.model.{name}": array for name, array in (more or {}).items()}
+    safetensors.numpy.save_file(stored, folder / "adapter_model.safetensors", {"format": "pt"})
+    return products
+
+
+def close(found, expected):
+    found, expected = ({n: np.asarray(a) for n, a in flatten(x).items()} for x in (found, expected))
+    assert sorted(found) == sorted(expected)
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "factors"),
+    [
+        ({}, (8, 8, 8)),
+        ({"use_rslora": True}, (16 / np.sqrt(2),) * 3),
+        ({"r": 64, "rank_pattern": {"q|v|wo": 2}}, (8, 8, 8)),  # the tensors show r
+        ({"alpha_pattern": {"q": 4, "EncDecAttention.v": 2}}, (2, 1, 8)),
+        ({"alpha_pattern": {"k": 4}, "lora_alpha": 3}, (1.5, 1.5, 1.5)),
+    ],
+)
+def test_the_base_has_the_product_added(tmp_path, changes, factors):
+    tensors = draw(tensor_shapes())
+    base = write(tmp_path / "base", CONFIG, tensors)
+    products = write_lora(tmp_path / "lora", tensor_shapes(), changes)
+    added = {
+        name: tensors[name] + np.float32(factor) * product
+        for factor, (name, product) in zip(factors, products.items(), strict=True)
+    }
+    expected = write(tmp_path / "expected", CONFIG, tensors | added)
+    opened = open_checkpoint(tmp_path / "lora", base=str(base))
+    assert opened.config == open_checkpoint(base).config
+    assert (opened.family, opened.metadata["source"]) == ("t5", str(tmp_path / "lora"))
+    close(opened.params, open_checkpoint(expected).params)
+    np.testing.assert_allclose(
+        load_model(str(tmp_path / "lora"), base=str(base)).target_log_probs(*ROWS),
+        load_model(str(expected)).target_log_probs(*ROWS),
+        atol=1e-4,
+    )
+
+
+def test_a_base_in_another_form(tmp_path):
+    tensors = draw(tensor_shapes())
+    base = open_checkpoint(write(tmp_path / "base", CONFIG, tensors))
+    write_t5x(tmp_path / "t5x" / "checkpoint_7", base.read().params)
+    products = write_lora(tmp_path / "lora", tensor_shapes())
+    added = {name: tensors[name] + 8 * product for name, product in products.items()}
+    expected = open_checkpoint(write(tmp_path / "expected", CONFIG, tensors | added))
+    close(open_checkpoint(tmp_path / "lora", base=str(tmp_path / "t5x")).params, expected.params)
+
+
+def test_kernels_in_one_and_embeddings(tmp_path):
+    shapes, config = (
+        f("gpt2_inner_relu") for f in (family_folders.shapes_of, family_folders.config_of)
+    )
+    tensors = draw(shapes)
+    base = write(tmp_path / "base", config, tensors)
+    module = "transformer.h.1.attn.c_attn"
+    turned = {f"{module}.weight": shapes[f"{module}.weight"][::-1]}
+    first = np.random.default_rng(1).normal(size=(2, shapes["transformer.wpe.weight"][0]))
+    second = np.random.default_rng(2).normal(size=(shapes["transformer.wpe.weight"][1], 2))
+    bias = np.ones(shapes[f"{module}.bias"], np.float32)
+    more = {
+        "transformer.wpe.lora_embedding_A": first.astype(np.float32),
+        "transformer.wpe.lora_embedding_B": second.astype(np.float32),
+        f"{module}.bias": bias,
+    }
+    changes = {"task_type": "CAUSAL_LM", "fan_in_fan_out": True, "bias": "lora_only"}
+    products = write_lora(tmp_path / "lora", turned, changes, [module], more=more)
+    changed = {
+        f"{module}.weight": tensors[f"{module}.weight"] + 8 * products[f"{module}.weight"].T,
+        f"{module}.bias": bias,
+        "transformer.wpe.weight": tensors["transformer.wpe.weight"] + 8 * (second @ first).T,
+    }
+    changed = {name: array.astype(np.float32) for name, array in changed.items()}
+    expected = open_checkpoint(write(tmp_path / "expected", config, tensors | changed))
+    close(open_checkpoint(tmp_path / "lora", base=str(base)).params, expected.params)
+
+
+def test_dtypes(tmp_path):
+    half = {n: a.astype(ml_dtypes.bfloat16) for n, a in draw(tensor_shapes()).items()}
+    base = write(tmp_path / "base", CONFIG, half)
+    write_lora(tmp_path / "single", tensor_shapes())
+    write_lora(tmp_path / "half", tensor_shapes(), dtype=ml_dtypes.bfloat16)
+    for name, expected in {"single": "float32", "half": "bfloat16"}.items():
+        params = open_checkpoint(tmp_path / name, base=str(base)).params
+        assert {np.asarray(a).dtype.name for a in flatten(params).values()} == {expected}
+
+
+def test_the_command_imports_it_with_the_tokenizer_of_the_base(tmp_path, capsys):
+    tensors = draw(tensor_shapes())
+    base = write(tmp_path / "base", CONFIG, tensors)
+    (base / "tokenizer.json").write_text("{}")
+    write_lora(tmp_path / "lora", tensor_shapes())
+    lora, target = str(tmp_path / "lora"), str(tmp_path / "ours")
+    assert main(["import-checkpoint", lora, target, f"--base={base}"]) == 0
+    close(open_checkpoint(target).params, open_checkpoint(lora, base=str(base)).params)
+    assert (tmp_path / "ours" / "tokenizer.json").read_text() == "{}"
+    # Or where the adapter says it is.
+    write_lora(tmp_path / "lora", tensor_shapes(), {"base_model_name_or_path": str(base)})
+    assert main(["import-checkpoint", lora, str(tmp_path / "named")]) == 0
+    capsys.readouterr()
+    assert main(["import-checkpoint", str(base), str(tmp_path / "x"), f"--base={base}"]) == 2
+    assert "leave it out" in capsys.readouterr().err
+
+
+# Bad input.
+
+
+def error_of(folder, base):
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(folder, base=str(base)).read()
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(folder) in message
+    return message
+
+
+def test_without_a_base(tmp_path):
+    write_lora(tmp_path / "lora", tensor_shapes())
+    with pytest.raises(CheckpointError, match=r"\"LORA\".* import-checkpoint .* --base=BASE"):
+        open_checkpoint(tmp_path / "lora")
+    with pytest.raises(CheckpointError, match=r"google/t5-v1_1-small.*Say where it is with --base"):
+        convert.import_checkpoint(str(tmp_path / "lora"), str(tmp_path / "ours"))
+    write_lora(tmp_path / "lora", tensor_shapes(), {"base_model_name_or_path": None})
+    with pytest.raises(ConfigError, match="names no base model; say where it is with --base"):
+        convert.import_checkpoint(str(tmp_path / "lora"), str(tmp_path / "ours"))
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"use_dora": True}, ["'use_dora'", "merge_and_unload()"]),
+        ({"init_lora_weights": "pissa_niter_4"}, ["'init_lora_weights'", "pissa"]),
+        ({"layer_replication": [[0, 2]]}, ["'layer_replication'"]),
+        ({"lora_alpha": "16"}, ["'lora_alpha'", '"16"']),
+        ({"alpha_pattern": [1]}, ["'alpha_pattern'"]),
+        ({"alpha_pattern": {"(": 1}}, ["'alpha_pattern'", "'('"]),
+    ],
+)
+def test_settings_that_are_not_read(tmp_path, changes, parts):
+    base = write(tmp_path / "base", CONFIG, draw(tensor_shapes()))
+    write_lora(tmp_path / "lora", tensor_shapes(), changes)
+    message = error_of(tmp_path / "lora", base)
+    for part in parts:
+        assert part in message
+
+
+def test_adapters_that_do_not_fit(tmp_path):
+    base = write(tmp_path / "base", CONFIG, draw(tensor_shapes()))
+    folder = tmp_path / "lora"
+    other = {"encoder.block.7.layer.0.SelfAttention.q.weight": (8, 6)}
+    write_lora(folder, other, modules=[name.removesuffix(".weight") for name in other])
+    assert "block.7.layer.0.SelfAttention.q.weight, which" in error_of(folder, base)
+    write_lora(folder, {f"{MODULES[0]}.weight": (8, 12)}, modules=MODULES[:1])
+    assert "(8, 12), but the base model's is (8, 6)" in error_of(folder, base)
+    nan = {f"{MODULES[0]}.lora_A.weight": np.full((2, 6), np.nan, np.float32)}
+    write_lora(folder, tensor_shapes(), modules=(), more=nan)
+    assert "expected finite numbers" in error_of(folder, base)
+    alone = {f"{MODULES[0]}.lora_A.weight": np.ones((2, 6), np.float32)}
+    write_lora(folder, tensor_shapes(), modules=(), more=alone)
+    assert "lora_B [outputs, r], got lora_A (2, 6)" in error_of(folder, base)
+    write_lora(folder, tensor_shapes(), modules=())
+    assert "expected tensors lora_A and lora_B" in error_of(folder, base)
+    magnitude = {f"{MODULES[0]}.lora_magnitude_vector": np.ones(8, np.float32)}
+    write_lora(folder, tensor_shapes(), more=magnitude)
+    assert "lora_magnitude_vector is of no LoRA that is read" in error_of(folder, base)
+    (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
+    assert "adapter_model.bin is there: pickled" in error_of(folder, base)
+
+
+def test_a_tied_embedding_is_refused(tmp_path):
+    base = write(tmp_path / "base", TIED, draw(tensor_shapes(TIED)))
+    more = {
+        "shared.lora_embedding_A": np.ones((2, 24), np.float32),
+        "shared.lora_embedding_B": np.ones((6, 2), np.float32),
+    }
+    write_lora(tmp_path / "lora", tensor_shapes(TIED), modules=(), more=more)
+    assert "shared.weight, which is the output layer" in error_of(tmp_path / "lora", base)
