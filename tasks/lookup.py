@@ -164,5 +164,6 @@ def check_cached(task: Any, module: str | None = None) -> None:
             raise ConfigError(
                 f"USE_CACHED_TASKS: {part.name} is not cached (looked in {folders}). Cache it: "
                 f"seqio_cache_tasks --module_import={module or 'faith_jax.tasks'} "
-                f"--tasks={part.name} --output_cache_dir=FOLDER, and add --seqio_additional_cache_dirs=FOLDER."
+                f"--tasks={part.name} --output_cache_dir=FOLDER, and add "
+                "--seqio_additional_cache_dirs=FOLDER."
             )

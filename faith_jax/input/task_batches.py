@@ -223,7 +223,7 @@ class SplitRows:
     def _parts(self, task: Any) -> list[Part]:
         """Returns the parts of a task's rows; rows in the task's own order are one."""
         config = self.config
-        count = count_parts(task, config.split, config.use_cached) if config.shuffle else 1
+        count = count_parts(task, config.split or "", config.use_cached) if config.shuffle else 1
         name = re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{config.split}")
         fingerprint = _fingerprint(config, self._model, task)
 

@@ -261,7 +261,7 @@ class _Source(NamedTuple):
 def _task_source(dataset: DatasetConfig) -> _Source:
     return _Source(
         dataset.mixture_or_task_name,
-        dataset.split,
+        dataset.split or "",
         "TASK_FEATURE_LENGTHS['inputs']",
         dataset.task_feature_lengths["inputs"],
         dataset.cut_policy,

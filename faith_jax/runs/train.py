@@ -224,7 +224,7 @@ def train(
         writer = MetricsWriter(folder if jax.process_index() == 0 else None, start)
         progress = Progress("step", total_steps, start)
         watcher = _Watcher(
-            writer, progress, rows.config.split, starts, trainer, frozen, evaluated, decoded,
+            writer, progress, rows.config.split or "", starts, trainer, frozen, evaluated, decoded,
             eval_period, is_due,
         )  # fmt: skip
         periods = Periods(total_steps, log_period, checkpoint_period)

@@ -233,7 +233,7 @@ def special_id(vocabulary: Any, token: str) -> int | None:
 
 
 def has_texts(vocabulary: Any) -> bool:
-    """Whether ids of a vocabulary stand for texts; those of SeqIO's PassThroughVocabulary do not."""
+    """Whether a vocabulary's ids stand for texts; those of SeqIO's PassThroughVocabulary do not."""
     return isinstance(vocabulary, Tokenizer) or isinstance(vocabulary.decode([]), str)
 
 
