@@ -28,7 +28,14 @@ from faith_jax.cli.data_commands import (
     Tasks,
 )
 from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
-from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
+from faith_jax.cli.gin_commands import (
+    BINDING,
+    T5X_FLAGS,
+    T5X_LOGGING_FLAGS,
+    Eval,
+    Infer,
+    Train,
+)
 from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
 from faith_jax.cli.parser import CommandParser, add_commands
 from faith_jax.cli.plan_command import Plan
@@ -101,6 +108,7 @@ def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
     if not given:
         parser.print_help()
         return 0
+    given = [a for a in given if a not in T5X_LOGGING_FLAGS]
     split = [[BINDING, a.removeprefix("--gin.")] if _is_binding(a) else [a] for a in given]
     try:
         options, unknown = parser.parse_known_args([part for parts in split for part in parts])
@@ -141,6 +149,8 @@ def _unknown(parser: CommandParser, argument: str) -> str:
     name = option.lstrip("-").removeprefix("gin.")
     if argument != BINDING and (option.startswith("--gin.") or name.isupper()):
         return f"{argument}: write --gin.{name}=VALUE."
+    if BINDING in parser.option_names() and option in T5X_FLAGS:
+        return f"{parser.prog}: {option} of T5X: {T5X_FLAGS[option]}."
     hint = did_you_mean(option, parser.option_names()) if option.startswith("--") else ""
     return f"{parser.prog} has no argument {argument!r}.{hint} See {parser.prog} --help."
 

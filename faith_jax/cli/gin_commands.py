@@ -13,6 +13,18 @@ from faith_jax.runs.options import Names
 
 # `--gin.NAME=VALUE` is read as this option with the value NAME=VALUE.
 BINDING = "--gin.NAME=VALUE"
+# T5X's flags that say what holds here anyway, and what those do here that we do not take.
+T5X_LOGGING_FLAGS = ("--logtostderr", "--alsologtostderr")
+T5X_FLAGS = {
+    "--multiprocess_gpu": "give --coordinator_address, --process_count and --process_index, or "
+    "--multiprocess where the cluster tells them",
+    "--initialization_timeout": "give --process_timeout",
+    "--run_mode": "leave it out; the command says it: t5x train, t5x eval, t5x infer",
+    "--log_dir": "leave it out; logs go to standard error",
+    "--stderrthreshold": "leave it out; all logs go to standard error",
+    "--verbosity": "leave it out; all logs go to standard error",
+    "--v": "leave it out; all logs go to standard error",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,6 +37,7 @@ class GinFiles:
       gin_search_paths (FOLDERS): folders of gin files, separated by commas
       gin_allow (MODULE): a further module whose functions gin files can name (repeatable); they can
         name those of faith_jax, seqio, t5x, optax, flax and jax. A gin file is code
+      gin_bindings (BINDING): a line of gin, such as "BATCH_SIZE = 8" (repeatable), as T5X takes it
       bindings (--gin.NAME=VALUE): set a macro or a parameter; VALUE is a Python literal, or else a
         string
     """
@@ -33,6 +46,7 @@ class GinFiles:
     gin_file: tuple[str, ...] = ()
     gin_search_paths: Names = ()
     gin_allow: tuple[str, ...] = ()
+    gin_bindings: tuple[str, ...] = ()
     bindings: tuple[str, ...] = ()
 
     def check_files(self) -> None:
@@ -49,10 +63,13 @@ class _GinRun(GinFiles, OneOfSeveral):
     Attributes:
       seqio_additional_cache_dirs (FOLDERS): where USE_CACHED_TASKS looks for cached tasks,
         separated by commas
+      tfds_data_dir (FOLDER): where data sets of TFDS and of faith_jax are prepared, instead of
+        FAITH_JAX_DATA_DIR
     """
 
     opens_checkpoints: ClassVar = True
     seqio_additional_cache_dirs: Names = ()
+    tfds_data_dir: str | None = None
 
     def prepare(self, needs_tensorflow: bool = True) -> None:
         """Reads the gin files, and joins the other processes of the run, where there are any."""
@@ -61,6 +78,11 @@ class _GinRun(GinFiles, OneOfSeveral):
             quiet_tensorflow()
         from faith_jax.runs import gin_config, processes
 
+        if self.tfds_data_dir is not None:
+            import seqio
+
+            os.environ["FAITH_JAX_DATA_DIR"] = self.tfds_data_dir
+            seqio.set_tfds_data_dir_override(self.tfds_data_dir)
         for folder in self.seqio_additional_cache_dirs:
             if "://" not in folder and not os.path.isdir(folder):
                 raise ConfigError(f"--seqio_additional_cache_dirs: {folder}: no such folder.")
@@ -71,7 +93,10 @@ class _GinRun(GinFiles, OneOfSeveral):
         self.join_processes()
         processes.configure_alike(
             lambda: gin_config.parse(
-                self.gin_file, self.bindings, self.gin_search_paths, self.gin_allow
+                self.gin_file,
+                (*self.gin_bindings, *self.bindings),
+                self.gin_search_paths,
+                self.gin_allow,
             )
         )
 

@@ -124,3 +124,29 @@ def test_gradient_clip_bounds_the_global_norm():
     updates, _ = optimizer.update({"w": jnp.asarray([3.0, 4.0])}, optimizer.init(params), params)
     # With a huge eps the update is -g / eps; the clipped gradient is (0.6, 0.8).
     np.testing.assert_allclose(updates["w"] * 1e6, [-0.6, -0.8], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("factors", "expected"),
+    [
+        ("constant", lambda step: 2.0),
+        ("constant * linear_warmup", lambda step: 2 * min(1, step / 10)),
+        ("linear_decay", lambda step: max(2 * min(step / 10, 1 + 0.05 * (10 - step)), 1e-8)),
+        ("constant * rsqrt_decay", lambda step: 2 / max(step, 10) ** 0.5),
+        ("rsqrt_normalized_decay", lambda step: (10 / max(step, 10)) ** 0.5),
+        ("constant*decay_every", lambda step: 2 * 0.05 ** (step // 8)),
+        ("cosine_decay", lambda step: 0.5 + 0.5 * np.cos(np.pi * (max(0, step - 10) / 16 % 1))),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 5])
+def test_factors_of_a_rate_have_their_closed_forms(factors, expected, first):
+    rate = optimizers.factored_rate(
+        factors, 2.0, 10, 0.05, steps_per_decay=8, steps_per_cycle=16, first_step=first
+    )
+    for step in (1, 4, 9, 10, 23):
+        assert float(rate(step)) == pytest.approx(expected(step + first), rel=1e-5)
+
+
+def test_an_unknown_factor_is_an_error():
+    with pytest.raises(ConfigError, match=r"'warmup'. Did you mean 'linear_warmup'"):
+        optimizers.factored_rate("constant * warmup")

@@ -124,7 +124,8 @@ class Translation(NamedTuple):
 
     Attributes:
       text: the whole of it, bindings of the command line included.
-      unread: macros that served only what has no counterpart, so that nothing need read them.
+      unread: macros that nothing need read: those of T5X's own files, and those of bindings that
+        have nothing to set here.
     """
 
     text: str
@@ -151,6 +152,7 @@ class _Collected:
         self._read, self._reading = read, list[str]()
         self.statements: list[Statement] = []
         self.runs: list[str] = []  # the programs whose run files of T5X's were included
+        self.standard: set[str] = set()  # macros of T5X's own files
         self.modules: list[str] = []  # of the user, for their tasks
         self.imports: dict[str, str] = {}  # of our own modules, by what they are called
 
@@ -161,6 +163,7 @@ class _Collected:
                 self.runs.append(counterpart.run)
             for include in counterpart.includes:
                 self.statements.append(Statement(where, include=include))
+            self.standard |= counterpart.macros.keys()
             for macro, value in counterpart.macros.items():
                 self.statements.append(Statement(name, name=macro, value=value))
             return
@@ -291,7 +294,9 @@ def _written(collected: _Collected) -> Translation:
         tail.append(f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}")
     if script == "train":
         tail += _steps(collected.statements)
-    return Translation("\n".join([*head, *lines, *tail]) + "\n", frozenset(dropped))
+    return Translation(
+        "\n".join([*head, *lines, *tail]) + "\n", frozenset(dropped | collected.standard)
+    )
 
 
 def _script(collected: _Collected) -> str:

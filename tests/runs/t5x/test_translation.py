@@ -1,0 +1,229 @@
+"""Gin files in the form of T5X and prompt-tuning, written by ourselves, under our own commands."""
+
+import json
+import re
+
+import gin
+import pytest
+
+from faith_jax.runs import gin_config
+from faith_jax.runs.t5x import counterparts, translation
+from tests.runs.test_bad_input import assert_mistake
+
+MODEL = "t5x/examples/t5/t5_1_1/tiny.gin"
+FINETUNE = """
+from __gin__ import dynamic_registration
+import __main__ as train_script
+import seqio
+import t5.data.mixtures
+from t5x import adafactor
+from t5x import models
+from t5x import trainer
+from t5x import utils
+from t5x.examples.t5 import network
+
+include 't5x/configs/runs/finetune.gin'
+include 't5x/examples/t5/t5_1_1/tiny.gin'
+
+STEPS_BETWEEN = 2
+MIXTURE_OR_TASK_NAME = 'npov_generate_sample'
+TASK_FEATURE_LENGTHS = {'inputs': 256, 'targets': 256}
+TRAIN_STEPS = 4
+BATCH_SIZE = 2
+DROPOUT_RATE = 0.0
+INITIAL_CHECKPOINT_PATH = None
+USE_CACHED_TASKS = False
+LOSS_NORMALIZING_FACTOR = 233472
+
+train_script.train:
+  eval_period = %STEPS_BETWEEN
+  train_dataset_cfg = @train/utils.DatasetConfig()
+  infer_eval_dataset_cfg = @infer_eval/utils.DatasetConfig()
+  random_seed = None
+train/utils.DatasetConfig:
+  seed = 7
+  pack = False
+infer_eval/utils.DatasetConfig:
+  split = 'validation'
+  batch_size = 64
+models.EncoderDecoderModel:
+  z_loss = 0.001
+  label_smoothing = 0.1
+models.EncoderDecoderModel.predict_batch_with_aux.num_decodes = 2
+network.T5Config:
+  vocab_size = 4224
+  dtype = 'float32'
+adafactor.Adafactor.decay_rate = 0.7
+utils.create_learning_rate_scheduler:
+  factors = 'constant * linear_warmup'
+  base_learning_rate = 0.01
+  warmup_steps = 2
+utils.SaveCheckpointConfig:
+  period = 2
+  keep = 1
+trainer.Trainer.num_microbatches = None
+seqio.Evaluator:
+  logger_cls = [@seqio.JSONLogger]
+  num_examples = None
+"""
+TRAIN = "faith_jax.runs.train.train"
+
+
+@pytest.fixture
+def parsed(tmp_path):
+    """Parses a text and bindings; returns what gin binds to a name of ours."""
+
+    def parse(text, *bindings):
+        file = tmp_path / "user.gin"
+        file.write_text(text)
+        gin_config.parse([str(file)], ["MODEL_DIR=runs/a", *bindings])
+
+        def value(name):
+            return gin.query_parameter(name)
+
+        return value
+
+    return parse
+
+
+def test_a_users_file_sets_what_it_sets_in_t5x(parsed):
+    value = parsed(FINETUNE)
+    assert value("TRAIN_STEPS/macro.value") == 4
+    assert value("Z_LOSS/macro.value") == 0.001
+    assert value("LABEL_SMOOTHING/macro.value") == 0.1
+    assert value("EVAL_PERIOD/macro.value").__repr__() == "%STEPS_BETWEEN"
+    assert value("CHECKPOINT_PERIOD/macro.value") == 2
+    assert value("KEEP_LAST/macro.value") == 1
+    assert value("NUM_BEAMS/macro.value") == 2
+    assert value("VOCAB_SIZE/macro.value") == 4224
+    assert value("DTYPE/macro.value") == "float32"
+    assert value("RANDOM_SEED/macro.value") == 0
+    assert value("NUM_MICROBATCHES/macro.value") == 1
+    assert value("train_split/faith_jax.input.task_batches.DatasetConfig.seed") == 7
+    assert value("train_split/faith_jax.input.task_batches.DatasetConfig.pack") is False
+    assert value("faith_jax.training.optimizers.adafactor.decay_rate") == 0.7
+    assert value("faith_jax.training.optimizers.factored_rate.warmup_steps") == 2
+    assert value("faith_jax.models.config.TransformerConfig.emb_dim") == 8
+
+
+@pytest.mark.parametrize(
+    ("bindings", "steps", "first"),
+    [
+        (["TRAIN_STEPS=1_000_020"], 20, 1_000_000),
+        (["TRAIN_STEPS=1_000_020", "TRAIN_STEPS_RELATIVE=5"], 5, 1_000_000),
+        (["TRAIN_STEPS=20", "INITIAL_CHECKPOINT_PATH=checkpoints/t5"], 20, 0),
+    ],
+)
+def test_train_steps_count_those_of_the_checkpoint(parsed, bindings, steps, first):
+    value = parsed(FINETUNE, "INITIAL_CHECKPOINT_PATH=a/checkpoint_1000000", *bindings)
+    assert value("TRAIN_STEPS/macro.value") == steps
+    assert value("faith_jax.training.optimizers.factored_rate.first_step") == first
+
+
+def test_a_file_of_t5x_trains(command, tmp_path, caplog):
+    file, model = tmp_path / "user.gin", tmp_path / "model"
+    file.write_text(FINETUNE)
+    given = ("--logtostderr", "--gin_bindings=DECODE_LENGTH = 4", f"--gin.MODEL_DIR='{model}'")
+    status, _, err = command("train", f"--gin_file={file}", *given)
+    assert status == 0, err
+    assert "decoded metrics are of the rows of validation here" in caplog.text
+    assert "the loss is a mean over tokens here" in caplog.text
+    assert "the tasks of the package t5.data.mixtures are not here" in caplog.text
+    losses = [float(x) for x in re.findall(r"validation loss (\S+)", caplog.text)]
+    assert len(losses) == 2
+    assert losses[1] < losses[0]
+    assert (model / "checkpoints" / "4").is_dir()
+    # The other two programs read it.
+    for script, more in (
+        ("eval", (f"--gin.EVAL_OUTPUT_DIR={tmp_path / 'eval'}",)),
+        ("infer", (f"--gin.INFER_OUTPUT_DIR={tmp_path / 'infer'}", "--gin.FORMATS=('jsonl',)")),
+    ):
+        status, _, err = command(
+            script,
+            f"--gin_file={MODEL}",
+            f"--gin_file=t5x/configs/runs/{script}.gin",
+            "--gin.network.T5Config.vocab_size=4224",
+            f"--gin.CHECKPOINT_PATH={model}",
+            "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample",
+            "--gin.TASK_FEATURE_LENGTHS={'inputs': 256, 'targets': 256}",
+            "--gin.DROPOUT_RATE=0.0",
+            "--gin.DECODE_LENGTH=4",
+            *more,
+        )
+        assert status == 0, err
+    (written,) = (tmp_path / "infer").glob("*.jsonl")
+    assert json.loads(written.read_text().splitlines()[0])["id"]
+
+
+def test_prompts_are_tuned_with_files_of_prompt_tuning(parsed):
+    text = (
+        "from prompt_tuning import prompts\n"
+        "include 'prompt_tuning/configs/models/t5_1_1_base_prompt.gin'\n"
+        "include 'prompt_tuning/configs/prompts/from_class_labels.gin'\n"
+        "include 'prompt_tuning/configs/runs/prompt_finetune.gin'\n"
+        "CLASS_LABELS = ['YES', 'NO']\nprompts.Prompt.length = 20\nTRAIN_STEPS = 1_000_010\n"
+        "MIXTURE_OR_TASK_NAME = 'a'\nTASK_FEATURE_LENGTHS = {'inputs': 8, 'targets': 8}\n"
+        "INITIAL_CHECKPOINT_PATH = 'b/checkpoint_1000000'\n"
+    )
+    value = parsed(text)
+    assert value("PROMPT_LENGTH/macro.value") == 20
+    assert value("CLASS_LABELS/macro.value") == ["YES", "NO"]
+    assert repr(value("PROMPT_INITIALIZER/macro.value")).endswith("soft_prompt.class_labels()")
+    assert value("TRAINABLE/macro.value") == (".*_prompt/.*",)
+    assert value("faith_jax.training.optimizers.adafactor.multiply_by_parameter_scale") is False
+    assert value("faith_jax.training.optimizers.adafactor.weight_decay") == 1e-5
+    assert value("faith_jax.training.optimizers.factored_rate.base_learning_rate") == 0.3
+    assert value("PACK/macro.value") is False
+
+
+MISTAKES = [
+    ("utils.DatasetConfig.colour = 'red'", ["line 13", "DatasetConfig.colour", "expected one of"]),
+    ("utils.SaveCheckpointConfig.perid = 2", ["SaveCheckpointConfig.perid", "no counterpart",
+                                              "t5x.utils.SaveCheckpointConfig.period"]),
+    ("models.EncoderDecoderModel.decode_fn = @models.mine", ["line 13", "@decoding.beam_search"]),
+    ("MODEL = @models.DecoderOnlyModel()", ["MODEL", "DecoderOnlyModel", "docs/t5x.md"]),
+    ("utils.RestoreCheckpointConfig.mode = 'all'", ["expected 'specific' or 'latest'"]),
+    ("TRAIN_STEPS = 100\nINITIAL_CHECKPOINT_PATH = 'a/checkpoint_1000'",
+     ["TRAIN_STEPS = 100", "1,000 steps", "TRAIN_STEPS_RELATIVE"]),
+    ("include 't5x/examples/t5/t5_1_1/bse.gin'", ["line 13", "t5_1_1/base.gin"]),
+    ("import os\nos.system.command = 'a'", ["os.system.command", "no counterpart"]),
+    ("seqio.Evaluator.num_examples = 5", ["seqio.Evaluator.num_examples = 5", "all examples"]),
+    ("utils.create_learning_rate_scheduler.factors = 'constant * lin'",
+     ["factored_rate.factors", "'lin'", "'linear_decay'"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "parts"), MISTAKES, ids=[line for line, _ in MISTAKES])
+def test_what_has_no_counterpart_is_one_line(line, parts, command, tmp_path):
+    head = FINETUNE.split("STEPS_BETWEEN")[0].strip()
+    rest = FINETUNE.split("STEPS_BETWEEN = 2\n")[1]
+    file = tmp_path / "user.gin"
+    settings = rest.split("train_script.train:")[0]
+    text = f"{head}\n{line}\n" if "TRAIN_STEPS" not in line else f"{head}\n"
+    file.write_text(text + settings + (line + "\n" if "TRAIN_STEPS" in line else ""))
+    more = ("--gin.network.T5Config.vocab_size=4224", f"--gin.MODEL_DIR={tmp_path / 'model'}")
+    result = command("train", f"--gin_file={file}", *more)
+    assert_mistake(result, *parts)
+    assert "--gin_allow" not in result[2]
+    assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "says"),
+    [("--run_mode=train", "the command says it"), ("--multiprocess_gpu", "--coordinator_address")],
+)
+def test_flags_of_t5x_are_explained(flag, says, command):
+    assert_mistake(command("train", f"--gin_file={MODEL}", flag), flag.partition("=")[0], says)
+
+
+def test_every_counterpart_names_what_we_have(tmp_path):
+    """Each file includes files of ours that exist, and sets macros or arguments that these know."""
+    for name in counterparts.file_names():
+        for include in counterparts.of_file(name).includes:
+            assert (gin_config.config_folder() / include).is_file(), name
+
+
+def test_our_own_files_are_not_translated():
+    assert translation.translate(["quickstart.gin"], [], lambda name: None) is None
+    assert not translation.is_t5x("from faith_jax.runs import train\ninclude 'runs/train.gin'\n")
+    assert translation.is_t5x("from t5x import utils\n")
