@@ -28,20 +28,14 @@ from faith_jax.cli.data_commands import (
     Tasks,
 )
 from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
-from faith_jax.cli.gin_commands import (
-    BINDING,
-    T5X_FLAGS,
-    T5X_LOGGING_FLAGS,
-    Eval,
-    Infer,
-    Train,
-)
+from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
 from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
 from faith_jax.cli.parser import CommandParser, add_commands
 from faith_jax.cli.plan_command import Plan
 from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import Score, Scorers
 from faith_jax.cli.shared import first_line, hearing_signals, keep_compiled_programs
+from faith_jax.cli.t5x_flags import translated
 from faith_jax.core.errors import (
     ConfigError,
     FaithJaxError,
@@ -84,7 +78,14 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
         prog="t5x", description="faith_jax's runs, with the gin dialect and flags of T5X."
     )
     add_commands(_commands(parser), _GIN_RUNS)
-    return _dispatch(parser, arguments)
+    try:
+        given, explained = translated(sys.argv[1:] if arguments is None else arguments)
+    except ConfigError as error:
+        print(f"{parser.prog}: {first_line(error)}", file=sys.stderr)
+        return 2
+    for line in explained:
+        print(f"{parser.prog}: {line}", file=sys.stderr)
+    return _dispatch(parser, given)
 
 
 def _commands(parser: CommandParser) -> argparse._SubParsersAction:
@@ -108,7 +109,6 @@ def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
     if not given:
         parser.print_help()
         return 0
-    given = [a for a in given if a not in T5X_LOGGING_FLAGS]
     split = [[BINDING, a.removeprefix("--gin.")] if _is_binding(a) else [a] for a in given]
     try:
         options, unknown = parser.parse_known_args([part for parts in split for part in parts])
@@ -149,8 +149,6 @@ def _unknown(parser: CommandParser, argument: str) -> str:
     name = option.lstrip("-").removeprefix("gin.")
     if argument != BINDING and (option.startswith("--gin.") or name.isupper()):
         return f"{argument}: write --gin.{name}=VALUE."
-    if BINDING in parser.option_names() and option in T5X_FLAGS:
-        return f"{parser.prog}: {option} of T5X: {T5X_FLAGS[option]}."
     hint = did_you_mean(option, parser.option_names()) if option.startswith("--") else ""
     return f"{parser.prog} has no argument {argument!r}.{hint} See {parser.prog} --help."
 

@@ -13,18 +13,6 @@ from faith_jax.runs.options import Names
 
 # `--gin.NAME=VALUE` is read as this option with the value NAME=VALUE.
 BINDING = "--gin.NAME=VALUE"
-# T5X's flags that say what holds here anyway, and what those do here that we do not take.
-T5X_LOGGING_FLAGS = ("--logtostderr", "--alsologtostderr")
-T5X_FLAGS = {
-    "--multiprocess_gpu": "give --coordinator_address, --process_count and --process_index, or "
-    "--multiprocess where the cluster tells them",
-    "--initialization_timeout": "give --process_timeout",
-    "--run_mode": "leave it out; the command says it: t5x train, t5x eval, t5x infer",
-    "--log_dir": "leave it out; logs go to standard error",
-    "--stderrthreshold": "leave it out; all logs go to standard error",
-    "--verbosity": "leave it out; all logs go to standard error",
-    "--v": "leave it out; all logs go to standard error",
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,7 +25,6 @@ class GinFiles:
       gin_search_paths (FOLDERS): folders of gin files, separated by commas
       gin_allow (MODULE): a further module whose functions gin files can name (repeatable); they can
         name those of faith_jax, seqio, t5x, optax, flax and jax. A gin file is code
-      gin_bindings (BINDING): a line of gin, such as "BATCH_SIZE = 8" (repeatable), as T5X takes it
       bindings (--gin.NAME=VALUE): set a macro or a parameter; VALUE is a Python literal, or else a
         string
     """
@@ -46,7 +33,6 @@ class GinFiles:
     gin_file: tuple[str, ...] = ()
     gin_search_paths: Names = ()
     gin_allow: tuple[str, ...] = ()
-    gin_bindings: tuple[str, ...] = ()
     bindings: tuple[str, ...] = ()
 
     def check_files(self) -> None:
@@ -94,7 +80,7 @@ class _GinRun(GinFiles, OneOfSeveral):
         processes.configure_alike(
             lambda: gin_config.parse(
                 self.gin_file,
-                (*self.gin_bindings, *self.bindings),
+                self.bindings,
                 self.gin_search_paths,
                 self.gin_allow,
             )

@@ -16,12 +16,13 @@ import numpy as np
 import optax
 
 from faith_jax.checkpoints.embedded import newest_step
+from faith_jax.checkpoints.t5x import step_of
 from faith_jax.core.errors import ConfigError, MetricError, counted
 from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import on_first_process
 from faith_jax.core.progress import Progress
-from faith_jax.core.settings import NotNegative, Path, Positive
+from faith_jax.core.settings import NotNegative, Path, Positive, PositiveNumber
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
@@ -74,6 +75,8 @@ def train(
     num_microbatches: NotNegative = 1,
     seed: NotNegative = 0,
     use_hardware_rng: bool = False,
+    loss_normalizing_factor: PositiveNumber | None = None,
+    counts_from_0: bool = True,
     log_period: Positive = 10,
     eval_period: Positive = 100,
     decoded_eval_period: Positive | None = None,
@@ -109,6 +112,8 @@ def train(
       num_microbatches: pieces of a batch whose gradients are added up before an update.
       seed: of parameters, prompts and dropout.
       use_hardware_rng: a cheaper generator for dropout, see `Trainer`.
+      loss_normalizing_factor: what the gradient is divided by, see `Trainer`.
+      counts_from_0: say so if T5X trained `initial_checkpoint_path` for some steps.
       log_period: steps between training metrics.
       eval_period: steps between losses on `eval_dataset`.
       decoded_eval_period: steps between decoded metrics; default: at the end only.
@@ -133,6 +138,12 @@ def train(
         eval_dataset = None
     folder = path_of(model_dir).expanduser()
     chosen = chosen.resumed(folder)
+    if counts_from_0 and (step := step_of(initial_checkpoint_path)):
+        logger.info(
+            "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them, as they are in "
+            "a gin file that was written for T5X",
+            *(f"{total_steps:,}", f"{step:,}", initial_checkpoint_path),
+        )
     objective = setup.objective_of(model.config, objective)
     partitioner = partitioner_for(model.config)
     tokenizer = _check_datasets(model.config, train_dataset, eval_dataset, chosen, num_microbatches)
@@ -153,8 +164,9 @@ def train(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
     trainer = Trainer(
-        model, objective, optimizer, partitioner, seed, num_microbatches, use_hardware_rng
-    )
+        model, objective, optimizer, partitioner, seed, num_microbatches, use_hardware_rng,
+        loss_normalizing_factor,
+    )  # fmt: skip
 
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
     folders.check_former_run(folder, model.config, base, is_frozen, tokenizer)

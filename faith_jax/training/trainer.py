@@ -123,6 +123,8 @@ class Trainer:
       num_microbatches: pieces of a batch whose gradients are added up before one update.
       use_hardware_rng: dropout masks from XLA's generator ("rbg"), which is cheap on TPUs. They
         then depend on the platform, the mesh and the version of XLA too, not on the seed alone.
+      loss_normalizing_factor: what the gradient of the summed loss is divided by, as in T5X; None =
+        the number of target tokens of each batch.
 
     Raises:
       ConfigError: on fewer than one micro-batch, and on several where the objective compares the
@@ -138,6 +140,7 @@ class Trainer:
         seed: int = 0,
         num_microbatches: int = 1,
         use_hardware_rng: bool = False,
+        loss_normalizing_factor: float | None = None,
     ):
         if num_microbatches < 1:
             raise ConfigError(f"NUM_MICROBATCHES: expected 1 or more, got {num_microbatches!r}.")
@@ -151,6 +154,7 @@ class Trainer:
         self.optimizer = optimizer
         self.partitioner = partitioner
         self.num_microbatches = num_microbatches
+        self._normalizing_factor = loss_normalizing_factor
         self._dropout_key = jax.random.key(seed, impl="rbg" if use_hardware_rng else "threefry2x32")
         self._eval_step = partitioner.jit(self._evaluate)
         self._train_step: Any = None
@@ -233,7 +237,8 @@ class Trainer:
         gradient, sums, rows = self._gradient(state.params, frozen, batch, key)
         # An empty batch (all padding) must not poison the parameters with NaN.
         weight = jnp.where(sums["weight"] > 0, sums["weight"], 1.0)
-        gradient = jax.tree.map(lambda g: g / weight, gradient)
+        divisor = weight if self._normalizing_factor is None else self._normalizing_factor
+        gradient = jax.tree.map(lambda g: g / divisor, gradient)
         updates, opt_state = self.optimizer.update(gradient, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
         metrics = {n: v if n == "weight" else v / weight for n, v in sums.items()}

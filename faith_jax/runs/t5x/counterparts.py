@@ -113,6 +113,10 @@ def _files() -> dict[str, File]:
             "", (f"models/{ours}.gin",), _BFLOAT16 | macros
         )
 
+    for ours in ("mini", *_SIZES):  # our models for real T5X
+        files[f"t5x/models/t5_1_1_{ours}.gin"] = File("", (f"models/t5_1_1_{ours}.gin",))
+        if ours != "mini":
+            files[f"t5x/models/t5_1_0_{ours}.gin"] = File("", (f"models/t5_1_0_{ours}.gin",))
     for size in _SIZES:
         model("t5_1_1", size, f"t5_1_1_{size}")
         model("mt5", size, f"t5_1_1_{size}", VOCAB_SIZE=250_112)
@@ -249,7 +253,7 @@ def _vocabulary(value: Any, where: str) -> list[str]:
     if isinstance(value, str):
         return [f"VOCABULARY = {value!r}"]
     name = str(getattr(value, "name", ""))
-    if name == "seqio.SentencePieceVocabulary":
+    if name in ("seqio.SentencePieceVocabulary", "seqio_vocabulary.default_vocabulary"):
         return []
     if name == "seqio.ByteVocabulary":
         raise ConfigError(
@@ -343,9 +347,7 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.models.EncoderDecoderModel.optimizer_def": _connected("t5x.adafactor.Adafactor"),
     "t5x.models.EncoderDecoderModel.z_loss": _macro("Z_LOSS"),
     "t5x.models.EncoderDecoderModel.label_smoothing": _macro("LABEL_SMOOTHING"),
-    "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _ignored(
-        "the loss is a mean over tokens here; Adafactor's steps do not depend on its scale"
-    ),
+    "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _or(1.0, "LOSS_NORMALIZING_FACTOR"),
     "t5x.models.EncoderDecoderModel.decode_fn": _decode_fn,
     "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _macro("NUM_BEAMS"),
     "t5x.decoding.beam_search.alpha": _ignored(
@@ -448,15 +450,14 @@ _MACROS: dict[str, Callable[[Any, str], list[str]]] = {
     "FACTORS": _macro("optimizers.factored_rate.factors"),
     "RATE_WARMUP_STEPS": _macro("optimizers.factored_rate.warmup_steps"),
     "WARMUP_STEPS": lambda value, where: ["LEARNING_RATE_SCHEDULE = @optimizers.factored_rate()"],
+    "VOCABULARY_FILE": _macro("VOCABULARY"),  # of our models for real T5X
     "TASK_FEATURE_LENGTHS": _none_or_macro("TASK_FEATURE_LENGTHS"),
     "TRAIN_STEPS_RELATIVE": _ignored(_STRUCTURE),
     "EVAL_STEPS": _ignored("validation reads the whole split here"),
     "EVALUATOR_USE_MEMORY_CACHE": _ignored(_STRUCTURE),
     "EVALUATOR_NUM_EXAMPLES": _only(None, otherwise="all examples are evaluated here."),
     "JSON_WRITE_N_RESULTS": _ignored(_STRUCTURE),
-    "LOSS_NORMALIZING_FACTOR": _ignored(
-        "the loss is a mean over tokens here; Adafactor's steps do not depend on its scale"
-    ),
+    "LOSS_NORMALIZING_FACTOR": _or(1.0, "LOSS_NORMALIZING_FACTOR"),
     "SHUFFLE_TRAIN_EXAMPLES": _macro("train_split/task_batches.DatasetConfig.shuffle"),
     "ACTIVATION_DTYPE": _macro("DTYPE"),
     "NUM_EMBEDDINGS": _macro("VOCAB_SIZE"),
@@ -484,6 +485,8 @@ def counterpart(statement: Any, script: str, roles: Mapping[str, str]) -> list[s
     selector = statement.selector
     scope = f"{statement.scope}/" if statement.scope else ""
     where = f"{statement.where}: {scope}{selector}.{name}"
+    if selector == "faith_jax.tokenizers.seqio_vocabulary.default_vocabulary":
+        return [f"VOCABULARY = {value!r}"] if name == "path_or_name" else []
     if selector.startswith("faith_jax."):
         return [f"{scope}{'.'.join(selector.split('.')[-2:])}.{name} = {value!r}"]
     if selector == "t5x.utils.DatasetConfig":

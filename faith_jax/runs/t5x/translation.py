@@ -282,6 +282,8 @@ def _written(collected: _Collected) -> Translation:
     head = ["from __gin__ import dynamic_registration", *counterparts.IMPORTS[script]]
     head += dict.fromkeys(collected.imports.values())
     head += [f"include {name!r}" for name in counterparts.RUN_FILES[script]]
+    if script == "train":
+        head.append("LOSS_NORMALIZING_FACTOR = 1.0")  # T5X's default: losses are sums
     tail = []
     if collected.modules and not any(s.name == "MIXTURE_OR_TASK_MODULE" and s.value
                                      for s in collected.statements):  # fmt: skip
@@ -340,6 +342,7 @@ def _steps(statements: Sequence[Statement]) -> Iterator[str]:
     total = values.get("TRAIN_STEPS")
     step = _STEP.search(os.fspath(path)) if isinstance(path, str) else None
     first = int(step[1]) if step else 0
+    yield "train.train.counts_from_0 = False"
     yield f"optimizers.factored_rate.first_step = {first}"
     if isinstance(relative, int):
         yield f"TRAIN_STEPS = {relative}"

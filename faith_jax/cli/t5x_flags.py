@@ -1,0 +1,69 @@
+"""T5X's flags, and those that its flag parser (absl) adds, as the options of `t5x` here."""
+
+from collections.abc import Iterable, Sequence
+
+from faith_jax.core.errors import ConfigError
+
+_RENAMED = {
+    "--gin_bindings": "--gin.NAME=VALUE",
+    "--multiprocess_gpu": "--multiprocess",
+    "--initialization_timeout": "--process_timeout",
+}
+_LOG = "the log goes to standard error, with all that it says"
+# Flags without an effect here, and why.
+_EXPLAINED = {
+    "--logtostderr": _LOG,
+    "--alsologtostderr": _LOG,
+    "--stderrthreshold": _LOG,
+    "--showprefixforinfo": _LOG,
+    "--log_dir": f"{_LOG}; redirect that",
+    "--v": _LOG,
+    "--verbosity": _LOG,
+    "--default_gin_search_paths": "faith_jax's own gin_configs come last, whatever it says",
+    "--jax_backend_target": "JAX finds its devices by itself; set JAX_PLATFORMS for others",
+    "--jax_xla_backend": "JAX finds its devices by itself; set JAX_PLATFORMS for others",
+    "--run_mode": "the command says it: t5x train, t5x eval, t5x infer",
+}
+_WITHOUT_VALUE = {"--logtostderr", "--alsologtostderr", "--showprefixforinfo"}
+
+
+def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns arguments with the names of options here, and lines that explain what is left out.
+
+    >>> translated(["train", "--gin_bindings=BATCH_SIZE = 4", "--v=1"])[0]
+    ['train', '--gin.BATCH_SIZE = 4']
+    """
+    kept: list[str] = []
+    explained: dict[str, str] = {}
+    rest = iter(arguments)
+    for argument in rest:
+        flag, equals, value = argument.partition("=")
+        name = _name(flag)
+        if name in _EXPLAINED:
+            explained[name] = f"{name} has no effect: {_EXPLAINED[name]}"
+            if not equals and name not in _WITHOUT_VALUE:
+                next(rest, None)
+        elif name == "--gin_bindings":
+            kept.append(f"--gin.{value if equals else _next(rest, name)}")
+        elif name == "--multiprocess_gpu":
+            if value.lower() not in ("false", "0"):
+                kept.append(_RENAMED[name])
+        elif name in _RENAMED:
+            kept += [_RENAMED[name], value if equals else _next(rest, name)]
+        else:
+            kept.append(argument)
+    return kept, list(explained.values())
+
+
+def _name(flag: str) -> str:
+    """Returns a flag with two dashes, as absl takes it with one too, without absl's `no`."""
+    name = f"--{flag.lstrip('-')}" if flag.startswith("-") else flag
+    positive = f"--{name.removeprefix('--no')}"
+    return positive if positive in _WITHOUT_VALUE else name
+
+
+def _next(rest: Iterable[str], name: str) -> str:
+    value = next(iter(rest), None)
+    if value is None:
+        raise ConfigError(f"{name}: expected a value.")
+    return value
