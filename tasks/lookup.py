@@ -51,8 +51,9 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
         return
     said = f"{setting} = {split!r}: " if setting else ""
     # Nobody who asks for a validation split wants the training rows.
-    alike = [n for n in known if n.startswith(_VALIDATION)] if split in _VALIDATION else []
-    if alike:
+    alike = [n for start in _VALIDATION for n in sorted(known) if n.startswith(start)]
+    if alike and split in _VALIDATION:
+        alike = list(dict.fromkeys(alike))
         hint = f" Did you mean {' or '.join(map(repr, alike))}?"
     else:
         hint = did_you_mean(str(split), set(known) - {"train"} if split in _VALIDATION else known)
@@ -164,5 +165,6 @@ def check_cached(task: Any, module: str | None = None) -> None:
             raise ConfigError(
                 f"USE_CACHED_TASKS: {part.name} is not cached (looked in {folders}). Cache it: "
                 f"seqio_cache_tasks --module_import={module or 'faith_jax.tasks'} "
-                f"--tasks={part.name} --output_cache_dir=FOLDER, and add --seqio_additional_cache_dirs=FOLDER."
+                f"--tasks={part.name} --output_cache_dir=FOLDER, and add "
+                "--seqio_additional_cache_dirs=FOLDER."
             )

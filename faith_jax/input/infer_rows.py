@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.inference.texts.input_rows import InputRow, input_row
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig, examples
+from faith_jax.tokenizers.vocabularies import has_texts
 
 # Fields with another place in the output, or that it has of its own.
 _NOT_CARRIED = {
@@ -33,13 +34,17 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
     for part, task in enumerate(getattr(given, "tasks", [given])):
         if dataset.split not in task.splits or part < place[0]:
             continue
+        if not has_texts(task.output_features["targets"].vocabulary):
+            raise ConfigError(
+                f"{task.name}: its rows are token ids, but infer reads and writes texts; t5x eval "
+                "measures its metrics."
+            )
         first = place[1] if part == place[0] else 0
         found = numpy_examples(examples(dataset, task).skip(first))
         for number, example in enumerate(found, first):
             with utf8_in(f"{task.name}, split {dataset.split!r}, example {number}"):
                 identifier = str(plain(example.get("id", number)))
-                inputs = plain(example["inputs_pretokenized"])
-                target = plain(example["targets_pretokenized"])
+                inputs, target = (_text(task, example, name) for name in ("inputs", "targets"))
                 texts = {n: v for n, v in example.items() if np.asarray(v).dtype.kind in "OS"}
                 fields = {n: plain(v) for n, v in texts.items() if n not in _NOT_CARRIED}
             if task is not given:
@@ -48,6 +53,15 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
             target = postprocess(target, is_target=True)
             where = (part, number)
             yield InputRow(identifier, inputs, target, None, fields, postprocess, where)
+
+
+def _text(task: Any, example: Mapping[str, Any], feature: str) -> str:
+    """Returns the text of a feature, of its ids if that is all there is; "" without the feature."""
+    if (text := example.get(f"{feature}_pretokenized")) is not None:
+        return str(plain(text))
+    if feature not in task.output_features:
+        return ""
+    return str(task.output_features[feature].vocabulary.decode(example[feature].tolist()))
 
 
 def _postprocessed(

@@ -201,7 +201,12 @@ def has_texts(vocabulary: Any) -> bool:
 
 def fingerprint_of(vocabulary: Any) -> str:
     """Returns what identifies a tokenizer, ours or a SeqIO task's."""
-    return vocabulary.fingerprint() if isinstance(vocabulary, Tokenizer) else str(vocabulary)
+    if isinstance(vocabulary, Tokenizer):
+        return vocabulary.fingerprint()
+    # Without a text of their own, objects are named by where they lie in memory.
+    kind = type(vocabulary)
+    named = "" if kind.__str__ is object.__str__ else f": {vocabulary}"
+    return f"{kind.__module__}.{kind.__qualname__} of {vocabulary.vocab_size} ids{named}"
 
 
 # SeqIO and T5X read tasks from a registry of the process, by name. For a registered task to use a
