@@ -65,8 +65,9 @@ class DatasetConfig:
     Attributes:
       mixture_or_task_name: a registered SeqIO task or mixture.
       task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included; without
-        "inputs" for a decoder-only model and rows that have targets alone; for objectives that contrast also "negatives": (texts, tokens of each), and for encoders of
-        queries and passages "passages": tokens of a passage.
+        "inputs" for a decoder-only model and rows that have targets alone; for objectives that
+        contrast also "negatives": (texts, tokens of each), and for encoders of queries and passages
+        "passages": tokens of a passage.
       split: "train", "validation" …; None where a run has no validation.
       batch_size: rows of a global batch.
       shuffle: reshuffled each epoch, by `seed`; a task without a shuffle buffer keeps its order.
@@ -226,7 +227,7 @@ class SplitRows:
     def _parts(self, task: Any) -> list[Part]:
         """Returns the parts of a task's rows; rows in the task's own order are one."""
         config = self.config
-        count = count_parts(task, config.split, config.use_cached) if config.shuffle else 1
+        count = count_parts(task, str(config.split), config.use_cached) if config.shuffle else 1
         name = re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{config.split}")
         fingerprint = _fingerprint(config, self._model, task)
 

@@ -189,7 +189,7 @@ class DecodedEvaluation:
                 self._examples[task.name] = list(read)
             responses = self._decoded(params, member) if "predictions" in needed else []
             outputs = ModelOutputs(
-                [row.tokens for row in responses],
+                [row.tokens.tolist() for row in responses],
                 self._scores(params, member) if "scores" in needed else None,
                 [row.score for row in responses],
             )

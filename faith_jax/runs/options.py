@@ -65,8 +65,9 @@ def scorer_options(
 
     Args:
       names: of the scorers, or "NAME=SCORER".
-      given: as "scorer.name=value". Words stay as typed, such as `1,0` for `label_words`. In the text of a prompt (`…_prompt`), the two characters
-        `\n` are a line break, `\t` a tab and `\\` a backslash.
+      given: as "scorer.name=value". Words stay as typed, such as 1,0 for `label_words`. In the text
+        of a prompt (`…_prompt`), the two characters `\n` are a line break, `\t` a tab and `\\` a
+        backslash.
       among: what the names are, for messages.
 
     Raises:

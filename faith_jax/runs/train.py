@@ -223,7 +223,7 @@ def train(
         writer = MetricsWriter(folder if jax.process_index() == 0 else None, start)
         progress = Progress("step", total_steps, start)
         watcher = _Watcher(
-            writer, progress, rows.config.split, starts, trainer, frozen, evaluated, decoded,
+            writer, progress, str(rows.config.split), starts, trainer, frozen, evaluated, decoded,
             eval_period, is_due,
         )  # fmt: skip
         periods = Periods(total_steps, log_period, checkpoint_period)

@@ -195,8 +195,9 @@ def special_id(vocabulary: Any, token: str) -> int | None:
 
 
 def has_texts(vocabulary: Any) -> bool:
-    """Whether ids of a vocabulary stand for texts; those of SeqIO's PassThroughVocabulary do not."""
-    return isinstance(vocabulary, Tokenizer) or isinstance(vocabulary.decode([]), str)
+    """Whether a vocabulary's ids stand for texts; SeqIO's PassThroughVocabulary has ids alone."""
+    decode = getattr(vocabulary, "decode", None)
+    return isinstance(vocabulary, Tokenizer) or decode is None or isinstance(decode([]), str)
 
 
 def fingerprint_of(vocabulary: Any) -> str:

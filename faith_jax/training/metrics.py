@@ -68,7 +68,7 @@ def json_value(value: Any) -> Any:
     """
     if isinstance(value, str | None):
         return value
-    if isinstance(value, numbers.Number):
+    if isinstance(value, numbers.Real):
         return float(value)
     for medium in ("image", "audiodata"):
         if hasattr(value, medium):
@@ -117,7 +117,7 @@ class MetricsWriter:
         self._file.write(json.dumps({"step": step, "part": part, **lines}) + "\n")
         self._file.flush()
         tensorboard = self._tensorboard(self._folder, part)
-        scalars = {k: float(v) for k, v in metrics.items() if isinstance(v, numbers.Number)}
+        scalars = {k: float(v) for k, v in metrics.items() if isinstance(v, numbers.Real)}
         tensorboard.write_scalars(step, scalars)
         for name, value in metrics.items():
             if isinstance(value, str):

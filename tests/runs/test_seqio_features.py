@@ -131,12 +131,11 @@ def test_a_metric_that_fails_costs_no_checkpoint(command, tmp_path):
     unstable.is_repaired = True
     status, _, err = train(command, task, tmp_path, *options)
     assert status == 0, err
-    assert "step 1/2" not in err
     assert lines(tmp_path, "validation_decoded")[-1]["unstable"] == 1.0
     assert len(lines(tmp_path, "train")) == 2
-    status, _, err = train(command, task, tmp_path, *options)
-    assert status == 0
-    assert "Nothing to train" in err
+    count = unstable.calls
+    assert train(command, task, tmp_path, *options)[0] == 0
+    assert unstable.calls == count
 
 
 def needs_six(targets, predictions):
@@ -161,7 +160,7 @@ def broken(text, example=None, is_target=False):
         ({"metric_fns": [of_aux]}, "positional arguments matching either ('targets', 'scores')"),
         (
             {"metric_fns": [length], "postprocess_fn": broken},
-            "length fails: IndexError: list index",
+            "length fails: IndexError: list",
         ),
         ({"metric_fns": [length, length]}, "another metric is called 'shown' too"),
     ],
@@ -202,7 +201,7 @@ def test_training_without_validation(command, tmp_path):
     ("splits", "asked", "proposed"),
     [
         (["train", "dev"], "validation", "'dev'"),
-        (["train", "validation_matched", "test"], "dev", "'test' or 'validation_matched'"),
+        (["train", "validation_matched", "test"], "dev", "'validation_matched' or 'test'"),
         (["train", "held_out"], "holdout", "'held_out'"),
     ],
 )
@@ -263,6 +262,7 @@ def test_infer_says_that_it_writes_texts(command, tmp_path, tiny_run):
     status, _, err = command(
         "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
         f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        "--gin.SPLIT=validation",
     )  # fmt: skip
     assert status == 2
     assert "its rows are token ids, but infer reads and writes texts" in err
@@ -365,11 +365,12 @@ def test_preprocessors_may_ask_for_the_lengths(command, tmp_path):
 
 
 def test_the_advice_about_the_cache_names_the_users_module(command, tmp_path):
-    register("counted_4", counted_rows(4))
+    cached = [seqio.CacheDatasetPlaceholder(), *TOKENIZED]
+    task = register("not_cached", preprocessors=cached)
     options = ("--gin.USE_CACHED_TASKS=True", f"--gin.MIXTURE_OR_TASK_MODULE='{__name__}'")
-    status, _, err = train(command, "counted_4", tmp_path / "model", *options)
+    status, _, err = train(command, task, tmp_path / "model", *options)
     assert status == 2
-    assert f"seqio_cache_tasks --module_import={__name__} --tasks=counted_4" in err
+    assert f"seqio_cache_tasks --module_import={__name__} --tasks=not_cached" in err
 
 
 def test_a_module_that_fails_is_one_line(command, tmp_path, monkeypatch):
