@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason, shown
 from faith_jax.core.rows import Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.inference.texts.input_rows import InputRow, input_row
@@ -22,6 +22,8 @@ _NOT_CARRIED = {
     "finished",
     "inputs_cut_tokens", "inputs_cut_knowledge", "inputs_cut_history", "inputs_cut_response",
 }  # fmt: skip
+
+_TRIED = 2  # rows whose targets a postprocessor is tried on, as if they were responses
 
 
 def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterator[InputRow]:
@@ -50,6 +52,8 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
             if task is not given:
                 identifier = f"{task.name}/{identifier}"
             postprocess = functools.partial(_postprocessed, task, example)
+            if number - first < _TRIED:  # as a response, before any is computed
+                postprocess(target)
             target = postprocess(target, is_target=True)
             where = (part, number)
             yield InputRow(identifier, inputs, target, None, fields, postprocess, where)
@@ -71,7 +75,14 @@ def _postprocessed(
 
     That is a mapping's "response", as our tasks return of targets, or a text; else the text given.
     """
-    found = task.postprocess_fn(text, example=example, is_target=is_target)
+    try:
+        found = task.postprocess_fn(text, example=example, is_target=is_target)
+    except FaithJaxError:
+        raise
+    except Exception as error:  # whatever the user's code raises
+        raise InputError(
+            f"{task.name}: its postprocessor fails for {shown(text)}: {reason(error)}."
+        ) from error
     if isinstance(found, Mapping):
         found = found.get("response")
     return found if isinstance(found, str) else text

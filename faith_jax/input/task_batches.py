@@ -134,6 +134,11 @@ class DatasetConfig:
         task = lookup.get_task(self.mixture_or_task_name)
         if self.use_cached:
             lookup.check_cached(task, self.module)
+        if "targets" not in task.output_features:
+            raise ConfigError(
+                f"{self.mixture_or_task_name}: its features are {', '.join(task.output_features)}; "
+                "expected 'targets', and 'inputs' but for a decoder-only model."
+            )
         lookup.check_split(task, self.split, setting)
         lookup.check_steered(task)
         if "negatives" in self.task_feature_lengths and "negatives" not in task.output_features:

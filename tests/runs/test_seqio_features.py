@@ -381,3 +381,47 @@ def test_a_module_that_fails_is_one_line(command, tmp_path, monkeypatch):
     assert status == 2
     message = "MIXTURE_OR_TASK_MODULE = 'failing_tasks' cannot be imported (AttributeError: module"
     assert message in err.splitlines()[-1]
+
+
+def test_eval_writes_the_metrics_that_do_not_fail(command, tmp_path, tiny_run):
+    unstable = Unstable()
+
+    def fails(targets, predictions):
+        return unstable(targets, predictions)
+
+    task = register("unstable_in_eval", metric_fns=[fails, length])
+    status, _, err = command(
+        "eval", "--gin_file=runs/eval.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
+        SHORT[-1], f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.EVAL_OUTPUT_DIR={tmp_path}",
+    )  # fmt: skip
+    assert status == 1
+    failure = f"{task}: its metric fails fails: ZeroDivisionError: no response has a word"
+    assert err.splitlines()[-1] == f"faith-jax: {failure}"
+    metrics = json.loads((tmp_path / "evaluation.json").read_text())["metrics"]
+    assert metrics["failed"] == failure
+    assert metrics["targets"] == 6.0
+
+
+@pytest.mark.parametrize("more", [(), ("--dry_run",)])
+def test_infer_tries_the_postprocessor_before_it_responds(command, tmp_path, tiny_run, more):
+    def of_responses(text, example=None, is_target=False):
+        return text if is_target else text.split()[3]
+
+    task = register(f"broken_for_responses{len(more)}", postprocess_fn=of_responses)
+    status, _, err = command(
+        "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
+        f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        "--gin.SPLIT=validation", *more,
+    )  # fmt: skip
+    assert status == 2
+    message = f'{task}: its postprocessor fails for "tea": IndexError: list index out of range.'
+    assert err.splitlines()[-1] == f"faith-jax: {message}"
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_features_are_named(command, tmp_path):
+    task = register("other_features", lambda split, shuffle_files, seed=None: None,
+                    features=["question", "answer"])  # fmt: skip
+    status, _, err = train(command, task, tmp_path / "model")
+    assert status == 2
+    assert "its features are answer, question; expected 'targets'" in err
