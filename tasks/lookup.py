@@ -51,8 +51,9 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
         return
     said = f"{setting} = {split!r}: " if setting else ""
     # Nobody who asks for a validation split wants the training rows.
-    alike = [n for n in known if n.startswith(_VALIDATION)] if split in _VALIDATION else []
-    if alike:
+    alike = [n for start in _VALIDATION for n in sorted(known) if n.startswith(start)]
+    if alike and split in _VALIDATION:
+        alike = list(dict.fromkeys(alike))
         hint = f" Did you mean {' or '.join(map(repr, alike))}?"
     else:
         hint = did_you_mean(str(split), set(known) - {"train"} if split in _VALIDATION else known)

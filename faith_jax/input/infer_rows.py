@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from faith_jax.core.cutting import notation_of
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason, shown
 from faith_jax.core.rows import Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.inference.texts.input_rows import InputRow, input_row
 from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig, examples
-from faith_jax.tokenizers.vocabularies import tokenizer_of
+from faith_jax.tokenizers.vocabularies import has_texts, tokenizer_of
 
 # Fields with another place in the output, or that it has of its own.
 _NOT_CARRIED = {
@@ -23,6 +23,8 @@ _NOT_CARRIED = {
     "finished",
     "inputs_cut_tokens", "inputs_cut_knowledge", "inputs_cut_history", "inputs_cut_response",
 }  # fmt: skip
+
+_TRIED = 2  # rows whose targets a postprocessor is tried on, as if they were responses
 
 
 def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterator[InputRow]:
@@ -36,22 +38,38 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
     for part, task in enumerate(getattr(given, "tasks", [given])):
         if dataset.split not in task.splits or part < place[0]:
             continue
+        if not has_texts(task.output_features["targets"].vocabulary):
+            raise ConfigError(
+                f"{task.name}: its rows are token ids, but infer reads and writes texts; t5x eval "
+                "measures its metrics."
+            )
         first = place[1] if part == place[0] else 0
         found = numpy_examples(examples(dataset, task).skip(first))
         for number, example in enumerate(found, first):
             with utf8_in(f"{task.name}, split {dataset.split!r}, example {number}"):
                 identifier = str(plain(example.get("id", number)))
+                inputs, target = (_text(task, example, name) for name in ("inputs", "targets"))
                 # As it was published, whatever the vocabulary writes, for whoever reads the output.
-                inputs = notation.published(plain(example["inputs_pretokenized"]))
-                target = plain(example["targets_pretokenized"])
+                inputs = notation.published(inputs)
                 texts = {n: v for n, v in example.items() if np.asarray(v).dtype.kind in "OS"}
                 fields = {n: plain(v) for n, v in texts.items() if n not in _NOT_CARRIED}
             if task is not given:
                 identifier = f"{task.name}/{identifier}"
             postprocess = functools.partial(_postprocessed, task, example)
+            if number - first < _TRIED:  # as a response, before any is computed
+                postprocess(target)
             target = postprocess(target, is_target=True)
             where = (part, number)
             yield InputRow(identifier, inputs, target, None, fields, postprocess, where)
+
+
+def _text(task: Any, example: Mapping[str, Any], feature: str) -> str:
+    """Returns the text of a feature, of its ids if that is all there is; "" without the feature."""
+    if (text := example.get(f"{feature}_pretokenized")) is not None:
+        return str(plain(text))
+    if feature not in task.output_features:
+        return ""
+    return str(task.output_features[feature].vocabulary.decode(example[feature].tolist()))
 
 
 def _postprocessed(
@@ -61,7 +79,14 @@ def _postprocessed(
 
     That is a mapping's "response", as our tasks return of targets, or a text; else the text given.
     """
-    found = task.postprocess_fn(text, example=example, is_target=is_target)
+    try:
+        found = task.postprocess_fn(text, example=example, is_target=is_target)
+    except FaithJaxError:
+        raise
+    except Exception as error:  # whatever the user's code raises
+        raise InputError(
+            f"{task.name}: its postprocessor fails for {shown(text)}: {reason(error)}."
+        ) from error
     if isinstance(found, Mapping):
         found = found.get("response")
     return found if isinstance(found, str) else text

@@ -73,14 +73,15 @@ class TextRows:
                 f"{self.where}: its examples have no field 'knowledge', which DoHA's second "
                 "encoder input is made of; choose a task of a dialogue data set."
             )
-        tokenizer = tokenizer_of(task.output_features["inputs"].vocabulary)
+        features = task.output_features
+        tokenizer = tokenizer_of(features.get("inputs", features["targets"]).vocabulary)
         labels = {part.name for part in getattr(task, "tasks", [task]) if _has_labels(part)}
         make = functools.partial(self._row, tokenizer, bool(labels))
         return _made(examples, self.where, make)
 
     def _row(self, tokenizer: Any, has_labels: bool, example: Mapping[str, Any], where: str) -> Row:
         layout = self.layout
-        ids = example["inputs"].tolist()
+        ids = example["inputs"].tolist() if "inputs" in example else []
         if "inputs_pretokenized" not in example and ids[-1:] != [layout.eos_id]:
             # Rows of ids are read as they are.
             layout = dataclasses.replace(layout, inputs_end=False)

@@ -52,8 +52,8 @@ _SEEDS = 10_007  # between those of two parts of a task
 class _Lengths(msgspec.Struct):
     """TASK_FEATURE_LENGTHS, in tokens, end token included."""
 
-    inputs: int
     targets: int
+    inputs: int = 1
     negatives: tuple[_Length, _Length] | None = None
     passages: _Length | None = None
 
@@ -64,9 +64,10 @@ class DatasetConfig:
 
     Attributes:
       mixture_or_task_name: a registered SeqIO task or mixture.
-      task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included; for
-        objectives that contrast also "negatives": (texts, tokens of each), and for encoders of
-        queries and passages "passages": tokens of a passage.
+      task_feature_lengths: {"inputs": …, "targets": …}, in tokens, end token included; without
+        "inputs" for a decoder-only model and rows that have targets alone; for objectives that
+        contrast also "negatives": (texts, tokens of each), and for encoders of queries and passages
+        "passages": tokens of a passage.
       split: "train", "validation" …; None where a run has no validation.
       batch_size: rows of a global batch.
       shuffle: reshuffled each epoch, by `seed`; a task without a shuffle buffer keeps its order.
@@ -101,6 +102,9 @@ class DatasetConfig:
             raise ConfigError(
                 "PACK = True: examples with negatives cannot be packed; set PACK = False."
             )
+        # Before a target alone, a decoder-only model reads one token.
+        whole = {"inputs": lengths.inputs, **self.task_feature_lengths}
+        object.__setattr__(self, "task_feature_lengths", whole)
         check_policy(self.cut_policy)
         if self.batch_size < 1:
             raise ConfigError(f"BATCH_SIZE: expected a positive number, got {self.batch_size}.")
@@ -130,6 +134,11 @@ class DatasetConfig:
         task = lookup.get_task(self.mixture_or_task_name)
         if self.use_cached:
             lookup.check_cached(task, self.module)
+        if "targets" not in task.output_features:
+            raise ConfigError(
+                f"{self.mixture_or_task_name}: its features are {', '.join(task.output_features)}; "
+                "expected 'targets', and 'inputs' but for a decoder-only model."
+            )
         lookup.check_split(task, self.split, setting)
         lookup.check_steered(task)
         if "negatives" in self.task_feature_lengths and "negatives" not in task.output_features:
@@ -404,13 +413,20 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
     """
     features = config.task().output_features
     vocabulary = tokenizer_of(features["targets"].vocabulary)
-    layout = InputLayout.of(model, vocabulary, bool(features["inputs"].add_eos))
+    inputs = features.get("inputs")
+    if inputs is None and not model.is_decoder_only:
+        raise ConfigError(
+            f"{config.mixture_or_task_name}: its rows have targets and no inputs, which an encoder "
+            "needs; choose a decoder-only model, or give the task inputs."
+        )
+    layout = InputLayout.of(model, vocabulary, inputs is not None and bool(inputs.add_eos))
     limits = config.task_feature_lengths
     if not layout.is_t5s:
         if config.pack:
             raise ConfigError("PACK = True: only T5's examples can be packed; set PACK = False.")
         layout.check_positions(limits["inputs"], limits["targets"])
-    layout.check_room(limits["inputs"], "TASK_FEATURE_LENGTHS['inputs']")
+    if inputs is not None:
+        layout.check_room(limits["inputs"], "TASK_FEATURE_LENGTHS['inputs']")
     return layout
 
 

@@ -273,7 +273,7 @@ def _evaluations(
 ) -> dict[str, Program]:
     """Returns what a run `train` evaluates: the loss, and decoding for the task's metrics."""
     dataset, decoding = given["eval_dataset"], given["decoding"]
-    if dataset is None:
+    if dataset is None or dataset.split is None:
         return {}
     module, partitioner = trainer.module, trainer.partitioner
     partitioner.local_rows(dataset.batch_size)

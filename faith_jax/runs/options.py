@@ -89,17 +89,22 @@ def scorer_options(
 
 def _option_value(scorer: str, option: str, text: str) -> Any:
     """Returns the value of an option as Python has it, or the text as typed where it is words."""
+    from faith_jax.scoring import registry
+
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return _unescaped(text) if option.endswith("_prompt") else text
+        if option.endswith("_prompt"):
+            return _unescaped(text)
+        is_list = scorer in registry.scorer_names() and registry.takes_words(scorer, option) is list
+        return listed_names(text) if is_list else text
     parts = value if isinstance(value, tuple | list) else [value]
-    if value is not None and not all(isinstance(part, str) for part in parts):
-        from faith_jax.scoring import registry
-
-        if registry.takes_words(scorer, option):
-            return [str(part) for part in parts] if text.strip()[0] in "[(" else text
-    return value
+    if value is None or all(isinstance(part, str) for part in parts):
+        return value
+    words = registry.takes_words(scorer, option)
+    if words and text.strip()[0] in "[(":
+        return [str(part) for part in parts]
+    return listed_names(text) if words is list else text if words else value
 
 
 def _unescaped(text: str) -> str:

@@ -66,18 +66,19 @@ def scorer_options(name: str) -> list[str]:
     return list(_option_types(name))
 
 
-def takes_words(name: str, option: str) -> bool:
-    """Whether a scorer's option is a text or several, and never a number.
+def takes_words(name: str, option: str) -> type | None:
+    """Returns how a scorer's option takes words as they are typed: `str`, `list` or not at all.
 
-    If no scorer has this name (a table has names for models), any scorer's option of that name
-    tells.
+    Not at all means that it may be a number. If no scorer has this name (a table has names for
+    models), any scorer's option of that name tells.
     """
     scorers = [name] if name in _FACTORIES else scorer_names()
     types = (_option_types(scorer).get(option) for scorer in scorers)
     hint = next((hint for hint in types if hint is not None), None)
-    kinds = {str(kind) for kind in typing.get_args(hint) or (hint,)}
-    texts = {str(kind) for kind in (str, Sequence[str], type(None))}
-    return kinds <= texts and str(str) in kinds
+    if hint == Sequence[str]:
+        return list
+    kinds = set(typing.get_args(hint) or (hint,))
+    return str if str in kinds and kinds <= {str, Sequence[str], type(None)} else None
 
 
 def _option_types(name: str) -> dict[str, Any]:

@@ -233,13 +233,19 @@ def special_id(vocabulary: Any, token: str) -> int | None:
 
 
 def has_texts(vocabulary: Any) -> bool:
-    """Whether a vocabulary's ids stand for texts; those of SeqIO's PassThroughVocabulary do not."""
-    return isinstance(vocabulary, Tokenizer) or isinstance(vocabulary.decode([]), str)
+    """Whether a vocabulary's ids stand for texts; SeqIO's PassThroughVocabulary has ids alone."""
+    decode = getattr(vocabulary, "decode", None)
+    return isinstance(vocabulary, Tokenizer) or decode is None or isinstance(decode([]), str)
 
 
 def fingerprint_of(vocabulary: Any) -> str:
     """Returns what identifies a tokenizer, ours or a SeqIO task's."""
-    return vocabulary.fingerprint() if isinstance(vocabulary, Tokenizer) else str(vocabulary)
+    if isinstance(vocabulary, Tokenizer):
+        return vocabulary.fingerprint()
+    # Without a text of their own, objects are named by where they lie in memory.
+    kind = type(vocabulary)
+    named = "" if kind.__str__ is object.__str__ else f": {vocabulary}"
+    return f"{kind.__module__}.{kind.__qualname__} of {vocabulary.vocab_size} ids{named}"
 
 
 # SeqIO and T5X read tasks from a registry of the process, by name. For a registered task to use a

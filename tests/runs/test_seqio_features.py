@@ -1,0 +1,427 @@
+"""What SeqIO's documentation says of tasks and mixtures, in runs on tiny models."""
+
+import json
+
+import numpy as np
+import pytest
+import seqio
+import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
+from tests.runs.conftest import TINY
+from tests.scoring import tiny_models
+
+pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
+
+SHORT = ("--gin.TASK_FEATURE_LENGTHS={'inputs': 12, 'targets': 8}", "--gin.TRAIN_STEPS=2",
+         "--gin.WARMUP_STEPS=0", "--gin.DECODE_LENGTH=4")  # fmt: skip
+GREEDY = "--gin_file=decoding/greedy.gin"
+TOKENIZED = [seqio.preprocessors.tokenize, seqio.preprocessors.append_eos_after_trim]
+
+
+def drinks(split, shuffle_files, seed=None):
+    inputs = ["what grows on hills?", "what is brewed?"] * 3
+    rows = {"inputs": inputs, "targets": ["tea", "coffee"] * 3}
+    return tf.data.Dataset.from_tensor_slices(rows)
+
+
+def register(name, rows=drinks, vocabulary=None, splits=("train", "validation"), **options):
+    """Registers a task of a user's own, unless it is there, and returns its name."""
+    if name not in seqio.TaskRegistry.names():
+        feature = seqio.Feature(vocabulary=vocabulary or DefaultVocabulary(), add_eos=True)
+        features = options.pop("features", ("inputs", "targets"))
+        options = {"preprocessors": TOKENIZED, "metric_fns": []} | options
+        source = seqio.FunctionDataSource(rows, splits=splits)
+        outputs = dict.fromkeys(features, feature)
+        seqio.TaskRegistry.add(name, source=source, output_features=outputs, **options)
+    return name
+
+
+def train(command, task, folder, *more):
+    named = (f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.MODEL_DIR={folder}")
+    return command(*TINY, *SHORT, *named, *more)
+
+
+def lines(folder, part):
+    rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [row for row in rows if row["part"] == part]
+
+
+def length(targets, predictions):
+    assert all(isinstance(text, str) for text in (*targets, *predictions))
+    return {"targets": len(targets), "shown": seqio.metrics.Text(f"| {targets[0]} |")}
+
+
+def likelihood(targets, scores):
+    return {"likelihood": float(np.mean(scores)), "scores": seqio.metrics.Histogram(scores)}
+
+
+def ranks(targets, predictions, aux_values):
+    picture = seqio.metrics.Image(np.zeros((1, 2, 3, 1), np.float32))
+    return {"best_rank": np.max(aux_values["scores"]), "picture": picture}
+
+
+def test_metrics_of_all_documented_kinds(command, tmp_path):
+    """In training and in `eval`: the same values."""
+    task = register("kinds_of_metrics", metric_fns=[length, likelihood, ranks])
+    folder = tmp_path / "model"
+    status, _, err = train(command, task, folder, GREEDY)
+    assert status == 0, err
+    (validation,), (decoded,) = lines(folder, "validation"), lines(folder, "validation_decoded")
+    assert decoded["targets"] == 6
+    assert decoded["shown"] == "| tea |"
+    assert decoded["picture"] == {"shape": [1, 2, 3, 1]}
+    assert decoded["best_rank"] < 0
+    assert len(decoded["scores"]) == 6
+    # The loss is a mean over tokens, a score a sum over those of a target.
+    mean = -validation["negative_log_likelihood"] * validation["weight"] / 6
+    assert decoded["likelihood"] == pytest.approx(mean, rel=1e-4)
+    assert np.mean(decoded["scores"]) == pytest.approx(mean, rel=1e-4)
+    events = EventAccumulator(str(folder / "tensorboard" / "validation_decoded")).Reload()
+    assert {"targets", "shown", "likelihood"} <= set(events.Tags()["tensors"])
+
+    output = tmp_path / "evaluation"
+    status, _, err = command(
+        "eval", "--gin_file=runs/eval.gin", f"--gin.CHECKPOINT_PATH={folder}", SHORT[0], SHORT[-1],
+        f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.EVAL_OUTPUT_DIR={output}",
+    )  # fmt: skip
+    assert status == 0, err
+    metrics = json.loads((output / "evaluation.json").read_text())["metrics"]
+    for name, value in decoded.items():
+        if name not in ("step", "part"):
+            expected = value if name in ("shown", "picture") else pytest.approx(value, rel=1e-4)
+            assert metrics[name] == expected
+
+
+class Unstable:
+    """A metric that fails from its second call on, as one may that sees other responses."""
+
+    def __init__(self):
+        self.calls, self.is_repaired = 0, False
+
+    def __call__(self, targets, predictions):
+        self.calls += 1
+        if self.calls > 1 and not self.is_repaired:
+            raise ZeroDivisionError("no response has a word")
+        return {"unstable": 1.0}
+
+
+def test_a_metric_that_fails_costs_no_checkpoint(command, tmp_path):
+    unstable = Unstable()
+
+    def fails(targets, predictions):
+        return unstable(targets, predictions)
+
+    task = register("unstable_metric", metric_fns=[fails, length])
+    options = (GREEDY, "--gin.DECODED_EVAL_PERIOD=1", "--gin.CHECKPOINT_PERIOD=1")
+    status, _, err = train(command, task, tmp_path, *options)
+    assert status == 1
+    failure = f"{task}: its metric fails fails: ZeroDivisionError: no response has a word"
+    assert err.splitlines()[-1] == f"faith-jax: Step 2, whose state is saved: {failure}."
+    assert "Traceback" not in err
+    assert (tmp_path / "checkpoints" / "2" / "params").is_dir()
+    measured = lines(tmp_path, "validation_decoded")
+    assert [(row["step"], row["targets"], row["failed"]) for row in measured] == [
+        (step, 6.0, failure) for step in (1, 2)
+    ]
+    assert not any("unstable" in row for row in measured)
+
+    # The same command measures what is missing, and trains nothing.
+    unstable.is_repaired = True
+    status, _, err = train(command, task, tmp_path, *options)
+    assert status == 0, err
+    assert lines(tmp_path, "validation_decoded")[-1]["unstable"] == 1.0
+    assert len(lines(tmp_path, "train")) == 2
+    count = unstable.calls
+    assert train(command, task, tmp_path, *options)[0] == 0
+    assert unstable.calls == count
+
+
+def needs_six(targets, predictions):
+    if len(targets) < 6:
+        raise ValueError("too few for a correlation")
+    return {"correlation": 0.5}
+
+
+def of_aux(targets, predictions, aux):
+    return {}
+
+
+def broken(text, example=None, is_target=False):
+    return text.split()[3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric_fns": [lambda targets, predictions: {"words": "a" + 1}]}, "TypeError: can only"),
+        ({"metric_fns": [lambda targets, scores: {"s": None}]}, "expected a number or a value of"),
+        ({"metric_fns": [of_aux]}, "positional arguments matching either ('targets', 'scores')"),
+        (
+            {"metric_fns": [length], "postprocess_fn": broken},
+            "length fails: IndexError: list",
+        ),
+        ({"metric_fns": [length, length]}, "another metric is called 'shown' too"),
+    ],
+)
+def test_a_dry_run_tries_metrics_and_postprocessors(command, tmp_path, request, options, message):
+    task = register(f"tried_{request.node.callspec.indices['options']}", **options)
+    for more in ((GREEDY, "--dry_run"), (GREEDY,)):
+        status, _, err = train(command, task, tmp_path / "model", *more)
+        assert status == 2
+        assert message in err.splitlines()[-1]
+        assert err.splitlines()[-1].startswith(f"faith-jax: {task}: its metric")
+        assert "Traceback" not in err
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_metric_that_needs_more_than_two_rows_is_tried_on_all(command, tmp_path):
+    task = register("tried_on_all", metric_fns=[needs_six])
+    status, _, err = train(command, task, tmp_path / "model", GREEDY, "--dry_run")
+    assert status == 0, err
+
+
+def test_training_without_validation(command, tmp_path):
+    task = register("train_alone", splits=["train"])
+    status, _, err = train(command, task, tmp_path)
+    assert status == 2
+    assert err.splitlines()[-1] == (
+        "faith-jax: EVAL_SPLIT = 'validation': train_alone has no split 'validation'. "
+        "EVAL_SPLIT=None trains without validation. Its splits: train."
+    )
+    periods = ("--gin.CHECKPOINT_PERIOD=1", "--gin.KEEP_LAST=1")
+    status, _, err = train(command, task, tmp_path, GREEDY, "--gin.EVAL_SPLIT=None", *periods)
+    assert status == 0, err
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["2"]
+    assert lines(tmp_path, "validation") == []
+
+
+@pytest.mark.parametrize(
+    ("splits", "asked", "proposed"),
+    [
+        (["train", "dev"], "validation", "'dev'"),
+        (["train", "validation_matched", "test"], "dev", "'validation_matched' or 'test'"),
+        (["train", "held_out"], "holdout", "'held_out'"),
+    ],
+)
+def test_another_validation_split_is_proposed(command, tmp_path, splits, asked, proposed):
+    task = register(f"splits_{asked}", splits=splits)
+    status, _, err = train(command, task, tmp_path, f"--gin.EVAL_SPLIT={asked}", "--dry_run")
+    assert status == 2
+    assert f"EVAL_SPLIT = '{asked}': " in err
+    assert f"Did you mean {proposed}" in err
+    assert "'train'" not in err
+
+
+def ready_ids(split, shuffle_files, seed=None):
+    def rows():
+        for number in range(6):
+            yield {"inputs": [300, 310 + number], "targets": [400, 410 + number, 1]}
+
+    spec = tf.TensorSpec([None], tf.int32)
+    return tf.data.Dataset.from_generator(rows, output_signature={n: spec for n in FEATURES})
+
+
+FEATURES = ("inputs", "targets")
+
+
+def first_ids(targets, predictions):
+    assert all(list(ids)[-1] == 1 for ids in targets)
+    return {"first": float(np.mean([ids[0] for ids in targets]))}
+
+
+@pytest.mark.parametrize("eos_id", [1, None])
+def test_rows_of_ids_are_read_as_they_are(command, tmp_path, eos_id):
+    task = register(
+        f"ready_ids_{eos_id}", ready_ids, seqio.PassThroughVocabulary(4196, eos_id),
+        preprocessors=[], metric_fns=[first_ids],
+    )  # fmt: skip
+    status, _, err = train(command, task, tmp_path, GREEDY)
+    assert status == 0, err
+    report = json.loads((tmp_path / "preflight.json").read_text())
+    assert report["lengths"]["inputs"]["max"] == 2
+    assert report["lengths"]["targets"]["max"] == 3
+    ids = [int(example["id"]) for example in report["examples"]]
+    assert [example["inputs"] for example in report["examples"]] == [f"300 {310 + i}" for i in ids]
+    assert lines(tmp_path, "validation_decoded")[0]["first"] == 400.0
+    # Where the checkpoint carries a vocabulary, its pieces are shown.
+    more = ("--gin_file=models/from_checkpoint.gin", "--gin.INITIAL_CHECKPOINT_PATH=mini")
+    status, out, err = command(
+        "train", "--gin_file=runs/train.gin", *more, "--gin.BATCH_SIZE=4", "--dry_run", *SHORT[:2],
+        f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.MODEL_DIR={tmp_path / 'more'}",
+    )  # fmt: skip
+    assert status == 0, err
+    assert "inputs: 300" not in out
+
+
+def test_infer_says_that_it_writes_texts(command, tmp_path, tiny_run):
+    task = register(
+        "ready_ids_1", ready_ids, seqio.PassThroughVocabulary(4196, 1), preprocessors=[]
+    )
+    status, _, err = command(
+        "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
+        f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        "--gin.SPLIT=validation",
+    )  # fmt: skip
+    assert status == 2
+    assert "its rows are token ids, but infer reads and writes texts" in err
+
+
+def test_bytes_are_a_vocabulary(command, tmp_path):
+    task = register("bytes", vocabulary=seqio.ByteVocabulary(), metric_fns=[length])
+    size = "--gin.config.TransformerConfig.vocab_size=384"
+    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 24, 'targets': 8}"
+    status, _, err = train(command, task, tmp_path, GREEDY, size, lengths)
+    assert status == 0, err
+    report = json.loads((tmp_path / "preflight.json").read_text())
+    assert report["lengths"]["targets"] == {"p50": 7, "p90": 7, "p99": 7, "max": 7}
+    texts = {example["inputs"] for example in report["examples"]}
+    assert texts <= {"what grows on hills?", "what is brewed?"}
+    assert lines(tmp_path, "validation_decoded")[0]["targets"] == 6.0
+
+
+def proverbs(split, shuffle_files, seed=None):
+    return tf.data.Dataset.from_tensor_slices({"targets": ["haste is waste", "less is more"] * 3})
+
+
+def test_targets_alone_train_a_decoder_only_model(command, tmp_path):
+    task = register("proverbs", proverbs, features=["targets"], metric_fns=[length, likelihood])
+    checkpoint = tiny_models.write_model(tmp_path / "gpt2", "gpt2", max_positions=64)
+    folder = tmp_path / "model"
+    given = ("--gin_file=runs/train.gin", "--gin_file=models/from_checkpoint.gin", GREEDY,
+             f"--gin.INITIAL_CHECKPOINT_PATH={checkpoint}", "--gin.TRAIN_STEPS=2",
+             "--gin.BATCH_SIZE=4", "--gin.TASK_FEATURE_LENGTHS={'targets': 32}",
+             "--gin.DECODE_LENGTH=4", f"--gin.MIXTURE_OR_TASK_NAME={task}")  # fmt: skip
+    status, _, err = command("train", *given, f"--gin.MODEL_DIR={folder}")
+    assert status == 0, err
+    (validation,), (decoded,) = lines(folder, "validation"), lines(folder, "validation_decoded")
+    mean = -validation["negative_log_likelihood"] * validation["weight"] / 6
+    assert decoded["likelihood"] == pytest.approx(mean, rel=1e-4)
+    assert decoded["targets"] == 6.0
+    status, _, err = train(command, task, tmp_path / "t5", "--dry_run")
+    assert status == 2
+    assert "its rows have targets and no inputs, which an encoder needs" in err
+
+
+def counted_rows(count):
+    def rows(split, shuffle_files, seed=None):
+        return drinks(split, shuffle_files).repeat().take(count)
+
+    return rows
+
+
+def tempered(task):
+    return seqio.mixing_rate_num_examples(task, temperature=2.0)
+
+
+def test_a_tempered_mixture_takes_the_counts_of_its_rows(command, tmp_path):
+    """A source that does not say how many examples it has has as many as rows are read."""
+    tasks = [register(f"counted_{n}", counted_rows(n)) for n in (4, 36)]
+    tasks.append(register("no_train_split", splits=["validation"]))
+    seqio.MixtureRegistry.add("tempered", tasks, default_rate=tempered)
+    steps = ("--gin.TRAIN_STEPS=8", "--dry_run")
+    status, _, err = train(command, "tempered", tmp_path / "model", *steps)
+    assert status == 0, err
+    report = json.loads((tmp_path / "model.preflight.json").read_text())
+    # The roots of 4 and 36 are 2 and 6; 8 steps of 4 rows.
+    read = {member["name"]: member["read"] for member in report["members"]}
+    assert read == {"counted_4": 8, "counted_36": 24}
+    assert report["validation"]["rows"] == 4 + 36 + 6
+
+
+@pytest.mark.parametrize(
+    ("rate", "message"),
+    [
+        (lambda task: task.get_cached_stats("train")["examples"], "cannot be computed"),
+        (lambda task: task.num_input_examples("other") * 2.0, "TypeError: unsupported operand"),
+        (lambda task: -1.0, "expected rates above 0, got counted_4 -1"),
+    ],
+)
+def test_a_rate_that_cannot_be_computed_is_told_before_rows_are_read(
+    command, tmp_path, request, rate, message
+):
+    name = f"rated_{request.node.callspec.indices['rate']}"
+    members = [register("counted_4", counted_rows(4)), register("counted_5", counted_rows(5))]
+    seqio.MixtureRegistry.add(name, members, default_rate=rate)
+    status, _, err = train(command, name, tmp_path / "model")
+    assert status == 2
+    assert message in err.splitlines()[-1]
+    assert "making the rows" not in err
+    assert not (tmp_path / "model" / "rows").exists()
+
+
+def twice_as_long(dataset, sequence_length):
+    """A preprocessor that cannot do without the lengths, as those of pre-training."""
+    most = sequence_length["targets"]
+    return dataset.map(lambda row: row | {"targets": tf.repeat(row["targets"], 2)[:most]})
+
+
+def test_preprocessors_may_ask_for_the_lengths(command, tmp_path):
+    task = register("asks_for_lengths", preprocessors=[*TOKENIZED, twice_as_long])
+    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 12, 'targets': 3}"
+    status, _, err = train(command, task, tmp_path, "--dry_run", lengths)
+    assert status == 0, err
+
+
+def test_the_advice_about_the_cache_names_the_users_module(command, tmp_path):
+    cached = [seqio.CacheDatasetPlaceholder(), *TOKENIZED]
+    task = register("not_cached", preprocessors=cached)
+    options = ("--gin.USE_CACHED_TASKS=True", f"--gin.MIXTURE_OR_TASK_MODULE='{__name__}'")
+    status, _, err = train(command, task, tmp_path / "model", *options)
+    assert status == 2
+    assert f"seqio_cache_tasks --module_import={__name__} --tasks=not_cached" in err
+
+
+def test_a_module_that_fails_is_one_line(command, tmp_path, monkeypatch):
+    (tmp_path / "failing_tasks.py").write_text("import seqio\nseqio.no_such_name\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ("--gin.MIXTURE_OR_TASK_MODULE='failing_tasks'", "--dry_run")
+    status, _, err = train(command, "counted_4", tmp_path / "model", *options)
+    assert status == 2
+    message = "MIXTURE_OR_TASK_MODULE = 'failing_tasks' cannot be imported (AttributeError: module"
+    assert message in err.splitlines()[-1]
+
+
+def test_eval_writes_the_metrics_that_do_not_fail(command, tmp_path, tiny_run):
+    unstable = Unstable()
+
+    def fails(targets, predictions):
+        return unstable(targets, predictions)
+
+    task = register("unstable_in_eval", metric_fns=[fails, length])
+    status, _, err = command(
+        "eval", "--gin_file=runs/eval.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
+        SHORT[-1], f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.EVAL_OUTPUT_DIR={tmp_path}",
+    )  # fmt: skip
+    assert status == 1
+    failure = f"{task}: its metric fails fails: ZeroDivisionError: no response has a word"
+    assert err.splitlines()[-1] == f"faith-jax: {failure}"
+    metrics = json.loads((tmp_path / "evaluation.json").read_text())["metrics"]
+    assert metrics["failed"] == failure
+    assert metrics["targets"] == 6.0
+
+
+@pytest.mark.parametrize("more", [(), ("--dry_run",)])
+def test_infer_tries_the_postprocessor_before_it_responds(command, tmp_path, tiny_run, more):
+    def of_responses(text, example=None, is_target=False):
+        return text if is_target else text.split()[3]
+
+    task = register(f"broken_for_responses{len(more)}", postprocess_fn=of_responses)
+    status, _, err = command(
+        "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={tiny_run}", SHORT[0],
+        f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+        "--gin.SPLIT=validation", *more,
+    )  # fmt: skip
+    assert status == 2
+    message = f'{task}: its postprocessor fails for "tea": IndexError: list index out of range.'
+    assert err.splitlines()[-1] == f"faith-jax: {message}"
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_features_are_named(command, tmp_path):
+    task = register("other_features", lambda split, shuffle_files, seed=None: None,
+                    features=["question", "answer"])  # fmt: skip
+    status, _, err = train(command, task, tmp_path / "model")
+    assert status == 2
+    assert "its features are answer, question; expected 'targets'" in err
