@@ -256,6 +256,7 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
         _write(folder / "spiece.model", pathlib.Path(tokenizer.model_file).read_bytes())
         if tokenizer.extra_ids != DEFAULT_EXTRA_IDS:
             said = {"extra_ids": tokenizer.extra_ids}
+        said |= tokenizer.settings_beside()
     else:
         _write(folder / "tokenizer.json", tokenizer.tokenizer.to_str(pretty=True).encode())
         config = read_tokenizer_config(pathlib.Path(tokenizer.model_file).parent)

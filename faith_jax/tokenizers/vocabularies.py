@@ -92,7 +92,8 @@ def _loaded(file: str, extra_ids: int) -> Tokenizer:
 
     is_text = file.endswith((".json", ".txt"))
     if not is_text and not sentencepiece.class_of_model(sentencepiece.read_model(file)):
-        return sentencepiece.SentencePieceVocabulary(file, extra_ids)
+        named = pathlib.Path(file).name in TOKENIZER_FILES[:2]
+        return sentencepiece.SentencePieceVocabulary(file, extra_ids, reads_beside=named)
     if extra_ids not in (0, DEFAULT_EXTRA_IDS):
         raise ConfigError(
             f"Vocabulary {file}: extra_ids = {extra_ids}, but only T5's SentencePiece models have "
@@ -179,7 +180,7 @@ def tokenizer_of(vocabulary: Any) -> Any:
     except ConfigError:
         return vocabulary
     # The ids that SeqIO gives for other models than T5's are not those of their training.
-    return found if found.is_t5 else vocabulary
+    return found if found.is_t5 and not found.added_tokens else vocabulary
 
 
 def fingerprint_of(vocabulary: Any) -> str:
