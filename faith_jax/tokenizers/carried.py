@@ -15,6 +15,7 @@ from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import writing, written_whole
 from faith_jax.models.config import TransformerConfig
+from faith_jax.tokenizers import byte_level
 from faith_jax.tokenizers.base import NAMES, Tokenizer
 from faith_jax.tokenizers.special_tokens import (
     ids_of,
@@ -117,6 +118,8 @@ def is_same_vocabulary(given: Tokenizer, carried: Tokenizer) -> bool:
     if given == carried or given.fingerprint() == carried.fingerprint():
         return True
     form = pathlib.Path(carried.model_file).with_name(pathlib.Path(given.model_file).name)
+    if form.name in byte_level.DESCRIPTIONS:  # of ByT5's, which has no other form
+        return False
     return form.is_file() and given.fingerprint() == load_vocabulary(form).fingerprint()
 
 
@@ -256,8 +259,7 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
         _write(folder / "spiece.model", pathlib.Path(tokenizer.model_file).read_bytes())
         if tokenizer.extra_ids != DEFAULT_EXTRA_IDS:
             said = {"extra_ids": tokenizer.extra_ids}
-        said |= tokenizer.settings_beside()
-    else:
+    elif tokenizer.tokenizer is not None:
         _write(folder / "tokenizer.json", tokenizer.tokenizer.to_str(pretty=True).encode())
         config = read_tokenizer_config(pathlib.Path(tokenizer.model_file).parent)
         ids = {name: getattr(tokenizer, f"{name}_id") for name in NAMES}
@@ -267,6 +269,7 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
         }
         if config.tokenizer_class:
             said.setdefault("tokenizer_class", config.tokenizer_class)
+    said |= tokenizer.settings_beside()
     if said:
         text = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
         _write(folder / "tokenizer_config.json", text.encode())

@@ -141,7 +141,7 @@ def _sentencepiece(model_file: str, extra_ids: int) -> seqio.SentencePieceVocabu
 
 def default_vocabulary(
     path_or_name: str | pathlib.Path = vocabularies.EMBEDDED,
-    extra_ids: int = vocabularies.DEFAULT_EXTRA_IDS,
+    extra_ids: int | None = None,
 ) -> DefaultVocabulary:
     """Sets the default vocabulary and returns it, in gin files of real T5X.
 

@@ -21,6 +21,7 @@ from faith_jax.tokenizers.base import NAMES
 GPT2, ROBERTA, BERT = "GPT2Tokenizer", "RobertaTokenizer", "BertTokenizer"
 ALBERT, DEBERTA, DEBERTA_V1 = "AlbertTokenizer", "DebertaV2Tokenizer", "DebertaTokenizer"
 LLAMA, GEMMA = "LlamaTokenizer", "GemmaTokenizer"
+BYT5 = "ByT5Tokenizer"
 Kind = TypeVar("Kind")
 
 
