@@ -1,6 +1,7 @@
 """The interface of all tokenizers: ids of a text, special tokens, pieces for people to read."""
 
 import abc
+import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ class Tokenizer(abc.ABC):
       vocab_size: number of ids, with special, added and extra ones.
       extra_ids: how many of them are T5's `<extra_id_N>`.
       is_t5: whether it is a SentencePiece model of T5's convention.
+      added_tokens: the tokens behind a vocabulary without a place for them, by id.
       prefix_ids: special ids in front of a single text.
       suffix_ids: special ids behind a single text.
       pair_ids: special ids in front of, between and behind two texts.
@@ -37,6 +39,7 @@ class Tokenizer(abc.ABC):
     """
 
     is_t5 = False
+    added_tokens: Mapping[int, str] = types.MappingProxyType({})
     second_type = 0
     notation: Notation = PUBLISHED
     pad_id: int | None
@@ -157,6 +160,10 @@ class Tokenizer(abc.ABC):
     @abc.abstractmethod
     def fingerprint(self) -> str:
         """Returns a hash of what determines the ids, whatever form the files have."""
+
+    def settings_beside(self) -> dict[str, Any]:
+        """Returns what tokenizer_config.json must say of the tokens beside the model's file."""
+        return {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tokenizer):

@@ -16,6 +16,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import writing, written_whole
 from faith_jax.core.notation import PUBLISHED, choose_notation
 from faith_jax.models.config import TransformerConfig
+from faith_jax.tokenizers import byte_level
 from faith_jax.tokenizers.base import NAMES, Tokenizer
 from faith_jax.tokenizers.special_tokens import (
     ids_of,
@@ -139,6 +140,8 @@ def is_same_vocabulary(given: Tokenizer, carried: Tokenizer) -> bool:
     if given == carried or given.fingerprint() == carried.fingerprint():
         return True
     form = pathlib.Path(carried.model_file).with_name(pathlib.Path(given.model_file).name)
+    if form.name in byte_level.DESCRIPTIONS:  # of ByT5's, which has no other form
+        return False
     return form.is_file() and given.fingerprint() == load_vocabulary(form).fingerprint()
 
 
@@ -281,7 +284,7 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
         _write(folder / "spiece.model", pathlib.Path(tokenizer.model_file).read_bytes())
         if tokenizer.extra_ids != DEFAULT_EXTRA_IDS:
             said = {"extra_ids": tokenizer.extra_ids}
-    else:
+    elif tokenizer.tokenizer is not None:
         _write(folder / "tokenizer.json", tokenizer.tokenizer.to_str(pretty=True).encode())
         config = read_tokenizer_config(pathlib.Path(tokenizer.model_file).parent)
         ids = {name: getattr(tokenizer, f"{name}_id") for name in NAMES}
@@ -293,6 +296,7 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
             said.setdefault("tokenizer_class", config.tokenizer_class)
     if tokenizer.notation != PUBLISHED or choose_notation(tokenizer.writes) != PUBLISHED:
         said[NOTATION] = tokenizer.notation._asdict()
+    said |= tokenizer.settings_beside()
     if said:
         text = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
         _write(folder / "tokenizer_config.json", text.encode())

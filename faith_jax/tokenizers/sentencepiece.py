@@ -15,25 +15,40 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2, sentencepiece_pb2
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.tokenizers.added_tokens import AddedTokens, read_added_tokens
 from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.tokenizers.special_tokens import ALBERT, DEBERTA, GEMMA, LLAMA
+from faith_jax.tokenizers.special_tokens import (
+    ALBERT,
+    DEBERTA,
+    GEMMA,
+    LLAMA,
+    Token,
+    said_in,
+)
 
 _PAD_ID = 0
 
 
 class SentencePieceVocabulary(Tokenizer):
-    """A SentencePiece model with T5's extra ids.
+    """A SentencePiece model with T5's extra ids, and the tokens that the files beside it add.
 
     Ids and texts agree with `seqio.SentencePieceVocabulary`: padding is 0, and the last ids are
-    `<extra_id_N>`, ..., `<extra_id_0>`, in this order.
+    `<extra_id_N>`, ..., `<extra_id_0>`, in this order. Added tokens stand behind them; as in
+    Transformers, a decoded text has spaces around them.
+
+    Args:
+      model_file: the SentencePiece model.
+      extra_ids: how many to add.
+      reads_beside: whether to read the files beside it.
 
     Raises:
-      ConfigError: the file is no SentencePiece model, or its padding is not 0.
+      ConfigError: the file is no SentencePiece model, its padding is not 0, or the files beside it
+        say otherwise.
     """
 
     is_t5 = True
 
-    def __init__(self, model_file: str, extra_ids: int):
+    def __init__(self, model_file: str, extra_ids: int, reads_beside: bool = False):
         model = read_model(model_file)
         for i in reversed(range(extra_ids)):
             # The leading space mark makes "a <extra_id_0> b" one extra id, as in SeqIO.
@@ -55,12 +70,42 @@ class SentencePieceVocabulary(Tokenizer):
         special |= {"bos": begin} if begin >= 0 else {}
         around, pair = ((), (end,)), ((), (end,), (end,))
         size = tokenizer.get_piece_size()
+        added: dict[int, Token] = {}
+        self._is_legacy = True
+        if reads_beside:
+            path = pathlib.Path(model_file)
+            pieces = {i: piece.piece for i, piece in enumerate(model.pieces)}
+            added = read_added_tokens(path.parent, pieces, path.name)
+            options = said_in(path.parent / "tokenizer_config.json")
+            self._is_legacy = options.get("legacy") is not False
+        self._added = AddedTokens(added)
+        self.added_tokens = self._added.texts
+        size = max(size, self._added.size)
         super().__init__(tokenizer, model_file, size, special, around, pair, extra_ids)
 
     def text_ids(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text)
+        if not self.added_tokens:
+            return self.tokenizer.encode(text)
+        return self.text_ids_with_offsets(text)[0]
 
     def text_ids_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        ids: list[int] = []
+        spans: list[tuple[int, int]] = []
+        for start, part, token in self._added.parts(text):
+            if token is not None:
+                ids.append(token)
+                spans.append((start, start + len(part)))
+                continue
+            # Behind an added token, Transformers' later form (`legacy` false) adds no space.
+            front = "" if self._is_legacy or start == 0 else "<unk>"
+            within, places = self._encode_part(front + part)
+            cut = len(self.tokenizer.encode(front))
+            ids += within[cut:]
+            moved = start - len(front)
+            spans += [(first + moved, last + moved) for first, last in places[cut:]]
+        return ids, spans
+
+    def _encode_part(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         # The only form with positions that all versions since 0.2.0 have; it counts bytes.
         serialized = self.tokenizer.encode(text, out_type="serialized_proto")
         pieces = sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces
@@ -76,16 +121,40 @@ class SentencePieceVocabulary(Tokenizer):
 
     def decode(self, ids: Iterable[int]) -> str:
         # A model's embeddings may be padded to more rows than the vocabulary has ids.
-        known = [int(i) if i < self.vocab_size else self.unk_id for i in ids if i >= 0]
+        size, unknown = self.tokenizer.get_piece_size(), self.tokenizer.unk_id()
+        known = [int(i) if i < size or i in self.added_tokens else unknown for i in ids if i >= 0]
         if self.eos_id in known:
             known = known[: known.index(self.eos_id)]
-        return self.tokenizer.decode(known)
+        if not self.added_tokens:
+            return self.tokenizer.decode(known)
+        text = ""
+        for is_added, run in itertools.groupby(known, lambda token: token in self.added_tokens):
+            tokens = list(run)
+            if is_added:
+                parts = [self.added_tokens[token] for token in tokens]
+            else:
+                parts = [self.tokenizer.decode(tokens)]
+                if text and not self.tokenizer.id_to_piece(tokens[0]).startswith("▁"):
+                    text += parts.pop()
+            text = " ".join([*([text] if text else []), *(part for part in parts if part)])
+        return text
 
-    def stored_piece(self, token: int) -> str:
-        return self.tokenizer.id_to_piece(token)
+    def stored_piece(self, token: int) -> str | None:
+        if token < self.tokenizer.get_piece_size():
+            return self.tokenizer.id_to_piece(token)
+        return self.added_tokens.get(token)
+
+    def settings_beside(self) -> dict[str, Any]:
+        if not self.added_tokens:
+            return {}
+        tokens = {str(index): token for index, token in self._added.tokens.items()}
+        return {"added_tokens_decoder": tokens, "legacy": self._is_legacy}
 
     def fingerprint(self) -> str:
-        return hashlib.sha256(self.tokenizer.serialized_model_proto()).hexdigest()
+        digest = hashlib.sha256(self.tokenizer.serialized_model_proto())
+        if self.added_tokens:
+            digest.update(repr(sorted(self.added_tokens.items())).encode())
+        return digest.hexdigest()
 
 
 def read_model(model_file: str) -> Any:

@@ -44,9 +44,13 @@ class TokenizerVocabulary(seqio.Vocabulary):
         return self.ours.vocab_size - self.ours.extra_ids
 
     def _in_graph(self) -> seqio.SentencePieceVocabulary | None:
-        """Returns SeqIO's own vocabulary of T5's convention; None for other tokenizers."""
+        """Returns SeqIO's own vocabulary of T5's convention; None for other tokenizers.
+
+        SeqIO's has no tokens that were added beside the SentencePiece model.
+        """
         ours = self.ours
-        return _sentencepiece(ours.model_file, ours.extra_ids) if ours.is_t5 else None
+        is_theirs = ours.is_t5 and not ours.added_tokens
+        return _sentencepiece(ours.model_file, ours.extra_ids) if is_theirs else None
 
     def _encode(self, s: str) -> list[int]:
         return self.ours.encode(s)
@@ -137,7 +141,7 @@ def _sentencepiece(model_file: str, extra_ids: int) -> seqio.SentencePieceVocabu
 
 def default_vocabulary(
     path_or_name: str | pathlib.Path = vocabularies.EMBEDDED,
-    extra_ids: int = vocabularies.DEFAULT_EXTRA_IDS,
+    extra_ids: int | None = None,
 ) -> DefaultVocabulary:
     """Sets the default vocabulary and returns it, in gin files of real T5X.
 

@@ -21,6 +21,7 @@ from faith_jax.tokenizers.base import NAMES
 GPT2, ROBERTA, BERT = "GPT2Tokenizer", "RobertaTokenizer", "BertTokenizer"
 ALBERT, DEBERTA, DEBERTA_V1 = "AlbertTokenizer", "DebertaV2Tokenizer", "DebertaTokenizer"
 LLAMA, GEMMA = "LlamaTokenizer", "GemmaTokenizer"
+BYT5 = "ByT5Tokenizer"
 Kind = TypeVar("Kind")
 
 
@@ -143,8 +144,7 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
     try:
         tokens, extra = _named_tokens(options), _extra_tokens(options)
         if "added_tokens_decoder" in options:
-            by_id = _converted(options["added_tokens_decoder"], dict[int, str | Token])
-            added = {index: _token(token) for index, token in by_id.items()}
+            added = tokens_by_id(options["added_tokens_decoder"], folder)
         else:
             # As in Transformers: the newer form replaces these two files.
             beside = read("special_tokens_map.json")
@@ -157,14 +157,31 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
                 for known in [text in special]
             }
     except msgspec.ValidationError as error:
-        raise ConfigError(
-            f"Vocabulary {folder}: tokenizer_config.json, special_tokens_map.json or "
-            f"added_tokens.json describes a token in no known form ({error}); correct it or copy "
-            "the files again."
-        ) from None
+        raise _unknown_form(folder, error) from None
     in_order = tuple(added[index] for index in sorted(added))
     tokenizer_class, ids = _tokenizer_class(options, model), _model_ids(model)
     return TokenizerConfig(tokenizer_class, tokens, in_order, tuple(extra), ids, options)
+
+
+def tokens_by_id(value: Any, folder: pathlib.Path) -> dict[int, Token]:
+    """Returns tokens in a form of Transformers' by their ids.
+
+    Raises:
+      ConfigError: they have no known form.
+    """
+    try:
+        by_id = _converted(value, dict[int, str | Token])
+    except msgspec.ValidationError as error:
+        raise _unknown_form(folder, error) from None
+    return {index: _token(token) for index, token in by_id.items()}
+
+
+def _unknown_form(folder: pathlib.Path, error: msgspec.ValidationError) -> ConfigError:
+    return ConfigError(
+        f"Vocabulary {folder}: tokenizer_config.json, special_tokens_map.json, added_tokens.json "
+        f"or tokenizer.json describes a token in no known form ({error}); correct it or copy the "
+        "files again."
+    )
 
 
 def _tokenizer_class(options: Mapping[str, Any], model: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 A tokenizer is named by `english_4096` (embedded in the package), by a file, or by the folder of a
 checkpoint. It is T5's SentencePiece model, or the tokenizer of GPT-2, DialoGPT, BLOOM, BART,
-BERT, ALBERT, RoBERTa, DeBERTa, Llama or Gemma.
+BERT, ALBERT, RoBERTa, DeBERTa, Llama or Gemma; or ByT5's, which needs no file.
 
 >>> vocabulary = load_vocabulary("english_4096")
 >>> vocabulary.vocab_size
@@ -29,6 +29,7 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.staging import local_copy
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.notation import CANDIDATES, PUBLISHED, Notation, choose_notation
+from faith_jax.tokenizers import byte_level
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.special_tokens import read_tokenizer_config, said_in
 
@@ -84,11 +85,14 @@ def load_vocabulary(
             f"got {extra_ids!r}; published T5 vocabularies have {DEFAULT_EXTRA_IDS}."
         )
     file = _file(path_or_name)
-    if extra_ids is None and file.name in TOKENIZER_FILES[:2]:
+    is_byt5 = byte_level.describes(file)
+    if extra_ids is None and (is_byt5 or file.name in TOKENIZER_FILES[:2]):
         said = read_tokenizer_config(file.parent).options.get("extra_ids")
         extra_ids = said if type(said) is int and said >= 0 else None
+    if extra_ids is None:
+        extra_ids = byte_level.EXTRA_IDS if is_byt5 else DEFAULT_EXTRA_IDS
     with _LOAD_LOCK:
-        return _loaded(str(file), DEFAULT_EXTRA_IDS if extra_ids is None else extra_ids)
+        return _loaded(str(file), extra_ids)
 
 
 @functools.cache
@@ -96,9 +100,15 @@ def _loaded(file: str, extra_ids: int) -> Tokenizer:
     # Imported late, so that importing this module takes no time.
     from faith_jax.tokenizers import huggingface, sentencepiece
 
+    path = pathlib.Path(file)
+    if byte_level.describes(path):
+        return _with_notation(byte_level.ByteVocabulary(file, extra_ids))
     is_text = file.endswith((".json", ".txt"))
     if not is_text and not sentencepiece.class_of_model(sentencepiece.read_model(file)):
-        return _with_notation(sentencepiece.SentencePieceVocabulary(file, extra_ids))
+        named = path.name in TOKENIZER_FILES[:2]
+        return _with_notation(
+            sentencepiece.SentencePieceVocabulary(file, extra_ids, reads_beside=named)
+        )
     if extra_ids not in (0, DEFAULT_EXTRA_IDS):
         raise ConfigError(
             f"Vocabulary {file}: extra_ids = {extra_ids}, but only T5's SentencePiece models have "
@@ -172,12 +182,15 @@ def _staged(file: pathlib.Path) -> pathlib.Path:
 
 
 def find_tokenizer_file(folder: pathlib.Path) -> pathlib.Path | None:
-    """Returns the file that a folder's tokenizer is read from, None if it has none."""
+    """Returns the file that a folder's tokenizer is read from, None if it has none.
+
+    ByT5's has no file of its own: that which names its class stands for it.
+    """
     present = [name for name in TOKENIZER_FILES if (folder / name).is_file()]
     # A vocab.json without merges is another kind's, if there is another.
     has_merges = (folder / "merges.txt").is_file()
     present.sort(key=lambda name: name == "vocab.json" and not has_merges)
-    return folder / present[0] if present else None
+    return folder / present[0] if present else byte_level.byt5_file(folder)
 
 
 def tokenizer_folder(checkpoint: str | pathlib.Path) -> pathlib.Path | None:
@@ -217,7 +230,7 @@ def tokenizer_of(vocabulary: Any) -> Any:
     except ConfigError:
         return vocabulary
     # The ids that SeqIO gives for other models than T5's are not those of their training.
-    return found if found.is_t5 else vocabulary
+    return found if found.is_t5 and not found.added_tokens else vocabulary
 
 
 def special_id(vocabulary: Any, token: str) -> int | None:

@@ -67,11 +67,11 @@ def test_a_sentencepiece_model_of_t5s_convention(tmp_path, extra_ids, files):
 def test_the_file_that_was_meant_is_the_one_that_is_found(tmp_path):
     theirs = tmp_path / "theirs"
     published(theirs, "gemma")
-    shutil.copyfile(EMBEDDED, theirs / "spiece.model")
+    shutil.copyfile(EMBEDDED, theirs / "spm.model")
     (tmp_path / "run").mkdir()
-    setting = load_vocabulary(theirs / "tokenizer.json")
+    setting = load_vocabulary(theirs / "spm.model")
     write_vocabulary(setting, tmp_path / "run")
-    assert carried_vocabulary(tmp_path / "run").model_file.endswith("tokenizer.json")
+    assert carried_vocabulary(tmp_path / "run").model_file.endswith("spiece.model")
     # Another form that the folder holds beside the preferred one is the checkpoint's too.
     assert is_same_vocabulary(setting, carried_vocabulary(theirs))
     assert not is_same_vocabulary(carried_vocabulary(theirs), carried_vocabulary(tmp_path / "run"))

@@ -223,6 +223,9 @@ def test_a_folder_of_several_files_gives_the_first_in_order(load, tmp_path):
     copy("gpt2", "tokenizer.json")
     assert found() == "tokenizer.json"
     shutil.copy(vocabularies.load_vocabulary().model_file, tmp_path / "spiece.model")
+    with pytest.raises(ConfigError, match=r"disagree: .* in tokenizer.json but .* spiece.model"):
+        found()
+    (tmp_path / "tokenizer.json").unlink()
     assert found() == "spiece.model"
 
 
