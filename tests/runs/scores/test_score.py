@@ -458,7 +458,7 @@ def test_words_stay_as_they_were_typed():
             found = scorer_options([scorer], [f"{key}.{option}"])[scorer]
             assert found == {option.partition("=")[0]: value}
     for text in ("no,0", "0,no", "['no', 0]"):
-        options = scorer_options(["q2"], [f"q2.no_answers={text}"])["q2"]
+        options = scorer_options(["q2_f1"], [f"q2_f1.no_answers={text}"])["q2_f1"]
         assert sorted(options["no_answers"]) == ["0", "no"]
     # A number may be meant where an option takes numbers too.
     options = ["faith_critic.faithful_label=0", "faith_critic.form=1"]
