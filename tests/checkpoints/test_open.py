@@ -91,32 +91,3 @@ def test_a_folder_of_other_things_and_a_file(tmp_path, folders):
     for expected in ("config.json", "a file named checkpoint", "model.json"):
         assert expected in message
     assert "give the folder" in error_of(folders / "huggingface" / "model.safetensors")
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("pytorch_model.bin", ["pickled", "from_pretrained(FOLDER)"]),
-        ("tf_model.h5", ["Transformers 4", "from_tf=True"]),
-        ("model.ckpt-1000000.index", ["TensorFlow checkpoint", "convert_tf_checkpoint"]),
-        ("t5-base-q4.gguf", ["other programs"]),
-        ("model_state.pt", ["pickled"]),
-        ("prompt.npy", ["import-prompt"]),
-        ("notes.txt", ["it has notes.txt."]),
-        ("checkpoint-500/config.json", ["checkpoint-500/ is one; give its path"]),
-        (None, ["the folder is empty"]),
-    ],
-)
-def test_a_folder_is_named_for_what_lies_there(tmp_path, name, parts):
-    if name is not None:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(b"")
-    if name in ("pytorch_model.bin", "tf_model.h5"):
-        write_huggingface(CHECKPOINT, tmp_path / "whole")
-        (tmp_path / "whole" / "config.json").rename(tmp_path / "config.json")
-        shutil.rmtree(tmp_path / "whole")
-    message = error_of(tmp_path)
-    if name and "/" not in name:
-        assert name in message
-    for part in parts:
-        assert part in message
