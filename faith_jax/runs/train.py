@@ -131,6 +131,7 @@ def train(
     chosen = RunVocabulary.choose(vocabulary, initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH")
     if eval_dataset is not None and eval_dataset.split is None:
         eval_dataset = None
+        logger.info("EVAL_SPLIT = None: nothing is measured; the newest checkpoints are kept")
     folder = path_of(model_dir).expanduser()
     objective = setup.objective_of(model.config, objective)
     partitioner = partitioner_for(model.config)
