@@ -12,7 +12,7 @@ from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason
 from faith_jax.core.rows import Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.inference.texts.input_rows import InputRow, input_row
-from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
+from faith_jax.input.numpy_examples import feature_text, numpy_examples, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig, examples
 from faith_jax.tokenizers.vocabularies import has_texts, tokenizer_of
 
@@ -48,7 +48,9 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
         for number, example in enumerate(found, first):
             with utf8_in(f"{task.name}, split {dataset.split!r}, example {number}"):
                 identifier = str(plain(example.get("id", number)))
-                inputs, target = (_text(task, example, name) for name in ("inputs", "targets"))
+                inputs, target = (
+                    feature_text(task, example, name) for name in ("inputs", "targets")
+                )
                 # As it was published, whatever the vocabulary writes, for whoever reads the output.
                 inputs = notation.published(inputs)
                 texts = {n: v for n, v in example.items() if np.asarray(v).dtype.kind in "OS"}
@@ -61,15 +63,6 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
             target = postprocess(target, is_target=True)
             where = (part, number)
             yield InputRow(identifier, inputs, target, None, fields, postprocess, where)
-
-
-def _text(task: Any, example: Mapping[str, Any], feature: str) -> str:
-    """Returns the text of a feature, of its ids if that is all there is; "" without the feature."""
-    if (text := example.get(f"{feature}_pretokenized")) is not None:
-        return str(plain(text))
-    if feature not in task.output_features:
-        return ""
-    return str(task.output_features[feature].vocabulary.decode(example[feature].tolist()))
 
 
 def _postprocessed(

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,18 @@ def plain(value: Any) -> Any:
     if getattr(value, "ndim", 0):
         return [plain(item) for item in value.tolist()]
     return value.item() if hasattr(value, "item") else value
+
+
+def feature_text(task: Any, example: Mapping[str, Any], feature: str) -> str:
+    """Returns the text of a feature of a task's example, "" if the task has no such feature.
+
+    If a task keeps no texts before they are tokenized, it is that of the ids.
+    """
+    if (text := example.get(f"{feature}_pretokenized")) is not None:
+        return str(plain(text))
+    if feature not in task.output_features:
+        return ""
+    return str(task.output_features[feature].vocabulary.decode(example[feature].tolist()))
 
 
 @contextlib.contextmanager

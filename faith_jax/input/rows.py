@@ -17,7 +17,7 @@ from faith_jax.core.templates import npov_label
 from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.inference.texts.text_pairs import PairEncoder
-from faith_jax.input.numpy_examples import numpy_examples, plain, utf8_in
+from faith_jax.input.numpy_examples import feature_text, numpy_examples, plain, utf8_in
 from faith_jax.models.config import TransformerConfig
 from faith_jax.retrieval.dense import Passage, text_row
 from faith_jax.tokenizers.base import Tokenizer
@@ -172,7 +172,7 @@ class PairRows:
 
         def make(example: Mapping[str, Any], where: str) -> Row:
             premise, hypothesis = (plain(example[name]) for name in pairs[0])
-            label = plain(example["targets_pretokenized"]).strip()
+            label = feature_text(task, example, "targets").strip()
             if label.lower() not in classes:
                 raise InputError(
                     f"{where}: its class is {label!r}, the model's classes are "

@@ -136,6 +136,7 @@ def train(
     chosen = RunVocabulary.choose(vocabulary, initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH")
     if eval_dataset is not None and eval_dataset.split is None:
         eval_dataset = None
+        logger.info("EVAL_SPLIT = None: nothing is measured; the newest checkpoints are kept")
     folder = path_of(model_dir).expanduser()
     chosen = chosen.resumed(folder)
     if counts_from_0 and (step := step_of(initial_checkpoint_path)):

@@ -338,9 +338,9 @@ def fit(
                 checkpoints.save(state, validation)
             if final or stopping:
                 checkpoints.wait()
-            watcher.measure(step, state.params, final)
             if stopping and not final:
                 raise Stopped(f"Stopped at step {step}; run the same command to resume.")
+            watcher.measure(step, state.params, final)
     return state
 
 

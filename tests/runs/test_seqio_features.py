@@ -1,5 +1,6 @@
 """What SeqIO's documentation says of tasks and mixtures, in runs on tiny models."""
 
+import functools
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ import seqio
 import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from faith_jax.runs.evaluate import DecodedEvaluation
 from faith_jax.tokenizers.seqio_vocabulary import DefaultVocabulary
 from tests.runs.conftest import TINY
 from tests.scoring import tiny_models
@@ -46,6 +48,18 @@ def train(command, task, folder, *more):
 def lines(folder, part):
     rows = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
     return [row for row in rows if row["part"] == part]
+
+
+def responses(command, task, folder, lengths):
+    """What `infer` writes of the validation split with a MODEL_DIR."""
+    output = folder / "responses"
+    status, _, err = command(
+        "infer", "--gin_file=runs/infer.gin", f"--gin.CHECKPOINT_PATH={folder}", lengths,
+        f"--gin.MIXTURE_OR_TASK_NAME={task}", f"--gin.INFER_OUTPUT_DIR={output}",
+        "--gin.SPLIT=validation",
+    )  # fmt: skip
+    assert status == 0, err
+    return [json.loads(line) for line in (output / "predictions.jsonl").read_text().splitlines()]
 
 
 def length(targets, predictions):
@@ -136,6 +150,23 @@ def test_a_metric_that_fails_costs_no_checkpoint(command, tmp_path):
     count = unstable.calls
     assert train(command, task, tmp_path, *options)[0] == 0
     assert unstable.calls == count
+
+
+def test_a_run_that_is_killed_while_it_measures_resumes_there(command, tmp_path, monkeypatch):
+    task = register("killed_at_metrics", metric_fns=[length])
+    options = (GREEDY, "--gin.DECODED_EVAL_PERIOD=1", "--gin.CHECKPOINT_PERIOD=1")
+
+    def killed(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DecodedEvaluation, "evaluate", killed)
+        status, _, err = train(command, task, tmp_path, *options)
+    assert status == 130, err
+    assert lines(tmp_path, "validation_decoded") == []
+    status, _, err = train(command, task, tmp_path, *options)
+    assert status == 0, err
+    assert [row["step"] for row in lines(tmp_path, "validation_decoded")] == [1, 2]
 
 
 def needs_six(targets, predictions):
@@ -268,8 +299,16 @@ def test_infer_says_that_it_writes_texts(command, tmp_path, tiny_run):
     assert "its rows are token ids, but infer reads and writes texts" in err
 
 
-def test_bytes_are_a_vocabulary(command, tmp_path):
-    task = register("bytes", vocabulary=seqio.ByteVocabulary(), metric_fns=[length])
+@pytest.mark.parametrize("copies", [True, False])
+def test_bytes_are_a_vocabulary(command, tmp_path, copies):
+    """Also of a task that keeps no texts beside the ids."""
+    tokenize = functools.partial(seqio.preprocessors.tokenize, copy_pretokenized=copies)
+    task = register(
+        f"bytes_{copies}",
+        vocabulary=seqio.ByteVocabulary(),
+        metric_fns=[length],
+        preprocessors=[tokenize, TOKENIZED[1]],
+    )
     size = "--gin.config.TransformerConfig.vocab_size=384"
     lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 24, 'targets': 8}"
     status, _, err = train(command, task, tmp_path, GREEDY, size, lengths)
@@ -279,6 +318,9 @@ def test_bytes_are_a_vocabulary(command, tmp_path):
     texts = {example["inputs"] for example in report["examples"]}
     assert texts <= {"what grows on hills?", "what is brewed?"}
     assert lines(tmp_path, "validation_decoded")[0]["targets"] == 6.0
+    found = responses(command, task, tmp_path, lengths)
+    assert [row["target"] for row in found] == ["tea", "coffee"] * 3
+    assert {row["inputs"] for row in found} == {"what grows on hills?", "what is brewed?"}
 
 
 def proverbs(split, shuffle_files, seed=None):
@@ -299,6 +341,8 @@ def test_targets_alone_train_a_decoder_only_model(command, tmp_path):
     mean = -validation["negative_log_likelihood"] * validation["weight"] / 6
     assert decoded["likelihood"] == pytest.approx(mean, rel=1e-4)
     assert decoded["targets"] == 6.0
+    found = responses(command, task, folder, "--gin.TASK_FEATURE_LENGTHS={'targets': 32}")
+    assert [row["target"] for row in found] == ["haste is waste", "less is more"] * 3
     status, _, err = train(command, task, tmp_path / "t5", "--dry_run")
     assert status == 2
     assert "its rows have targets and no inputs, which an encoder needs" in err
