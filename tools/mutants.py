@@ -287,7 +287,7 @@ OBJECTIVES = _of(
     (
         "trainer-mean-over-tokens",
         "trainer.py",
-        "gradient = jax.tree.map(lambda g: g / weight, gradient)",
+        "gradient = jax.tree.map(lambda g: g / divisor, gradient)",
         "gradient = jax.tree.map(lambda g: g, gradient)",
         f"{_TRAINER}::test_two_steps_by_hand",
     ),

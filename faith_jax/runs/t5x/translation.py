@@ -231,9 +231,11 @@ class _Collected:
 def _parsed(text: str, path: str, quietly: bool = False) -> Iterator[Any]:
     try:
         yield from config_parser.ConfigParser(text, _Values())
-    except (SyntaxError, ValueError, tokenize.TokenError) as error:
+    except (SyntaxError, ValueError, tokenize.TokenError, RecursionError) as error:
         if quietly:
             return
+        if isinstance(error, RecursionError):
+            raise ConfigError(f"gin: {path}: nested too deeply.") from None
         line = error.args[1].line_num if isinstance(error, SyntaxError) else "?"
         raise ConfigError(f"gin: {path}, line {line}: {error.args[0]}") from None
 
