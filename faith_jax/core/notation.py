@@ -54,11 +54,6 @@ class Notation(NamedTuple):
     braces: str = CANDIDATES["braces"][0]
     tags: str = CANDIDATES["tags"][0]
 
-    @property
-    def delimiters(self) -> str:
-        """All characters of the notation, each once."""
-        return "".join(dict.fromkeys(self.braces + self.tags))
-
     def written(self, text: str) -> str:
         """Returns a text as the model reads and writes it; texts of no known format as they are.
 

@@ -295,6 +295,9 @@ def _written(collected: _Collected) -> Translation:
                 "MIXTURE_OR_TASK_MODULE to the module that registers the tasks, which may import "
                 "the others."
             )
+        counterparts.log_once(
+            f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}, which the gin files import"
+        )
         tail.append(f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}")
     if script == "train":
         tail += _steps(collected.statements)
