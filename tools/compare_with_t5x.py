@@ -2,8 +2,9 @@
 
     python tools/compare_with_t5x.py [--write_snapshot]
 
-It prints one line for each comparison and exits with 1 if any of them fails. T5X is not on PyPI;
-docs/t5x.md says how to install it. With --write_snapshot it also writes what our tests hold the
+It prints one line for each comparison and exits with 1 if any of them fails, and ends with whole
+runs of users' gin files (compare_runs_with_t5x.py). T5X is not on PyPI; docs/t5x.md says how to
+install it. With --write_snapshot it also writes what our tests hold the
 network against without T5X, all in tests/testdata: T5X's parameter names, shapes and axes
 (t5x_parameters.json), its logits for tiny parameters (t5x_logits.npz), and those of T5 1.1 in a
 checkpoint that T5X wrote (t5x_checkpoint.tar.gz).
@@ -31,6 +32,7 @@ import t5x.partitioning
 import t5x.train_state
 import t5x.trainer
 import t5x.utils
+from compare_runs_with_t5x import compare_runs
 from flax import traverse_util
 from t5x.adafactor import Adafactor, standard_logical_factor_rules
 from t5x.examples.t5 import network as t5x_network
@@ -362,6 +364,8 @@ def main() -> int:
     for version, block_length in (("t5_1_0", 0), ("t5_1_1", 4)):
         compare_on_mesh(report, version, block_length)
     snapshots = {version: compare_version(report, version) for version in VERSIONS}
+    with tempfile.TemporaryDirectory() as folder:
+        compare_runs(report, pathlib.Path(folder))
     if arguments.write_snapshot:
         write_snapshots(snapshots)
     return int(report.failed)

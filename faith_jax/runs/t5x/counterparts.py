@@ -6,6 +6,7 @@ files set. A value that a table does not know is an error that names file, line 
 
 import functools
 import logging
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -126,6 +127,10 @@ def _files() -> dict[str, File]:
         files[f"prompt_tuning/configs/models/t5_1_1_{size}_prompt.gin"] = File(
             "", (f"models/t5_1_1_{size}.gin", "prompts/uniform.gin"), _BFLOAT16 | prompt
         )
+        files[f"prompt_tuning/configs/models/mt5_{size}_prompt.gin"] = File(
+            "", (f"models/t5_1_1_{size}.gin", "prompts/uniform.gin"),
+            _BFLOAT16 | prompt | {"VOCAB_SIZE": 250_112},
+        )  # fmt: skip
     for theirs, ours in {**_SIZES, "3B": "xl", "11B": "xxl"}.items():
         if theirs not in ("xl", "xxl"):
             model("t5_1_0", theirs, f"t5_1_0_{ours}")
@@ -194,6 +199,11 @@ def _macro(name: str) -> Callable[[Any, str], list[str]]:
     return lambda value, where: [f"{name} = {value!r}"]
 
 
+def _kept(macro: str, name: str) -> Callable[[Any, str], list[str]]:
+    """Keeps the user's macro and binds ours to it."""
+    return lambda value, where: [f"{macro} = {value!r}", f"{name} = %{macro}"]
+
+
 def _ignored(reason: str) -> Callable[[Any, str], list[str]]:
     def ignored(value: Any, where: str) -> list[str]:
         if reason:
@@ -236,6 +246,15 @@ def _or(default: Any, name: str) -> Callable[[Any, str], list[str]]:
 def _none_or_macro(name: str) -> Callable[[Any, str], list[str]]:
     """Returns our macro; None stays T5X's default, which is ours too."""
     return lambda value, where: [] if value is None else [f"{name} = {value!r}"]
+
+
+def _submesh(value: Any, where: str) -> list[str]:
+    """Splits the model over as many devices as T5X's submesh (x, y, z, cores) has."""
+    if value is None:
+        return []
+    if not isinstance(value, tuple | list) or not all(isinstance(n, int) for n in value):
+        raise ConfigError(f"gin: {where} = {value!r}: expected four counts, such as (2, 2, 1, 1).")
+    return [f"NUM_PARTITIONS = {math.prod(value)}"]
 
 
 def _restored_path(macro: str) -> Callable[[Any, str], list[str]]:
@@ -367,9 +386,7 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.adafactor.Adafactor.logical_factor_rules": _ignored(_STRUCTURE),
     "t5x.examples.t5.network.Transformer.config": _connected("t5x.examples.t5.network.T5Config"),
     "t5x.partitioning.PjitPartitioner.num_partitions": _or(1, "NUM_PARTITIONS"),
-    "t5x.partitioning.PjitPartitioner.model_parallel_submesh": _only(
-        None, otherwise="set NUM_PARTITIONS to the number of devices that split the model."
-    ),
+    "t5x.partitioning.PjitPartitioner.model_parallel_submesh": _submesh,
     "t5x.partitioning.PjitPartitioner.logical_axis_rules": _ignored(_STRUCTURE),
     "t5x.partitioning.standard_logical_axis_rules.activation_partitioning_dims": _macro(
         "ACTIVATION_PARTITIONING_DIMS"
@@ -460,7 +477,18 @@ _MACROS: dict[str, Callable[[Any, str], list[str]]] = {
     "LOSS_NORMALIZING_FACTOR": _or(1.0, "LOSS_NORMALIZING_FACTOR"),
     "SHUFFLE_TRAIN_EXAMPLES": _macro("train_split/task_batches.DatasetConfig.shuffle"),
     "ACTIVATION_DTYPE": _macro("DTYPE"),
-    "NUM_EMBEDDINGS": _macro("VOCAB_SIZE"),
+    # Of prompt-tuning's models; a file may also use them as macros of its own.
+    "NUM_EMBEDDINGS": _kept("NUM_EMBEDDINGS", "VOCAB_SIZE"),
+    "NUM_HEADS": _kept("NUM_HEADS", "config.TransformerConfig.num_heads"),
+    "NUM_ENCODER_LAYERS": _kept(
+        "NUM_ENCODER_LAYERS", "config.TransformerConfig.num_encoder_layers"
+    ),
+    "NUM_DECODER_LAYERS": _kept(
+        "NUM_DECODER_LAYERS", "config.TransformerConfig.num_decoder_layers"
+    ),
+    "HEAD_DIM": _kept("HEAD_DIM", "config.TransformerConfig.head_dim"),
+    "EMBED_DIM": _kept("EMBED_DIM", "config.TransformerConfig.emb_dim"),
+    "MLP_DIM": _kept("MLP_DIM", "config.TransformerConfig.mlp_dim"),
     "PROMPT": _connected("prompt_tuning.train.prompts.Prompt"),
     "PROMPT_REGEX": _ignored(_STRUCTURE),
 }

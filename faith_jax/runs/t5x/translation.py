@@ -301,6 +301,7 @@ def _written(collected: _Collected) -> Translation:
         tail.append(f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}")
     if script == "train":
         tail += _steps(collected.statements)
+    tail += _decode_length(collected.statements)
     return Translation(
         "\n".join([*head, *lines, *tail]) + "\n", frozenset(dropped | collected.standard)
     )
@@ -329,6 +330,18 @@ def _roles(statements: Sequence[Statement]) -> dict[str, str]:
         if role and isinstance(statement.value, Reference) and "/" in statement.value.name:
             roles[statement.value.name.rpartition("/")[0]] = role
     return roles
+
+
+def _decode_length(statements: Sequence[Statement]) -> Iterator[str]:
+    """Yields DECODE_LENGTH: T5X writes as many tokens as the targets may have."""
+    lengths = None
+    for statement in statements:
+        if not statement.selector and statement.name == "DECODE_LENGTH":
+            return
+        if statement.name.lower() == "task_feature_lengths" and isinstance(statement.value, dict):
+            lengths = statement.value
+    if lengths and isinstance(lengths.get("targets"), int):
+        yield f"DECODE_LENGTH = {lengths['targets']}"
 
 
 def _steps(statements: Sequence[Statement]) -> Iterator[str]:

@@ -14,8 +14,13 @@ import pytest
 
 from tests.scoring.tiny_models import write_model
 
-NOUNS = ("house", "river", "school", "city", "book", "team", "song", "road", "garden", "ship")
-ADJECTIVES = ("green", "famous", "busy", "empty", "quiet", "broken", "wooden")
+NOUNS = (
+    "house", "river", "school", "city", "book", "team", "song", "road", "garden", "ship",
+    "tower", "boat", "farm", "park", "bridge", "shop", "train", "lake", "film", "town",
+)  # fmt: skip
+ADJECTIVES = (
+    "green", "famous", "busy", "empty", "quiet", "broken", "wooden", "huge", "round", "yellow",
+)  # fmt: skip
 TRAINING = (
     "--gin_file=dialfact_verify_finetune.gin",
     "--gin.TASK_FEATURE_LENGTHS={'inputs': 64, 'targets': 8}",
@@ -80,7 +85,7 @@ def test_a_verifier_learns_what_was_planted(command, tmp_path, monkeypatch):
     made = tmp_path / "claims"
     rules = ("--tagger=rules", "--antonyms=list", "--senses=none", "--validation-share=0.4")
     out = run("mutate-claims", str(tmp_path / "wow"), f"--output={made}", *rules)
-    assert "70 original, 70 evidence, 70 negation" in out
+    assert "200 original, 200 evidence, 200 negation" in out
     planted = validation_accuracy("planted", made / "tfds")
     shuffle_labels(made / "train_split.jsonl")
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "shuffled"))

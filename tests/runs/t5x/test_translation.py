@@ -177,6 +177,30 @@ def test_prompts_are_tuned_with_files_of_prompt_tuning(parsed):
     assert value("PACK/macro.value") is False
 
 
+def test_dimensions_of_prompt_tunings_models_and_a_submesh(parsed):
+    text = (
+        "from t5x import partitioning\n"
+        "include 'prompt_tuning/configs/models/mt5_small_prompt.gin'\n"
+        "include 'prompt_tuning/configs/runs/prompt_finetune.gin'\n"
+        "MIXTURE_OR_TASK_NAME = 'a'\nTASK_FEATURE_LENGTHS = {'inputs': 8, 'targets': 5}\n"
+        "TRAIN_STEPS = 10\nEMBED_DIM = 24\nMLP_DIM = %EMBED_DIM\nNUM_EMBEDDINGS = 300\n"
+        "partitioning.PjitPartitioner.model_parallel_submesh = (4, 4, 1, 2)\n"
+    )
+    value = parsed(text)
+    assert value("NUM_PARTITIONS/macro.value") == 32
+    assert value("EMBED_DIM/macro.value") == 24
+    config = "faith_jax.models.config.TransformerConfig."
+    assert repr(value(config + "emb_dim")) == "%EMBED_DIM"
+    assert repr(value(config + "mlp_dim")) == "%MLP_DIM"
+    assert repr(value("VOCAB_SIZE/macro.value")) == "%NUM_EMBEDDINGS"
+
+
+@pytest.mark.parametrize(("bindings", "length"), [([], 64), (["DECODE_LENGTH=9"], 9)])
+def test_responses_are_as_long_as_targets_may_be(parsed, bindings, length):
+    settings = [*bindings, "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 64}"]
+    assert parsed(FINETUNE, *settings)("DECODE_LENGTH/macro.value") == length
+
+
 MISTAKES = [
     ("utils.DatasetConfig.colour = 'red'", ["line 13", "DatasetConfig.colour", "expected one of"]),
     ("utils.SaveCheckpointConfig.perid = 2", ["SaveCheckpointConfig.perid", "no counterpart",
@@ -188,6 +212,8 @@ MISTAKES = [
      ["TRAIN_STEPS = 100", "1,000 steps", "TRAIN_STEPS_RELATIVE"]),
     ("include 't5x/examples/t5/t5_1_1/bse.gin'", ["line 13", "t5_1_1/base.gin"]),
     ("import os\nos.system.command = 'a'", ["os.system.command", "no counterpart"]),
+    ("from t5x import partitioning\npartitioning.PjitPartitioner.model_parallel_submesh = 4",
+     ["line 14", "model_parallel_submesh = 4", "four counts"]),
     ("seqio.Evaluator.num_examples = 5", ["seqio.Evaluator.num_examples = 5", "all examples"]),
     ("utils.create_learning_rate_scheduler.factors = 'constant * lin'",
      ["factored_rate.factors", "'lin'", "'linear_decay'"]),
