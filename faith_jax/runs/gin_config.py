@@ -21,6 +21,7 @@ import gin
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.settings import checked
+from faith_jax.runs.log_once import forget_lines
 from faith_jax.runs.t5x import counterparts, translation
 
 logger = logging.getLogger("faith_jax")
@@ -51,7 +52,6 @@ RENAMED_CONFIGURABLES = {
 }
 # What gin files can name; `--gin_allow` adds to it.
 ALLOWED = ("faith_jax", "seqio", "t5x", "optax", "flax", "jax", "jaxlib")
-_logged: set[str] = set()  # lines of `log_once`, of the parsed files
 _ALLOW = "A gin file can run what it names: if you trust this one, add --gin_allow={}."
 _IMPORT = re.compile(r"\s*(?:import\s+([\w.]+)|from\s+([\w.]+)\s+import\b)")
 _MACRO_SET = re.compile(r"^([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
@@ -91,7 +91,7 @@ def parse(
     """
     allowed = (*ALLOWED, *allow)
     gin.clear_config()
-    _logged.clear()
+    forget_lines()
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
     # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
     # the working folder has a folder of that name.
@@ -271,13 +271,6 @@ def _configured(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """Returns what calls a function with gin's arguments; None where no gin file names it."""
     known = gin.config._inverse_lookup(function) is not None
     return gin.get_configurable(function) if known else None
-
-
-def log_once(line: str) -> None:
-    """Logs a line once, however often the parsed files refer to the function that logs it."""
-    if line not in _logged:
-        _logged.add(line)
-        logger.info("%s", line)
 
 
 def quoted(binding: str) -> str:

@@ -43,8 +43,6 @@ RECIPES = (
     "topical_chat_generate_finetune",
     "wizard_of_wikipedia_generate_ctrl",
 )
-# One of each format.
-RESPONDING = ("faithdial_generate_ctrl", "npov_generate_prompt_tune", "npov_coverage_finetune")
 LENGTHS = {"inputs": 192, "targets": 192}
 
 
@@ -97,7 +95,7 @@ def task(recipe):
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_each_recipe_trains(recipe, t5, command, tmp_path, caplog):
+def test_each_recipe_trains_responds_and_is_scored(recipe, t5, command, tmp_path, caplog):
     model = tmp_path / "model"
     status, _, err = command(*train(recipe, t5, model))
     assert status == 0, err
@@ -109,8 +107,8 @@ def test_each_recipe_trains(recipe, t5, command, tmp_path, caplog):
         assert inputs[0] == "[", example
         assert not set("{}<⁇") & set(inputs + example["targets"]), example
     assert load_vocabulary(model).notation == SQUARE
-    if recipe in RESPONDING:
-        responds(recipe, model, command, tmp_path)
+    predictions = responds(recipe, model, command, tmp_path)
+    is_scored(recipe, model, predictions, command, tmp_path / "scored.jsonl")
 
 
 def responds(recipe, model, command, tmp_path):
@@ -137,6 +135,25 @@ def responds(recipe, model, command, tmp_path):
         assert inputs[0] in "{<", row  # as published, for other programs
         assert "[" not in inputs, row
         assert not set("{}[]<⁇") & set(row["target"]), row
+    return written
+
+
+def is_scored(recipe, model, predictions, command, output):
+    """Scores the targets of the responses by words, or the task's rows by the classifier."""
+    if recipe.startswith(("npov_hallucination", "npov_coverage")):
+        scorer = recipe.removesuffix("_finetune").removesuffix("_prompt_tune")
+        source = (f"--task={task(recipe)}", "--split=validation")
+        options = (f"--scorer-option={scorer}.model={model}",)
+    else:
+        scorer, source = "token_f1", (f"--input={predictions}", "--skip-bad-rows")
+        options = ("--response-column=target",)
+    status, _, err = command(
+        "score", *source, f"--scorers={scorer}", *options, f"--output={output}"
+    )
+    assert status == 0, err
+    scores = [json.loads(line)["scores"][scorer] for line in output.read_text().splitlines()]
+    assert len(scores) > 2
+    assert all(0 <= score <= 1 for score in scores)
 
 
 def test_a_model_that_writes_the_format_is_read(t5):

@@ -5,15 +5,13 @@ files set. A value that a table does not know is an error that names file, line 
 """
 
 import functools
-import logging
 import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-
-logger = logging.getLogger("faith_jax")
+from faith_jax.runs.log_once import log_once
 
 
 class File(NamedTuple):
@@ -148,6 +146,11 @@ def _files() -> dict[str, File]:
     files[prompts.format("sampled_vocab")] = File("", ("prompts/sampled_vocabulary.gin",), sampled)
     files[prompts.format("class_labels")] = File("", ("prompts/class_labels.gin",))
     files[prompts.format("file")] = File("", ("prompts/from_npy.gin",))
+    decoding = "prompt_tuning/configs/models/decoding/{}.gin"
+    files[decoding.format("beam_search")] = File("", (), {"TEMPERATURE": 0.0, "NUM_BEAMS": 4})
+    files[decoding.format("nucleus_sampling")] = File(
+        "", (), {"TEMPERATURE": 1.0, "TOP_P": 0.9, "TOP_K": 0}
+    )
     examples = "t5x/examples/t5/t5_1_1/examples/{}.gin"
     for size in ("small", "base"):
         of_size = files[f"t5x/examples/t5/t5_1_1/{size}.gin"]
@@ -180,31 +183,24 @@ def file_names() -> list[str]:
 
 
 _SELF = re.compile(r"(\w+) = %\1")
-_logged: set[str] = set()
-
-
-def log_once(line: str) -> None:
-    """Logs a line once."""
-    if line not in _logged:
-        _logged.add(line)
-        logger.info("%s", line)
-
-
-_STRUCTURE = ""  # what our run files have in their own way
+_STRUCTURE = ""  # the reason of what our run files connect themselves: nothing to tell
 # Makes our lines of a value; the text names file, line and argument, for errors.
 Counterpart = Callable[[Any, str], list[str]]
 
 
-def _macro(name: str) -> Callable[[Any, str], list[str]]:
+def _macro(name: str) -> Counterpart:
+    """Sets our macro to the value."""
     return lambda value, where: [f"{name} = {value!r}"]
 
 
-def _kept(macro: str, name: str) -> Callable[[Any, str], list[str]]:
-    """Keeps the user's macro and binds ours to it."""
+def _both_macros(macro: str, name: str) -> Counterpart:
+    """Sets the user's macro and binds our name to it."""
     return lambda value, where: [f"{macro} = {value!r}", f"{name} = %{macro}"]
 
 
-def _ignored(reason: str) -> Callable[[Any, str], list[str]]:
+def _without_effect(reason: str) -> Counterpart:
+    """Sets nothing; logs the reason once, unless it is `_STRUCTURE`."""
+
     def ignored(value: Any, where: str) -> list[str]:
         if reason:
             log_once(f"{where}: {reason}")
@@ -213,7 +209,7 @@ def _ignored(reason: str) -> Callable[[Any, str], list[str]]:
     return ignored
 
 
-def _connected(*names: str) -> Callable[[Any, str], list[str]]:
+def _reference_to(*names: str) -> Counterpart:
     """Accepts macros and references to what our run files connect; others are an error."""
 
     def connected(value: Any, where: str) -> list[str]:
@@ -229,7 +225,9 @@ def _connected(*names: str) -> Callable[[Any, str], list[str]]:
     return connected
 
 
-def _only(*values: Any, otherwise: str) -> Callable[[Any, str], list[str]]:
+def _one_of(*values: Any, otherwise: str) -> Counterpart:
+    """Accepts only these values, which have no effect; others are an error that ends so."""
+
     def only(value: Any, where: str) -> list[str]:
         if getattr(value, "name", value) not in values:
             raise ConfigError(f"gin: {where} = {value!r}: {otherwise}")
@@ -238,13 +236,13 @@ def _only(*values: Any, otherwise: str) -> Callable[[Any, str], list[str]]:
     return only
 
 
-def _or(default: Any, name: str) -> Callable[[Any, str], list[str]]:
-    """Returns our macro, with a default of ours for T5X's None."""
+def _macro_or(default: Any, name: str) -> Counterpart:
+    """Sets our macro to the value, or for None to this default."""
     return lambda value, where: [f"{name} = {default if value is None else value!r}"]
 
 
-def _none_or_macro(name: str) -> Callable[[Any, str], list[str]]:
-    """Returns our macro; None stays T5X's default, which is ours too."""
+def _macro_unless_none(name: str) -> Counterpart:
+    """Sets our macro; None leaves the default, which is T5X's too."""
     return lambda value, where: [] if value is None else [f"{name} = {value!r}"]
 
 
@@ -257,7 +255,9 @@ def _submesh(value: Any, where: str) -> list[str]:
     return [f"NUM_PARTITIONS = {math.prod(value)}"]
 
 
-def _restored_path(macro: str) -> Callable[[Any, str], list[str]]:
+def _restored_path(macro: str) -> Counterpart:
+    """Sets the macro of a checkpoint to a path, or to the only one of a list."""
+
     def path(value: Any, where: str) -> list[str]:
         if isinstance(value, list | tuple):
             if len(value) > 1:
@@ -269,6 +269,7 @@ def _restored_path(macro: str) -> Callable[[Any, str], list[str]]:
 
 
 def _vocabulary(value: Any, where: str) -> list[str]:
+    """Sets VOCABULARY to a path; references to SeqIO's class and to ours set nothing."""
     if isinstance(value, str):
         return [f"VOCABULARY = {value!r}"]
     name = str(getattr(value, "name", ""))
@@ -285,11 +286,13 @@ def _vocabulary(value: Any, where: str) -> list[str]:
 
 
 def _decode_fn(value: Any, where: str) -> list[str]:
+    """Chooses beams (one is greedy) or sampling."""
     name = str(getattr(value, "name", "")).rpartition(".")[2]
     if name == "beam_search":
         return ["TEMPERATURE = 0.0"]
     if name == "temperature_sample":
-        return ["TEMPERATURE = 0.5", "NUM_BEAMS = 1"]
+        # T5X's defaults, by which this is greedy until the file sets topk.
+        return ["TEMPERATURE = 1.0", "TOP_K = 1", "NUM_BEAMS = 1"]
     raise ConfigError(
         f"gin: {where} = {value!r}: expected @decoding.beam_search or @decoding.temperature_sample."
     )
@@ -297,79 +300,81 @@ def _decode_fn(value: Any, where: str) -> list[str]:
 
 _UNNEEDED = "not needed here"
 _KNOWN: dict[str, Counterpart] = {
-    "__main__.train.model": _connected("t5x.models.EncoderDecoderModel"),
+    "__main__.train.model": _reference_to("t5x.models.EncoderDecoderModel"),
     "__main__.train.model_dir": _macro("MODEL_DIR"),
-    "__main__.train.train_dataset_cfg": _connected("t5x.utils.DatasetConfig"),
+    "__main__.train.train_dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
     "__main__.train.train_eval_dataset_cfg": lambda value, where: (
         ["train.train.eval_dataset = None"] if value is None else []
     ),
     "__main__.train.infer_eval_dataset_cfg": lambda value, where: (
         ["DECODING = None"] if value is None else []
     ),
-    "__main__.train.checkpoint_cfg": _connected("t5x.utils.CheckpointConfig"),
-    "__main__.train.partitioner": _connected("t5x.partitioning.PjitPartitioner"),
-    "__main__.train.trainer_cls": _connected("t5x.trainer.Trainer"),
-    "__main__.train.total_steps": _ignored(_STRUCTURE),
-    "__main__.train.relative_steps": _ignored(_STRUCTURE),
-    "__main__.train.eval_steps": _ignored("validation reads the whole split here"),
+    "__main__.train.checkpoint_cfg": _reference_to("t5x.utils.CheckpointConfig"),
+    "__main__.train.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
+    "__main__.train.trainer_cls": _reference_to("t5x.trainer.Trainer"),
+    "__main__.train.total_steps": _without_effect(_STRUCTURE),
+    "__main__.train.relative_steps": _without_effect(_STRUCTURE),
+    "__main__.train.eval_steps": _without_effect("validation reads the whole split here"),
     "__main__.train.eval_period": _macro("EVAL_PERIOD"),
     "__main__.train.stats_period": _macro("LOG_PERIOD"),
-    "__main__.train.random_seed": _or(0, "RANDOM_SEED"),
+    "__main__.train.random_seed": _macro_or(0, "RANDOM_SEED"),
     "__main__.train.use_hardware_rng": _macro("USE_HARDWARE_RNG"),
-    "__main__.train.summarize_config_fn": _ignored(_STRUCTURE),
-    "__main__.train.inference_evaluator_cls": _connected("seqio.Evaluator"),
-    "__main__.train.run_eval_before_training": _ignored(_UNNEEDED),
-    "__main__.train.gc_period": _ignored(_UNNEEDED),
-    "__main__.evaluate.model": _connected("t5x.models.EncoderDecoderModel"),
-    "__main__.evaluate.dataset_cfg": _connected("t5x.utils.DatasetConfig"),
-    "__main__.evaluate.partitioner": _connected("t5x.partitioning.PjitPartitioner"),
-    "__main__.evaluate.restore_checkpoint_cfg": _connected("t5x.utils.RestoreCheckpointConfig"),
+    "__main__.train.summarize_config_fn": _without_effect(_STRUCTURE),
+    "__main__.train.inference_evaluator_cls": _reference_to("seqio.Evaluator"),
+    "__main__.train.run_eval_before_training": _without_effect(_UNNEEDED),
+    "__main__.train.gc_period": _without_effect(_UNNEEDED),
+    "__main__.evaluate.model": _reference_to("t5x.models.EncoderDecoderModel"),
+    "__main__.evaluate.dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
+    "__main__.evaluate.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
+    "__main__.evaluate.restore_checkpoint_cfg": _reference_to("t5x.utils.RestoreCheckpointConfig"),
     "__main__.evaluate.output_dir": _macro("EVAL_OUTPUT_DIR"),
-    "__main__.evaluate.inference_evaluator_cls": _connected("seqio.Evaluator"),
-    "__main__.infer.mode": _only(
+    "__main__.evaluate.inference_evaluator_cls": _reference_to("seqio.Evaluator"),
+    "__main__.infer.mode": _one_of(
         "predict", otherwise="here `faith-jax score` scores given texts; infer predicts."
     ),
-    "__main__.infer.model": _connected("t5x.models.EncoderDecoderModel"),
+    "__main__.infer.model": _reference_to("t5x.models.EncoderDecoderModel"),
     "__main__.infer.output_dir": _macro("INFER_OUTPUT_DIR"),
-    "__main__.infer.dataset_cfg": _connected("t5x.utils.DatasetConfig"),
-    "__main__.infer.partitioner": _connected("t5x.partitioning.PjitPartitioner"),
-    "__main__.infer.restore_checkpoint_cfg": _connected("t5x.utils.RestoreCheckpointConfig"),
-    "__main__.infer.checkpoint_period": _ignored("infer resumes at the row here"),
-    "__main__.infer.shard_id": _ignored("processes share the rows here; see docs/jobs.md"),
+    "__main__.infer.dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
+    "__main__.infer.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
+    "__main__.infer.restore_checkpoint_cfg": _reference_to("t5x.utils.RestoreCheckpointConfig"),
+    "__main__.infer.checkpoint_period": _without_effect("infer resumes at the row here"),
+    "__main__.infer.shard_id": _without_effect("processes share the rows here; see docs/jobs.md"),
     "__main__.infer.num_shards": _macro("SHARDS"),
-    "t5x.utils.CheckpointConfig.save": _connected("t5x.utils.SaveCheckpointConfig"),
+    "t5x.utils.CheckpointConfig.save": _reference_to("t5x.utils.SaveCheckpointConfig"),
     "t5x.utils.CheckpointConfig.restore": lambda value, where: (
         ["INITIAL_CHECKPOINT_PATH = None"] if value is None else []
     ),
-    "t5x.utils.RestoreCheckpointConfig.mode": _only(
+    "t5x.utils.RestoreCheckpointConfig.mode": _one_of(
         "specific", "latest", otherwise="expected 'specific' or 'latest'."
     ),
-    "t5x.utils.RestoreCheckpointConfig.dtype": _ignored(_STRUCTURE),
-    "t5x.utils.RestoreCheckpointConfig.fallback_to_scratch": _ignored(_STRUCTURE),
-    "t5x.utils.RestoreCheckpointConfig.assignment_map": _only(
+    "t5x.utils.RestoreCheckpointConfig.dtype": _macro_or("float32", "PARAMS_DTYPE"),
+    "t5x.utils.RestoreCheckpointConfig.fallback_to_scratch": _without_effect(_STRUCTURE),
+    "t5x.utils.RestoreCheckpointConfig.assignment_map": _one_of(
         ((r"^.*prompt.*$", None),),
         otherwise="parameters keep their names here; convert the checkpoint first.",
     ),
     "t5x.utils.SaveCheckpointConfig.period": _macro("CHECKPOINT_PERIOD"),
-    "t5x.utils.SaveCheckpointConfig.keep": _or(1_000_000, "KEEP_LAST"),
-    "t5x.utils.SaveCheckpointConfig.dtype": _ignored(_STRUCTURE),
-    "t5x.utils.SaveCheckpointConfig.save_dataset": _ignored("a run resumes at its row here"),
-    "t5x.utils.SaveCheckpointConfig.checkpointer_cls": _ignored(_STRUCTURE),
-    "t5x.trainer.Trainer.num_microbatches": _or(1, "NUM_MICROBATCHES"),
-    "t5x.trainer.Trainer.learning_rate_fn": _connected("t5x.utils.create_learning_rate_scheduler"),
-    "t5x.models.EncoderDecoderModel.module": _connected(
+    "t5x.utils.SaveCheckpointConfig.keep": _macro_or(1_000_000, "KEEP_LAST"),
+    "t5x.utils.SaveCheckpointConfig.dtype": _without_effect(_STRUCTURE),
+    "t5x.utils.SaveCheckpointConfig.save_dataset": _without_effect("a run resumes at its row here"),
+    "t5x.utils.SaveCheckpointConfig.checkpointer_cls": _without_effect(_STRUCTURE),
+    "t5x.trainer.Trainer.num_microbatches": _macro_or(1, "NUM_MICROBATCHES"),
+    "t5x.trainer.Trainer.learning_rate_fn": _reference_to(
+        "t5x.utils.create_learning_rate_scheduler"
+    ),
+    "t5x.models.EncoderDecoderModel.module": _reference_to(
         "t5x.examples.t5.network.Transformer", "faith_jax.models.transformer.Transformer",
         "transformer.Transformer",
     ),
     "t5x.models.EncoderDecoderModel.input_vocabulary": _vocabulary,
     "t5x.models.EncoderDecoderModel.output_vocabulary": _vocabulary,
-    "t5x.models.EncoderDecoderModel.optimizer_def": _connected("t5x.adafactor.Adafactor"),
+    "t5x.models.EncoderDecoderModel.optimizer_def": _reference_to("t5x.adafactor.Adafactor"),
     "t5x.models.EncoderDecoderModel.z_loss": _macro("Z_LOSS"),
     "t5x.models.EncoderDecoderModel.label_smoothing": _macro("LABEL_SMOOTHING"),
-    "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _or(1.0, "LOSS_NORMALIZING_FACTOR"),
+    "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _macro_or(1.0, "LOSS_NORMALIZING_FACTOR"),
     "t5x.models.EncoderDecoderModel.decode_fn": _decode_fn,
     "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _macro("NUM_BEAMS"),
-    "t5x.decoding.beam_search.alpha": _ignored(
+    "t5x.decoding.beam_search.alpha": _without_effect(
         "T5X divides by ((5 + length) / 6) ** alpha; LENGTH_PENALTY divides by length ** it"
     ),
     "t5x.decoding.temperature_sample.temperature": _macro("TEMPERATURE"),
@@ -378,47 +383,49 @@ _KNOWN: dict[str, Counterpart] = {
         f"TOP_P = {value or 1.0!r}"
     ],
     "t5x.adafactor.Adafactor.decay_rate": _macro("optimizers.adafactor.decay_rate"),
-    "t5x.adafactor.Adafactor.step_offset": _ignored(_STRUCTURE),
+    "t5x.adafactor.Adafactor.step_offset": _without_effect(_STRUCTURE),
     "t5x.adafactor.Adafactor.multiply_by_parameter_scale": _macro(
         "optimizers.adafactor.multiply_by_parameter_scale"
     ),
     "t5x.adafactor.Adafactor.weight_decay_rate": _macro("optimizers.adafactor.weight_decay"),
-    "t5x.adafactor.Adafactor.logical_factor_rules": _ignored(_STRUCTURE),
-    "t5x.examples.t5.network.Transformer.config": _connected("t5x.examples.t5.network.T5Config"),
-    "t5x.partitioning.PjitPartitioner.num_partitions": _or(1, "NUM_PARTITIONS"),
+    "t5x.adafactor.Adafactor.logical_factor_rules": _without_effect(_STRUCTURE),
+    "t5x.examples.t5.network.Transformer.config": _reference_to("t5x.examples.t5.network.T5Config"),
+    "t5x.partitioning.PjitPartitioner.num_partitions": _macro_or(1, "NUM_PARTITIONS"),
     "t5x.partitioning.PjitPartitioner.model_parallel_submesh": _submesh,
-    "t5x.partitioning.PjitPartitioner.logical_axis_rules": _ignored(_STRUCTURE),
+    "t5x.partitioning.PjitPartitioner.logical_axis_rules": _without_effect(_STRUCTURE),
     "t5x.partitioning.standard_logical_axis_rules.activation_partitioning_dims": _macro(
         "ACTIVATION_PARTITIONING_DIMS"
     ),
     "t5x.partitioning.standard_logical_axis_rules.parameter_partitioning_dims": _macro(
         "PARAMETER_PARTITIONING_DIMS"
     ),
-    "t5x.partitioning.standard_logical_axis_rules.additional_rules": _ignored(_STRUCTURE),
+    "t5x.partitioning.standard_logical_axis_rules.additional_rules": _without_effect(_STRUCTURE),
     "seqio.SentencePieceVocabulary.sentencepiece_model_file": _vocabulary,
-    "seqio.SentencePieceVocabulary.extra_ids": _ignored("the vocabulary's folder says it here"),
-    "seqio.Evaluator.logger_cls": _ignored(_STRUCTURE),
-    "seqio.Evaluator.num_examples": _only(
+    "seqio.SentencePieceVocabulary.extra_ids": _without_effect(
+        "the vocabulary's folder says it here"
+    ),
+    "seqio.Evaluator.logger_cls": _without_effect(_STRUCTURE),
+    "seqio.Evaluator.num_examples": _one_of(
         None, otherwise="all examples are evaluated here; delete it, or make a smaller split."
     ),
-    "seqio.Evaluator.use_memory_cache": _ignored(_STRUCTURE),
-    "seqio.JSONLogger.write_n_results": _ignored(_STRUCTURE),
+    "seqio.Evaluator.use_memory_cache": _without_effect(_STRUCTURE),
+    "seqio.JSONLogger.write_n_results": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.Prompt.length": _macro("PROMPT_LENGTH"),
-    "prompt_tuning.prompts.Prompt.dtype": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.Prompt.dtype": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.Prompt.prompt_init": lambda value, where: _initializer(value, where),
     "prompt_tuning.prompts.from_sample_of_embeddings.population_size": _macro(
         "PROMPT_MOST_FREQUENT"
     ),
-    "prompt_tuning.prompts.from_sample_of_embeddings.embeddings": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.from_sample_of_embeddings.embeddings": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.from_embedded_list.texts": _macro("CLASS_LABELS"),
-    "prompt_tuning.prompts.from_embedded_list.embeddings": _ignored(_STRUCTURE),
-    "prompt_tuning.prompts.from_embedded_list.vocab": _ignored(_STRUCTURE),
-    "prompt_tuning.prompts.from_embedded_list.initializer": _ignored(_STRUCTURE),
-    "prompt_tuning.prompts.t5x_load.checkpoint_path": _ignored(_STRUCTURE),
-    "prompt_tuning.prompts.t5x_load.variable_path": _ignored(_STRUCTURE),
+    "prompt_tuning.prompts.from_embedded_list.embeddings": _without_effect(_STRUCTURE),
+    "prompt_tuning.prompts.from_embedded_list.vocab": _without_effect(_STRUCTURE),
+    "prompt_tuning.prompts.from_embedded_list.initializer": _without_effect(_STRUCTURE),
+    "prompt_tuning.prompts.t5x_load.checkpoint_path": _without_effect(_STRUCTURE),
+    "prompt_tuning.prompts.t5x_load.variable_path": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.np_load.path": _macro("PROMPT_FILE"),
-    "prompt_tuning.prompts.from_array.prompt": _ignored(_STRUCTURE),
-    "prompt_tuning.train.prompts.Prompt.prompt": _connected("prompt_tuning.prompts.Prompt"),
+    "prompt_tuning.prompts.from_array.prompt": _without_effect(_STRUCTURE),
+    "prompt_tuning.train.prompts.Prompt.prompt": _reference_to("prompt_tuning.prompts.Prompt"),
     "flax.linen.initializers.uniform.scale": _macro("PROMPT_SCALE"),
 }  # fmt: skip
 for _name in ("base_learning_rate", "factors", "warmup_steps", "decay_factor", "steps_per_decay",
@@ -457,40 +464,40 @@ _SAME_AS_MACRO = {
 }  # fmt: skip
 
 # T5X's macros that are called otherwise, or have nothing to set, here.
-_MACROS: dict[str, Callable[[Any, str], list[str]]] = {
-    "MODEL": _connected("t5x.models.EncoderDecoderModel"),
-    "OPTIMIZER": _connected("t5x.adafactor.Adafactor", "t5x.optimizers.MultiOptimizer"),
+_MACROS: dict[str, Counterpart] = {
+    "MODEL": _reference_to("t5x.models.EncoderDecoderModel"),
+    "OPTIMIZER": _reference_to("t5x.adafactor.Adafactor", "t5x.optimizers.MultiOptimizer"),
     "VOCABULARY": _vocabulary,
-    "RANDOM_SEED": _or(0, "RANDOM_SEED"),
-    "KEEP_LAST": _or(1_000_000, "KEEP_LAST"),
+    "RANDOM_SEED": _macro_or(0, "RANDOM_SEED"),
+    "KEEP_LAST": _macro_or(1_000_000, "KEEP_LAST"),
     "PEAK_RATE": _macro("optimizers.factored_rate.base_learning_rate"),
     "FACTORS": _macro("optimizers.factored_rate.factors"),
     "RATE_WARMUP_STEPS": _macro("optimizers.factored_rate.warmup_steps"),
     "WARMUP_STEPS": lambda value, where: ["LEARNING_RATE_SCHEDULE = @optimizers.factored_rate()"],
     "VOCABULARY_FILE": _macro("VOCABULARY"),  # of our models for real T5X
-    "TASK_FEATURE_LENGTHS": _none_or_macro("TASK_FEATURE_LENGTHS"),
-    "TRAIN_STEPS_RELATIVE": _ignored(_STRUCTURE),
-    "EVAL_STEPS": _ignored("validation reads the whole split here"),
-    "EVALUATOR_USE_MEMORY_CACHE": _ignored(_STRUCTURE),
-    "EVALUATOR_NUM_EXAMPLES": _only(None, otherwise="all examples are evaluated here."),
-    "JSON_WRITE_N_RESULTS": _ignored(_STRUCTURE),
-    "LOSS_NORMALIZING_FACTOR": _or(1.0, "LOSS_NORMALIZING_FACTOR"),
+    "TASK_FEATURE_LENGTHS": _macro_unless_none("TASK_FEATURE_LENGTHS"),
+    "TRAIN_STEPS_RELATIVE": _without_effect(_STRUCTURE),
+    "EVAL_STEPS": _without_effect("validation reads the whole split here"),
+    "EVALUATOR_USE_MEMORY_CACHE": _without_effect(_STRUCTURE),
+    "EVALUATOR_NUM_EXAMPLES": _one_of(None, otherwise="all examples are evaluated here."),
+    "JSON_WRITE_N_RESULTS": _without_effect(_STRUCTURE),
+    "LOSS_NORMALIZING_FACTOR": _macro_or(1.0, "LOSS_NORMALIZING_FACTOR"),
     "SHUFFLE_TRAIN_EXAMPLES": _macro("train_split/task_batches.DatasetConfig.shuffle"),
     "ACTIVATION_DTYPE": _macro("DTYPE"),
     # Of prompt-tuning's models; a file may also use them as macros of its own.
-    "NUM_EMBEDDINGS": _kept("NUM_EMBEDDINGS", "VOCAB_SIZE"),
-    "NUM_HEADS": _kept("NUM_HEADS", "config.TransformerConfig.num_heads"),
-    "NUM_ENCODER_LAYERS": _kept(
+    "NUM_EMBEDDINGS": _both_macros("NUM_EMBEDDINGS", "VOCAB_SIZE"),
+    "NUM_HEADS": _both_macros("NUM_HEADS", "config.TransformerConfig.num_heads"),
+    "NUM_ENCODER_LAYERS": _both_macros(
         "NUM_ENCODER_LAYERS", "config.TransformerConfig.num_encoder_layers"
     ),
-    "NUM_DECODER_LAYERS": _kept(
+    "NUM_DECODER_LAYERS": _both_macros(
         "NUM_DECODER_LAYERS", "config.TransformerConfig.num_decoder_layers"
     ),
-    "HEAD_DIM": _kept("HEAD_DIM", "config.TransformerConfig.head_dim"),
-    "EMBED_DIM": _kept("EMBED_DIM", "config.TransformerConfig.emb_dim"),
-    "MLP_DIM": _kept("MLP_DIM", "config.TransformerConfig.mlp_dim"),
-    "PROMPT": _connected("prompt_tuning.train.prompts.Prompt"),
-    "PROMPT_REGEX": _ignored(_STRUCTURE),
+    "HEAD_DIM": _both_macros("HEAD_DIM", "config.TransformerConfig.head_dim"),
+    "EMBED_DIM": _both_macros("EMBED_DIM", "config.TransformerConfig.emb_dim"),
+    "MLP_DIM": _both_macros("MLP_DIM", "config.TransformerConfig.mlp_dim"),
+    "PROMPT": _reference_to("prompt_tuning.train.prompts.Prompt"),
+    "PROMPT_REGEX": _without_effect(_STRUCTURE),
 }
 
 

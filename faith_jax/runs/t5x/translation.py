@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from gin import config_parser
 
 from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.runs.log_once import log_once
 from faith_jax.runs.t5x import counterparts
 
 logger = logging.getLogger("faith_jax")
@@ -207,7 +208,7 @@ class _Collected:
         if root == "faith_jax":
             self.imports[statement.bound_name()] = statement.format()
         elif root == "t5":
-            counterparts.log_once(
+            log_once(
                 f"{where}: the tasks of the package {statement.module} are not here; "
                 "MIXTURE_OR_TASK_MODULE names a module of yours"
             )
@@ -273,7 +274,8 @@ def _written(collected: _Collected) -> Translation:
         roles["its own run"] = ""
     lines: list[str] = []
     dropped: set[str] = set()
-    for statement in collected.statements:
+    # The decoder's defaults come before what the files set, wherever they name it.
+    for statement in sorted(collected.statements, key=lambda s: s.name != "decode_fn"):
         if statement.include:
             lines.append(f"include {statement.include!r}")
             continue
@@ -295,9 +297,7 @@ def _written(collected: _Collected) -> Translation:
                 "MIXTURE_OR_TASK_MODULE to the module that registers the tasks, which may import "
                 "the others."
             )
-        counterparts.log_once(
-            f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}, which the gin files import"
-        )
+        log_once(f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}, which the gin files import")
         tail.append(f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}")
     if script == "train":
         tail += _steps(collected.statements)

@@ -201,6 +201,18 @@ def test_responses_are_as_long_as_targets_may_be(parsed, bindings, length):
     assert parsed(FINETUNE, *settings)("DECODE_LENGTH/macro.value") == length
 
 
+@pytest.mark.parametrize(
+    ("settings", "temperature", "top_k", "top_p"),
+    [("", 1.0, 1, 1.0), ("decoding.temperature_sample:\n  topk = 0\n  topp = 0.9\n", 1.0, 0, 0.9)],
+)
+def test_sampling_has_t5xs_defaults(parsed, settings, temperature, top_k, top_p):
+    decoder = "models.EncoderDecoderModel.decode_fn = @decoding.temperature_sample\n"
+    value = parsed(FINETUNE + "from t5x import decoding\n" + settings + decoder)
+    assert value("TEMPERATURE/macro.value") == temperature
+    assert value("TOP_K/macro.value") == top_k
+    assert value("TOP_P/macro.value") == top_p
+
+
 MISTAKES = [
     ("utils.DatasetConfig.colour = 'red'", ["line 13", "DatasetConfig.colour", "expected one of"]),
     ("utils.SaveCheckpointConfig.perid = 2", ["SaveCheckpointConfig.perid", "no counterpart",
