@@ -51,7 +51,12 @@ TOKENIZER_FILES = (
     "tokenizer.model",
     "vocab.txt",
 )
-_EMBEDDED_FILE = pathlib.Path(__file__).parent / "vocabulary" / f"{EMBEDDED}.model"
+_FOLDER = pathlib.Path(__file__).parent / "vocabulary"
+# The tokenizers that come with the library. ByT5's is of bytes and needs no pieces.
+_EMBEDDED_FILES = {
+    EMBEDDED: _FOLDER / f"{EMBEDDED}.model",
+    "byt5": _FOLDER / "byt5" / "tokenizer_config.json",
+}
 
 # SentencePiece's loader is not thread-safe (SeqIO guards it in the same way).
 _LOAD_LOCK = threading.Lock()
@@ -152,8 +157,8 @@ def _with_notation(tokenizer: Tokenizer) -> Tokenizer:
 def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:
     """Returns the file of a tokenizer that is given by name or path."""
     name = str(path_or_name)
-    if name == EMBEDDED:
-        return _EMBEDDED_FILE
+    if name in _EMBEDDED_FILES:
+        return _EMBEDDED_FILES[name]
     path = checkpoint_path(name)
     if path.is_file():
         return _staged(path.with_name("vocab.json") if path.name == "merges.txt" else path)
@@ -168,8 +173,9 @@ def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:
         reason = "there is no such file"
         beside = sorted(file.name for file in path.parent.glob("*.*"))
         problem = (
-            f"{reason}.{did_you_mean(path.name, [EMBEDDED, *beside])} Give the path of a "
-            f"SentencePiece model or a tokenizer.json, of a folder with one, or {EMBEDDED}"
+            f"{reason}.{did_you_mean(path.name, [*_EMBEDDED_FILES, *beside])} Give the path of a "
+            "SentencePiece model or a tokenizer.json, of a folder with one, or "
+            f"{' or '.join(_EMBEDDED_FILES)}"
         )
     raise ConfigError(f"Vocabulary {name!r}: {problem}.")
 

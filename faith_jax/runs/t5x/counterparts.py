@@ -28,22 +28,19 @@ class File(NamedTuple):
     macros: Mapping[str, Any] = {}
 
 
+T5_CONFIG = "t5x.examples.t5.network.T5Config"
 SCRIPTS = {"__main__.train": "train", "__main__.evaluate": "eval", "__main__.infer": "infer"}
 RUN_FILES = {
     "train": ("decoding/greedy.gin", "runs/train.gin"),
     "eval": ("runs/eval.gin",),
     "infer": ("runs/infer.gin", "decoding/greedy.gin"),
 }
-_CONFIGS = ("from faith_jax.models import config", "from faith_jax.input import task_batches")
-IMPORTS = {
-    "train": (
-        *_CONFIGS,
-        "from faith_jax.training import optimizers",
-        "from faith_jax.runs import train",
-    ),
-    "eval": _CONFIGS,
-    "infer": _CONFIGS,
-}
+IMPORTS = (
+    "from faith_jax.input import task_batches",
+    "from faith_jax.models import config",
+    "from faith_jax.runs import train",
+    "from faith_jax.training import optimizers",
+)
 # Arguments of T5X's programs that name a data set, and its part in a run.
 DATASETS = {
     "__main__.train.train_dataset_cfg": "train",
@@ -90,10 +87,19 @@ _TINY = {
     "mlp_dim": 16,
 }
 _BFLOAT16 = {"DTYPE": "bfloat16"}
+# emb_dim, num_heads, num_encoder_layers, num_decoder_layers, mlp_dim; head_dim is 64.
+_BYT5 = {
+    "small": (1472, 6, 12, 4, 3584),
+    "base": (1536, 12, 18, 6, 3968),
+    "large": (1536, 16, 36, 12, 3840),
+    "xl": (2560, 32, 36, 12, 6720),
+    "xxl": (4672, 64, 36, 12, 12352),
+}
 _WMT = {
     "MIXTURE_OR_TASK_NAME": "wmt_t2t_ende_v003",
     "TASK_FEATURE_LENGTHS": {"inputs": 256, "targets": 256},
 }
+_WMT14 = _WMT | {"MIXTURE_OR_TASK_NAME": "wmt14_enfr_v003"}
 _C4 = {
     "MIXTURE_OR_TASK_NAME": "c4_v220_span_corruption",
     "TASK_FEATURE_LENGTHS": {"inputs": 512, "targets": 114},
@@ -101,6 +107,38 @@ _C4 = {
     "BATCH_SIZE": 256,
 }
 _PRETRAINED = "gs://t5-data/pretrained_models/t5x/t5_1_1_{}/checkpoint_1000000"
+_TUNED = {
+    "INITIAL_CHECKPOINT_PATH": _PRETRAINED,
+    "TRAIN_STEPS": 1_020_000,
+    "LOSS_NORMALIZING_FACTOR": 233_472,
+}
+_TUNED_BASE = _TUNED | {"DROPOUT_RATE": 0.1, "EVAL_PERIOD": 100, "NUM_BEAMS": 4}
+_EVALUATED = {"TASK_FEATURE_LENGTHS": None, "DROPOUT_RATE": 0.0}
+# Examples of T5 1.1: the run file of each, and what it sets. Their tasks are of the package t5.
+_EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "base_c4_pretrain": ("pretrain", _C4 | {"TRAIN_STEPS": 100_000, "EVAL_PERIOD": 2000}),
+    "small_c4_pretrain": ("pretrain", _C4 | {"TRAIN_STEPS": 10_000}),
+    "base_wmt_finetune": ("finetune", _WMT | _TUNED_BASE | {"USE_CACHED_TASKS": False}),
+    "small_wmt_finetune": (
+        "finetune", _WMT | _TUNED | {"DROPOUT_RATE": 0.0, "USE_CACHED_TASKS": False}
+    ),
+    "base_wmt14enfr_finetune": ("finetune", _WMT14 | _TUNED_BASE),
+    "base_wmt14enfr_train": (
+        "pretrain", _WMT14 | {"TRAIN_STEPS": 100_000, "EVAL_PERIOD": 2000, "CHECKPOINT_PERIOD": 200}
+    ),
+    "base_wmt_from_scratch": (
+        "pretrain",
+        _WMT | {"TRAIN_STEPS": 50_000, "DROPOUT_RATE": 0.0, "EVAL_PERIOD": 500, "NUM_BEAMS": 4,
+                "USE_CACHED_TASKS": False, "CHECKPOINT_PERIOD": 5000, "NUM_PARTITIONS": 2,
+                "DECODING": None},
+    ),
+    "base_wmt_eval": ("eval", _WMT | _EVALUATED | {"NUM_PARTITIONS": 2}),
+    "base_wmt14enfr_eval": ("eval", _WMT14 | _EVALUATED | {"NUM_BEAMS": 4}),
+    "base_wmt_infer": (
+        "infer",
+        _WMT | {"TASK_FEATURE_LENGTHS": {"inputs": 64, "targets": 64}, "DROPOUT_RATE": 0.0},
+    ),
+}  # fmt: skip
 
 
 @functools.cache
@@ -151,23 +189,27 @@ def _files() -> dict[str, File]:
     files[decoding.format("nucleus_sampling")] = File(
         "", (), {"TEMPERATURE": 1.0, "TOP_P": 0.9, "TOP_K": 0}
     )
-    examples = "t5x/examples/t5/t5_1_1/examples/{}.gin"
-    for size in ("small", "base"):
-        of_size = files[f"t5x/examples/t5/t5_1_1/{size}.gin"]
-        tuned = {
-            **of_size.macros,
-            **run.macros,
-            **_WMT,
-            "INITIAL_CHECKPOINT_PATH": _PRETRAINED.format(size),
-            "TRAIN_STEPS": 1_020_000,
-            "USE_CACHED_TASKS": False,
-        }
-        files[examples.format(f"{size}_wmt_finetune")] = File("train", of_size.includes, tuned)
-        steps = {"TRAIN_STEPS": 100_000 if size == "base" else 10_000}
-        files[examples.format(f"{size}_c4_pretrain")] = File(
-            "train",
-            of_size.includes,
-            {**of_size.macros, **files["t5x/configs/runs/pretrain.gin"].macros, **_C4, **steps},
+    for size, dimensions in _BYT5.items():
+        names = ("emb_dim", "num_heads", "num_encoder_layers", "num_decoder_layers", "mlp_dim")
+        values = dict(zip(names, dimensions, strict=True))
+        model(
+            "byt5", size, "t5_1_1", VOCAB_SIZE=384, VOCABULARY="byt5",
+            **{f"config.TransformerConfig.{name}": value for name, value in values.items()},
+        )  # fmt: skip
+    files["t5x/examples/t5/byt5/tiny.gin"] = files["t5x/examples/t5/t5_1_1/tiny.gin"]
+    for version in ("t5_1_1", "mt5"):
+        for size in _SIZES:
+            unrolled = files[f"t5x/examples/t5/{version}/{size}.gin"]
+            files[f"t5x/examples/scalable_t5/{version}/{size}.gin"] = unrolled._replace(
+                macros={**unrolled.macros, "SCAN_LAYERS": True}
+            )
+    for name, (run, changes) in _EXAMPLES.items():
+        size = name.partition("_")[0]
+        size_file, run_file = files[f"t5x/examples/t5/t5_1_1/{size}.gin"], _RUNS[run]
+        if isinstance(changes.get("INITIAL_CHECKPOINT_PATH"), str):
+            changes = changes | {"INITIAL_CHECKPOINT_PATH": _PRETRAINED.format(size)}
+        files[f"t5x/examples/t5/t5_1_1/examples/{name}.gin"] = File(
+            run_file.run, size_file.includes, {**size_file.macros, **run_file.macros, **changes}
         )
     return files
 
@@ -186,6 +228,15 @@ _SELF = re.compile(r"(\w+) = %\1")
 _STRUCTURE = ""  # the reason of what our run files connect themselves: nothing to tell
 # Makes our lines of a value; the text names file, line and argument, for errors.
 Counterpart = Callable[[Any, str], list[str]]
+
+
+# Those that look at a value; the others write it as it is, macros included.
+_READING_VALUES: set[Counterpart] = set()
+
+
+def _reads_value(counterpart: Counterpart) -> Counterpart:
+    _READING_VALUES.add(counterpart)
+    return counterpart
 
 
 def _macro(name: str) -> Counterpart:
@@ -228,6 +279,7 @@ def _reference_to(*names: str) -> Counterpart:
 def _one_of(*values: Any, otherwise: str) -> Counterpart:
     """Accepts only these values, which have no effect; others are an error that ends so."""
 
+    @_reads_value
     def only(value: Any, where: str) -> list[str]:
         if getattr(value, "name", value) not in values:
             raise ConfigError(f"gin: {where} = {value!r}: {otherwise}")
@@ -246,6 +298,7 @@ def _macro_unless_none(name: str) -> Counterpart:
     return lambda value, where: [] if value is None else [f"{name} = {value!r}"]
 
 
+@_reads_value
 def _submesh(value: Any, where: str) -> list[str]:
     """Splits the model over as many devices as T5X's submesh (x, y, z, cores) has."""
     if value is None:
@@ -268,17 +321,16 @@ def _restored_path(macro: str) -> Counterpart:
     return path
 
 
+@_reads_value
 def _vocabulary(value: Any, where: str) -> list[str]:
-    """Sets VOCABULARY to a path; references to SeqIO's class and to ours set nothing."""
+    """Sets VOCABULARY to a path; references to its class set nothing."""
     if isinstance(value, str):
         return [f"VOCABULARY = {value!r}"]
     name = str(getattr(value, "name", ""))
     if name in ("seqio.SentencePieceVocabulary", "seqio_vocabulary.default_vocabulary"):
         return []
     if name == "seqio.ByteVocabulary":
-        raise ConfigError(
-            f"gin: {where}: set VOCABULARY to the folder of a ByT5 checkpoint, which needs no file."
-        )
+        return ["VOCABULARY = 'byt5'"]
     raise ConfigError(
         f"gin: {where} = {value!r} has no counterpart; set VOCABULARY to the folder or file of a "
         "tokenizer, or leave it out to take the checkpoint's."
@@ -321,6 +373,10 @@ _KNOWN: dict[str, Counterpart] = {
     "__main__.train.use_hardware_rng": _macro("USE_HARDWARE_RNG"),
     "__main__.train.summarize_config_fn": _without_effect(_STRUCTURE),
     "__main__.train.inference_evaluator_cls": _reference_to("seqio.Evaluator"),
+    "__main__.train.actions": _without_effect("a loss that is not finite ends a run here"),
+    "t5x.trainer.TerminateOnNanAction.task": _without_effect(_STRUCTURE),
+    "__main__.evaluate.fallback_init_rng": _without_effect(_STRUCTURE),
+    "__main__.infer.fallback_init_rng": _without_effect(_STRUCTURE),
     "__main__.train.run_eval_before_training": _without_effect(_UNNEEDED),
     "__main__.train.gc_period": _without_effect(_UNNEEDED),
     "__main__.evaluate.model": _reference_to("t5x.models.EncoderDecoderModel"),
@@ -371,7 +427,9 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.models.EncoderDecoderModel.optimizer_def": _reference_to("t5x.adafactor.Adafactor"),
     "t5x.models.EncoderDecoderModel.z_loss": _macro("Z_LOSS"),
     "t5x.models.EncoderDecoderModel.label_smoothing": _macro("LABEL_SMOOTHING"),
-    "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _macro_or(1.0, "LOSS_NORMALIZING_FACTOR"),
+    "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _macro_or(
+        1.0, "LOSS_NORMALIZING_FACTOR"
+    ),
     "t5x.models.EncoderDecoderModel.decode_fn": _decode_fn,
     "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _macro("NUM_BEAMS"),
     "t5x.decoding.beam_search.alpha": _without_effect(
@@ -389,7 +447,7 @@ _KNOWN: dict[str, Counterpart] = {
     ),
     "t5x.adafactor.Adafactor.weight_decay_rate": _macro("optimizers.adafactor.weight_decay"),
     "t5x.adafactor.Adafactor.logical_factor_rules": _without_effect(_STRUCTURE),
-    "t5x.examples.t5.network.Transformer.config": _reference_to("t5x.examples.t5.network.T5Config"),
+    "t5x.examples.t5.network.Transformer.config": _reference_to(T5_CONFIG),
     "t5x.partitioning.PjitPartitioner.num_partitions": _macro_or(1, "NUM_PARTITIONS"),
     "t5x.partitioning.PjitPartitioner.model_parallel_submesh": _submesh,
     "t5x.partitioning.PjitPartitioner.logical_axis_rules": _without_effect(_STRUCTURE),
@@ -501,13 +559,16 @@ _MACROS: dict[str, Counterpart] = {
 }
 
 
-def counterpart(statement: Any, script: str, roles: Mapping[str, str]) -> list[str]:
+def counterpart(
+    statement: Any, script: str, roles: Mapping[str, str], macros: Mapping[str, Any]
+) -> list[str]:
     """Returns the lines that a binding becomes; none if it has nothing to set here.
 
     Args:
       statement: a `translation.Statement` with full names.
       script: "train", "eval" or "infer".
       roles: the part of each data set in a training, by its scope.
+      macros: the values of all files and bindings.
 
     Raises:
       ConfigError: it has no counterpart.
@@ -516,7 +577,9 @@ def counterpart(statement: Any, script: str, roles: Mapping[str, str]) -> list[s
     if not statement.selector:
         where = f"{statement.where}: {name}"
         handler = _MACROS.get(name, _macro(name))
-        return handler(value, where)
+        if getattr(value, "name", "") == "gin.REQUIRED" and name in _MACROS:
+            return []  # what our run needs, it asks for
+        return _lines(handler, value, where, macros)
     selector = statement.selector
     scope = f"{statement.scope}/" if statement.scope else ""
     where = f"{statement.where}: {scope}{selector}.{name}"
@@ -526,7 +589,7 @@ def counterpart(statement: Any, script: str, roles: Mapping[str, str]) -> list[s
         return [f"{scope}{'.'.join(selector.split('.')[-2:])}.{name} = {value!r}"]
     if selector == "t5x.utils.DatasetConfig":
         return _of_dataset(statement, script, roles, where)
-    if selector == "t5x.examples.t5.network.T5Config" and name in _OF_CONFIG:
+    if selector == T5_CONFIG and name in _OF_CONFIG:
         ours = _SAME_AS_MACRO.get(name, f"config.TransformerConfig.{name}")
         return [] if getattr(value, "name", "") == ours else [f"{ours} = {value!r}"]
     if selector == "t5x.utils.RestoreCheckpointConfig" and name == "path":
@@ -542,7 +605,17 @@ def counterpart(statement: Any, script: str, roles: Mapping[str, str]) -> list[s
             "Delete it, or run this file under T5X itself (docs/t5x.md)."
         )
     # `model_dir = %MODEL_DIR` would become a macro that refers to itself.
-    return [line for line in known(value, where) if not _SELF.fullmatch(line)]
+    return [line for line in _lines(known, value, where, macros) if not _SELF.fullmatch(line)]
+
+
+def _lines(handler: Counterpart, value: Any, where: str, macros: Mapping[str, Any]) -> list[str]:
+    """Returns a handler's lines; one that looks at a value gets that of a macro."""
+    if handler in _READING_VALUES:
+        while getattr(value, "name", "") in macros:
+            value = macros[value.name]
+        if getattr(value, "name", "") == "gin.REQUIRED":
+            return []
+    return handler(value, where)
 
 
 def _of_dataset(statement: Any, script: str, roles: Mapping[str, str], where: str) -> list[str]:
@@ -583,6 +656,6 @@ def _of_dataset(statement: Any, script: str, roles: Mapping[str, str], where: st
 def by_short_name(selector: str) -> str:
     """Returns the full name of a configurable that a file has not imported, where it is known."""
     names = {key.rpartition(".")[0] for key in _KNOWN} | {"t5x.utils.DatasetConfig"}
-    names |= {"t5x.examples.t5.network.T5Config", "t5x.utils.RestoreCheckpointConfig"}
+    names |= {T5_CONFIG, "t5x.utils.RestoreCheckpointConfig"}
     full = [n for n in names if n == selector or n.endswith(f".{selector}")]
     return min(full, key=len) if full else selector

@@ -168,13 +168,13 @@ class _Collected:
             for macro, value in counterpart.macros.items():
                 self.statements.append(Statement(name, name=macro, value=value))
             return
-        if name.startswith(("t5x/", "prompt_tuning/")):
+        opened = self._read(name)
+        if opened is None and name.startswith(("t5x/", "prompt_tuning/")):
             raise ConfigError(
                 f"gin: {where}: include '{name}': there is no counterpart of this file here."
                 f"{did_you_mean(name, counterparts.file_names())} docs/t5x.md lists those that "
                 "have one."
             )
-        opened = self._read(name)
         if opened is None:
             self.statements.append(Statement(where, include=name))
             return
@@ -245,7 +245,9 @@ def _full_name(selector: str, aliases: Mapping[str, str]) -> str:
     """Returns the name of a configurable with its module, as the file's imports say."""
     first, _, rest = selector.partition(".")
     if first in aliases:
-        return f"{aliases[first]}.{rest}" if rest else aliases[first]
+        full = f"{aliases[first]}.{rest}" if rest else aliases[first]
+        # The same network; whether its layers are scanned is an argument of the configuration.
+        return full.replace("t5x.examples.scalable_t5.", "t5x.examples.t5.")
     return counterparts.by_short_name(selector)
 
 
@@ -272,6 +274,7 @@ def _written(collected: _Collected) -> Translation:
     roles |= _roles(collected.statements)
     if not collected.runs:  # the files say all that T5X's run files would
         roles["its own run"] = ""
+    macros = {s.name: s.value for s in collected.statements if s.name and not s.selector}
     lines: list[str] = []
     dropped: set[str] = set()
     # The decoder's defaults come before what the files set, wherever they name it.
@@ -279,13 +282,18 @@ def _written(collected: _Collected) -> Translation:
         if statement.include:
             lines.append(f"include {statement.include!r}")
             continue
-        own = counterparts.counterpart(statement, script, roles)
+        own = counterparts.counterpart(statement, script, roles, macros)
         lines += own
         if not own:
             dropped.update(_MACRO_USE.findall(repr(statement.value)), [statement.name])
-    head = ["from __gin__ import dynamic_registration", *counterparts.IMPORTS[script]]
+    head = ["from __gin__ import dynamic_registration", *counterparts.IMPORTS]
     head += dict.fromkeys(collected.imports.values())
     head += [f"include {name!r}" for name in counterparts.RUN_FILES[script]]
+    includes = [statement.include for statement in collected.statements]
+    if any(s.selector == counterparts.T5_CONFIG for s in collected.statements) and not any(
+        name.startswith("models/") for name in includes
+    ):
+        head.append("include 'models/t5_1_1.gin'")  # the files say all that T5X's model files would
     if script == "train":
         head.append("LOSS_NORMALIZING_FACTOR = 1.0")  # T5X's default: losses are sums
     tail = []
@@ -303,7 +311,8 @@ def _written(collected: _Collected) -> Translation:
         tail += _steps(collected.statements)
     tail += _decode_length(collected.statements)
     return Translation(
-        "\n".join([*head, *lines, *tail]) + "\n", frozenset(dropped | collected.standard)
+        "\n".join([*head, *lines, *tail]) + "\n",
+        frozenset(dropped | collected.standard | {"PROMPT_MOST_FREQUENT"}),
     )
 
 
