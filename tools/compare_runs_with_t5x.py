@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from faith_jax.checkpoints.t5x import read_t5x
+
 STEPS = 20
 LOSS_TOLERANCE = 1e-4  # relative
 OURS = "import sys; from faith_jax.cli import t5x_main; sys.exit(t5x_main())"
@@ -83,16 +85,12 @@ utils.DatasetConfig:
 utils.RestoreCheckpointConfig.dtype = 'float32'
 """
 NETWORK = "from t5x.examples.t5 import network\n"
-GIN_FILES = {
-    "finetune": IMPORTS + NETWORK + TINY.format(run="finetune", common=COMMON) + TRAINING
-    + SCHEDULE,
-    "eval": IMPORTS + NETWORK + TINY.format(run="eval", common=COMMON) + DECODING,
-    "infer": IMPORTS + NETWORK + TINY.format(run="infer", common=COMMON) + DECODING,
-    "prompt": IMPORTS + """
+PROMPT_TUNING = """
 include 'prompt_tuning/configs/models/t5_1_1_small_prompt.gin'
 include 'prompt_tuning/configs/prompts/from_file.gin'
-include 'prompt_tuning/configs/runs/prompt_finetune.gin'
-""" + COMMON + TRAINING + """
+include 'prompt_tuning/configs/runs/prompt_{run}.gin'
+"""
+PROMPT_MODEL = """
 PROMPT_LENGTH = 7
 NUM_HEADS = 4
 HEAD_DIM = 3
@@ -102,7 +100,14 @@ NUM_ENCODER_LAYERS = 2
 NUM_DECODER_LAYERS = 2
 NUM_EMBEDDINGS = 4224
 ACTIVATION_DTYPE = 'float32'
-""",
+"""
+GIN_FILES = {
+    "finetune": IMPORTS + NETWORK + TINY.format(run="finetune", common=COMMON) + TRAINING
+    + SCHEDULE,
+    "eval": IMPORTS + NETWORK + TINY.format(run="eval", common=COMMON) + DECODING,
+    "infer": IMPORTS + NETWORK + TINY.format(run="infer", common=COMMON) + DECODING,
+    "prompt": IMPORTS + PROMPT_TUNING.format(run="finetune") + COMMON + TRAINING + PROMPT_MODEL,
+    "prompt_infer": IMPORTS + PROMPT_TUNING.format(run="infer") + COMMON + DECODING + PROMPT_MODEL,
 }  # fmt: skip
 
 
@@ -118,13 +123,16 @@ class Runs:
         for name, text in GIN_FILES.items():
             (folder / f"{name}.gin").write_text(text)
 
-    def run(self, program: str, name: str, output: str, **macros: str) -> dict[str, pathlib.Path]:
+    def run(
+        self, program: str, name: str, output: str, theirs: Any = (), **macros: str
+    ) -> dict[str, pathlib.Path]:
         """Runs T5X's and our `program` with one gin file; returns the folder each has written.
 
         Args:
           program: "train", "eval" or "infer".
           name: of the gin file.
           output: the macro that names the folder to write.
+          theirs: bindings for T5X alone.
           **macros: further bindings, whose values are paths.
 
         Raises:
@@ -133,7 +141,7 @@ class Runs:
         folders = {}
         for side in ("theirs", "ours"):
             folders[side] = self.folder / f"{side}_{name}"
-            bound = macros | {output: str(folders[side])}
+            bound = macros | {output: str(folders[side])} | dict(theirs if side == "theirs" else ())
             code = {"theirs": THEIRS, "ours": OURS}[side]
             gin_file = f"--gin_file={self.folder / name}.gin"
             command = [sys.executable, "-c", code, program, gin_file]
@@ -210,14 +218,14 @@ def compare_eval(report: Any, folders: dict[str, pathlib.Path]) -> None:
             report.difference(f"eval: {name}", ours[name], value, 1e-6)
 
 
-def compare_infer(report: Any, folders: dict[str, pathlib.Path]) -> None:
+def compare_infer(report: Any, name: str, folders: dict[str, pathlib.Path]) -> None:
     """Compares the predicted texts, row by row."""
     (file,) = folders["theirs"].glob(f"{TASK}-predict.jsonl-*-of-00001")
     theirs = [row["prediction"] for row in read_rows(file)]
     ours = [row["prediction"] for row in read_rows(folders["ours"] / "predictions.jsonl")]
     equal = sum(a == b for a, b in zip(theirs, ours, strict=True))
     report.add(
-        "infer: equal predictions", equal == len(theirs),
+        f"{name}: equal predictions", equal == len(theirs),
         f"{equal} of {len(theirs)}, {len(set(theirs))} different",
     )  # fmt: skip
 
@@ -236,7 +244,7 @@ def compare_runs(report: Any, folder: pathlib.Path) -> None:
     checkpoint = str(finetuned["theirs"] / f"checkpoint_{STEPS}")
     compare_eval(report, runs.run("eval", "eval", "EVAL_OUTPUT_DIR", CHECKPOINT_PATH=checkpoint))
     compare_infer(
-        report, runs.run("infer", "infer", "INFER_OUTPUT_DIR", CHECKPOINT_PATH=checkpoint)
+        report, "infer", runs.run("infer", "infer", "INFER_OUTPUT_DIR", CHECKPOINT_PATH=checkpoint)
     )
     if all(map(importlib.util.find_spec, ("prompt_tuning", "flaxformer"))):
         prompt = folder / "prompt.npy"
@@ -245,6 +253,14 @@ def compare_runs(report: Any, folder: pathlib.Path) -> None:
             "train", "prompt", "MODEL_DIR", INITIAL_CHECKPOINT_PATH=start, PROMPT_FILE=str(prompt)
         )
         compare_training(report, "prompt-tuning", tuned)
+        # T5X reads the tuned prompt from a file of its own; our infer takes the checkpoint's.
+        checkpoint = tuned["theirs"] / f"checkpoint_{STEPS}"
+        np.save(prompt, np.asarray(read_t5x(checkpoint).params["encoder_prompt"]["embedding"]))
+        responses = runs.run(
+            "infer", "prompt_infer", "INFER_OUTPUT_DIR", {"PROMPT_FILE": str(prompt)},
+            CHECKPOINT_PATH=str(checkpoint),
+        )  # fmt: skip
+        compare_infer(report, "prompt-tuned infer", responses)
     else:
         print("prompt-tuning is not compared: it needs prompt_tuning and flaxformer", flush=True)
 

@@ -10,6 +10,7 @@ a tree with others, such as a train state's `params`.
 
 Where layers were scanned (`scalable_t5`), one array has all layers of a stack, on its axis 1, and
 the stack's name stands twice: `encoder/encoder/mlp/wo/kernel`. They are read as one array a layer.
+A soft prompt that Google's prompt-tuning trained is read too.
 """
 
 import itertools
@@ -51,6 +52,10 @@ STATE = "state"  # the folder of Orbax's form
 _TREES = (STATE, "", "default", "params", "items")
 STEP = "checkpoint_"  # begins the name of a step's folder
 _EMBEDDING = "token_embedder/embedding"
+# Soft prompts of prompt-tuning (Lester 2021), by our names.
+_PROMPTS = {
+    f"{stack}/prompt/prompt/prompt": f"{stack}_prompt/embedding" for stack in ("encoder", "decoder")
+}
 _SCANNED = re.compile(r"(encoder|decoder)/(\1|layers)/(.*)")
 # T5X before June 2021 wrote bfloat16 as uint16; today's T5X does not read this, nor do we.
 _DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16)
@@ -235,7 +240,7 @@ def _stored(folder: pathlib.Path) -> dict[str, LazyArray]:
 
 
 def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str, LazyArray]:
-    """Returns parameters with those of T5X's scanned layers by layer; others are as they were."""
+    """Returns parameters by our names: scanned layers by layer, and prompt-tuning's prompts."""
     width = stored[_EMBEDDING].shape[-1:] if _EMBEDDING in stored else ()
     params: dict[str, LazyArray] = {}
     for name, array in stored.items():
@@ -243,7 +248,7 @@ def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str
         if match is None:
             if re.fullmatch(r"\w+/layers_\d+/relpos_bias/rel_embedding", name):
                 raise _own_positions(folder, name)
-            params[name] = array
+            params[_PROMPTS.get(name, name)] = array
             continue
         stack, inner, rest = match.groups()
         norm = stored.get(f"{stack}/{inner}/pre_mlp_layer_norm/scale")

@@ -89,6 +89,18 @@ def test_layers_that_t5x_scanned(tmp_path, axis, inner, write):
     equal(read_t5x(tmp_path, scan).params, stack_layers(params))
 
 
+@pytest.mark.parametrize("write", [write_t5x, write_t5x_orbax])
+def test_a_prompt_of_prompt_tuning(tmp_path, write):
+    config = CONFIG.replace(encoder_prompt_length=3)
+    params = tiny_params(config)
+    stored = {key: value for key, value in params.items() if key != "encoder_prompt"}
+    prompt = {"prompt": {"prompt": params["encoder_prompt"]["embedding"]}}
+    stored["encoder"] = {**stored["encoder"], "prompt": prompt}
+    opened = read_t5x(write(tmp_path / "checkpoint_7", stored))
+    assert opened.config == config
+    equal(opened.params, params)
+
+
 def test_position_biases_inside_the_scan(tmp_path):
     params = tiny_params(CONFIG)
     scanned = as_scalable_t5(params)

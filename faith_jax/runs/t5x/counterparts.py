@@ -555,6 +555,7 @@ _MACROS: dict[str, Counterpart] = {
     "EMBED_DIM": _both_macros("EMBED_DIM", "config.TransformerConfig.emb_dim"),
     "MLP_DIM": _both_macros("MLP_DIM", "config.TransformerConfig.mlp_dim"),
     "PROMPT": _reference_to("prompt_tuning.train.prompts.Prompt"),
+    "PROMPT_FILE": _macro("PROMPT_FILE"),
     "PROMPT_REGEX": _without_effect(_STRUCTURE),
 }
 
@@ -579,6 +580,11 @@ def counterpart(
         handler = _MACROS.get(name, _macro(name))
         if getattr(value, "name", "") == "gin.REQUIRED" and name in _MACROS:
             return []  # what our run needs, it asks for
+        if name == "PROMPT_FILE" and script != "train":
+            raise ConfigError(
+                f"gin: {where} = {value!r}: {script} takes the prompt of CHECKPOINT_PATH; "
+                "faith-jax import-prompt makes one checkpoint of a model and a prompt's file."
+            )
         return _lines(handler, value, where, macros)
     selector = statement.selector
     scope = f"{statement.scope}/" if statement.scope else ""

@@ -280,7 +280,10 @@ def _written(collected: _Collected) -> Translation:
     # The decoder's defaults come before what the files set, wherever they name it.
     for statement in sorted(collected.statements, key=lambda s: s.name != "decode_fn"):
         if statement.include:
-            lines.append(f"include {statement.include!r}")
+            # Where nothing is trained, the prompt is the checkpoint's, whatever it began with.
+            from_file = script != "train" and statement.include == "prompts/from_npy.gin"
+            include = "prompts/uniform.gin" if from_file else statement.include
+            lines.append(f"include {include!r}")
             continue
         own = counterparts.counterpart(statement, script, roles, macros)
         lines += own

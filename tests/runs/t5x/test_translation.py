@@ -7,6 +7,7 @@ import gin
 import pytest
 
 from faith_jax import cli
+from faith_jax.core.errors import ConfigError
 from faith_jax.runs import gin_config
 from faith_jax.runs.t5x import counterparts, translation
 from tests.runs.test_bad_input import assert_mistake
@@ -193,6 +194,76 @@ def test_dimensions_of_prompt_tunings_models_and_a_submesh(parsed):
     assert repr(value(config + "emb_dim")) == "%EMBED_DIM"
     assert repr(value(config + "mlp_dim")) == "%MLP_DIM"
     assert repr(value("VOCAB_SIZE/macro.value")) == "%NUM_EMBEDDINGS"
+
+
+def test_infer_takes_the_prompt_of_the_checkpoint(tmp_path):
+    files = (
+        "prompt_tuning/configs/models/t5_1_1_base_prompt.gin",
+        "prompt_tuning/configs/prompts/from_file.gin",
+        "prompt_tuning/configs/runs/prompt_infer.gin",
+    )
+    bindings = ("CHECKPOINT_PATH=a", "INFER_OUTPUT_DIR=b", "MIXTURE_OR_TASK_NAME=c",
+                "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 5}")  # fmt: skip
+    gin_config.parse(files, bindings)
+    assert gin.query_parameter("ENCODER_PROMPT_LENGTH/macro.value").__repr__() == "%PROMPT_LENGTH"
+    with pytest.raises(ConfigError, match=r"PROMPT_FILE = 'p\.npy': infer takes the prompt"):
+        gin_config.parse(files, [*bindings, "PROMPT_FILE=p.npy"])
+
+
+# T5X's own texts name their macros and their network; these are ours, of the same form.
+COPIED = """
+from __gin__ import dynamic_registration
+import seqio
+from t5x import adafactor
+from t5x import models
+from t5x.examples.scalable_t5 import network
+include 't5x/configs/runs/finetune.gin'
+TRAIN_STEPS = 4
+MIXTURE_OR_TASK_NAME = 'a'
+TASK_FEATURE_LENGTHS = {'inputs': 8, 'targets': 5}
+INITIAL_CHECKPOINT_PATH = None
+DROPOUT_RATE = %gin.REQUIRED
+ROWS = None
+VOCABULARY = @seqio.ByteVocabulary()
+OPTIMIZER = @adafactor.Adafactor()
+MODEL = @models.EncoderDecoderModel()
+models.EncoderDecoderModel:
+  module = @network.Transformer()
+  input_vocabulary = %VOCABULARY
+  output_vocabulary = %VOCABULARY
+  optimizer_def = %OPTIMIZER
+seqio.Evaluator.num_examples = %ROWS
+network.Transformer.config = @network.T5Config()
+network.T5Config:
+  emb_dim = 24
+  scan_layers = True
+  dropout_rate = %DROPOUT_RATE
+"""
+
+
+def test_a_copy_of_t5xs_model_file(parsed):
+    value = parsed(COPIED, "DROPOUT_RATE=0.2")
+    assert value("VOCABULARY/macro.value") == "byt5"
+    assert value("faith_jax.models.config.TransformerConfig.emb_dim") == 24
+    assert value("SCAN_LAYERS/macro.value") is True
+    assert value("DROPOUT_RATE/macro.value") == 0.2
+
+
+def test_a_macro_is_read_where_its_value_matters(parsed):
+    with pytest.raises(ConfigError, match="num_examples = 5: all examples are evaluated"):
+        parsed(COPIED, "DROPOUT_RATE=0.2", "ROWS=5")
+
+
+def test_a_file_on_the_search_path_is_read_where_none_stands_for_it(tmp_path):
+    folder = tmp_path / "theirs"
+    file = folder / "t5x" / "examples" / "mine.gin"
+    file.parent.mkdir(parents=True)
+    file.write_text(COPIED)
+    bindings = ["DROPOUT_RATE=0.2", "MODEL_DIR=a"]
+    gin_config.parse(["t5x/examples/mine.gin"], bindings, [str(folder)])
+    assert gin.query_parameter("faith_jax.models.config.TransformerConfig.emb_dim") == 24
+    with pytest.raises(ConfigError, match="there is no counterpart of this file"):
+        gin_config.parse(["t5x/examples/yours.gin"], bindings, [str(folder)])
 
 
 @pytest.mark.parametrize(("bindings", "length"), [([], 64), (["DECODE_LENGTH=9"], 9)])
