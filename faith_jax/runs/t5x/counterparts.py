@@ -203,13 +203,14 @@ def _files() -> dict[str, File]:
             files[f"t5x/examples/scalable_t5/{version}/{size}.gin"] = unrolled._replace(
                 macros={**unrolled.macros, "SCAN_LAYERS": True}
             )
-    for name, (run, changes) in _EXAMPLES.items():
-        size = name.partition("_")[0]
-        size_file, run_file = files[f"t5x/examples/t5/t5_1_1/{size}.gin"], _RUNS[run]
-        if isinstance(changes.get("INITIAL_CHECKPOINT_PATH"), str):
-            changes = changes | {"INITIAL_CHECKPOINT_PATH": _PRETRAINED.format(size)}
-        files[f"t5x/examples/t5/t5_1_1/examples/{name}.gin"] = File(
-            run_file.run, size_file.includes, {**size_file.macros, **run_file.macros, **changes}
+    for example, (program, changes) in _EXAMPLES.items():
+        size = example.partition("_")[0]
+        size_file, run_file = files[f"t5x/examples/t5/t5_1_1/{size}.gin"], _RUNS[program]
+        macros = {**size_file.macros, **run_file.macros, **changes}
+        if "INITIAL_CHECKPOINT_PATH" in changes:
+            macros["INITIAL_CHECKPOINT_PATH"] = _PRETRAINED.format(size)
+        files[f"t5x/examples/t5/t5_1_1/examples/{example}.gin"] = File(
+            run_file.run, size_file.includes, macros
         )
     return files
 
