@@ -214,28 +214,23 @@ def test_without_any_delimiter_is_one_line(t5, command, tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_a_delimiter_in_a_label_is_one_line(t5, command, tmp_path):
+@pytest.mark.parametrize(
+    ("label", "parts"),
+    [
+        ("NO]", ("npov.error_labels.error = 'NO]'", "contains ]")),
+        ("~NO", ("~NO", "does not know ~")),
+    ],
+)
+def test_a_label_that_is_not_read_back_is_one_line(label, parts, t5, command, tmp_path):
     labels = tmp_path / "labels.gin"
     labels.write_text(
         "from __gin__ import dynamic_registration\nfrom faith_jax.tasks import npov\n"
-        "npov.error_labels.error = 'NO]'\n"
+        f"npov.error_labels.error = {label!r}\n"
     )
     result = command(
         *train("npov_hallucination_finetune", t5, tmp_path / "model"), f"--gin_file={labels}"
     )
-    assert_mistake(result, "npov.error_labels.error = 'NO]'", "contains ]")
-
-
-def test_a_label_of_unknown_characters_is_one_line(t5, command, tmp_path):
-    labels = tmp_path / "labels.gin"
-    labels.write_text(
-        "from __gin__ import dynamic_registration\nfrom faith_jax.tasks import npov\n"
-        "npov.error_labels.error = '~NO'\n"
-    )
-    result = command(
-        *train("npov_hallucination_finetune", t5, tmp_path / "model"), f"--gin_file={labels}"
-    )
-    assert_mistake(result, "~NO", "does not know ~")
+    assert_mistake(result, *parts)
 
 
 def test_unknown_tokens_are_reported(t5, command, tmp_path):

@@ -262,7 +262,7 @@ def test_a_file_on_the_search_path_is_read_where_none_stands_for_it(tmp_path):
     bindings = ["DROPOUT_RATE=0.2", "MODEL_DIR=a"]
     gin_config.parse(["t5x/examples/mine.gin"], bindings, [str(folder)])
     assert gin.query_parameter("faith_jax.models.config.TransformerConfig.emb_dim") == 24
-    with pytest.raises(ConfigError, match="There is no gin file 't5x/examples/yours.gin'"):
+    with pytest.raises(ConfigError, match="There is no gin file"):
         gin_config.parse(["t5x/examples/yours.gin"], bindings, [str(folder)])
 
 
