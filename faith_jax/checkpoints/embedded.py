@@ -1,13 +1,18 @@
-"""What may stand for a checkpoint's path: an embedded model's name, or a run's best step."""
+"""What may stand for a checkpoint's path: an embedded model's name, a run's best or newest step."""
 
+import functools
 import json
+import logging
 import math
 import pathlib
+from collections.abc import Sequence
 
 from faith_jax.core.errors import CheckpointError, did_you_mean
 from faith_jax.core.files.stores import is_remote, path_of
 
-BEST = "best"
+logger = logging.getLogger("faith_jax")
+
+BEST, NEWEST = "best", "newest"
 _SIGNS = ("config.json", "model.json", "checkpoint", "checkpoints")  # of a checkpoint of any form
 _FOLDER = pathlib.Path(__file__).parents[1] / "models" / "embedded"
 
@@ -33,11 +38,13 @@ def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
     """Returns the path of a checkpoint that is given as a path or an embedded model's name.
 
     A path that exists comes first. MODEL_DIR/checkpoints/best is the step with the lowest
-    validation loss, or the newest if none was measured.
+    validation loss, or the newest if none was measured; MODEL_DIR/checkpoints/newest the newest.
     """
     path = path_of(path_or_name).expanduser()
-    if path.name == BEST and not path.exists():
-        return _best_step(path.parent) or path
+    if path.name in (BEST, NEWEST) and not path.exists():
+        steps = step_folders(path.parent)
+        if steps:
+            return best_step(steps) if path.name == BEST else _newest(steps)
     if str(path_or_name) in embedded_models() and not path.exists():
         return _FOLDER / str(path_or_name)
     return path
@@ -85,10 +92,34 @@ def newest_step(model_dir: str | pathlib.Path) -> int | None:
     return max((int(path.name) for path in found), default=None)
 
 
-def _best_step(checkpoints: pathlib.Path) -> pathlib.Path | None:
-    """Returns the folder of the best step, by the metrics that Orbax keeps."""
-    steps = step_folders(checkpoints)
-    return min(steps, key=lambda path: (_loss(path), -int(path.name)), default=None)
+def best_step(steps: Sequence[pathlib.Path]) -> pathlib.Path:
+    """Returns the step with the lowest validation loss, or the newest if none was measured.
+
+    Logs once which of a run's steps that is, where it is not the newest.
+
+    Args:
+      steps: folders of a run's steps, at least one.
+    """
+    best = min(steps, key=lambda step: (_loss(step), -int(step.name)))
+    newest = _newest(steps)
+    if best != newest:
+        _log_choice(best, int(newest.name))
+    return best
+
+
+def _newest(steps: Sequence[pathlib.Path]) -> pathlib.Path:
+    return max(steps, key=lambda step: int(step.name))
+
+
+@functools.cache
+def _log_choice(best: pathlib.Path, newest: int) -> None:
+    logger.info(
+        "%s: step %s, which has the lowest validation loss; the newest is %s (checkpoints/%s)",
+        best.parent.parent,
+        f"{int(best.name):,}",
+        f"{newest:,}",
+        NEWEST,
+    )
 
 
 def _loss(step: pathlib.Path) -> float:

@@ -29,7 +29,7 @@ from faith_jax.checkpoints.checkpoint import (
     new_folder,
     unflatten,
 )
-from faith_jax.checkpoints.embedded import step_folders
+from faith_jax.checkpoints.embedded import best_step, step_folders
 from faith_jax.checkpoints.hugging_face.families import family_name
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray
 from faith_jax.core.errors import CheckpointError, ConfigError, did_you_mean
@@ -156,7 +156,7 @@ def read_native(path: str | pathlib.Path) -> Checkpoint:
     They are read, and verified by the checkpoint's manifest, when they are asked for.
 
     Args:
-      path: an imported checkpoint, a MODEL_DIR (its newest step), or MODEL_DIR/checkpoints/<step>.
+      path: an imported checkpoint, a MODEL_DIR (its best step), or MODEL_DIR/checkpoints/<step>.
 
     Raises:
       CheckpointError: the checkpoint is not whole, or a file or an array's form differs from its
@@ -211,7 +211,7 @@ def part_of(path: pathlib.Path) -> pathlib.Path | None:
 
 
 def params_folder(path: str | pathlib.Path) -> pathlib.Path:
-    """Returns the folder with the parameters of a checkpoint of ours: of a MODEL_DIR, the newest.
+    """Returns the folder with the parameters of a checkpoint of ours: of a MODEL_DIR, the best.
 
     Raises:
       CheckpointError: there is no checkpoint of ours, or none yet.
@@ -220,15 +220,14 @@ def params_folder(path: str | pathlib.Path) -> pathlib.Path:
     folder = run_folder(path)
     if (path / PARAMS).is_dir():
         return path / PARAMS
-    steps = sorted(
-        int(step.name) for step in step_folders(folder / "checkpoints") if (step / PARAMS).is_dir()
-    )
+    steps = [step for step in step_folders(folder / "checkpoints") if (step / PARAMS).is_dir()]
     if not steps or path != folder:
         problem = "no checkpoint has been written here yet"
         if steps:
-            problem = f"no checkpoint of this step; there are {', '.join(map(str, steps))}"
+            numbers = ", ".join(map(str, sorted(int(step.name) for step in steps)))
+            problem = f"no checkpoint of this step; there are {numbers}"
         raise CheckpointError(f"{path}: {problem}.")
-    return folder / "checkpoints" / str(steps[-1]) / PARAMS
+    return best_step(steps) / PARAMS
 
 
 def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.ndarray:

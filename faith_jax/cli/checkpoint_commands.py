@@ -58,7 +58,7 @@ class ImportCheckpoint(_Conversion):
 class ExportCheckpoint(_Conversion):
     """Writes a checkpoint as a Hugging Face folder, or its soft prompt as a .npy file.
 
-    SOURCE is a run's MODEL_DIR (its newest step), MODEL_DIR/checkpoints/<step>, an imported
+    SOURCE is a run's MODEL_DIR (its best step), MODEL_DIR/checkpoints/<step>, an imported
     checkpoint, a T5X checkpoint, or a Hugging Face folder.
 
     TARGET, a folder: config.json, model.safetensors, generation_config.json and the files of the
@@ -119,7 +119,7 @@ class WriteManifest:
 class ExportPrompt(_Conversion):
     """Writes a soft prompt as a .npy file, or as a folder that Hugging Face's PEFT reads.
 
-    SOURCE is a prompt-tuned MODEL_DIR (its newest step), MODEL_DIR/checkpoints/<step>, or any other
+    SOURCE is a prompt-tuned MODEL_DIR (its best step), MODEL_DIR/checkpoints/<step>, or any other
     checkpoint with a soft prompt. Its base model need not be there.
 
     TARGET that ends in .npy: float32 [PROMPT_LENGTH, embed]. Another run starts from it by
@@ -186,7 +186,7 @@ class PromptReport:
     embeddings, the nearest vocabulary pieces, gradient norms and losses over the training, and for
     several runs the spread over seeds and starts. Warnings say what is off.
 
-    RUN is a prompt-tuned MODEL_DIR (its newest step) or MODEL_DIR/checkpoints/<step>.
+    RUN is a prompt-tuned MODEL_DIR (its best step) or MODEL_DIR/checkpoints/<step>.
 
     Attributes:
       runs (RUN): a prompt-tuned run

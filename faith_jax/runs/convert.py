@@ -191,7 +191,7 @@ class Prompts(NamedTuple):
 def read_prompts(source: str) -> Prompts:
     """Reads the soft prompts of a checkpoint, without its base model where they stand alone.
 
-    The source is a prompt-tuned MODEL_DIR (its newest step), one of its steps, or any other
+    The source is a prompt-tuned MODEL_DIR (its best step), one of its steps, or any other
     checkpoint with a soft prompt.
 
     Raises:

@@ -106,16 +106,37 @@ def test_a_path_that_orbax_cannot_write_to(tmp_path):
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def test_run_gives_its_newest_step(tmp_path):
-    write_model_json(tmp_path, Checkpoint(TINY, {}))
-    for step, number in ((9, 1.0), (10, 2.0)):
-        params = unflatten({n: np.full_like(a, number) for n, a in flatten(PARAMS).items()})
-        save_params(tmp_path / "checkpoints" / str(step) / "params", params)
-    (tmp_path / "checkpoints" / "11").mkdir()
-    for path, number in (("", 2.0), ("checkpoints/9", 1.0), ("checkpoints/10", 2.0)):
-        assert is_native(tmp_path / path)
-        found = read_native(tmp_path / path).read().params
-        assert np.all(found["token_embedder"]["embedding"] == number)
+def write_steps(folder, losses):
+    """Writes a run whose parameters are the numbers of their steps, with losses of validation."""
+    write_model_json(folder, Checkpoint(TINY, {}))
+    for step, loss in losses.items():
+        params = unflatten({n: np.full_like(a, step) for n, a in flatten(PARAMS).items()})
+        save_params(folder / "checkpoints" / str(step) / "params", params)
+        if loss is not None:
+            metrics = folder / "checkpoints" / str(step) / "metrics" / "metrics"
+            metrics.parent.mkdir()
+            metrics.write_text(json.dumps({"loss": loss}))
+    (folder / "checkpoints" / "11").mkdir()  # which is not whole
+
+
+@pytest.mark.parametrize(
+    ("losses", "best"),
+    [
+        ({9: None, 10: None}, 10),
+        ({8: 0.7, 9: 0.5, 10: 0.6}, 9),
+        ({9: 0.5, 10: 0.5}, 10),
+        ({9: 0.5, 10: float("nan")}, 9),
+    ],
+)
+def test_a_run_means_its_best_step(losses, best, tmp_path, caplog):
+    caplog.set_level("INFO", "faith_jax")
+    write_steps(tmp_path, losses)
+    names = {"": best, "checkpoints/9": 9, "checkpoints/newest": 10, "checkpoints/best": best}
+    for name, step in names.items():
+        checkpoint = open_checkpoint(tmp_path / name).read()
+        assert np.all(checkpoint.params["token_embedder"]["embedding"] == step), name
+    said = f"{tmp_path}: step 9, which has the lowest validation loss; the newest is 10"
+    assert caplog.text.count(said) == (best == 9)
 
 
 def test_folders_within_a_run_are_not_the_run(tmp_path):
