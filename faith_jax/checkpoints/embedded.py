@@ -79,7 +79,11 @@ def step_folders(checkpoints: pathlib.Path) -> list[pathlib.Path]:
 
     On a store a step has its name before it is whole; a file in it says later that it is.
     """
-    found = [path for path in checkpoints.glob("*") if path.name.isdecimal() and path.is_dir()]
+    found = [
+        path
+        for path in checkpoints.glob("*")
+        if path.name.isdecimal() and (path / "params").is_dir()
+    ]
     if is_remote(checkpoints):
         ends = ("commit_success.txt", "manifest.json")  # Orbax's, or of a copy of a local run
         found = [path for path in found if any((path / name).exists() for name in ends)]

@@ -220,7 +220,7 @@ def params_folder(path: str | pathlib.Path) -> pathlib.Path:
     folder = run_folder(path)
     if (path / PARAMS).is_dir():
         return path / PARAMS
-    steps = [step for step in step_folders(folder / "checkpoints") if (step / PARAMS).is_dir()]
+    steps = step_folders(folder / "checkpoints")
     if not steps or path != folder:
         problem = "no checkpoint has been written here yet"
         if steps:
