@@ -1,12 +1,14 @@
 """DoHA: a BART whose decoder has a second cross-attention, over the knowledge.
 
 Prabhumoye 2021, section 3.2. Each decoder layer attends to itself, then to the first encoder input
-(the dialogue), then to the second (the dialogue with its knowledge, or the knowledge alone); both
-inputs go through the one encoder. The second attention begins as a copy of the first.
+(the dialogue alone), then to the second (the dialogue with its knowledge, as `experiment_type =
+chat_document` of the authors' code); both inputs go through the one encoder. The second attention
+begins as a copy of the first.
 
 The authors' code (github.com/shrimai/Focused-Attention-Improves-Document-Grounded-Generation) does
-the same, but starts its decoder with <s>, where BART's own start token is </s>. Here the caller
-chooses.
+the same, but starts its decoder with <s>, where BART's own start token is </s>; here the caller
+chooses. It writes the dialogue in front of the document, and cuts the end of both inputs; here the
+input has its usual form, and CUT_POLICY cuts it.
 """
 
 import numpy as np

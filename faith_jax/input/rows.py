@@ -64,15 +64,9 @@ class TextRows:
         """Yields a row for each example.
 
         Raises:
-          InputError: a target is too long, an input cannot be cut by the policy, the model has no
-            embedding for a token, or a text is not UTF-8.
-          ConfigError: examples without knowledge, for DoHA.
+          InputError: a target is too long, an input cannot be cut by the policy or has no knowledge
+            for DoHA, the model has no embedding for a token, or a text is not UTF-8.
         """
-        if self.layout.config.knowledge_attention and "knowledge" not in examples.element_spec:
-            raise ConfigError(
-                f"{self.where}: its examples have no field 'knowledge', which DoHA's second "
-                "encoder input is made of; choose a task of a dialogue data set."
-            )
         features = task.output_features
         tokenizer = tokenizer_of(features.get("inputs", features["targets"]).vocabulary)
         labels = {part.name for part in getattr(task, "tasks", [task]) if _has_labels(part)}
@@ -89,7 +83,8 @@ class TextRows:
             ids.pop()
         text = plain(example.get("inputs_pretokenized", ""))
         room, parts = layout.room(self.lengths["inputs"]), []
-        if len(ids) > room and text and list(tokenizer.encode(text)) == ids:
+        is_doha = layout.config.knowledge_attention
+        if (is_doha or len(ids) > room) and text and list(tokenizer.encode(text)) == ids:
             parsed = cutting.parse(text, cutting.notation_of(tokenizer))
             parts = cutting.in_tokens(parsed, text, ids, tokenizer)
         limit = f"{where}: TASK_FEATURE_LENGTHS['inputs'] = {self.lengths['inputs']}"
@@ -107,9 +102,15 @@ class TextRows:
                 f"{where}: the target has {len(row['targets'])} tokens but TASK_FEATURE_LENGTHS "
                 f"allows {self.lengths['targets']}; raise the limit or shorten the response."
             )
-        if layout.config.knowledge_attention:
-            knowledge = tokenizer.encode(plain(example["knowledge"]))
-            row["knowledge"] = layout.inputs(knowledge[:room])
+        if is_doha:
+            if ids and not parts:
+                raise InputError(
+                    f"{where}: DoHA reads the dialogue alone, and the dialogue with its knowledge; "
+                    "the input is of another form. Choose a task of a dialogue data set."
+                )
+            dialogue = cutting.without_knowledge(keep, parts)
+            row["knowledge"] = row["inputs"]
+            row["inputs"] = layout.inputs(np.asarray(ids, int)[dialogue].tolist())
         if "negatives" in self.lengths:
             row["negatives"], row["negatives_cut"] = self._negatives(example["negatives"])
         for ids in (row["inputs"], row["targets"], *row.get("negatives", ())):

@@ -260,10 +260,16 @@ def test_an_input_that_a_row_gives_without_its_document_is_taken():
         row_tokens(60)(InputRow("1", "Document: tea. What is tea?"))
 
 
-def test_doha_reads_the_knowledge_besides():
-    row = InputRow("1", templates.dialogue_inputs("Tea is a leaf.", TURNS))
-    found = row_tokens(80, branches="doha")(row)
-    assert found.second == [*load_vocabulary("english_4096").encode("Tea is a leaf."), 1]
+def test_doha_reads_the_dialogue_and_the_dialogue_with_its_knowledge():
+    encode = load_vocabulary("english_4096").encode
+    whole, dialogue = (templates.dialogue_inputs(text, TURNS) for text in ("Tea is a leaf.", ""))
+    read = row_tokens(80, branches="doha")(InputRow("1", whole))
+    assert read.ids == [*encode(dialogue), 1]
+    assert read.second == [*encode(whole), 1]
+    # A row of another form gives its knowledge besides.
+    read = row_tokens(80, branches="doha")(InputRow("1", "What is tea?", "", "Tea is a leaf."))
+    assert read.ids == [*encode("What is tea?"), 1]
+    assert read.second == [*encode("Tea is a leaf. What is tea?"), 1]
 
 
 def test_a_turn_without_knowledge_has_two_equal_branches():

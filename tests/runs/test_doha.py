@@ -12,7 +12,7 @@ from faith_jax.checkpoints.doha import doha_from_bart
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import fit
-from faith_jax.core.errors import ConfigError
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.input.task_batches import DatasetConfig, SplitRows
@@ -33,28 +33,34 @@ def bart(tmp_path):
         yield folder
 
 
-def test_the_knowledge_is_the_second_input(bart):
+def test_the_dialogue_is_read_alone_and_with_its_knowledge(bart):
     vocabulary = vocabularies.load_vocabulary(bart)
     model = open_checkpoint(bart).config.replace(knowledge_attention=True)
     dataset = DatasetConfig(TASK, LENGTHS, split="test", batch_size=2, shuffle=False)
     batch = next(SplitRows(dataset, model).evaluation_batches())
     examples = dataset.task().get_dataset(None, split="test", shuffle=False)
     for row, example in zip(range(2), examples, strict=False):
-        ids = vocabulary.encode(example["knowledge"].numpy().decode())
-        ids = [*vocabulary.prefix_ids, *ids][: LENGTHS["inputs"] - 1] + [vocabulary.eos_id]
-        found = batch["knowledge_input_tokens"][row]
-        np.testing.assert_array_equal(found[: len(ids)], ids)
-        assert np.all(found[len(ids) :] == model.pad_id)
+        text = example["inputs_pretokenized"].numpy().decode()
+        _, tag, dialogue = text.partition(" <seeker>")
+        assert tag  # the first turn is the seeker's
+        ids = [*vocabulary.prefix_ids, *vocabulary.encode(f"<seeker>{dialogue}")]
+        read = vocabulary.decode(batch["encoder_input_tokens"][row].tolist()).strip()
+        assert read.endswith(vocabulary.decode(ids)[-20:].strip())
+        assert "<knowledge>" not in read
+        assert "<seeker>" in read
     plain = next(SplitRows(dataset, open_checkpoint(bart).config).evaluation_batches())
     assert "knowledge_input_tokens" not in plain
+    whole = plain.pop("encoder_input_tokens")
+    np.testing.assert_array_equal(batch["knowledge_input_tokens"], whole)
+    assert "<knowledge>" in vocabulary.decode(whole[0].tolist())
     for name, array in plain.items():
         np.testing.assert_array_equal(batch[name], array)
 
 
 def test_a_task_without_knowledge_is_one_clear_line(bart):
     model = open_checkpoint(bart).config.replace(knowledge_attention=True)
-    dataset = DatasetConfig("npov_generate_sample", LENGTHS)
-    with pytest.raises(ConfigError, match=r"npov_generate_sample.* have no field 'knowledge'"):
+    dataset = DatasetConfig("text_to_text_sample", LENGTHS, split="train")
+    with pytest.raises(InputError, match="DoHA reads the dialogue alone"):
         next(SplitRows(dataset, model).evaluation_batches())
 
 
@@ -82,11 +88,12 @@ def test_rows_are_decoded_with_their_knowledge(command, bart, tmp_path):
     lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
     row = json.loads(lines[0])
     vocabulary = vocabularies.load_vocabulary(bart)
-    knowledge = row["inputs"].removeprefix("<knowledge> ").partition(" <seeker>")[0]
-    pair, room = [], LENGTHS["inputs"] - 1 - len(vocabulary.prefix_ids)
-    for text, policy in ((row["inputs"], "knowledge"), (knowledge, "end")):
-        ids = fit(vocabulary, text, room, policy, "row").ids
-        pair.append(np.array([[*vocabulary.prefix_ids, *ids, vocabulary.eos_id]]))
+    room = LENGTHS["inputs"] - 1 - len(vocabulary.prefix_ids)
+    fitted = fit(vocabulary, row["inputs"], room, "knowledge", "row")
+    pair = [
+        np.array([[*vocabulary.prefix_ids, *ids, vocabulary.eos_id]])
+        for ids in (fitted.without_knowledge, fitted.ids)
+    ]
     model = faith_jax.load_model(str(tmp_path / "doha"))
     found = model.decode(tuple(pair), max_length=4)
     assert row["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)

@@ -27,7 +27,6 @@ from faith_jax.core import templates
 from faith_jax.core.cutting import (
     CutTokens,
     Fitted,
-    Kind,
     check_policy,
     check_second_branch,
     fit,
@@ -295,7 +294,8 @@ class InputTokens(NamedTuple):
 
     Attributes:
       ids: of its input.
-      second: of PMI-Decode's other branch or of DoHA's knowledge; empty for other models.
+      second: of PMI-Decode's branch without the document, or of DoHA's input with it (`ids` are
+        then the dialogue alone); empty for other models.
       cut: how many tokens of the input are cut.
     """
 
@@ -353,38 +353,44 @@ class RowTokens:
           InputError: the policy cannot cut the input, PMI-Decode or DoHA find no knowledge, or the
             model has no embedding for a token.
         """
+        if self.branches == "doha":
+            return self._doha(row)
         fitted = self._fitted(row, row.inputs)
         second = self._second(row, fitted) if self.branches else []
         return InputTokens(self._known(row, fitted.ids), second, fitted.cut)
 
-    def _second(self, row: InputRow, fitted: Fitted) -> list[int]:
+    def _doha(self, row: InputRow) -> InputTokens:
+        """Returns the dialogue, and the dialogue with its knowledge (Prabhumoye 2021's code)."""
         if row.second_inputs is not None:
-            policy = "end" if self.branches == "doha" else self.cut_policy
-            return self._known(row, self._fitted(row, row.second_inputs, policy).ids)
-        notation = notation_of(self.tokenizer)
-        text = notation.published(row.inputs)
-        parts = parse(text)
-        if not parts and row.inputs.strip():
-            needed, field = (
-                ("PMI-Decode needs the input without its document", "inputs_without_document")
-                if self.branches == "pmi"
-                else ("DoHA needs the knowledge", "knowledge")
-            )
+            text, dialogue = f"{row.second_inputs} {row.inputs}", self._fitted(row, row.inputs).ids
+            fitted = self._fitted(row, text)
+        else:
+            self._check_knowledge(row, "DoHA needs the knowledge", "knowledge")
+            fitted = self._fitted(row, row.inputs)
+            dialogue = fitted.without_knowledge
+        return InputTokens(self._known(row, dialogue), self._known(row, fitted.ids), fitted.cut)
+
+    def _second(self, row: InputRow, fitted: Fitted) -> list[int]:
+        """Returns the tokens of PMI-Decode's branch without the document."""
+        if row.second_inputs is not None:
+            return self._known(row, self._fitted(row, row.second_inputs).ids)
+        self._check_knowledge(
+            row, "PMI-Decode needs the input without its document", "inputs_without_document"
+        )
+        other, where = fitted.without_knowledge, f"Row {row.id}: {self.limit}"
+        check_second_branch(len(other), fitted.cut, self.cut_policy, where)
+        return self._known(row, other)
+
+    def _check_knowledge(self, row: InputRow, needed: str, field: str) -> None:
+        if row.inputs.strip() and not parse(row.inputs, notation_of(self.tokenizer)):
             raise InputError(
                 f"Row {row.id}: {needed}, but there is no <knowledge>, and no {{key: value}} of a "
                 f"document; give {field!r}."
             )
-        if self.branches == "pmi":
-            other, where = fitted.without_knowledge, f"Row {row.id}: {self.limit}"
-            check_second_branch(len(other), fitted.cut, self.cut_policy, where)
-            return self._known(row, other)
-        knowledge = [part for part in parts if part.kind == Kind.KNOWLEDGE]
-        text = " ".join(text[p.text_start : p.text_end] for p in knowledge)
-        return self._known(row, self._fitted(row, text, "end").ids)
 
-    def _fitted(self, row: InputRow, text: str, policy: str = "") -> Fitted:
+    def _fitted(self, row: InputRow, text: str) -> Fitted:
         room, where = self.layout.room(self.max_length), f"Row {row.id}: {self.limit}"
-        return fit(self.tokenizer, text, room, policy or self.cut_policy, where)
+        return fit(self.tokenizer, text, room, self.cut_policy, where)
 
     def _known(self, row: InputRow, ids: list[int]) -> list[int]:
         whole = self.layout.inputs(ids)
