@@ -37,6 +37,7 @@ class Case:
       run: what runs in the command's place; it raises what a command raises.
       resumes: the input is the output too: what is in it may change.
       is_data: the output is a folder of data sets: missing files are splits that are left out.
+      finds_encoding: the input is a table, which may be in another encoding than UTF-8.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Case:
     run: Callable[[pathlib.Path, pathlib.Path], Any] | None = None
     resumes: bool = False
     is_data: bool = False
+    finds_encoding: bool = False
 
 
 _ROWS = [
@@ -162,7 +164,7 @@ def _scoring(good: pathlib.Path) -> Iterator[Case]:
         rows = write_rows(good / f"rows.{form}", _SAID)
         arguments = ("score", "--scorers=token_f1,bleu", "--input={IN}", "--output={OUT}.jsonl")
         required = (*_TEXT, UNIQUE)
-        yield Case(f"score {form}", arguments, rows, (), required, options, 30)
+        yield Case(f"score {form}", arguments, rows, (), required, options, 30, finds_encoding=True)
     tasks = ("score", "--scorers=token_f1", "--tfds=npov_errors/sample", "--split=test[:5]")
     choices = {"--tfds": None, "--split": None, "--label-column": None}
     yield Case("score tfds", (*tasks, "--output={OUT}"), options=choices, share=6)
@@ -232,7 +234,7 @@ def _responses(good: pathlib.Path) -> Iterator[Case]:
     needed = ("pro_arguments", "con_arguments", "response", UNIQUE)
     options = {"--sample": 1, "--seed": 0, "--annotators": None}
     write = ("annotate", "write", "--input={IN}", "--output={OUT}.csv")
-    yield Case("annotate write", write, file, (), needed, options, 15)
+    yield Case("annotate write", write, file, (), needed, options, 15, finds_encoding=True)
     marks = ("hallucination", "coverage", "partial_hallucination", "partial_coverage")
     for form in ("csv", "jsonl"):
         sheet = good / f"sheet.{form}"
@@ -371,7 +373,7 @@ def _models(good: pathlib.Path) -> Iterator[Case]:
         yield Case(f"score {name}", arguments, good / name, weights, named, share=12)
     explain = ("explain", f"--model={good}/gpt2", "--input={IN}", "--json={OUT}")
     options = {"--threshold": 0, "--max-length": 1, "--max-bytes": 1, "--method": None}
-    yield Case("explain", explain, rows, (), _TEXT, options)
+    yield Case("explain", explain, rows, (), _TEXT, options, finds_encoding=True)
     yield from _runs(good)
 
 

@@ -216,7 +216,16 @@ def _spoil(rng: random.Random, case: Case, given: pathlib.Path, arguments: list[
     name = path.relative_to(given.parent)
     is_read = given == path or any(path.relative_to(given).match(p) for p in case.read)
     is_read &= not (case.is_data and change.what in ("missing", "a link to itself"))
+    is_read &= not (case.finds_encoding and path.is_file() and not _is_utf_8(path))
     return Change(f"{name}: {change.what}", change.must_refuse and is_read)
+
+
+def _is_utf_8(path: pathlib.Path) -> bool:
+    try:
+        path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:

@@ -21,7 +21,8 @@ from faith_jax.core.templates import clean_value, npov_response
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import split_sentences
 from faith_jax.datasets import npov
-from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, read_rows
+from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows
+from faith_jax.datasets.tables import read_rows
 
 _SIDES = ("pro", "con")
 _SIDE_FIELDS = ("pro_arguments", "con_arguments")
@@ -91,6 +92,8 @@ def _example(row: ExampleRow, place: str) -> GroundedExample:
 def _texts(fields: Mapping[str, Any], place: str, topics: Topics) -> tuple[dict[str, Any], bool]:
     """Returns a row as `example_rows` knows it, and whether its arguments are single sentences."""
     response = _first(_RESPONSES, fields, place, "response")
+    if fields[response] is None:
+        raise field_error(place, response, "a text", None)
     scored = fields.get("fields") if "scores" in fields else None
     others = dict(scored) if isinstance(scored, dict | list) else {}  # Parquet has pairs
     found = {name: value for name, value in others.items() if name not in _DROPPED}

@@ -25,6 +25,9 @@ class Score(ScoreInput, OneOfSeveral):
         text, which in prompts may hold \n (a line break), \t and \\ (repeatable)
       output (PATH): .jsonl, .parquet, or a folder for TFDS
       format: of the output
+      worst (FILE): .csv or .jsonl: write the rows with the lowest scores of the first scorer, with
+        all columns of the input
+      worst_rows (N): how many of them
       batch_size (N): rows scored and written at once
       costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
         first 64 rows
@@ -40,6 +43,9 @@ class Score(ScoreInput, OneOfSeveral):
       %(prog)s --scorers=token_f1 --scorer-option=token_f1.normalization=squad \
           --input=answers.csv --grounding-column=passages --response-column=answer \
           --output=scores.parquet
+      %(prog)s --scorers=rouge1_precision --input=ragas.csv --output=scores.jsonl --worst=worst.csv
+      %(prog)s --scorers=rouge1_precision --input=export.csv --separator=';' --encoding=cp1252 \
+          --split-grounding='\n\n' --output=scores.jsonl
       %(prog)s --scorers=npov_rouge1_hallucination,npov_rouge1_coverage \
           --tfds=npov_errors/sample --split=test --label-column=has_hallucination \
           --labels-are-errors --output=npov_scores.jsonl
@@ -58,6 +64,8 @@ class Score(ScoreInput, OneOfSeveral):
     scorer_option: tuple[str, ...] = ()
     output: str
     format: Literal["jsonl", "parquet", "tfds"] | None = None
+    worst: str = ""
+    worst_rows: Positive = 100
     batch_size: Positive = 256
     costs: str = ""
     shards: NotNegative = 0
@@ -98,13 +106,15 @@ class Score(ScoreInput, OneOfSeveral):
             return 0
         summary = score.score(
             self, told, *output, self.batch_size, bad_rows, self.restart, self.costs,
-            self.shards, self.join,
+            self.shards, self.join, self.worst, self.worst_rows,
         )  # fmt: skip
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
         if not summary.is_whole:
             print(f"{summary.output}: other processes score what is missing")
             return 0
         print(f"{summary.output}: {rows}, {scorers}")
+        if summary.worst:
+            print(f"{self.worst}: the {counted(summary.worst, 'row')} with the lowest scores")
         for name, reasons in summary.undefined.items():
             if count := reasons.total():
                 causes = (f"{why or 'not told why'} ({n:,})" for why, n in reasons.most_common())

@@ -16,7 +16,6 @@ import contextlib
 import errno
 import functools
 import hashlib
-import importlib
 import json
 import pathlib
 import sqlite3
@@ -33,7 +32,6 @@ Parsed = TypeVar("Parsed")
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2"}  # how a file begins, and its module
 _LISTED = 20
 _MOST_SEEN = 100_000  # in memory
 _STEP = 1000  # rows
@@ -124,26 +122,41 @@ def parsed(
 
 
 @contextlib.contextmanager
-def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
-    """Opens a file of UTF-8, behind a byte order mark; gzip's and bzip2's files are unpacked.
+def opened(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[bytes]]:
+    """Opens a text file as bytes of UTF-8 behind a byte order mark, unpacked if it is packed.
+
+    Args:
+      path: of the file; gzip's, bzip2's and Zstandard's are unpacked.
+      encoding: of the file; "" = its bytes as they are.
 
     Raises:
-      InputError: the file is missing, cannot be read, ends too early, or is UTF-16.
+      InputError: the file is missing, cannot be read, ends too early, or is of another encoding.
     """
     # Not at once: `--help` needs no files.
     from faith_jax.core.files.kept import current
     from faith_jax.core.files.stores import opened_binary, reason, storage_errors
+    from faith_jax.core.files.unpacking import recoded, unpacked
 
     try:
         with opened_binary(current(path)) as raw:
-            file = _unpacked(raw)
-            begin = file.read(len(BYTE_ORDER_MARK))
-            if begin.startswith(UTF_16_MARKS):
-                raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
-            file.seek(len(begin) if begin == BYTE_ORDER_MARK else 0)
+            file = unpacked(raw)
+            if encoding == "utf-8":
+                begin = file.read(len(BYTE_ORDER_MARK))
+                if begin.startswith(UTF_16_MARKS):
+                    raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
+                file.seek(len(begin) if begin == BYTE_ORDER_MARK else 0)
+            elif encoding:
+                file = recoded(file, encoding)
             yield file
     except FileNotFoundError:
         raise InputError(f"{path}: no such file.") from None
+    except UnicodeDecodeError as error:
+        if error.encoding == "utf-8":
+            raise
+        raise InputError(
+            f"{path}: expected the encoding {encoding}, got other bytes ({error.reason}); say "
+            "which it is with --encoding."
+        ) from None
     except (EOFError, zlib.error) as error:
         problem = "ends in the middle" if isinstance(error, EOFError) else f"is damaged ({error})"
         raise InputError(f"{path}: {problem}; get the file again.") from None
@@ -153,23 +166,13 @@ def opened(path: str | pathlib.Path) -> Iterator[IO[bytes]]:
         raise InputError(f"{path}: cannot be read ({reason(error)}).") from None
 
 
-def _unpacked(file: IO[bytes]) -> IO[bytes]:
-    begin = file.read(3)
-    file.seek(0)
-    for mark, module in _COMPRESSED.items():
-        if begin.startswith(mark):
-            unpacked: IO[bytes] = importlib.import_module(module).open(file, "rb")
-            return unpacked
-    return file
-
-
-def read_lines(path: str | pathlib.Path) -> Iterator[bytes]:
-    """Yields the lines of a file with their ends; only a line feed ends a line.
+def read_lines(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[bytes]:
+    """Yields the lines of a file with their ends, in UTF-8; only a line feed ends a line.
 
     Raises:
       InputError: see `opened`.
     """
-    with opened(path) as file:
+    with opened(path, encoding) as file:
         yield from file
 
 
@@ -193,6 +196,7 @@ def read_jsonl(
     bad_rows: BadRows | None = None,
     first: int = 0,
     usual: msgspec.json.Decoder[Any] = _OBJECT,
+    encoding: str = "utf-8",
 ) -> Iterator[Row]:
     """Yields the rows of a file of JSON lines: UTF-8, one JSON object a line.
 
@@ -203,12 +207,13 @@ def read_jsonl(
       bad_rows: what to do with a bad line; by default, reading stops.
       first: the row to begin with, from 0; lines before it, bad ones too, are not looked at.
       usual: reads most lines, in a third of `json`'s time; what it refuses is read by `json`.
+      encoding: of the file.
 
     Raises:
       InputError: the file cannot be read, or a line is not UTF-8, not JSON, or no JSON object.
     """
     bad_rows = bad_rows or BadRows()
-    for number, line in _lines_from(path, first):
+    for number, line in _lines_from(path, first, encoding):
         place = f"{path}:{number}"
         try:
             fields = _usual(line, usual)
@@ -234,7 +239,7 @@ def _begins(*_: Any) -> list[_Begin]:
     return [_Begin()]
 
 
-def _lines_from(path: str | pathlib.Path, first: int) -> Iterator[tuple[int, bytes]]:
+def _lines_from(path: str | pathlib.Path, first: int, encoding: str) -> Iterator[tuple[int, bytes]]:
     """Yields the lines that are not blank, from the row `first` on, with their numbers from 1.
 
     It does not read again what comes before, so that shards of a file are read in its length.
@@ -242,8 +247,8 @@ def _lines_from(path: str | pathlib.Path, first: int) -> Iterator[tuple[int, byt
     from faith_jax.core.files.changes import stamp
     from faith_jax.core.files.stores import is_remote, path_of
 
-    with opened(path) as file:
-        begins = [_Begin()] if is_remote(path_of(path)) else _begins(*stamp([path])[0])
+    with opened(path, encoding) as file:
+        begins = [_Begin()] if is_remote(path_of(path)) else _begins(*stamp([path])[0], encoding)
         known = min(first // _STEP, len(begins) - 1)
         row, (before, offset) = known * _STEP, begins[known]
         offset = file.seek(offset) if offset else file.tell()
@@ -289,13 +294,13 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
     raise InputError(f"{place}: {problem}.")
 
 
-def read_value(path: str | pathlib.Path) -> Any:
+def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
     """Returns the value of a small JSON file.
 
     Raises:
       InputError: the file is missing, cannot be read, or is not JSON in UTF-8.
     """
-    text = decoded(b"".join(read_lines(path)), str(path))
+    text = decoded(b"".join(read_lines(path, encoding)), str(path))
     try:
         value = json.loads(text)
         check_depth(value, text)

@@ -12,6 +12,7 @@ faith_jax.core.errors.ConfigError: Search.width: expected a positive whole numbe
 
 import dataclasses
 import functools
+import re
 import sys
 import types
 import typing
@@ -38,6 +39,9 @@ BatchSize = Annotated[
 Share = Annotated[float, msgspec.Meta(ge=0, le=1, description="a share in [0, 1]")]
 ShareBelow1 = Annotated[float, msgspec.Meta(ge=0, lt=1, description="a share in [0, 1)")]
 PositiveShare = Annotated[float, msgspec.Meta(gt=0, le=1, description="a share in (0, 1]")]
+
+
+InputFormat = Literal["jsonl", "json", "csv", "tsv", "parquet", "arrow"]
 
 
 class Settings:
@@ -113,6 +117,16 @@ def from_text(text: str, hint: Any) -> Any:
     if type(found) is int and not _fits(found):
         raise ValueError(f"expected a number of 64 bits, got {text}")
     return found
+
+
+def unescaped(text: str) -> str:
+    r"""Returns a text of a command line with line breaks and tabs for `\n` and `\t`.
+
+    >>> unescaped(r"a\nb")
+    'a\nb'
+    """
+    characters = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
+    return re.sub(r"\\[nt\\]", lambda match: characters[match.group()], text)
 
 
 def expected(hint: Any) -> str:

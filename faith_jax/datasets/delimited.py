@@ -4,8 +4,11 @@ The caller states the format: research data sets disagree on whether a quote mar
 quotes. A byte order mark, blank lines and Windows line ends are accepted.
 """
 
+import contextlib
 import csv
+import itertools
 import pathlib
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,6 +20,9 @@ csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _ENDINGS = {",": ".csv", "\t": ".tsv"}
+_SAMPLE_LINES = 1000
+_QUOTED = frozenset('"\t\n\r')  # what a cell without quotes cannot hold
+_NUMBER = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 _TSV_REMEDY = "a cell holds no tab and no line break"
 
 # The first line of a record, and its cells or what is wrong with it.
@@ -29,6 +35,7 @@ def read_csv(
     bad_rows: BadRows | None = None,
     delimiter: str = ",",
     first: int = 0,
+    encoding: str = "utf-8",
 ) -> Iterator[Row]:
     """Yields the rows of a comma-separated file with cells quoted as in RFC 4180.
 
@@ -39,6 +46,7 @@ def read_csv(
         that are not UTF-8; by default reading stops.
       delimiter: "," or, as spreadsheet programs of many languages write it, ";" or a tab.
       first: the row to begin with, from 0; those before it, bad ones too, are not looked at.
+      encoding: of the file.
 
     Raises:
       InputError: the file is missing, empty or without one of the columns, has a quote that is
@@ -46,7 +54,7 @@ def read_csv(
     """
     name = _DELIMITERS.get(delimiter, delimiter)
     remedy = f"quote cells that hold a {name} or a line break, a quote mark in them twice"
-    records = _quoted_records(path, delimiter, remedy)
+    records = _quoted_records(path, delimiter, remedy, encoding)
     return _named(path, records, columns, bad_rows, remedy, delimiter, first)
 
 
@@ -55,20 +63,91 @@ def read_tsv(
     columns: Sequence[str],
     bad_rows: BadRows | None = None,
     first: int = 0,
+    encoding: str = "utf-8",
 ) -> Iterator[Row]:
     """Yields the rows of a tab-separated file in which a quote mark is text; see `read_csv`."""
-    lines = enumerate(_decoded_lines(path), start=1)
+    lines = enumerate(_decoded_lines(path, encoding), start=1)
     records = ((n, line.rstrip("\r\n").split("\t")) for n, line in lines if line.strip("\r\n"))
     return _named(path, records, columns, bad_rows, _TSV_REMEDY, "\t", first)
 
 
-def _decoded_lines(path: str | pathlib.Path) -> Iterator[str]:
+def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8") -> str:
+    """Returns the character between the cells of a file: `usual` unless only another one fits.
+
+    One fits if the first line has several cells by it and the next records as many. A tab fits
+    without quotes.
+    """
+    lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
+    widths = {separator: _widths(lines, separator) for separator in (usual, *_DELIMITERS)}
+    fitting = [separator for separator, found in widths.items() if found and len({*found}) == 1]
+    several = [separator for separator in fitting if widths[separator][0] > 1]
+    if usual in several or not several:
+        return usual
+    return max(several, key=lambda separator: widths[separator][0])
+
+
+def decimal_comma_columns(
+    path: str | pathlib.Path, separator: str, encoding: str = "utf-8"
+) -> frozenset[str]:
+    """Returns the columns whose cells are numbers, some of them with a decimal comma.
+
+    The beginning of the file decides; its separator is no comma.
+    """
+    lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
+    read: list[list[str]] = [[]]
+    with contextlib.suppress(csv.Error):
+        read = [cells for cells in csv.reader(lines, delimiter=separator) if cells] or read
+    header, *records = read
+    columns = zip(header, itertools.zip_longest(*records, fillvalue=""), strict=False)
+    return frozenset(
+        name
+        for name, cells in columns
+        if any("," in cell for cell in cells) and all(map(_NUMBER.fullmatch, filter(None, cells)))
+    )
+
+
+def _widths(lines: Sequence[str], separator: str) -> list[int]:
+    """Returns the cells of each record; those of a record that the sample cuts are left out."""
+    widths: list[int] = []
+    with contextlib.suppress(csv.Error):
+        widths.extend(len(cells) for cells in csv.reader(lines, delimiter=separator) if cells)
+    return widths[:-1] if len(lines) == _SAMPLE_LINES and len(widths) > 1 else widths
+
+
+def has_quoted_cells(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
+    """Returns whether a tab-separated file quotes cells, as pandas and spreadsheets do.
+
+    That is so if all of it is read so, each record with as many cells, and one of the cells in
+    quotes has to be: it holds a quote mark, a tab or a line break, or names a column.
+    """
+    records = csv.reader(_decoded_lines(path, encoding), strict=True, delimiter="\t")
+    header: list[str] = []
+    must_be = False
+    try:
+        for cells in filter(None, records):
+            header = header or cells
+            if len(cells) != len(header):
+                return False
+            must_be |= any(not _QUOTED.isdisjoint(cell) for cell in cells)
+    except csv.Error:
+        return False
+    if must_be:  # or quote marks stand in the middle of cells, where they are text for both
+        lines = _decoded_lines(path, encoding)
+        starts = (cell[:1] for line in lines for cell in line.split("\t"))
+        return '"' in starts
+    first = next(_decoded_lines(path, encoding), "")
+    return len(header) > 1 and all(cell[:1] == '"' for cell in first.split("\t"))
+
+
+def _decoded_lines(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[str]:
     """Yields lines; bytes that are not UTF-8 become surrogates, which are found in the cells."""
-    return (line.decode("utf-8", "surrogateescape") for line in read_lines(path))
+    return (line.decode("utf-8", "surrogateescape") for line in read_lines(path, encoding))
 
 
-def _quoted_records(path: str | pathlib.Path, delimiter: str, remedy: str) -> Iterator[_Record]:
-    reader = csv.reader(_decoded_lines(path), strict=True, delimiter=delimiter)
+def _quoted_records(
+    path: str | pathlib.Path, delimiter: str, remedy: str, encoding: str
+) -> Iterator[_Record]:
+    reader = csv.reader(_decoded_lines(path, encoding), strict=True, delimiter=delimiter)
     while True:
         start = reader.line_num + 1
         try:

@@ -1,40 +1,31 @@
-"""Examples to score from rows of any form: JSON lines, CSV, TSV, Parquet, or rows of a data set."""
+"""Makes examples to score of rows of any form: of a table, a frame, or a data set."""
 
 import dataclasses
 import datetime
 import decimal
 import functools
 import json
+import math
 import pathlib
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean, field_error
-from faith_jax.core.rows import BadRows, Row, Seen, parsed, read_jsonl
+from faith_jax.core.rows import BadRows, Row, Seen, parsed
+from faith_jax.core.settings import unescaped
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.datasets.delimited import read_csv, read_tsv
+from faith_jax.datasets.list_cells import ITEM_TEXTS, ListColumns
+from faith_jax.datasets.tables import TableForm, TableNotes, decimal_commas, read_rows
+from faith_jax.datasets.usual_names import USUAL, field_named, flattened, usual_name
 
-FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
-
-# If no column is named, the first of these that a row has; TRUE's names come first.
-_USUAL = {
-    "grounding": (
-        "grounding", "knowledge", "evidence", "pro=pro_arguments,con=con_arguments", "premise",
-        "contexts", "passages", "passage", "retrieved_text",
-    ),
-    "response": ("generated_text", "prediction", "response", "hypothesis", "answer"),
-    "history": ("history", "context", "message", "query", "question"),
-    "label": ("label",),
-    "id": ("id",),
-    "corpus": ("corpus",),
-}  # fmt: skip
 _TEXTS = ("grounding", "response", "history")  # of which a column holds one
 # Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
-_ANSWERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "no": 0, "yes": 1}
+_ANSWERS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "0,0": 0, "1,0": 1}  # also with a decimal comma
+_ANSWERS |= {"false": 0, "true": 1, "no": 0, "yes": 1}
 # Labels that say it themselves.
 _SAYING = {
     **dict.fromkeys(("faithful", "supported", "consistent", "attributable"), 1),
@@ -48,13 +39,15 @@ SYSTEM_FIELDS = ("system", "replicate")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Which columns hold what: options of the commands that read rows.
+    r"""Which columns hold what: options of the commands that read rows.
 
     Attributes:
       grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME; default: the usual
         names, TRUE's first
       perspective_column (NAME): of each text of the grounding its side, or its article's title
       response_column (NAME): the text; default: the usual names, TRUE's first
+      split_grounding (TEXT): between the texts of a grounding that stands in one cell, such as
+        '\n\n'
       history_column (NAME): earlier utterances
       label_column (NAME): 1, yes, true or faithful; 0, no, false or hallucinated; or empty
         (default: label, where there is one); of several with commas the first that a row has
@@ -70,6 +63,7 @@ class Columns:
     needs_grounding: ClassVar[bool] = True  # else a row's grounding is not read
     empty_remedy: ClassVar[str] = ""  # what to do where a grounding is empty
     grounding_column: str = ""
+    split_grounding: Annotated[str, unescaped] = ""
     perspective_column: str = "perspectives"
     response_column: str = ""
     history_column: str = ""
@@ -133,89 +127,42 @@ class ExampleRow(NamedTuple):
         return f"ExampleRow{_JSON.encode(self).decode()}"
 
 
-def read_rows(
-    path: pathlib.Path,
-    form: str = "",
-    bad_rows: BadRows | None = None,
-    first: int = 0,
-    **options: Any,
-) -> Iterator[Row]:
-    """Yields the rows of a file.
-
-    Args:
-      path: the file.
-      form: "jsonl", "csv", "tsv" or "parquet"; "" = by the file's ending.
-      bad_rows: what to do with bad rows; by default reading stops.
-      first: the row to begin with, from 0.
-      **options: of `read_jsonl`, for its files.
-
-    Raises:
-      InputError: an unknown ending, and what the format's reader raises.
-    """
-    packed = path.suffix in (".gz", ".bz2")
-    form = form or FORMATS.get(path.with_suffix("").suffix if packed else path.suffix, "")
-    if form != "parquet" and _is_parquet(path):
-        raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
-    if form == "jsonl":
-        return read_jsonl(path, bad_rows, first, **options)
-    if form in ("csv", "tsv"):
-        return (read_csv if form == "csv" else read_tsv)(path, (), bad_rows, first=first)
-    if form == "parquet":
-        return _read_parquet(path, first)
-    known = ", ".join(FORMATS)
-    raise InputError(f"{path}: the ending says no format ({known}); say it with --input-format.")
-
-
-def _is_parquet(path: pathlib.Path) -> bool:
-    from faith_jax.core.files.stores import opened_binary, storage_errors
-
-    try:
-        with opened_binary(path) as file:
-            return file.read(4) == b"PAR1"
-    except storage_errors():
-        return False  # the format's reader says why
-
-
-def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
-    import pyarrow
-    from pyarrow import parquet
-
-    from faith_jax.core.files.stores import is_remote, opened_binary
-
-    try:
-        source = opened_binary(path) if is_remote(path) else path
-        with parquet.ParquetFile(source) as file:
-            number, groups = 0, list(range(file.metadata.num_row_groups))
-            while groups and number + file.metadata.row_group(groups[0]).num_rows <= first:
-                number += file.metadata.row_group(groups.pop(0)).num_rows
-            for batch in file.iter_batches(batch_size=1024, row_groups=groups):
-                wanted = batch.slice(max(0, first - number))
-                number += batch.num_rows - wanted.num_rows
-                for fields in wanted.to_pylist():
-                    number += 1
-                    yield Row(f"{path}:{number}", fields)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    except (OSError, pyarrow.ArrowException) as error:
-        problem = str(error).split("\n")[0]
-        raise InputError(f"{path}: not a whole Parquet file ({problem}).") from None
-
-
 def file_examples(
     path: pathlib.Path,
-    form: str,
+    form: TableForm | str,
     columns: Columns,
     corpus: str,
     bad_rows: BadRows,
     first: int = 0,
+    notes: TableNotes | None = None,
 ) -> Iterator[ExampleRow]:
-    """Yields the examples of a file from row `first` on, counted from 0.
+    """Yields the examples of a file or folder from row `first` on, counted from 0.
 
     Bad rows count in the numbers that rows without ids get.
     """
+    notes = notes or TableNotes()
     unread = _Unread(bad_rows)
-    rows = read_rows(path, form, unread, first)
-    return example_rows(rows, columns, corpus, bad_rows, unread, first)
+    rows = read_rows(path, form, unread, first, notes.add)
+    if decimals := decimal_commas(path, form):
+        rows = _with_points(rows, decimals, columns, notes)
+    return example_rows(rows, columns, corpus, bad_rows, unread, first, notes)
+
+
+def _with_points(
+    rows: Iterable[Row], decimals: frozenset[str], columns: Columns, notes: TableNotes
+) -> Iterator[Row]:
+    """Yields rows with points for decimal commas; texts and ids stay as they are."""
+    layout_of = functools.lru_cache(functools.partial(_layout, columns))
+    for place, fields in rows:
+        names, others = layout_of(tuple(fields))
+        changed = {
+            name: value.replace(",", ".")
+            for name in decimals & {*others, names["label"]}
+            if isinstance(value := fields.get(name), str)
+        }
+        for name in sorted(changed):
+            notes.add(f"{name}: decimal commas are read as points")
+        yield Row(place, {**fields, **changed})
 
 
 class _Unread(BadRows):
@@ -237,6 +184,7 @@ def example_rows(
     bad_rows: BadRows | None = None,
     unread: BadRows | None = None,
     first: int = 0,
+    notes: TableNotes | None = None,
 ) -> Iterator[ExampleRow]:
     """Yields the examples of rows.
 
@@ -247,13 +195,16 @@ def example_rows(
       bad_rows: what to do with a bad row; by default reading stops.
       unread: counts the rows that could not be read.
       first: the number of the first row, from 0.
+      notes: collects what is found out about the rows.
 
     Raises:
       InputError: a row lacks a column, a grounding or a response, or has an unknown label or the id
-        of an earlier response of its system.
+        of an earlier response of its system. Also, whatever `bad_rows` says, two columns may hold
+        the same, or a column has lists of several forms.
     """
     seen = Seen()
     read = first
+    notes = notes or TableNotes()
     layout_of = functools.lru_cache(functools.partial(_layout, columns))
 
     def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
@@ -261,7 +212,7 @@ def example_rows(
         read += 1
         number = read + (unread.count if unread else 0)
         layout = layout_of(tuple(fields))
-        row = _example_row(fields, place, number, columns, corpus, layout)
+        row = _example_row(fields, place, number, columns, corpus, layout, notes)
         key = (row.corpus, row.example.id, *map(row.fields.get, SYSTEM_FIELDS))
         if not seen.add(key):
             raise InputError(
@@ -270,7 +221,44 @@ def example_rows(
             )
         return row
 
-    return parsed(rows, parse, bad_rows or BadRows())
+    listed_rows = _with_lists(rows, columns, layout_of, notes)
+    return parsed(listed_rows, parse, bad_rows or BadRows())
+
+
+def _with_lists(
+    rows: Iterable[Row],
+    columns: Columns,
+    layout_of: Callable[[tuple[str, ...]], "_Layout"],
+    notes: TableNotes,
+) -> Iterator[Row]:
+    """Yields rows with lists in the place of texts that stand for them, in columns of texts."""
+    lists = ListColumns()
+    for place, fields in rows:
+        flat = flattened(fields)
+        try:
+            names = layout_of(tuple(flat)).names
+        except InputError as error:
+            raise InputError(f"{place}: {error}.") from None
+        notes.columns = notes.columns or dict(names)
+        grounding = [name for name in _perspectives(names["grounding"]).values() if name in flat]
+        others = [names["history"]]
+        others += [] if "=" in names["grounding"] else [columns.perspective_column]
+        changed: dict[str, Any] = {}
+        for name in (*grounding, *(name for name in others if name in flat)):
+            value = flat[name]
+            if columns.split_grounding and name in grounding:
+                read = _split(value, columns.split_grounding)
+            else:
+                read = lists.read(name, value, place)
+            if read is not value:
+                changed[name] = read
+                notes.count_list(name, len(read))
+        yield Row(place, {**flat, **changed} if changed else flat)
+
+
+def _split(value: Any, separator: str) -> Any:
+    """Returns the texts between separators; a list stays as it is."""
+    return value.split(separator) if isinstance(value, str) else value
 
 
 class _Layout(NamedTuple):
@@ -295,6 +283,7 @@ def _example_row(
     columns: Columns,
     corpus: str,
     layout: _Layout,
+    notes: TableNotes,
 ) -> ExampleRow:
     names, others = layout
     needed = ("grounding", "response") if columns.needs_grounding else ("response",)
@@ -302,8 +291,9 @@ def _example_row(
         options = [f"--{what}-column={_likely(what, fields)}" for what in missing]
         raise InputError(
             f"{place}: none of the columns {', '.join(fields)} is known to hold the "
-            f"{' or the '.join(missing)}; name it with {' '.join(options)}. Known names: "
-            + "; ".join(f"of the {what} {', '.join(_USUAL[what])}" for what in missing)
+            f"{' or the '.join(missing)}; name it with {' '.join(options)}."
+            f"{_reference_hint(missing, fields)} Known names: "
+            + "; ".join(f"of the {what} {', '.join(_usual(what))}" for what in missing)
             + "."
         )
     response, label, identifier, told_corpus = [
@@ -316,13 +306,23 @@ def _example_row(
         _identifier(identifier, place, number, columns.id_column),
         _grounding(fields, place, spec, columns, sides),
         _texts(fields, place, names["history"]) if names["history"] else (),
-        _response(response, names["response"], place),
+        _response(response, names["response"], place, notes),
         _label(label, columns, names["label"], place),
     )
     kept, left_out = _json_fields(
         {n: fields[n] for n in others if not (sides and n == columns.perspective_column)}
     )
     return ExampleRow(example, _shown(told_corpus) or corpus, kept, left_out, (0, number - 1))
+
+
+def _usual(part: str) -> Iterator[str]:
+    return (name for rank in USUAL[part] for name in rank)
+
+
+def _reference_hint(missing: Sequence[str], fields: Iterable[str]) -> str:
+    if "grounding" not in missing or "reference" not in fields:
+        return ""
+    return " 'reference' may be evidence or an ideal answer: --grounding-column=reference takes it."
 
 
 def _likely(what: str, fields: Iterable[str]) -> str:
@@ -335,8 +335,11 @@ def _likely(what: str, fields: Iterable[str]) -> str:
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:
-    """Whether rows of such fields have a grounding and a response without being told where."""
-    names = _names(Columns(), tuple(fields))
+    """Returns whether rows of such fields have a grounding and a response by their names."""
+    try:
+        names = _names(Columns(), tuple(fields))
+    except InputError:  # several columns may hold one of them
+        return True
     return bool(names["grounding"] and names["response"])
 
 
@@ -345,22 +348,35 @@ def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
     """Returns the columns that hold the parts of an example; "" = none, a named one may lack.
 
     A text that an option names is nothing else by its usual name.
+
+    Raises:
+      InputError: two columns may hold a part; the message is without a place.
     """
-    found = {"grounding": ""}
-    taken = columns.named_texts
-    for what, usual in _USUAL.items():
-        if what == "grounding" and not columns.needs_grounding:
+    names = {"grounding": ""}
+    taken = {field_named(name, fields) for name in columns.named_texts}
+    for part in USUAL:
+        if part == "grounding" and not columns.needs_grounding:
             continue
-        given = getattr(columns, f"{what}_column")
-        if given:
-            names = given.split(",") if what == "label" else [given]
-            found[what] = next((name for name in names if name in fields), names[0])
-        elif given is None or what not in ("label", "id", "corpus"):
-            free = {*fields} - taken if what in _TEXTS else {*fields}
-            found[what] = next((n for n in usual if free >= {*_perspectives(n).values()}), "")
+        option = getattr(columns, f"{part}_column")
+        if option:
+            named = option.split(",") if part == "label" else [option]
+            here = [_fields_named(name, fields) for name in named]
+            names[part] = next((name for name in here if name in fields), here[0])
+        elif option is None or part not in ("label", "id", "corpus"):
+            names[part] = usual_name(part, fields, taken if part in _TEXTS else ())
         else:
-            found[what] = ""
-    return found
+            names[part] = ""
+        if part in _TEXTS:
+            taken |= {*_perspectives(names[part]).values()}
+    return names
+
+
+def _fields_named(option: str, fields: tuple[str, ...]) -> str:
+    """Returns the value of an option with the names as the table has them."""
+    if option in fields or "=" not in option:
+        return field_named(option, fields)
+    sides = _perspectives(option).items()
+    return ",".join(f"{side}={field_named(name, fields)}" for side, name in sides)
 
 
 def _value(fields: Mapping[str, Any], place: str, name: str) -> Any:
@@ -415,7 +431,7 @@ def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Seq
     """Returns what a row says of the perspectives of its grounding's texts; empty = nothing."""
     if "=" in spec or column not in fields:
         return ()
-    sides, texts = listed(fields[column]), listed(fields.get(spec))
+    sides, texts = fields[column], fields.get(spec)
     if not isinstance(sides, list | tuple):
         return ()
     if isinstance(texts, list | tuple) and len(texts) == len(sides):
@@ -447,45 +463,42 @@ def _grounding(
     return Grounding(given, named if any(named) else ())
 
 
-def listed(value: Any) -> Any:
-    """Returns a value; a text that is a JSON list of texts, as in a cell of CSV, as the list.
-
-    >>> listed('["Hi!", "Hello."]'), listed("[1]"), listed("[sic]")
-    (['Hi!', 'Hello.'], '[1]', '[sic]')
-    """
-    if not (isinstance(value, str) and value.strip()[:1] == "["):
-        return value
-    try:
-        return msgspec.json.decode(value, type=list[str])
-    except msgspec.DecodeError:
-        return value
-
-
 def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
     """Returns the texts of a field with one or a list (or of a chat), without blank ones."""
-    value = listed(_value(fields, place, name))
+    value = _value(fields, place, name)
     if isinstance(value, str):
         return (text,) if (text := value.strip()) else ()
     items = value if isinstance(value, list | tuple) else [value]
-    # A chat's turns have a role and a content.
-    items = [it["content"] if isinstance(it, dict) and {"role", "content"} <= it.keys() else it
-             for it in items]  # fmt: skip
-    texts = ["" if item is None else item for item in items]
+    texts = ["" if _is_missing(item) else _item_text(item) for item in items]
     for text in texts:
         if not isinstance(text, str):
             raise field_error(place, name, "a text", text)
     return tuple(filter(None, map(str.strip, texts)))
 
 
-def _response(value: Any, name: str, place: str) -> str:
-    """Returns the response; a system may have answered with nothing, which is an empty text."""
-    if not isinstance(value, str):
-        remedy = 'an answer of nothing is the empty text ""' if value is None else ""
-        raise field_error(place, name, "a text", value, remedy)
-    return value.strip()
+def _item_text(item: Any) -> Any:
+    """Returns the text of a chat's turn or of a document, and other items as they are."""
+    if not isinstance(item, dict):
+        return item
+    return next((item[name] for name in ITEM_TEXTS if isinstance(item.get(name), str)), item)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _response(value: Any, name: str, place: str, notes: TableNotes) -> str:
+    """Returns the response; one that is missing, as one of nothing, is an empty text."""
+    value = None if _is_missing(value) else value
+    if not isinstance(value, str | None):
+        raise field_error(place, name, "a text", value)
+    text = (value or "").strip()
+    notes.count_answer(name, value, text)
+    return text
 
 
 def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
+    value = None if _is_missing(value) else value
     known, text = columns.known_labels, _shown(value).strip().lower()
     if text not in known:
         own = "".join(f"{label}, " for label in known if label and label not in _LABELS)

@@ -21,7 +21,11 @@ _KINDS = {"start_array": "an array", "start_map": "an object", "string": "a text
 
 
 def read_array(
-    path: str | pathlib.Path, key: str = "", bad_rows: BadRows | None = None
+    path: str | pathlib.Path,
+    key: str = "",
+    bad_rows: BadRows | None = None,
+    first: int = 0,
+    encoding: str = "utf-8",
 ) -> Iterator[Row]:
     """Yields the objects of an array.
 
@@ -30,12 +34,14 @@ def read_array(
       key: of the array in the file's object, with dots between nested keys; "" = the file is an
         array itself.
       bad_rows: what to do with an item that is no object; by default, reading stops.
+      first: the item to begin with, from 0; those before it, bad ones too, are not looked at.
+      encoding: of the file.
 
     Raises:
       InputError: the file cannot be read or is not JSON (the error names the last whole item), it
         has no such array or an empty one, or an item is bad.
     """
-    return (row for _, row in _rows(path, key, "start_array", bad_rows))
+    return (row for _, row in _rows(path, key, "start_array", bad_rows, first, encoding))
 
 
 def read_object(
@@ -63,20 +69,26 @@ def read_arrays(
 
 
 def _rows(
-    path: str | pathlib.Path, key: str, event: str, bad_rows: BadRows | None
+    path: str | pathlib.Path,
+    key: str,
+    event: str,
+    bad_rows: BadRows | None,
+    first: int = 0,
+    encoding: str = "utf-8",
 ) -> Iterator[tuple[Any, Row]]:
     """Yields the objects in an array or object, each with its number or name."""
     bad_rows = bad_rows or BadRows()
     items: Iterable[tuple[Any, Any]]
     if event == "start_array":
-        items = enumerate(
-            _streamed(path, ijson.items, f"{key}.item" if key else "item", key, event)
-        )
+        prefix = f"{key}.item" if key else "item"
+        items = enumerate(_streamed(path, ijson.items, prefix, key, event, encoding))
     else:
         items = _streamed(path, ijson.kvitems, key, key, event)
     count = 0
     for name, item in items:
         count += 1
+        if count <= first:
+            continue
         place = f"{path}: {key}[{shown(name)}]"
         try:
             check_depth(item)
@@ -103,11 +115,16 @@ def _keys(file: IO[bytes], key: str, use_float: bool) -> Iterator[str]:
 
 
 def _streamed(
-    path: str | pathlib.Path, read: Any, prefix: str, key: str, event: str
+    path: str | pathlib.Path,
+    read: Any,
+    prefix: str,
+    key: str,
+    event: str,
+    encoding: str = "utf-8",
 ) -> Iterator[Any]:
     done = 0
     try:
-        with opened(path) as file:
+        with opened(path, encoding) as file:
             start = file.tell()
             shallow = _Shallow(file, path)
             _check_kind(shallow, path, key, event)

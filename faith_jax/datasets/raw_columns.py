@@ -1,24 +1,15 @@
 """Which data set's raw file a file is, by its columns: those of the embedded samples."""
 
 import pathlib
-from collections.abc import Callable, Iterator, Mapping
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.rows import Row, read_jsonl
-from faith_jax.datasets.delimited import read_csv, read_tsv
 from faith_jax.datasets.grounded_rows import have_usual_names
-from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_dataset import RawDataset
 from faith_jax.datasets.raw_files import sample_files
+from faith_jax.datasets.tables import read_rows
 
 _ALIKE = 2 / 3  # of the columns of two files, those that both have
-_READERS: Mapping[str, Callable[[pathlib.Path], Iterator[Row]]] = {
-    ".jsonl": read_jsonl,
-    ".json": read_array,
-    ".csv": lambda path: read_csv(path, ()),
-    ".tsv": lambda path: read_tsv(path, ()),
-}
 
 
 def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
@@ -51,9 +42,9 @@ def _alike(one: frozenset[str], other: frozenset[str]) -> float:
 
 def _columns(path: pathlib.Path) -> frozenset[str]:
     """Returns the columns of a file's first row; of a file that has none, none."""
-    if path.suffix not in _READERS or not path.is_file():
+    if not path.is_file():
         return frozenset()
     try:
-        return frozenset(next(_READERS[path.suffix](path)).fields)
+        return frozenset(next(read_rows(path)).fields)
     except (InputError, StopIteration):
         return frozenset()

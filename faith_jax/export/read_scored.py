@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
-from faith_jax.core.rows import Row
-from faith_jax.datasets.grounded_rows import FORMATS, read_rows
+from faith_jax.core.rows import Row, read_jsonl
+from faith_jax.datasets.tables import FORMATS, read_rows
 from faith_jax.export.scored_rows import ScoredRow, field_texts
 
 # No score is larger; beyond it, differences and the bins of a histogram overflow.
@@ -35,8 +35,8 @@ def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
 
         rows: Iterator[Row] = read_scored_tfds(path)
     elif path.suffix in (".jsonl", ".parquet") or not path.exists():
-        form = "parquet" if path.suffix == ".parquet" else "jsonl"
-        rows = read_rows(path, form, usual=_USUAL)
+        is_parquet = path.suffix == ".parquet"
+        rows = read_rows(path) if is_parquet else read_jsonl(path, usual=_USUAL)
     else:
         expected = "expected scores as .jsonl or .parquet, or a folder of TFDS"
         raise InputError(f"{path}: {expected}.{_score_first(path)}")

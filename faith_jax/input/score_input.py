@@ -1,26 +1,32 @@
-"""What `score` reads: rows of a file, of a SeqIO task or of a TFDS data set."""
+"""What `score` reads: rows of files and folders, of a SeqIO task or of a TFDS data set."""
 
+import codecs
 import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import path_of, reason, storage_errors
 from faith_jax.core.rows import BadRows, Row
+from faith_jax.core.settings import InputFormat, unescaped
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
 from faith_jax.datasets.raw_dataset import sample_config
+from faith_jax.datasets.tables import TableForm, TableNotes, table_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreInput(Columns):
-    """What is scored, as the command line has it: files, SeqIO tasks or TFDS data sets.
+    r"""What is scored, as the command line has it: files, SeqIO tasks or TFDS data sets.
 
     Attributes:
-      input (FILE): .jsonl, .csv, .tsv or .parquet (repeatable)
+      input (FILE): .jsonl, .json, .csv, .tsv, .parquet or .arrow, also packed (.gz, .bz2, .zst), or
+        a folder of parts (repeatable)
       input_format: of FILE (default: as its name ends)
+      separator (TEXT): between the cells of CSV and TSV, such as ';' or '\t' (default: found out)
+      encoding (NAME): of a text file, such as cp1252 or utf-16 (default: found out)
       task (NAME): a SeqIO task, in its place; NAME@SPLIT for another split (repeatable)
       tfds (NAME): or a data set: NAME[/CONFIG], likewise (repeatable)
       split: of tasks or data sets; of a data set also a slice, as test[:10]
@@ -31,7 +37,9 @@ class ScoreInput(Columns):
     group: ClassVar = "input"
     empty_remedy: ClassVar[str] = "--skip-bad-rows leaves out what has no grounding"
     input: tuple[str, ...] = ()
-    input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
+    input_format: InputFormat | None = None
+    separator: Annotated[str, unescaped] = ""
+    encoding: str = ""
     task: tuple[str, ...] = ()
     tfds: tuple[str, ...] = ()
     split: str = ""
@@ -47,7 +55,25 @@ class ScoreInput(Columns):
             raise ConfigError("--split: a file has no splits; it goes with --task or --tfds.")
         if self.input_format and not self.input:
             raise ConfigError("--input-format: goes with --input only.")
+        if len(self.separator) > 1:
+            raise ConfigError(f"--separator: expected one character, got {self.separator!r}.")
+        if any((self.separator, self.encoding)) and not self.input:
+            raise ConfigError("--separator and --encoding: go with --input only.")
+        _ = self.table_form
         super().__post_init__()
+
+    @functools.cached_property
+    def table_form(self) -> TableForm:
+        """How the files are written, as far as options say."""
+        try:
+            encoding = codecs.lookup(self.encoding).name if self.encoding else ""
+        except LookupError:
+            raise ConfigError(
+                f"--encoding: expected an encoding that Python knows, such as utf-8, utf-16 or "
+                f"cp1252, got {self.encoding!r}."
+            ) from None
+        form = self.input_format or ""
+        return TableForm(form=form, separator=self.separator, encoding=encoding)
 
     @property
     def source(self) -> str:
@@ -64,35 +90,48 @@ class ScoreInput(Columns):
             name, _, split = given.partition("@")
             yield name, split or self.split
 
-    def rows(self, bad_rows: BadRows, place: tuple[int, int] = (0, 0)) -> Iterator[ExampleRow]:
+    def rows(
+        self,
+        bad_rows: BadRows,
+        place: tuple[int, int] = (0, 0),
+        notes: TableNotes | None = None,
+    ) -> Iterator[ExampleRow]:
         """Yields the examples with what else their rows say, from a place of theirs on.
+
+        Args:
+          bad_rows: what to do with bad rows.
+          place: the file, task or data set, and its row, to begin with.
+          notes: collects what is found out about the rows.
 
         Raises:
           FaithJaxError: a missing or bad file, an unknown task, data set or split.
         """
         begin, first = place
         for part in range(begin, len(self._names)):
-            for row in self._part(part, bad_rows, first if part == begin else 0):
+            for row in self._part(part, bad_rows, first if part == begin else 0, notes):
                 if part:
                     row = row._replace(place=(part, row.place[1]))
                 if self.system:
                     row = row._replace(fields={**row.fields, "system": self.system})
                 yield row
 
-    def _part(self, part: int, bad_rows: BadRows, first: int) -> Iterator[ExampleRow]:
+    def _part(
+        self, part: int, bad_rows: BadRows, first: int, notes: TableNotes | None
+    ) -> Iterator[ExampleRow]:
         if self.input:
             path = path_of(self.input[part])
             corpus = self.corpus or path.stem
-            form = self.input_format or ""
-            read = functools.partial(file_examples, path, form, self, corpus, bad_rows, first)
+            read = functools.partial(
+                file_examples, path, self.table_form, self, corpus, bad_rows, first, notes
+            )
             return _telling_raw_files(read, path) if self.needs_grounding else read()
         name, split = list(self._data_sets())[part]
         rows = dataset_rows(*((name, "") if self.task else ("", name)), split, first)
-        return example_rows(rows, self, self.corpus or name, bad_rows, first=first)
+        return example_rows(rows, self, self.corpus or name, bad_rows, first=first, notes=notes)
 
     def stamp(self) -> list[Any]:
         """Returns what tells whether the files have changed."""
-        return stamp(self.input)
+        return stamp(file for name in self.input for file in table_files(path_of(name)))
 
     def options(self) -> dict[str, Any]:
         """Returns what is read, and how.

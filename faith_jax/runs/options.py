@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-import re
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -16,11 +15,7 @@ import msgspec
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import VERDICTS, known_verdict
-from faith_jax.core.settings import (
-    NotNegative,
-    Positive,
-    Share,
-)
+from faith_jax.core.settings import InputFormat, NotNegative, Positive, Share, unescaped
 
 MODEL_OPTIONS = ("model", "answer_model", "nli_model")  # of scorers, each a checkpoint
 
@@ -95,7 +90,7 @@ def _option_value(scorer: str, option: str, text: str) -> Any:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         if option.endswith("_prompt"):
-            return _unescaped(text)
+            return unescaped(text)
         is_list = scorer in registry.scorer_names() and registry.takes_words(scorer, option) is list
         return listed_names(text) if is_list else text
     parts = value if isinstance(value, tuple | list) else [value]
@@ -105,12 +100,6 @@ def _option_value(scorer: str, option: str, text: str) -> Any:
     if words and text.strip()[0] in "[(":
         return [str(part) for part in parts]
     return listed_names(text) if words is list else text if words else value
-
-
-def _unescaped(text: str) -> str:
-    """Returns a prompt with line breaks and tabs for what stands for them on a command line."""
-    characters = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
-    return re.sub(r"\\[nt\\]", lambda found: characters[found.group()], text)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,7 +149,7 @@ class ClaimColumns:
     """
 
     group: ClassVar = "columns"
-    input_format: Literal["jsonl", "csv", "tsv", "parquet"] | None = None
+    input_format: InputFormat | None = None
     response_column: str = ""
     history_column: str = ""
     id_column: str | None = None
@@ -172,7 +161,7 @@ class EvidenceOptions(FindingOptions, ClaimColumns):
     """Which evidence is found for claims.
 
     Attributes:
-      claims (FILE): .jsonl, .csv, .tsv or .parquet, as check reads them; evidence_list, as
+      claims (FILE): .jsonl, .json, .csv, .tsv or .parquet, as check reads them; evidence_list, as
         DialFact's files have it, is the gold evidence; or sample
       knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
       output (FILE): JSON lines of id and evidence: [title, URL, sentence, rank, score] each
@@ -193,7 +182,7 @@ class CheckOptions(FindingOptions, ClaimColumns):
     """What is checked, and by what.
 
     Attributes:
-      input (FILE): .jsonl, .csv, .tsv or .parquet: responses and, where they are known, ids
+      input (FILE): .jsonl, .json, .csv, .tsv or .parquet: responses and, where they are known, ids
         and what was said before, in columns as score knows them (repeatable)
       label_column (NAME): SUPPORTS, REFUTES, NOT ENOUGH INFO or NOT VERIFIABLE: what is right of a
         response, or a list of what is right of each of its sentences; the verdicts are compared

@@ -185,6 +185,12 @@ def scoring_report(
     return rows_told | {"scorers": reports, "warnings": warnings}
 
 
+def with_notes(report: Report, notes: Mapping[str, Sequence[str]]) -> Report:
+    """Returns a report with what `TableNotes.report` says of the input."""
+    warnings = [*notes["warnings"], *report["warnings"]]
+    return report | {"input": list(notes["lines"]), "warnings": warnings}
+
+
 def beside(output: pathlib.Path) -> pathlib.Path:
     """Returns where the report of an output that is not there yet is written."""
     output = output if output.name else output.absolute()  # of "."
@@ -419,6 +425,7 @@ def _warnings(report: Report) -> Iterator[str]:
 def _lines(report: Report) -> Iterator[str]:
     if "scorers" in report:
         yield f"{report['source']}: {counted(report['rows'], 'row')} to score{_looked_at(report)}"
+        yield from (f"  {line}" for line in report.get("input", ()))
         alike: dict[str, list[str]] = {}  # scorers whose models read the same
         for scorer, found in report["scorers"].items():
             alike.setdefault(json.dumps(found), []).append(scorer)

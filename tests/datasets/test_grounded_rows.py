@@ -12,7 +12,8 @@ from pyarrow import parquet
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.datasets.grounded_rows import Columns, example_rows, file_examples, read_rows
+from faith_jax.datasets.grounded_rows import Columns, example_rows, file_examples
+from faith_jax.datasets.tables import read_rows
 
 TRUE_ROW = {"grounding": "Tea is hot.", "generated_text": "Hot tea.", "label": 1}
 
@@ -186,11 +187,6 @@ def test_an_empty_response_is_one():
         ({"grounding": []}, {}, "field 'grounding': expected a text"),
         ({"grounding": [3]}, {}, "field 'grounding': expected a text, got 3"),
         ({"generated_text": 3}, {}, "field 'generated_text': expected a text, got 3"),
-        (
-            {"generated_text": None},
-            {},
-            "field 'generated_text': expected a text, got null; an answer of nothing is the empty",
-        ),
         ({"generated_text": b"x"}, {}, "field 'generated_text': expected a text, got \"b'x'\""),
         ({"grounding": b"x"}, {}, "field 'grounding': expected a text"),
         ({"label": datetime.date(2024, 5, 1)}, {}, "field 'label': .* got .datetime.date"),
@@ -306,7 +302,7 @@ def test_files_that_are_no_parquet(tmp_path):
 
 
 def test_a_cell_of_csv_may_hold_several_turns(tmp_path):
-    cells = ['["Hi!", "Is tea hot?"]', "Hi!\nIs tea hot?", "[sic] Hi!", '["a", 1]', "[]"]
+    cells = ['["Hi!", "Is tea hot?"]', '["[sic] Hi!"]', "[]", ""]
     (tmp_path / "rows.csv").write_text(
         "history,knowledge,perspectives,response\n"
         + "".join(
@@ -319,7 +315,7 @@ def test_a_cell_of_csv_may_hold_several_turns(tmp_path):
     rows = [
         it.example for it in file_examples(tmp_path / "rows.csv", "", Columns(), "c", BadRows())
     ]
-    turns = [("Hi!", "Is tea hot?"), ("Hi!\nIs tea hot?",), ("[sic] Hi!",), ('["a", 1]',), ()]
+    turns = [("Hi!", "Is tea hot?"), ("[sic] Hi!",), (), ()]
     assert [row.history for row in rows] == turns
     assert {row.grounding for row in rows} == {
         Grounding(("Tea is hot.", "Tea."), ("Tea", "Drink")),

@@ -54,7 +54,8 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.settings import Share, checked
 from faith_jax.core.types import GroundedExample, Grounding, Score
 from faith_jax.core.words import split_sentences, visible
-from faith_jax.datasets.grounded_rows import ExampleRow, listed
+from faith_jax.datasets.grounded_rows import ExampleRow
+from faith_jax.datasets.list_cells import read_list
 from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
 from faith_jax.datasets.samples import SAMPLE
 from faith_jax.export.read_scored import read_scored_rows
@@ -449,7 +450,9 @@ def _gold(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
     """
     column = options.label_column
     name = DIALFACT_LABEL if column is None else column
-    value = listed(row.fields.get(name, ""))
+    value = row.fields.get(name, "")
+    if isinstance(value, str) and (cell := read_list(value)):
+        value = cell.texts
     if column is None and row.fields.get("type_label") == DialFactType.PERSONAL:
         value = NOT_VERIFIABLE
     values = value if isinstance(value, list) else [value]

@@ -37,8 +37,10 @@ from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
+from faith_jax.datasets.tables import TableNotes
 from faith_jax.export.scored_rows import TFDS, ScoredRow, form_of, scored_row, write_parquet
 from faith_jax.export.shards import Job, Shard, split
+from faith_jax.export.worst_rows import check_worst, write_worst
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
 from faith_jax.runs.options import MODEL_OPTIONS
@@ -76,6 +78,7 @@ class ScoreSummary:
       undefined: for each scorer, how many rows it left without a score, by reason; "" = not told.
       cut: for each scorer, how many inputs it cut because they were too long.
       cut_parts: for each scorer what was cut of each part.
+      worst: rows in the file of the worst answers.
     """
 
     output: pathlib.Path
@@ -85,6 +88,7 @@ class ScoreSummary:
     undefined: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)
     cut: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     cut_parts: dict[str, dict[str, Cut]] = dataclasses.field(default_factory=dict)
+    worst: int = 0
 
     def add(self, rows: Iterable[ScoredRow]) -> None:
         """Counts what rows lack, and what was cut of them."""
@@ -129,6 +133,8 @@ def score(
     costs: str = "",
     shards: int = 0,
     joins_only: bool = False,
+    worst: str = "",
+    worst_rows: int = 100,
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
@@ -144,6 +150,8 @@ def score(
       costs: a file for what each scorer costs; "" = none.
       shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
       joins_only: only join what other processes have scored.
+      worst: a file for the rows with the lowest scores of the first scorer; "" = none.
+      worst_rows: how many these are at most.
     """
     target = path_of(output)
     form = form_of(target, output_format)
@@ -157,7 +165,8 @@ def score(
         raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
     with _own_devices(several):
         loaded = {} if joins_only else _loaded(chosen, target)
-    check_outputs([output], {"--costs": costs})
+    check_worst(worst)
+    check_outputs([output], {"--costs": costs, "--worst": worst})
     bad_rows = bad_rows or BadRows()
     run: dict[str, Any] = {"scorers": scorers, "input": given.options(), "models": digests}
     if digests:
@@ -223,6 +232,7 @@ def score(
                         kept = list(rows)
                         first, rows = iter(kept), iter(kept)
                     report = preflights.scoring_report(given.source, first, loaded, count)
+                    report = preflights.with_notes(report, job.known["notes"])
                     warnings = report["warnings"]
                     beside = preflights.beside(target) if report["scorers"] else None
                     preflights.tell(report, beside)
@@ -233,6 +243,9 @@ def score(
                     summary.take(told)
                 if costs:
                     _write_costs(costs, loaded, scorers, given)
+                if worst:
+                    columns = job.known["notes"]["columns"]
+                    summary.worst = write_worst(worst, _all(job), names, columns, worst_rows)
                 _finish(job, target, form, names, data_set)
             summary.is_whole = stands(target)
     if several:
@@ -333,10 +346,11 @@ def _taken(
 def _plan(given: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
     """Reads all rows once: bad ones are found before anything is scored."""
     left_out: dict[str, str] = {}
+    notes = TableNotes()
 
     def rows() -> Iterator[ExampleRow]:
         progress, count = Progress("reading row"), 0
-        for count, row in enumerate(given.rows(bad_rows), 1):
+        for count, row in enumerate(given.rows(bad_rows, notes=notes), 1):
             left_out.update(row.left_out)
             yield row
             if count % 100 == 0:
@@ -346,7 +360,7 @@ def _plan(given: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
     if not found:
         raise InputError(f"{given.source}: no rows to score.")
     told = bad_rows.count, bad_rows.messages
-    return {"shards": found, "left_out": left_out, "bad_rows": told}
+    return {"shards": found, "left_out": left_out, "bad_rows": told, "notes": notes.report()}
 
 
 def _data_set(scorers: Sequence[str], given: ScoreInput) -> "DataSet":
@@ -386,8 +400,10 @@ def preflight(
     target = path_of(output)
     form_of(target, output_format)
     loaded = _loaded(scorers, target)
-    rows = given.rows(bad_rows or BadRows())
+    notes = TableNotes()
+    rows = given.rows(bad_rows or BadRows(), notes=notes)
     report = preflights.scoring_report(given.source, rows, loaded)
+    report = preflights.with_notes(report, notes.report())
     preflights.tell(report, preflights.beside(target), dry_run=True)
 
 
@@ -450,6 +466,10 @@ def _scored(lines: pathlib.Path) -> Iterator[ScoredRow]:
     return (dict(row.fields) for row in read_jsonl(lines))
 
 
+def _all(job: Job) -> Iterator[ScoredRow]:
+    return itertools.chain.from_iterable(_scored(shard.rows) for shard in job.shards)
+
+
 def _finish(
     job: Job, target: pathlib.Path, form: str, scorers: Sequence[str], data_set: "DataSet | None"
 ) -> None:
@@ -462,8 +482,7 @@ def _finish(
         if form == "jsonl":
             job.write_jsonl(made)
         else:
-            scored = itertools.chain.from_iterable(_scored(shard.rows) for shard in job.shards)
-            write_parquet(scored, made, scorers)
+            write_parquet(_all(job), made, scorers)
 
 
 def _write_costs(

@@ -1,0 +1,113 @@
+"""Reads packed files (gzip, bzip2, Zstandard) and files of other encodings as bytes of UTF-8."""
+
+import codecs
+import importlib
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+_MODULES = {b"\x1f\x8b": "gzip", b"BZh": "bz2"}  # how a file begins, and the module that reads it
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_PIECE_BYTES = 1 << 16
+PACKED_ENDINGS = (".gz", ".bz2", ".zst")
+
+
+def unpacked(file: IO[bytes]) -> IO[bytes]:
+    """Returns what a packed file holds, or the file itself."""
+    begin = file.read(4)
+    file.seek(0)
+    for mark, module in _MODULES.items():
+        if begin.startswith(mark):
+            content: IO[bytes] = importlib.import_module(module).open(file, "rb")
+            return content
+    return _buffered(lambda: _zstandard(file)) if begin == _ZSTANDARD else file
+
+
+def recoded(file: IO[bytes], encoding: str) -> IO[bytes]:
+    """Returns a text file of another encoding as UTF-8.
+
+    Reading raises a UnicodeDecodeError where bytes are none of the encoding.
+    """
+    return _buffered(lambda: _utf8(file, encoding))
+
+
+def _zstandard(file: IO[bytes]) -> Iterator[bytes]:
+    import pyarrow
+
+    file.seek(0)
+    source = pyarrow.PythonFile(_Borrowed(file), mode="r")
+    stream = pyarrow.CompressedInputStream(source, "zstd")
+    try:
+        while piece := stream.read(_PIECE_BYTES):
+            yield piece
+    except (OSError, pyarrow.ArrowException) as error:
+        problem = str(error).partition("\n")[0]
+        raise EOFError if "Truncated" in problem else zlib.error(problem) from None
+
+
+def _utf8(file: IO[bytes], encoding: str) -> Iterator[bytes]:
+    file.seek(0)
+    decoder = codecs.getincrementaldecoder(encoding)()
+    while piece := file.read(_PIECE_BYTES):
+        yield decoder.decode(piece).encode("utf-8")
+    yield decoder.decode(b"", final=True).encode("utf-8")
+
+
+def _buffered(begin: Callable[[], Iterator[bytes]]) -> IO[bytes]:
+    return io.BufferedReader(_Pieces(begin), _PIECE_BYTES)
+
+
+class _Borrowed(io.RawIOBase):
+    """Reads a file that stays open when Arrow closes this one."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        return self._file.read(size)
+
+
+class _Pieces(io.RawIOBase):
+    """Reads bytes that come in pieces; to go back, it begins again, as Python's gzip does."""
+
+    def __init__(self, begin: Callable[[], Iterator[bytes]]):
+        self._begin = begin
+        self._restart()
+
+    def _restart(self) -> None:
+        self._pieces, self._piece, self._place = self._begin(), memoryview(b""), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._piece:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._piece = memoryview(piece)
+        count = min(len(buffer), len(self._piece))
+        buffer[:count] = self._piece[:count]
+        self._piece = self._piece[count:]
+        self._place += count
+        return count
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if whence == io.SEEK_CUR:
+            offset += self._place
+        elif whence == io.SEEK_END:
+            raise io.UnsupportedOperation("a packed file has no known end")
+        if offset < self._place:
+            self._restart()
+        space = bytearray(_PIECE_BYTES)
+        while self._place < offset:
+            if not self.readinto(memoryview(space)[: offset - self._place]):
+                break
+        return self._place

@@ -1,0 +1,166 @@
+r"""Reads lists of texts that stand in a table as one text, as CSV has them.
+
+Three forms are read: JSON's; Python's, which pandas writes; and NumPy's, with spaces between the
+texts. A list may also hold chat turns and documents (objects, or LangChain's `Document(...)`).
+Nothing is executed: texts are read by `ast.literal_eval` and `json`.
+
+>>> read_list('["Tea", "Ink"]'), read_list("['Tea'\n 'It\\'s ink']").texts
+(TextList(forms=frozenset({'JSON', 'Python'}), texts=['Tea', 'Ink']), ['Tea', "It's ink"])
+>>> read_list("[sic]"), read_list("[1, 2]")
+(None, None)
+"""
+
+import ast
+import json
+import re
+import warnings
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import InputError
+
+JSON, PYTHON, NUMPY = "JSON", "Python", "NumPy"
+_ALL = frozenset((JSON, PYTHON, NUMPY))
+# A text as Python writes it; the groups are atomic, so that time is linear in its length.
+_TEXT = r"""(?>'(?>[^'\\]|\\.)*'|"(?>[^"\\]|\\.)*"|None|nan)"""
+_LIST = re.compile(
+    rf"[\[(]\s*(?:(?P<python>{_TEXT}(?:\s*,\s*{_TEXT})*\s*,?)"
+    rf"|(?P<numpy>{_TEXT}(?:\s+{_TEXT})+))\s*[\])]",
+    re.DOTALL,
+)
+_ITEM = re.compile(_TEXT, re.DOTALL)
+_ARRAY = re.compile(r"array\((?P<list>\[.*\])\s*,\s*dtype=[\w<>.'|]+\)", re.DOTALL)
+_JOINED = re.compile(r"\0\s+\0")  # texts without a comma, in a list that has others with one
+_SHORTENED = re.compile(r"\[[\0\s,]+\.\.\.[\0\s,]+\]")
+# The fields of objects that stand for texts: chat turns, documents of LangChain and of Phoenix.
+ITEM_TEXTS = ("content", "page_content", "text", "document.content")
+
+
+class TextList(NamedTuple):
+    """What a cell lists, and in which forms it may be written; those of no items in all."""
+
+    forms: frozenset[str]
+    texts: list[Any]
+
+
+def read_list(cell: str) -> TextList | None:
+    """Returns the list that a cell holds; None for a text, such as a list without any text in it.
+
+    Raises:
+      InputError: the list was shortened when it was printed; the message is without a place.
+    """
+    text = cell.strip()
+    if text[:1] not in ("[", "(") and not text.startswith("array("):
+        return None
+    if array := _ARRAY.fullmatch(text):
+        text = array["list"]
+    if not text[1:-1].strip() and text in ("[]", "()"):
+        return TextList(_ALL, [])
+    forms, texts = frozenset[str](), list[Any]()
+    if plain := _LIST.fullmatch(text):
+        items = [_literal(match.group()) for match in _ITEM.finditer(text)]
+        is_single = len(items) == 1
+        names = (PYTHON, NUMPY) if is_single else (PYTHON,) if plain["python"] else (NUMPY,)
+        forms, texts = frozenset(names), items
+    if (listed := _json_list(text)) is not None:
+        forms, texts = forms | {JSON}, listed
+    between = _ITEM.sub("\0", text) if not forms else ""
+    if between and not _JOINED.search(between) and (listed := _python_list(text)) is not None:
+        forms, texts = frozenset((PYTHON,)), listed
+    if any(isinstance(item, str) or is_document(item) for item in texts):
+        return TextList(forms, texts)
+    if _SHORTENED.fullmatch(between):
+        raise InputError(
+            "expected a whole list, got one that was shortened with '...' when it was printed; "
+            "write the table again with lists (array.tolist()) in its cells"
+        )
+    return None
+
+
+def is_document(item: Any) -> bool:
+    """Returns whether an item of a list is an object with a text: a chat turn or a document."""
+    return isinstance(item, dict) and any(isinstance(item.get(name), str) for name in ITEM_TEXTS)
+
+
+def _literal(text: str) -> Any:
+    if text == "nan":
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes that Python does not know, such as \d
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError):  # a line break, which Python's own form escapes
+            return text[1:-1]
+
+
+def _json_list(text: str) -> list[Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _python_list(text: str) -> list[Any] | None:
+    """Returns a list with other items than texts, of which documents are objects here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(text, mode="eval").body
+            if not isinstance(tree, ast.List | ast.Tuple):
+                return None
+            return [_item(node) for node in tree.elts]
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            return None
+
+
+def _item(node: ast.expr) -> Any:
+    """Returns a literal, or the text of `Document(page_content='...', metadata={...})`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        for keyword in node.keywords:
+            if keyword.arg in ITEM_TEXTS:
+                return {keyword.arg: ast.literal_eval(keyword.value)}
+    return ast.literal_eval(node)
+
+
+class ListColumns:
+    """Reads the lists of a table's columns, each of which is written in one form throughout."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, tuple[str, frozenset[str]]] = {}
+
+    def read(self, column: str, value: Any, place: str) -> Any:
+        """Returns the list that a cell holds, or its value where it is no list in a text.
+
+        Args:
+          column: of the cell.
+          value: of the cell.
+          place: of the row, as `path:line`.
+
+        Raises:
+          InputError: the cell is written in another form than an earlier one of the column, or was
+            shortened.
+        """
+        if not isinstance(value, str) or not value.strip():
+            return value
+        try:
+            found = read_list(value)
+        except InputError as error:
+            raise InputError(f"{place}: field '{column}': {error}.") from None
+        if found is not None and not found.texts:  # none of any form; or a text
+            return found.texts
+        forms = frozenset[str]() if found is None else found.forms
+        first, before = self._before.setdefault(column, (place, forms))
+        both = forms & before
+        if not both and (forms or before):
+            raise InputError(
+                f"{place}: field '{column}': expected {_named(before)} as in {first}, got "
+                f"{_named(forms)}; write every cell of the column as a JSON list of texts, or none."
+            )
+        self._before[column] = first, both
+        return value if found is None else found.texts
+
+
+def _named(forms: frozenset[str]) -> str:
+    if not forms:
+        return "a text"
+    return f"a list as {' or '.join(sorted(forms))} writes it"

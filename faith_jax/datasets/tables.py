@@ -1,0 +1,522 @@
+"""Reads tables of any form as rows: JSON, CSV, TSV, Parquet and Arrow, in files and folders.
+
+What a form leaves open is found out, used, and noted: the separator and the encoding of a text
+file, whether JSON comes in lines, as one array or by column, and which files of a folder are its
+parts.
+"""
+
+import collections
+import dataclasses
+import functools
+import itertools
+import json
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from faith_jax.core.errors import InputError, counted, shown
+from faith_jax.core.files import stamp
+from faith_jax.core.files.stores import is_remote, opened_binary, storage_errors
+from faith_jax.core.files.unpacking import PACKED_ENDINGS
+from faith_jax.core.rows import (
+    UTF_16_MARKS,
+    BadRows,
+    Row,
+    check_depth,
+    opened,
+    read_jsonl,
+    read_lines,
+    read_value,
+)
+from faith_jax.datasets.delimited import (
+    decimal_comma_columns,
+    find_separator,
+    has_quoted_cells,
+    read_csv,
+    read_tsv,
+)
+from faith_jax.datasets.json_items import read_array
+
+FORMATS = {
+    **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv"},
+    **{".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow"},
+}
+_TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
+_SEPARATORS = {"csv": ",", "tsv": "\t"}
+_NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
+_ROWS = 1024  # of an Arrow batch
+_PIECE_BYTES = 1 << 20
+# What bytes of cp1252 are not: a character of UTF-8, and control characters of binary files.
+_UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+# Files of `datasets.save_to_disk`.
+_STATE, _SPLITS = "state.json", "dataset_dict.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableForm:
+    """How a table is written, as a user says; "" = found out.
+
+    Attributes:
+      form: a value of `FORMATS`.
+      separator: between the cells of CSV and TSV.
+      encoding: of a text file, as Python names it.
+    """
+
+    form: str = ""
+    separator: str = ""
+    encoding: str = ""
+
+
+def read_rows(
+    path: pathlib.Path,
+    form: TableForm | str = "",
+    bad_rows: BadRows | None = None,
+    first: int = 0,
+    note: Callable[[str], None] = lambda _: None,
+) -> Iterator[Row]:
+    """Yields the rows of a file, or of all files of a folder in the order of their names.
+
+    Args:
+      path: the file or folder.
+      form: how it is written, or a value of `FORMATS`.
+      bad_rows: what to do with bad rows; by default reading stops.
+      first: the row to begin with, from 0.
+      note: is called with a sentence on what was found out.
+
+    Raises:
+      InputError: an unknown ending, a folder without files of one form, and what the format's
+        reader raises.
+    """
+    form = TableForm(form=form) if isinstance(form, str) else form
+    files = table_files(path)
+    if files == [path]:
+        return _read_file(path, _form_of(path, form), bad_rows, first, note)
+    forms = {file: _form_of(file, form) for file in files}
+    if len({*(told.form for told in forms.values())}) > 1:
+        one, other = (next(f for f in files if forms[f].form == name) for name in
+                      list(dict.fromkeys(told.form for told in forms.values()))[:2])  # fmt: skip
+        raise InputError(
+            f"{path}: expected parts of one form, got {one.name} and {other.name}; give one of "
+            "them, or a folder for each form."
+        )
+    note(f"{path}: {counted(len(files), 'part')} from {files[0].name} to {files[-1].name}")
+    return _read_parts(path, forms, bad_rows, first, note)
+
+
+def table_files(path: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the files of a table: the path itself, or the parts in a folder.
+
+    Hidden files and those that begin with "_", as Spark writes them, are no parts. Of a folder that
+    `datasets.save_to_disk` has written, they are the files that it names.
+
+    Raises:
+      InputError: the folder has no parts, or several splits.
+    """
+    if not path.is_dir():
+        return [path]
+    if (path / _SPLITS).is_file():
+        splits = read_value(path / _SPLITS).get("splits", [])
+        if len(splits) != 1:
+            named = ", ".join(str(path / split) for split in splits)
+            raise InputError(f"{path}: holds {counted(len(splits), 'split')}; give one: {named}.")
+        path = path / splits[0]
+    if (path / _STATE).is_file():
+        return [path / file["filename"] for file in read_value(path / _STATE)["_data_files"]]
+    inner = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
+    parts = (file for file, names in inner if not any(name[0] in "._" for name in names))
+    files = sorted((file for file in parts if file.is_file()), key=str)
+    if not files:
+        raise InputError(f"{path}: the folder has no files to read.")
+    return files
+
+
+def _form_of(path: pathlib.Path, given: TableForm) -> TableForm:
+    """Returns the form of a file by what the user says or its ending.
+
+    Raises:
+      InputError: neither says one, or a Parquet file is said to be another.
+    """
+    packed = path.suffix in PACKED_ENDINGS
+    form = given.form or FORMATS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
+    if form != "parquet" and _begins(path, b"PAR1"):
+        raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
+    if not form:
+        known = ", ".join(FORMATS)
+        raise InputError(
+            f"{path}: the ending says no format ({known}); say it with --input-format."
+        )
+    return dataclasses.replace(given, form=form)
+
+
+def _begins(path: pathlib.Path, mark: bytes) -> bool:
+    try:
+        with opened_binary(path) as file:
+            return file.read(len(mark)) == mark
+    except storage_errors():
+        return False  # the format's reader says why
+
+
+def _read_parts(
+    path: pathlib.Path,
+    forms: Mapping[pathlib.Path, TableForm],
+    bad_rows: BadRows | None,
+    first: int,
+    note: Callable[[str], None],
+) -> Iterator[Row]:
+    for file, form in forms.items():
+        if first:
+            count = _count_rows(file, form, *_state(file))
+            if count <= first:
+                first -= count
+                continue
+        # Folders of Spark's partitions are named COLUMN=VALUE.
+        folders = file.relative_to(path).parts[:-1]
+        columns = dict(name.split("=", 1) for name in folders if "=" in name)
+        for place, fields in _read_file(file, form, bad_rows, first, note):
+            yield Row(place, {**columns, **fields} if columns else fields)
+        first = 0
+
+
+@functools.lru_cache(maxsize=4096)
+def _count_rows(path: pathlib.Path, form: TableForm, *_: str) -> int:
+    """Returns the rows of a part, bad ones too."""
+    bad_rows = BadRows(skip=True)
+    good = sum(1 for _ in _read_file(path, form, bad_rows, 0, lambda _: None))
+    return good + bad_rows.count
+
+
+def _read_file(
+    path: pathlib.Path,
+    given: TableForm,
+    bad_rows: BadRows | None,
+    first: int,
+    note: Callable[[str], None],
+) -> Iterator[Row]:
+    if given.form == "parquet":
+        return _read_parquet(path, first)
+    if given.form == "arrow":
+        return _read_arrow(path, first)
+    encoding = given.encoding or _encoding(path)
+    if encoding != "utf-8" and not given.encoding:
+        note(f"{path}: read as {encoding}; --encoding names another")
+    if given.form in ("json", "jsonl"):
+        return _read_json(path, given.form, bad_rows, first, encoding, note)
+    usual = _SEPARATORS[given.form]
+    separator = given.separator or _separator(path, usual, encoding, *_state(path))
+    if separator != usual and not given.separator:
+        name = _NAMES[separator]
+        note(f"{path}: read with {name} between its cells; --separator names another")
+    if separator == "\t" and given.form == "tsv" and not has_quoted_cells(path, encoding):
+        return read_tsv(path, (), bad_rows, first, encoding)
+    return read_csv(path, (), bad_rows, separator, first, encoding)
+
+
+def _state(path: pathlib.Path) -> tuple[str, ...]:
+    """Returns what tells whether a file has changed; empty for one that is not there."""
+    try:
+        return tuple(map(str, stamp([path])[0]))
+    except storage_errors():
+        return ()  # the format's reader says what is wrong
+
+
+def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
+    """Returns the columns of a CSV or TSV file whose numbers have decimal commas."""
+    form = TableForm(form=form) if isinstance(form, str) else form
+    file = table_files(path)[0]
+    form = _form_of(file, form)
+    state = _state(file)
+    if form.form not in _SEPARATORS or not state:
+        return frozenset()
+    encoding = form.encoding or _encoding(file)
+    separator = form.separator or _separator(file, _SEPARATORS[form.form], encoding, *state)
+    return frozenset() if separator == "," else _decimal_commas(file, separator, encoding, *state)
+
+
+@functools.lru_cache(maxsize=64)
+def _decimal_commas(path: pathlib.Path, separator: str, encoding: str, *_: str) -> frozenset[str]:
+    return decimal_comma_columns(path, separator, encoding)
+
+
+@functools.lru_cache(maxsize=64)
+def _separator(path: pathlib.Path, usual: str, encoding: str, *_: str) -> str:
+    return find_separator(path, usual, encoding)
+
+
+def _encoding(path: pathlib.Path) -> str:
+    """Returns the encoding of a text file: UTF-8, UTF-16 by its mark, or else cp1252.
+
+    A file with characters of UTF-8 or of binary files is UTF-8, and its other bytes are errors.
+    """
+    state = _state(path)
+    return _encoding_of(path, *state) if state else "utf-8"
+
+
+@functools.lru_cache(maxsize=4096)
+def _encoding_of(path: pathlib.Path, *_: str) -> str:
+    with opened(path, "") as file:
+        if file.read(2) in UTF_16_MARKS:
+            return "utf-16"
+        file.seek(0)
+        pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
+        last, is_ascii, has_utf_8 = b"", True, False
+        for piece in pieces:
+            if _CONTROL.search(piece):
+                return "utf-8"
+            is_ascii = is_ascii and piece.isascii()
+            if not is_ascii:
+                has_utf_8 = has_utf_8 or bool(_UTF_8_CHARACTER.search(last + piece))
+                try:
+                    piece.decode("cp1252")
+                except UnicodeDecodeError:
+                    return "utf-8"
+            if has_utf_8:
+                return "utf-8"
+            last = piece[-1:]
+    return "utf-8" if is_ascii else "cp1252"
+
+
+def _read_json(
+    path: pathlib.Path,
+    form: str,
+    bad_rows: BadRows | None,
+    first: int,
+    encoding: str,
+    note: Callable[[str], None],
+) -> Iterator[Row]:
+    """Yields the rows of JSON in lines, in an array, or in an object by column or by row."""
+    lines = itertools.islice(filter(bytes.strip, read_lines(path, encoding)), 2)
+    line, *others = [*lines, b""]
+    mark, is_one_value = line.lstrip()[:1], not any(others)
+    if mark == b"[" and (is_one_value or _value(line) is None):
+        if form == "jsonl":
+            note(f"{path}: one JSON array, no lines")
+        return read_array(path, "", bad_rows, first, encoding)
+    value = _value(line)
+    if value is None and form == "json" and mark == b"{":  # on several lines
+        value = read_value(path, encoding)
+        is_one_value = True
+    if form == "json" and is_one_value and isinstance(value, dict):
+        if key := _array_in(value):
+            note(f"{path}: the array {key!r} of an object")
+            return read_array(path, key, bad_rows, first, encoding)
+        if (rows := _rows_by_column(value, path)) is not None:
+            note(f"{path}: one JSON object by column or row, not lines")
+            return itertools.islice(rows, first, None)
+    return read_jsonl(path, bad_rows, first, encoding=encoding)
+
+
+def _value(line: bytes) -> Any:
+    try:
+        value = json.loads(line)
+        check_depth(value)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _array_in(value: Mapping[str, Any]) -> str:
+    """Returns the key of the only array of objects in an object."""
+    keys = [
+        key
+        for key, inner in value.items()
+        if isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner)
+    ]
+    is_plain = len(keys) == 1 and "." not in keys[0]
+    return keys[0] if is_plain and "schema" not in value else ""
+
+
+def _rows_by_column(value: Mapping[str, Any], path: pathlib.Path) -> Iterator[Row] | None:
+    """Returns the rows of what pandas' `to_json` writes in its orients; None for another object.
+
+    These are "columns" (its default), "index", "split", "table", and columns of lists.
+    """
+    columns: Mapping[str, Any] = value
+    if {"columns", "data"} <= value.keys() <= {"columns", "data", "index", "index_names"}:
+        records = [dict(zip(value["columns"], cells, strict=True)) for cells in value["data"]]
+        return _placed(path, enumerate(records))
+    if {"schema", "data"} == value.keys() and isinstance(value["data"], list):
+        return _placed(path, enumerate(value["data"]))
+    if not value:
+        return None
+    if all(isinstance(inner, list) for inner in columns.values()):
+        lengths = {name: len(inner) for name, inner in columns.items()}
+        if len({*lengths.values()}) > 1:
+            return None
+        rows = zip(*columns.values(), strict=True)
+        return _placed(path, enumerate(dict(zip(columns, row, strict=True)) for row in rows))
+    inner = list(columns.values())
+    if not all(isinstance(one, dict) and one.keys() == inner[0].keys() for one in inner):
+        return None
+    if all(map(str.isdecimal, columns)) and not all(map(str.isdecimal, inner[0])):
+        return _placed(path, columns.items())
+    keys = list(inner[0])
+    return _placed(
+        path, ((key, {name: cells[key] for name, cells in columns.items()}) for key in keys)
+    )
+
+
+def _placed(path: pathlib.Path, items: Any) -> Iterator[Row]:
+    return (Row(f"{path}: [{shown(name)}]", fields) for name, fields in items)
+
+
+def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        source = opened_binary(path) if is_remote(path) else path
+        with parquet.ParquetFile(source) as file:
+            number, groups = 0, list(range(file.metadata.num_row_groups))
+            while groups and number + file.metadata.row_group(groups[0]).num_rows <= first:
+                number += file.metadata.row_group(groups.pop(0)).num_rows
+            batches = file.iter_batches(batch_size=_ROWS, row_groups=groups)
+            yield from _rows_of(path, batches, number, first)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except (OSError, pyarrow.ArrowException) as error:
+        problem = str(error).split("\n")[0]
+        raise InputError(f"{path}: not a whole Parquet file ({problem}).") from None
+
+
+def _read_arrow(path: pathlib.Path, first: int) -> Iterator[Row]:
+    """Yields the rows of an Arrow file, or of an Arrow stream, as `datasets` writes it."""
+    import pyarrow
+
+    try:
+        with opened_binary(path) as file:
+            if file.read(6) == b"ARROW1":
+                batches = _file_batches(pyarrow.ipc.open_file(file))
+            else:
+                file.seek(0)
+                batches = iter(pyarrow.ipc.open_stream(file))
+            yield from _rows_of(path, batches, 0, first)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    except (OSError, pyarrow.ArrowException) as error:
+        problem = str(error).split("\n")[0]
+        raise InputError(f"{path}: not a whole Arrow file ({problem}).") from None
+
+
+def _file_batches(reader: Any) -> Iterator[Any]:
+    return (reader.get_batch(number) for number in range(reader.num_record_batches))
+
+
+def _rows_of(path: pathlib.Path, batches: Iterator[Any], number: int, first: int) -> Iterator[Row]:
+    """Yields the rows of Arrow batches from row `first` on; `number` are before the batches."""
+    for batch in batches:
+        wanted = batch.slice(min(batch.num_rows, max(0, first - number)))
+        number += batch.num_rows - wanted.num_rows
+        for start in range(0, wanted.num_rows, _ROWS):
+            for fields in wanted.slice(start, _ROWS).to_pylist():
+                number += 1
+                yield Row(f"{path}:{number}", fields)
+
+
+def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
+    """Returns the rows of a table in memory, with lists in the place of arrays.
+
+    Args:
+      frame: a pandas or Polars DataFrame, a `datasets` data set, an Arrow table, a list of
+        mappings, or a mapping of columns.
+      name: of the frame, for errors.
+
+    Raises:
+      TypeError: for another kind.
+      ValueError: columns of different lengths.
+    """
+    columns: Mapping[str, Sequence[Any]] | None = None
+    if hasattr(frame, "to_pylist"):  # Arrow
+        records = frame.to_pylist()
+    elif hasattr(frame, "to_dicts"):  # Polars
+        records = frame.to_dicts()
+    elif hasattr(frame, "columns") and hasattr(frame, "iloc"):  # pandas
+        columns = {str(column): frame[column].tolist() for column in frame.columns}
+    elif isinstance(frame, Mapping):
+        columns = frame
+    elif isinstance(frame, str | bytes):
+        raise TypeError(f"{name}: expected a table, got {shown(frame)}.")
+    else:
+        records = list(frame)
+    if columns is not None:
+        cells = zip(*columns.values(), strict=True)
+        records = [dict(zip(columns, row, strict=True)) for row in cells]
+    rows = []
+    for number, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise TypeError(f"{name}[{number}]: expected a row with columns, got {shown(record)}.")
+        rows.append(Row(f"{name}[{number}]", {n: _plain_value(v) for n, v in record.items()}))
+    return rows
+
+
+def _plain_value(value: Any) -> Any:
+    """Returns a value with Python's own types in the place of NumPy's, and None for pandas' NA."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return None if type(value).__name__ in ("NAType", "NaTType") else value
+
+
+class TableNotes:
+    """Collects what is found out about a table as its rows are read.
+
+    Attributes:
+      sentences: on the files' forms and columns, in the order of their reading.
+      columns: of the first row by the part of an example that they hold; "" = none.
+    """
+
+    def __init__(self) -> None:
+        self.sentences: dict[str, None] = {}
+        self.columns: dict[str, str] = {}
+        self._lists: dict[str, list[int]] = {}
+        self._no_answers: collections.Counter[str] = collections.Counter()
+        self._rows = 0
+        self._column = ""
+
+    def add(self, sentence: str) -> None:
+        """Adds a sentence, once."""
+        self.sentences.setdefault(sentence)
+
+    def count_list(self, column: str, texts: int) -> None:
+        """Counts a list that a cell of a column holds as a text."""
+        cells, least, most = self._lists.get(column, (0, texts, texts))
+        self._lists[column] = [cells + 1, min(least, texts), max(most, texts)]
+
+    def count_answer(self, column: str, value: Any, text: str) -> None:
+        """Counts an answer, and whether it is missing, empty, or says that there is none."""
+        self._column = column
+        self._rows += 1
+        if value is None:
+            self._no_answers["missing"] += 1
+        elif not text:
+            self._no_answers["empty"] += 1
+        elif text.lower() in _NO_ANSWERS:
+            self._no_answers[repr(text)] += 1
+
+    def report(self) -> dict[str, Any]:
+        """Returns what was found out as JSON: `lines`, `warnings`, and the `columns` by part."""
+        return {"lines": self._lines(), "warnings": self._warnings(), "columns": self.columns}
+
+    def _lines(self) -> list[str]:
+        lines = list(self.sentences)
+        for column, (cells, least, most) in self._lists.items():
+            texts = str(most) if least == most else f"{least} to {most}"
+            noun = "text" if texts == "1" else "texts"
+            lines.append(f"{column}: {counted(cells, 'list')} of {texts} {noun}")
+        if self._no_answers:
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._no_answers.items())
+            lines.append(f"{self._column}: {counted(self._rows, 'answer')}, of which {kinds}")
+        return lines
+
+    def _warnings(self) -> list[str]:
+        """Returns a sentence if answers are texts that stand for none in a table."""
+        texts = [kind for kind in self._no_answers if kind not in ("missing", "empty")]
+        if not texts:
+            return []
+        return [
+            f"{self._column}: {', '.join(texts)} is scored as the text of an answer; leave the "
+            "cell empty where there is none."
+        ]
+
+
+_NO_ANSWERS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))

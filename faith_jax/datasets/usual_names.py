@@ -1,0 +1,186 @@
+"""Finds which column of a table holds what by its name, as programs that score answers name them.
+
+Names match whatever their case, spaces, hyphens and underscores. docs/data_formats.md lists the
+names with the programs that write them.
+
+>>> fields = ("User Input", "retrieved_contexts", "reference", "response")
+>>> [usual_name(part, fields) for part in ("history", "grounding", "response", "label")]
+['User Input', 'retrieved_contexts', 'response', '']
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from faith_jax.core.errors import InputError
+
+# Of each part the names in ranks: the first rank that a table has counts, and two columns of one
+# rank are ambiguous. TRUE's names come first.
+USUAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "grounding": (
+        ("grounding",),
+        ("knowledge",),
+        ("evidence",),
+        ("pro=pro_arguments,con=con_arguments",),
+        ("premise",),
+        (
+            *("contexts", "retrieved_contexts", "retrieval_context", "retrieved_context"),
+            *("passages", "source_documents", "retrieved_documents", "retrieval.documents"),
+            "documents",
+        ),
+        ("passage", "retrieved_text"),
+        ("reference_contexts",),
+    ),
+    "response": (
+        ("generated_text",),
+        ("prediction",),
+        ("response", "actual_output", "output", "output_text", "generated_answer"),
+        ("hypothesis",),
+        ("result",),
+        ("answer",),
+    ),
+    "history": (
+        ("history",),
+        ("context",),
+        ("message",),
+        ("query",),
+        ("question", "user_input"),
+        ("input",),
+    ),
+    "label": (("label",),),
+    "id": (("id",),),
+    "corpus": (("corpus",),),
+}
+# A column `context` is the evidence, not the dialogue, beside one of these; and `reference` beside
+# both names of a pair, as Phoenix has them. Elsewhere `reference` is an ideal answer, and in
+# DeepEval's rows, which have a `retrieval_context`, `context` is the ideal evidence.
+_QUESTIONS = ("query", "question", "user_input", "input")
+_BESIDE_REFERENCE = (("input", "output"), ("query", "response"))
+# Objects in which rows keep their values, in the order in which a part is looked for in them.
+_OBJECTS: Mapping[str, tuple[str, ...]] = {
+    "grounding": ("", "outputs.", "inputs.", "item.", "attributes."),
+    "response": ("", "outputs.", "sample.", "item.", "attributes."),
+    "history": ("", "inputs.", "item.", "attributes."),
+}
+_CONTAINERS = frozenset(("inputs", "outputs", "item", "sample", "attributes"))
+_MOST_LEVELS = 4
+
+
+def usual_name(part: str, fields: Iterable[str], taken: Collection[str] = ()) -> str:
+    """Returns the column that holds a part of an example by its name; "" = none.
+
+    Args:
+      part: a key of `USUAL`.
+      fields: the columns.
+      taken: those that hold another part.
+
+    Returns:
+      The column; of pro and con arguments both, as "pro=NAME,con=NAME".
+
+    Raises:
+      InputError: two columns may hold the part; the message is without a place.
+    """
+    by_name: dict[str, list[str]] = {}
+    fields = tuple(fields)
+    is_deepeval = part == "history" and "retrievalcontext" in map(_plain, fields)
+    for field in fields:
+        if field not in taken and not (is_deepeval and _plain(field) == "context"):
+            by_name.setdefault(_plain(field), []).append(field)
+    for prefix in _OBJECTS.get(part, ("",)):
+        for rank in USUAL[part]:
+            matching = [name for usual in rank for name in _matching(prefix, usual, by_name)]
+            if len(matching) > 1:
+                raise InputError(
+                    f"the columns {' and '.join(map(repr, matching))} may both hold the {part}; "
+                    f"say which does with --{part}-column={matching[0]}"
+                )
+            if matching:
+                return matching[0]
+        if part == "grounding" and (name := _context_or_reference(prefix, by_name)):
+            return name
+    return ""
+
+
+def _matching(prefix: str, usual: str, by_name: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """Returns the columns of a usual name in an object."""
+    if "=" in usual:
+        sides = [side.split("=") for side in usual.split(",")]
+        columns = [by_name.get(_plain(prefix + name), [])[:1] for _, name in sides]
+        if not all(columns):
+            return []
+        return [",".join(f"{s}={c[0]}" for (s, _), c in zip(sides, columns, strict=True))]
+    plain = _plain(prefix + usual)
+    return by_name.get(plain) or by_name.get(f"{plain}.value", [])
+
+
+def _context_or_reference(prefix: str, by_name: Mapping[str, Sequence[str]]) -> str:
+    """Returns the column of evidence that has another meaning beside other columns."""
+    others = {*by_name} if not prefix else {*by_name, *(name.partition(".")[2] for name in by_name)}
+    if (context := by_name.get(prefix + "context")) and others & {*map(_plain, _QUESTIONS)}:
+        return context[0]
+    reference = by_name.get("reference") if not prefix else None
+    pairs = [{*map(_plain, pair)} for pair in _BESIDE_REFERENCE]
+    return reference[0] if reference and any(pair <= others for pair in pairs) else ""
+
+
+def field_named(name: str, fields: Collection[str]) -> str:
+    """Returns the column that a user named, whatever its case, spaces, hyphens and underscores.
+
+    Returns:
+      The column, or `name` if there is none.
+
+    Raises:
+      InputError: several columns are named so; the message is without a place.
+    """
+    if name in fields:
+        return name
+    matching = [field for field in fields if _plain(field) == _plain(name)]
+    if len(matching) > 1:
+        columns = ", ".join(map(repr, matching))
+        raise InputError(f"the column {name!r} may be any of {columns}; name it exactly")
+    return matching[0] if matching else name
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_\-]+", "", name).casefold()
+
+
+def flattened(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns a row with the values in its objects `inputs`, `outputs` and the like as columns.
+
+    LangSmith writes such rows, and those for OpenAI's evals are so; a cell of CSV may hold such an
+    object as JSON.
+
+    >>> flattened({"item": {"question": "Hot?"}, "sample": {"output_text": "Yes."}})
+    {'item.question': 'Hot?', 'sample.output_text': 'Yes.'}
+    """
+    if _CONTAINERS.isdisjoint(fields):
+        return fields
+    flat: dict[str, Any] = {}
+    for name, value in fields.items():
+        value = _object_in(value) if name in _CONTAINERS else value
+        if name in _CONTAINERS and isinstance(value, dict):
+            flat.update(_leaves(name, value, _MOST_LEVELS))
+        else:
+            flat[name] = value
+    return flat
+
+
+def _object_in(value: Any) -> Any:
+    if not (isinstance(value, str) and value.lstrip()[:1] == "{"):
+        return value
+    try:
+        content = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return content if isinstance(content, dict) else value
+
+
+def _leaves(name: str, value: Mapping[str, Any], levels: int) -> Iterable[tuple[str, Any]]:
+    for inner, content in value.items():
+        path = f"{name}.{inner}"
+        if isinstance(content, dict) and content and levels:
+            yield from _leaves(path, content, levels - 1)
+        else:
+            yield path, content

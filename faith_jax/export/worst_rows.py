@@ -1,0 +1,103 @@
+"""Writes the answers with the lowest scores to a file that a spreadsheet opens.
+
+Each has the columns of its input row, by their names there, and a column for each scorer.
+"""
+
+import csv
+import heapq
+import io
+import json
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.files import write_jsonl, write_text
+from faith_jax.core.files.stores import path_of
+from faith_jax.export.scored_rows import ScoredRow
+
+_ENDINGS = (".csv", ".jsonl")
+_PARTS = {"history": "history", "response": "generated_text", "label": "label"}
+
+
+def check_worst(path: str) -> None:
+    """Checks the name of a file of the worst answers.
+
+    Raises:
+      ConfigError: another ending than .csv and .jsonl.
+    """
+    if path and pathlib.PurePath(path).suffix not in _ENDINGS:
+        raise ConfigError(f"--worst: {path}: name a .csv or .jsonl file.")
+
+
+def write_worst(
+    path: str,
+    rows: Iterable[ScoredRow],
+    scorers: Sequence[str],
+    columns: Mapping[str, str],
+    count: int,
+) -> int:
+    """Writes the rows with the lowest scores of the first scorer, lowest first.
+
+    Rows of equal scores keep their order, and those without a score are left out.
+
+    Args:
+      path: a .csv or .jsonl file, which appears whole.
+      rows: all that were scored.
+      scorers: their names.
+      columns: of the input, by the part of an example that each holds; "" = none.
+      count: of the rows, at most.
+
+    Returns:
+      How many rows it wrote.
+    """
+    ranked = (row for row in rows if row["scores"][scorers[0]] is not None)
+    worst = heapq.nsmallest(count, ranked, key=lambda row: row["scores"][scorers[0]])
+    flat = [_flat(row, scorers, columns) for row in worst]
+    texts = [name for part in ("history", "grounding") if (name := columns.get(part, ""))]
+    for name in (name for name in texts if flat and name in flat[0]):
+        if all(len(row[name]) == 1 for row in flat):  # as their input has them, or may have
+            for row in flat:
+                row[name] = row[name][0]
+    if path.endswith(".jsonl"):
+        write_jsonl(path_of(path), flat)
+    else:
+        write_text(path, _as_csv(flat))
+    return len(flat)
+
+
+def _flat(row: ScoredRow, scorers: Sequence[str], columns: Mapping[str, str]) -> dict[str, Any]:
+    flat: dict[str, Any] = {columns.get("id") or "id": row["id"]}
+    flat[columns.get("corpus") or "corpus"] = row["corpus"]
+    spec = columns.get("grounding") or "grounding"
+    if "=" in spec:
+        sided = list(zip(row["perspectives"], row["grounding"], strict=True))
+        for side, name in (part.split("=", 1) for part in spec.split(",")):
+            flat[name] = [text for perspective, text in sided if perspective == side]
+    else:
+        flat[spec] = row["grounding"]
+        if row["perspectives"]:
+            flat["perspectives"] = row["perspectives"]
+    for part, field in _PARTS.items():
+        name = columns.get(part) or ("" if part == "history" else part)
+        if name and name not in row["fields"]:
+            flat[name] = row[field]
+    flat |= {name: value for name, value in row["fields"].items() if name not in flat}
+    for name in scorers:
+        flat[f"{name} (score)" if name in flat else name] = row["scores"][name]
+    return flat
+
+
+def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    header = list(dict.fromkeys(name for row in rows for name in row))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_cell(row.get(name)) for name in header] for row in rows)
+    return buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str | int | float | None):
+        return value
+    return json.dumps(value, ensure_ascii=False)
