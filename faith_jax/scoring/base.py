@@ -75,7 +75,7 @@ class BaseScorer(abc.ABC):
         self,
         examples: Sequence[Any],
         responses: Sequence[str] | None = None,
-        histories: Sequence[Sequence[str]] | None = None,
+        histories: Sequence[Sequence[str] | str] | None = None,
     ) -> list[Score]:
         """Returns the score of each example, in order; undefined where the response is empty.
 
@@ -160,11 +160,13 @@ class ModelScorer(BaseScorer, Generic[Row]):
 def _paired(
     groundings: Sequence[Any],
     responses: Sequence[str],
-    histories: Sequence[Sequence[str]] | None,
+    histories: Sequence[Sequence[str] | str] | None,
 ) -> list[GroundedExample]:
     if isinstance(groundings, str) or isinstance(responses, str):
         raise ValueError("Groundings and responses are lists, also of a single one.")
-    turns = [()] * len(groundings) if histories is None else histories
+    turns: Sequence[Sequence[str] | str] = (
+        [()] * len(groundings) if histories is None else histories
+    )
     if not len(groundings) == len(responses) == len(turns):
         raise ValueError(
             f"{len(groundings)} groundings, {len(responses)} responses, {len(turns)} histories."
@@ -196,7 +198,9 @@ def _grounding(given: Any, what: str) -> Grounding:
 
 
 def _texts(given: Any, what: str) -> tuple[str, ...]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, Iterable):
         raise ValueError(f"{what}: expected a list of texts, got {given!r}.")
     return tuple(_text(item, what) for item in given)
 

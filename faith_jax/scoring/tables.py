@@ -1,42 +1,54 @@
 """Scores of texts by several scorers, as a table."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.types import Grounding
+from faith_jax.datasets.grounded_rows import Columns, example_rows
+from faith_jax.datasets.tables import frame_rows
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer, scorer_options
 
+_OPTION = re.compile(r"--(\w+)-column=([^\s.,;]+)")
+_PARTS = ("grounding", "response", "history", "label")
 Texts = str | Sequence[str] | Mapping[str, Sequence[str]] | Grounding
 
 
 def score(
-    groundings: Sequence[Texts],
-    responses: Sequence[str],
-    scorers: Sequence[str] | Mapping[str, Mapping[str, Any]],
-    histories: Sequence[Sequence[str]] | None = None,
+    groundings: Sequence[Texts] | Any,
+    responses: Sequence[str] | None = None,
+    scorers: Sequence[str] | Mapping[str, Mapping[str, Any]] = (),
+    histories: Sequence[Sequence[str] | str] | None = None,
     labels: Sequence[int | None] | None = None,
+    columns: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Any:
     """Returns the scores of responses, higher = more faithful, a row for each response.
 
     Args:
       groundings: of each response: a text, several, or a text or several by perspective, such as
-        {"pro": […], "con": […]}.
-      responses: as many.
+        {"pro": […], "con": […]}. Or, without responses, a table that has both: a pandas or Polars
+        frame, an Arrow table, or a list of mappings.
+      responses: as many as groundings.
       scorers: names of scorers; or options by name, of which "NAME=SCORER" is called NAME.
-      histories: of each response the turns before it, oldest first.
+      histories: of each response the turns before it, oldest first, or the only one.
       labels: of each response, 1 = faithful, 0 = unfaithful, None = unknown.
+      columns: of a table, by what they hold: grounding, response, history or label; by default the
+        usual names, as `faith-jax score` knows them.
       **options: of the scorers, such as model="checkpoints/nli": each has those that it knows.
 
     Returns:
-      A pandas DataFrame where pandas is installed, otherwise a list of dicts. Columns are
-      `grounding`, `response`, `history` and `label` where given, and one for each scorer, NaN where
-      the score is undefined, as of an empty response.
+      For a table of pandas or Arrow, the table with a column for each scorer, and its index.
+      Otherwise a pandas DataFrame where pandas is installed, with the index of the responses if
+      they have one, else a list of dicts; its columns are `grounding`, `response`, `history` and
+      `label` where given (or those of the table), and one for each scorer. Scores are NaN where
+      they are undefined, as of an empty response.
 
     Raises:
       ConfigError: for an unknown scorer, an option that none of them has, or a wrong value.
+      InputError: for a row of a table without a grounding or a response; it names the row.
       ValueError: for lengths that differ, and texts that are none.
 
     Examples:
@@ -45,20 +57,68 @@ def score(
       1.0
     """
     loaded = _loaded(scorers, options)
+    if responses is None:
+        return _scored_table(groundings, loaded, columns or {})
+    if columns is not None:
+        raise ValueError("columns: name those of a table; leave out responses.")
     if labels is not None and len(labels) != len(responses):
         raise ValueError(f"{len(responses)} responses, {len(labels)} labels.")
-    columns: dict[str, Sequence[Any]] = {"grounding": groundings, "response": responses}
-    columns |= {} if histories is None else {"history": histories}
-    columns |= {} if labels is None else {"label": labels}
+    index = responses.index if hasattr(responses, "iloc") else None
+    groundings, responses, histories, labels = map(
+        _as_list, (groundings, responses, histories, labels)
+    )
+    table: dict[str, Sequence[Any]] = {"grounding": groundings, "response": responses}
+    table |= {} if histories is None else {"history": histories}
+    table |= {} if labels is None else {"label": labels}
     for name, scorer in loaded.items():
         found = scorer.score(groundings, responses, histories)
-        columns[name] = [one.value for one in found]
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        table[name] = [one.value for one in found]
+    rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+    return _as_frame(rows, list(table), index)
+
+
+def _as_list(values: Any) -> Any:
+    """Returns the values of a Series or an array as a list, and arrays in them too."""
+    if not hasattr(values, "tolist"):
+        return values
+    return [value.tolist() if hasattr(value, "tolist") else value for value in values.tolist()]
+
+
+def _as_frame(rows: list[dict[str, Any]], names: list[str], index: Any = None) -> Any:
     try:
         import pandas
     except ImportError:
         return rows
-    return pandas.DataFrame(rows, columns=list(columns))
+    return pandas.DataFrame(rows, columns=names, index=index)
+
+
+def _scored_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping[str, str]) -> Any:
+    """Returns a table with the scores of its rows."""
+    for part in columns:
+        if part not in _PARTS:
+            hint = did_you_mean(part, _PARTS)
+            raise ValueError(f"columns: expected {', '.join(_PARTS)}, got {part!r}.{hint}")
+    named: dict[str, Any] = {f"{part}_column": name for part, name in columns.items()}
+    rows = frame_rows(table)
+    own = Columns(id_column="", corpus_column="", **{"label_column": "", **named})
+    try:
+        examples = [row.example for row in example_rows(rows, own, "table")]
+    except InputError as error:  # whose remedies are options of the command
+        raise InputError(_OPTION.sub(r'columns={"\1": "\2"}', str(error))) from None
+    scores = {
+        name: [one.value for one in scorer.score(examples)] for name, scorer in scorers.items()
+    }
+    if hasattr(table, "assign"):  # pandas
+        return table.assign(**scores)
+    if hasattr(table, "append_column"):  # Arrow
+        for name, values in scores.items():
+            table = table.append_column(name, [values])
+        return table
+    scored = [
+        dict(row.fields) | {name: values[number] for name, values in scores.items()}
+        for number, row in enumerate(rows)
+    ]
+    return _as_frame(scored, list(dict.fromkeys(name for row in scored for name in row)))
 
 
 def _loaded(

@@ -93,7 +93,7 @@ def test_both_forms_of_examples_give_the_same():
         (([None], ["b"]), "Grounding 0: expected a list of texts, got None"),
         (([["a", 3]], ["b"]), "Grounding 0: expected a text, got 3"),
         ((["a"], [None]), "Response 0: expected a text, got None"),
-        ((["a"], ["b"], ["Hi."]), "History 0: expected a list of texts, got 'Hi.'"),
+        ((["a"], ["b"], [3]), "History 0: expected a list of texts, got 3"),
         ((["a"], None, [[]]), "Histories come with groundings and responses"),
     ],
 )

@@ -35,7 +35,8 @@ def cases(folder):
         {"id": r["id"], "scores": {"token_f1": float(r["id"])}, "label": r["label"]} for r in ROWS
     ]
     file = bad_input_cases.write_rows(folder / "scored.jsonl", scored)
-    yield from (Case(f"score {form}", score, path, (), required) for form, path in rows.items())
+    for form, path in rows.items():
+        yield Case(f"score {form}", score, path, (), required, finds_encoding=True)
     yield Case("evaluate", ("evaluate", "{IN}", "--json={OUT}"), file, (), ("id", "scores"))
     given = ("train", "--gin_file=quickstart.gin", "--gin_file={IN}", "--gin.MODEL_DIR={OUT}")
     (folder / "wrong.gin").write_text("BATCH_SIZE = \n")
