@@ -72,18 +72,16 @@ def read_tsv(
 
 
 def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8") -> str:
-    """Returns the character between the cells of a file: `usual` unless only another one fits.
+    """Returns the character between the cells of a file: `usual` unless another one fits better.
 
-    One fits if the first line has several cells by it and the next records as many. A tab fits
-    without quotes.
+    One fits if all records at the beginning of the file have as many cells by it as the first, and
+    better if these are more.
     """
     lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
     widths = {separator: _widths(lines, separator) for separator in (usual, *_DELIMITERS)}
     fitting = [separator for separator, found in widths.items() if found and len({*found}) == 1]
-    several = [separator for separator in fitting if widths[separator][0] > 1]
-    if usual in several or not several:
-        return usual
-    return max(several, key=lambda separator: widths[separator][0])
+    # The first one of the longest, of which the usual one is the first of all.
+    return max(fitting, key=lambda separator: widths[separator][0], default=usual)
 
 
 def decimal_comma_columns(

@@ -58,8 +58,11 @@ def read_list(cell: str) -> TextList | None:
     forms, texts = frozenset[str](), list[Any]()
     if plain := _LIST.fullmatch(text):
         items = [_literal(match.group()) for match in _ITEM.finditer(text)]
-        is_single = len(items) == 1
-        names = (PYTHON, NUMPY) if is_single else (PYTHON,) if plain["python"] else (NUMPY,)
+        names = {PYTHON} if plain["python"] else {NUMPY}
+        if len(items) == 1 and text[0] == "[":
+            names.add(NUMPY)
+        if text[0] == "(" and not re.search(r",\s*\)$|\0\s*,", _ITEM.sub("\0", text)):
+            return None  # a text in parentheses
         forms, texts = frozenset(names), items
     if (listed := _json_list(text)) is not None:
         forms, texts = forms | {JSON}, listed

@@ -6,6 +6,7 @@ parts.
 """
 
 import collections
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -37,6 +38,7 @@ from faith_jax.datasets.delimited import (
     read_tsv,
 )
 from faith_jax.datasets.json_items import read_array
+from faith_jax.datasets.usual_names import usual_name
 
 FORMATS = {
     **{".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv"},
@@ -126,7 +128,8 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
         return [path / file["filename"] for file in read_value(path / _STATE)["_data_files"]]
     inner = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
     parts = (file for file, names in inner if not any(name[0] in "._" for name in names))
-    files = sorted((file for file in parts if file.is_file()), key=str)
+    # Spark writes parts without any byte, too.
+    files = sorted((file for file in parts if file.is_file() and file.stat().st_size), key=str)
     if not files:
         raise InputError(f"{path}: the folder has no files to read.")
     return files
@@ -260,21 +263,20 @@ def _encoding_of(path: pathlib.Path, *_: str) -> str:
             return "utf-16"
         file.seek(0)
         pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
-        last, is_ascii, has_utf_8 = b"", True, False
+        if is_remote(path):  # else all of it would be fetched twice
+            pieces = itertools.islice(pieces, 1)
+        last, encoding = b"", "utf-8"
         for piece in pieces:
-            if _CONTROL.search(piece):
-                return "utf-8"
-            is_ascii = is_ascii and piece.isascii()
-            if not is_ascii:
-                has_utf_8 = has_utf_8 or bool(_UTF_8_CHARACTER.search(last + piece))
+            if not piece.isascii():
+                if _CONTROL.search(piece) or _UTF_8_CHARACTER.search(last + piece):
+                    return "utf-8"
                 try:
                     piece.decode("cp1252")
                 except UnicodeDecodeError:
                     return "utf-8"
-            if has_utf_8:
-                return "utf-8"
+                encoding = "cp1252"
             last = piece[-1:]
-    return "utf-8" if is_ascii else "cp1252"
+    return encoding
 
 
 def _read_json(
@@ -317,7 +319,14 @@ def _value(line: bytes) -> Any:
 
 
 def _array_in(value: Mapping[str, Any]) -> str:
-    """Returns the key of the only array of objects in an object."""
+    """Returns the key of the only array of objects in an object that is no row itself."""
+    with contextlib.suppress(InputError):
+        if not usual_name("response", value):
+            return _only_array(value)
+    return ""
+
+
+def _only_array(value: Mapping[str, Any]) -> str:
     keys = [
         key
         for key, inner in value.items()

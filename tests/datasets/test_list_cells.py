@@ -1,0 +1,132 @@
+"""Lists in the cells of tables, in the forms in which programs write them."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faith_jax.core.errors import InputError
+from faith_jax.datasets.list_cells import JSON, NUMPY, PYTHON, ListColumns, read_list
+
+TEXTS = st.lists(
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20), max_size=5
+)
+HARD = ['It\'s "ink".', "a\tb\\t", "first\nsecond", "[x]", "', '", "' '", "é \u2028", "nan, None"]
+
+
+def written(texts, form):
+    if form == JSON:
+        return json.dumps(texts)
+    return repr(texts) if form == PYTHON else str(np.array(texts, dtype=object))
+
+
+@pytest.mark.parametrize("form", [JSON, PYTHON, NUMPY])
+@given(texts=TEXTS)
+def test_what_programs_write_is_read_back(form, texts):
+    texts = [text for text in texts if text.strip()]
+    cell = read_list(written(texts, form))
+    assert cell is not None
+    assert cell.texts == texts
+    assert form in cell.forms
+
+
+@pytest.mark.parametrize("form", [JSON, PYTHON, NUMPY])
+def test_quotes_escapes_and_line_breaks(form):
+    cell = read_list(written(HARD, form))
+    assert cell.texts == HARD
+    assert form in cell.forms
+
+
+@given(rows=st.lists(TEXTS.filter(bool), min_size=1, max_size=5))
+def test_a_column_of_pandas_is_read_back(rows):
+    pandas = pytest.importorskip("pandas")
+    text = pandas.DataFrame({"contexts": rows}).to_csv(index=False)
+    _, *cells = csv.reader(io.StringIO(text, newline=""))
+    lists = ListColumns()
+    assert [lists.read("contexts", cell, "a:1") for (cell,) in cells] == rows
+
+
+@pytest.mark.parametrize(
+    ("cell", "texts"),
+    [
+        ("('Tea', 'Ink')", ["Tea", "Ink"]),
+        ("('Tea',)", ["Tea"]),
+        ("['Tea', None]", ["Tea", None]),
+        ("[None 'Tea'\n nan]", [None, "Tea", None]),
+        ("array(['Tea', 'Ink'], dtype=object)", ["Tea", "Ink"]),
+        ("[]", []),
+        ("['Tea', 3]", ["Tea", 3]),
+        ('["Tea", 3]', ["Tea", 3]),
+        ("[{'role': 'user', 'content': 'Tea?'}]", [{"role": "user", "content": "Tea?"}]),
+        (
+            "[Document(metadata={'page': 1}, page_content='Tea is\\nhot.'), "
+            "Document(page_content='Ink.')]",
+            [{"page_content": "Tea is\nhot."}, {"page_content": "Ink."}],
+        ),
+        ("['C:\\d', 'x']", ["C:\\d", "x"]),
+    ],
+)
+def test_other_lists(cell, texts):
+    assert read_list(cell).texts == texts
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["[sic]", "[1] Tea is hot.", "[1, 2]", "(Tea)", "('Tea')", "['Tea', 'In", "['a', 'b' 'c']"]
+    + ["[", "[" * 5000, "['" + "a' 'b" * 5000, "[open('x')]", "[__import__('os')]", "Tea"],
+)
+def test_texts_that_are_no_lists(cell):
+    assert read_list(cell) is None
+
+
+def test_nothing_is_executed(tmp_path):
+    target = tmp_path / "made"
+    for call in (
+        f"open({str(target)!r}, 'w')",
+        f"Document(page_content=open({str(target)!r}, 'w'))",
+    ):
+        assert read_list(f"['Tea', {call}]") is None
+    assert not target.exists()
+
+
+def test_a_list_that_was_shortened_is_an_error():
+    printed = str(np.array([f"Text {number}." for number in range(2000)]))
+    with pytest.raises(InputError, match=r"^a.csv:2: field 'contexts': expected a whole list"):
+        ListColumns().read("contexts", printed, "a.csv:2")
+
+
+def test_a_list_of_one_and_an_empty_one_are_of_any_form():
+    lists = ListColumns()
+    cells = ["[]", "['Tea']", "", "['Tea' 'Ink']", "[]"]
+    read = [lists.read("c", cell, f"a.csv:{line}") for line, cell in enumerate(cells, 2)]
+    assert read == [[], ["Tea"], "", ["Tea", "Ink"], []]
+    with pytest.raises(InputError, match=r"a.csv:7: field 'c': expected a list as NumPy writes it"):
+        lists.read("c", "['Tea', 'Ink']", "a.csv:7")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ("['a', 'b']", '["\\/", 1, null]', "as Python writes it as in a:1, got a list as JSON wr"),
+        ("['a', 'b']", "a text", "a list as Python writes it as in a:1, got a text; write every"),
+        ("a text", "['a', 'b']", "a text as in a:1, got a list as Python writes it; write every"),
+        ("['a', 'b']", "['a' 'b']", "expected a list as Python .*, got a list as NumPy writes it"),
+        ("['a', 'b']", "['a', 'b", "expected a list as Python writes it as in a:1, got a text"),
+    ],
+)
+def test_mixed_forms_are_one_error(first, second, message):
+    lists = ListColumns()
+    lists.read("other", "a text", "a:1")
+    lists.read("c", first, "a:1")
+    with pytest.raises(InputError, match=f"^a:2: field 'c': .*{message}"):
+        lists.read("c", second, "a:2")
+
+
+def test_other_values_stay_as_they_are():
+    lists = ListColumns()
+    for value in (["a"], None, 3, "", "Tea"):
+        assert lists.read("c", value, "a:1") == value

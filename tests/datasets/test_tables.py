@@ -1,0 +1,328 @@
+"""Tables as pandas, Spark, Polars and `datasets` write them are read as rows."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.grounded_rows import Columns, file_examples
+from faith_jax.datasets.tables import TableForm, TableNotes, frame_rows, read_rows, table_files
+
+ROWS = [
+    {
+        "question": "Is tea hot?",
+        "contexts": ["Tea is hot.", "It's a leaf."],
+        "answer": "Yes; it is",
+    },
+    {"question": "What's ink?", "contexts": ['"Blue", she\nsaid.'], "answer": "Blau, für 3 €"},
+    {"question": "Who mows?", "contexts": ["A goat mows.", "A cat\tnaps."], "answer": "A goat."},
+]
+
+
+@pytest.fixture
+def frame():
+    return pytest.importorskip("pandas").DataFrame(ROWS)
+
+
+def fields_of(path, form="", **options):
+    notes = []
+    rows = [dict(row.fields) for row in read_rows(path, form, note=notes.append, **options)]
+    return rows, [note.removeprefix(f"{path}: ") for note in notes]
+
+
+def examples_of(path, bad_rows=None, form="", **columns):
+    notes = TableNotes()
+    rows = file_examples(path, form, Columns(**columns), "c", bad_rows or BadRows(), notes=notes)
+    return [row.example for row in rows], notes.report()
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("orient", ["columns", "index", "records", "split", "table"])
+def test_json_as_pandas_writes_it(tmp_path, frame, orient, indent):
+    path = tmp_path / "rows.json"
+    frame.to_json(path, orient=orient, indent=indent)
+    rows, notes = fields_of(path)
+    expected = [{"index": n, **row} for n, row in enumerate(ROWS)] if orient == "table" else ROWS
+    assert rows == expected
+    is_array = orient == "records"
+    assert notes == ([] if is_array else ["one JSON object by column or row, not lines"])
+    assert fields_of(path, first=2)[0] == expected[2:]
+
+
+@pytest.mark.parametrize(
+    ("content", "note"),
+    [
+        (json.dumps({"question": ["a", "b"], "answer": ["c", "d"]}), "one JSON object by column"),
+        (json.dumps({"run": 3, "rows": [{"question": "a", "answer": "c"},
+                                        {"question": "b", "answer": "d"}]}), "the array 'rows'"),
+    ],
+)  # fmt: skip
+def test_other_json_objects(tmp_path, content, note):
+    path = tmp_path / "rows.json"
+    path.write_text(content)
+    rows, (told,) = fields_of(path)
+    assert rows == [{"question": "a", "answer": "c"}, {"question": "b", "answer": "d"}]
+    assert told.startswith(note)
+
+
+def test_json_lines_whatever_the_name(tmp_path):
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
+    for name in ("rows.json", "rows.jsonl", "rows.ndjson"):
+        (tmp_path / name).write_text(lines)
+        assert fields_of(tmp_path / name) == (ROWS, [])
+        (tmp_path / name).write_text(lines.partition("\n")[0])
+        assert fields_of(tmp_path / name) == (ROWS[:1], [])
+    documents = {"answer": "Hot.", "contexts": [{"page_content": "Tea is hot."}]}
+    (tmp_path / "rows.json").write_text(json.dumps(documents))
+    assert fields_of(tmp_path / "rows.json") == ([documents], [])
+
+
+def test_an_array_is_read_as_one_whatever_is_said(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(ROWS, indent=1))
+    assert fields_of(path) == (ROWS, ["one JSON array, no lines"])
+    assert fields_of(path, "json") == (ROWS, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('["Tea", "Ink"]', r'rows.json: \[0\]: expected a JSON object, got "Tea"'),
+        ("[]", "rows.json: holds no items; expected an array of JSON objects"),
+        ('[{"a": 1}, {"a": ', "not valid JSON behind 1 whole items"),
+        ('{"a": ', "not valid JSON"),
+        ("3", "rows.json:1: expected a JSON object, got 3"),
+        ('{"a": {"0": 1}, "b": {"1": 1}}\n{', "rows.json:2: not valid JSON"),
+    ],
+)
+def test_json_that_is_no_table_is_one_line(tmp_path, content, message):
+    path = tmp_path / "rows.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message) as caught:
+        fields_of(path)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "form", "notes"),
+    [
+        ({}, {}, []),
+        ({"sep": ";"}, {}, ["read with a semicolon between its cells; --separator names another"]),
+        ({"sep": "\t"}, {}, ["read with a tab between its cells; --separator names another"]),
+        ({"sep": "|"}, {"separator": "|"}, []),
+        ({"encoding": "utf-8-sig"}, {}, []),
+        ({"encoding": "utf-16"}, {}, ["read as utf-16; --encoding names another"]),
+        ({"encoding": "cp1252"}, {}, ["read as cp1252; --encoding names another"]),
+        ({"encoding": "cp1252"}, {"encoding": "cp1252"}, []),
+        ({"encoding": "utf-16-le"}, {"encoding": "utf-16-le"}, []),
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.zst"])
+def test_csv_as_pandas_and_spreadsheets_write_it(tmp_path, frame, options, form, notes, ending):
+    path, plain = tmp_path / f"rows.{ending}", tmp_path / "plain"
+    frame.to_csv(plain, index=False, **options)
+    codec = {"gz": "gzip", "zst": "zstd"}.get(ending.rpartition(".")[2])
+    content = plain.read_bytes()
+    path.write_bytes(pa.compress(content, codec, asbytes=True) if codec == "zstd" else content)
+    rows, told = fields_of(path, TableForm(**form))
+    assert rows == [row | {"contexts": repr(row["contexts"])} for row in ROWS]
+    assert told == notes
+    examples, report = examples_of(path, form=TableForm(**form))
+    assert [list(example.grounding.texts) for example in examples] == [r["contexts"] for r in ROWS]
+    assert report["lines"][-1] == "contexts: 3 lists of 1 to 2 texts"
+    assert [e.response for e in examples] == [row["answer"] for row in ROWS]
+
+
+def test_tsv_with_quotes_and_without(tmp_path, frame):
+    path = tmp_path / "rows.tsv"
+    frame.to_csv(path, index=False, sep="\t")
+    assert fields_of(path)[0][1]["contexts"] == repr(ROWS[1]["contexts"])
+    assert fields_of(path)[0][0]["contexts"] == repr(ROWS[0]["contexts"])
+    path.write_text('question\tanswer\n"Hot," she said\t"Yes."\nInk\t5" tall\n')
+    assert fields_of(path)[0] == [
+        {"question": '"Hot," she said', "answer": '"Yes."'},
+        {"question": "Ink", "answer": '5" tall'},
+    ]
+    path.write_text('"question"\t"answer"\n"Ink"\t"Blue."\n')
+    assert fields_of(path)[0] == [{"question": "Ink", "answer": "Blue."}]
+
+
+def test_commas_in_cells_and_names_hide_no_semicolon(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('id;question, short;answer\n1;"a;b";c, d\n2;e;f, g\n')
+    assert fields_of(path)[0][0] == {"id": "1", "question, short": "a;b", "answer": "c, d"}
+    path.write_text("a;b,c\n1;2,3\n")  # by both; the usual one counts
+    assert fields_of(path) == ([{"a;b": "1;2", "c": "3"}], [])
+
+
+def test_decimal_commas(tmp_path, frame):
+    path = tmp_path / "rows.csv"
+    frame = frame.assign(label=[1.0, 0.0, None], share=[0.5, 2, 1e-7], note=["1,5", "x", "2"])
+    frame["answer"] = ["1,5", "2,5", "3"]
+    frame.to_csv(path, index=False, sep=";", decimal=",")
+    notes = TableNotes()
+    rows = list(file_examples(path, "", Columns(), "c", BadRows(), notes=notes))
+    assert [row.example.label for row in rows] == [1, 0, None]
+    assert [row.fields["share"] for row in rows] == ["0.5", "2.0", "1e-07"]
+    assert [row.fields["note"] for row in rows] == ["1,5", "x", "2"]
+    assert [row.example.response for row in rows] == ["1,5", "2,5", "3"]  # texts stay as they are
+    assert "share: decimal commas are read as points" in notes.report()["lines"]
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,\xff\x00\n", "a,b\né,".encode() + b"\xe9\n"])
+def test_bytes_of_a_damaged_file_are_no_other_encoding(tmp_path, content):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="expected UTF-8, got byte 0x"):
+        fields_of(path)
+
+
+def test_arrow_and_parquet(tmp_path):
+    table = pa.Table.from_pylist(ROWS)
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=2)
+    feather.write_feather(table, tmp_path / "rows.feather")
+    with pa.ipc.new_stream(tmp_path / "rows.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    for ending in ("parquet", "feather", "arrow"):
+        path = tmp_path / f"rows.{ending}"
+        for first in range(4):
+            rows = list(read_rows(path, first=first))
+            assert [row.fields for row in rows] == ROWS[first:]
+            assert [row.place for row in rows] == [f"{path}:{n}" for n in range(first + 1, 4)]
+    (tmp_path / "cut.arrow").write_bytes((tmp_path / "rows.arrow").read_bytes()[:300])
+    with pytest.raises(InputError, match=r"cut.arrow: not a whole Arrow file \("):
+        fields_of(tmp_path / "cut.arrow")
+
+
+def write_parts(folder, form, frame):
+    for number in range(3):
+        part = frame.iloc[[number]]
+        path = folder / f"part-{number:05d}-c000.{form}"
+        if form == "csv":
+            part.to_csv(path, index=False)
+        elif form == "json":
+            part.to_json(path, orient="records", lines=True)
+        else:
+            part.to_parquet(path.with_suffix(".snappy.parquet"))
+        (folder / f".{path.name}.crc").write_bytes(b"\x00\x01")
+    (folder / "_SUCCESS").touch()
+    (folder / f"part-00003-c000.{form}").touch()
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_folders_of_parts(tmp_path, frame, form):
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    write_parts(folder, form, frame)
+    rows, (note,) = fields_of(folder)
+    assert [row["question"] for row in rows] == [row["question"] for row in ROWS]
+    assert note.startswith("3 parts from part-00000-c000.")
+    for first in range(4):
+        left = list(read_rows(folder, first=first))
+        assert [row.fields["question"] for row in left] == [r["question"] for r in ROWS[first:]]
+    assert "part-00002-c000" in left[-1].place if left else True
+    examples, _ = examples_of(folder)
+    assert [example.id for example in examples] == ["1", "2", "3"]
+    assert [list(e.grounding.texts) for e in examples] == [row["contexts"] for row in ROWS]
+
+
+def test_partitions_are_columns_and_bad_rows_count(tmp_path):
+    folder = tmp_path / "answers"
+    for system, lines in {"a": ['{"x": 1}', "{", '{"x": 2}'], "b": ['{"x": 3}']}.items():
+        (folder / f"system={system}").mkdir(parents=True)
+        (folder / f"system={system}/part-0.json").write_text("\n".join(lines) + "\n")
+    expected = [{"system": s, "x": x} for s, x in (("a", 1), ("a", 2), ("b", 3))]
+    bad_rows = BadRows(skip=True)
+    assert fields_of(folder, bad_rows=bad_rows)[0] == expected
+    assert bad_rows.count == 1
+    assert fields_of(folder, first=3)[0] == expected[2:]
+    with pytest.raises(InputError, match=r"part-0.json:2: not valid JSON"):
+        fields_of(folder)
+
+
+def test_folders_of_datasets(tmp_path):
+    def save(folder, rows):
+        folder.mkdir(parents=True)
+        table = pa.Table.from_pylist(rows)
+        with pa.ipc.new_stream(folder / "data-00000-of-00001.arrow", table.schema) as writer:
+            writer.write_table(table)
+        (folder / "cache-1f.arrow").write_bytes(b"something else")
+        (folder / "dataset_info.json").write_text("{}")
+        files = [{"filename": "data-00000-of-00001.arrow"}]
+        (folder / "state.json").write_text(json.dumps({"_data_files": files, "_split": None}))
+
+    save(tmp_path / "one", ROWS)
+    assert fields_of(tmp_path / "one")[0] == ROWS
+    for splits in (["test"], ["test", "train"]):
+        folder = tmp_path / "-".join(["all", *splits])
+        for split in splits:
+            save(folder / split, ROWS[:2])
+        (folder / "dataset_dict.json").write_text(json.dumps({"splits": splits}))
+    assert fields_of(tmp_path / "all-test")[0] == ROWS[:2]
+    with pytest.raises(
+        InputError, match=r"holds 2 splits; give one: .*all-test-train/test, .*n\.$"
+    ):
+        table_files(tmp_path / "all-test-train")
+
+
+def test_folders_that_are_no_tables(tmp_path):
+    with pytest.raises(InputError, match="the folder has no files to read"):
+        read_rows(tmp_path)
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    (tmp_path / "b.jsonl").write_text("{}\n")
+    with pytest.raises(InputError, match=r"parts of one form, got a.csv and b.jsonl; give one of"):
+        read_rows(tmp_path)
+    (tmp_path / "b.jsonl").rename(tmp_path / "notes.txt")
+    with pytest.raises(InputError, match=r"notes.txt: the ending says no format"):
+        read_rows(tmp_path)
+
+
+def test_mixed_lists_are_an_error_also_where_bad_rows_are_skipped(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("contexts,answer\n\"['Tea.', 'Ink.']\",Tea\n['Tea.'  'Ink.'],Ink\n")
+    message = (
+        r"rows.csv:3: field 'contexts': expected a list as Python writes it as in .*rows.csv:2, "
+        r"got a list as NumPy writes it; write every cell of the column as a JSON list"
+    )
+    with pytest.raises(InputError, match=message):
+        examples_of(path, BadRows(skip=True))
+
+
+def test_groundings_are_split_where_it_is_asked_for(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text('contexts,answer\n"Tea is hot.\n\nInk is blue.",Tea\nOne.,Two\n')
+    examples, report = examples_of(path, split_grounding="\n\n")
+    assert [e.grounding.texts for e in examples] == [("Tea is hot.", "Ink is blue."), ("One.",)]
+    assert report["lines"] == ["contexts: 2 lists of 1 to 2 texts"]
+    assert len(examples_of(path)[0][0].grounding.texts) == 1
+
+
+def test_empty_and_missing_answers_are_told_apart(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    answers = ["Hot.", "", None, " ", float("nan"), "N/A", "n/a", "N/A", None]
+    lines = [json.dumps({"contexts": ["Tea is hot."], "answer": answer}) for answer in answers]
+    path.write_text("\n".join(lines))
+    examples, report = examples_of(path)
+    assert [e.response for e in examples] == ["Hot.", "", "", "", "", "N/A", "n/a", "N/A", ""]
+    assert report["lines"] == ["answer: 9 answers, of which 2 empty, 3 missing, 2 'N/A', 1 'n/a'"]
+    assert report["warnings"] == [
+        "answer: 'N/A', 'n/a' is scored as the text of an answer; leave the cell empty where "
+        "there is none."
+    ]  # fmt: skip
+
+
+def test_frames(frame):
+    arrays = frame.assign(contexts=[np.array(row["contexts"]) for row in ROWS])
+    for given in (frame, arrays, pa.Table.from_pylist(ROWS), ROWS, {k: [r[k] for r in ROWS]
+                                                                    for k in ROWS[0]}):  # fmt: skip
+        assert [row.fields for row in frame_rows(given)] == ROWS
+    for wrong, message in (
+        ("Tea", "expected a table, got"),
+        (["Tea"], r"frame\[0\]: expected a r"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            frame_rows(wrong)

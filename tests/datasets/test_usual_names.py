@@ -1,0 +1,114 @@
+"""Columns are found by the names that programs give them."""
+
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.datasets.usual_names import field_named, flattened, usual_name
+
+PARTS = ("grounding", "response", "history")
+
+
+def names_of(columns):
+    names = []
+    for part in PARTS:
+        names.append(usual_name(part, columns, names))
+    return tuple(names)
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        # ragas, today and before
+        (
+            "user_input retrieved_contexts response reference",
+            ("retrieved_contexts", "response", "user_input"),
+        ),
+        ("question contexts answer ground_truth", ("contexts", "answer", "question")),
+        (
+            "user_input reference_contexts response",
+            ("reference_contexts", "response", "user_input"),
+        ),
+        # DeepEval, in Python and in its JSON
+        (
+            "input actual_output expected_output retrieval_context context",
+            ("retrieval_context", "actual_output", "input"),
+        ),
+        ("input actualOutput retrievalContext", ("retrievalContext", "actualOutput", "input")),
+        # LangSmith
+        (
+            "inputs.question outputs.answer outputs.contexts reference.answer feedback.correct",
+            ("outputs.contexts", "outputs.answer", "inputs.question"),
+        ),
+        ("inputs.input outputs.output inputs.context", ("inputs.context", "outputs.output",
+                                                        "inputs.input")),
+        # TruLens
+        ("input output context", ("context", "output", "input")),
+        # Phoenix
+        ("input output reference", ("reference", "output", "input")),
+        ("query response reference", ("reference", "response", "query")),
+        (
+            "attributes.input.value attributes.output.value attributes.retrieval.documents",
+            ("attributes.retrieval.documents", "attributes.output.value", "attributes.input.value"),
+        ),
+        # OpenAI's evals
+        (
+            "item.question item.context sample.output_text item.ideal",
+            ("item.context", "sample.output_text", "item.question"),
+        ),
+        # LangChain
+        ("query result source_documents answer", ("source_documents", "result", "query")),
+        ("input context answer", ("context", "answer", "input")),
+        # whatever the case, hyphens and underscores
+        ("User-Input Retrieved_Contexts RESPONSE", ("Retrieved_Contexts", "RESPONSE", "User-Input")),
+        # dialogues
+        ("knowledge context response", ("knowledge", "response", "context")),
+        ("context message response", ("", "response", "context")),
+        # an ideal answer is no evidence
+        ("user_input response reference", ("", "response", "user_input")),
+    ],
+)  # fmt: skip
+def test_the_columns_of_programs(columns, names):
+    assert names_of(columns.split()) == names
+
+
+def test_spaces_do_not_count():
+    assert usual_name("grounding", ["Retrieved Contexts"]) == "Retrieved Contexts"
+
+
+@pytest.mark.parametrize(
+    ("part", "columns", "message"),
+    [
+        (
+            "response",
+            ["actual_output", "output"],
+            "the columns 'actual_output' and 'output' may both hold the response; say which does "
+            "with --response-column=actual_output",
+        ),
+        ("response", ["Answer", "answer"], "'Answer' and 'answer' may both hold the response"),
+        ("grounding", ["contexts", "retrieved_contexts"], "with --grounding-column=contexts"),
+        ("history", ["question", "user_input"], "with --history-column=question"),
+        ("id", ["ID", "id"], "with --id-column=ID"),
+    ],
+)
+def test_two_columns_of_one_part_are_an_error_that_names_the_option(part, columns, message):
+    with pytest.raises(InputError, match=message):
+        usual_name(part, columns)
+    assert usual_name(part, columns, taken=columns[:1]) == columns[1]
+
+
+def test_columns_that_a_user_names():
+    columns = ["My Answer", "text", "Text"]
+    assert field_named("my_answer", columns) == "My Answer"
+    assert field_named("text", columns) == "text"
+    assert field_named("other", columns) == "other"
+    with pytest.raises(InputError, match=r"'TEXT' may be any of 'text', 'Text'; name it exactly"):
+        field_named("TEXT", columns)
+
+
+def test_objects_of_rows_become_columns():
+    row = {"id": 1, "inputs": {"question": "Hot?"}, "outputs": '{"answer": "Yes.", "n": {"a": 1}}'}
+    assert flattened(row) == {
+        "id": 1, "inputs.question": "Hot?", "outputs.answer": "Yes.", "outputs.n.a": 1
+    }  # fmt: skip
+    for plain in ({"inputs": "{query: q}"}, {"inputs": "text", "a": {"b": 1}}, {"item": ["x"]}):
+        assert flattened(plain) == plain
