@@ -21,6 +21,7 @@ csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
 _DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _ENDINGS = {",": ".csv", "\t": ".tsv"}
 _SAMPLE_LINES = 1000
+_MOST_RECORDS = 0.9
 _QUOTED = frozenset('"\t\n\r')  # what a cell without quotes cannot hold
 _NUMBER = re.compile(r"[+-]?\d+(,\d+)?([eE][+-]?\d+)?")
 _TSV_REMEDY = "a cell holds no tab and no line break"
@@ -74,12 +75,16 @@ def read_tsv(
 def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8") -> str:
     """Returns the character between the cells of a file: `usual` unless another one fits better.
 
-    One fits if all records at the beginning of the file have as many cells by it as the first, and
-    better if these are more.
+    One fits if nine of ten records at the beginning of the file have as many cells by it as the
+    first, and better if these are more.
     """
     lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
     widths = {separator: _widths(lines, separator) for separator in (usual, *_DELIMITERS)}
-    fitting = [separator for separator, found in widths.items() if found and len({*found}) == 1]
+    fitting = [
+        separator
+        for separator, found in widths.items()
+        if found and found.count(found[0]) >= _MOST_RECORDS * len(found)
+    ]
     # The first one of the longest, of which the usual one is the first of all.
     return max(fitting, key=lambda separator: widths[separator][0], default=usual)
 

@@ -59,7 +59,10 @@ def names_of(columns):
         ("query result source_documents answer", ("source_documents", "result", "query")),
         ("input context answer", ("context", "answer", "input")),
         # whatever the case, hyphens and underscores
-        ("User-Input Retrieved_Contexts RESPONSE", ("Retrieved_Contexts", "RESPONSE", "User-Input")),
+        (
+            "User-Input Retrieved_Contexts RESPONSE",
+            ("Retrieved_Contexts", "RESPONSE", "User-Input"),
+        ),
         # dialogues
         ("knowledge context response", ("knowledge", "response", "context")),
         ("context message response", ("", "response", "context")),

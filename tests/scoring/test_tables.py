@@ -76,3 +76,61 @@ def test_wrong_arguments_are_named(changes, message):
     given = {"groundings": GROUNDINGS, "responses": RESPONSES, "scorers": ["token_f1"]}
     with pytest.raises(ValueError, match=message):
         score(**(given | changes))
+
+
+FRAME = {
+    "user_input": ["Is tea hot?", "What's tea?", "Is it?"],
+    "retrieved_contexts": [["Tea is hot."], ["It is hot.", "Tea is a leaf."], ["Tea is hot."]],
+    "response": ["The tea is hot!", None, math.nan],
+    "label": [1, 0, None],
+}
+
+
+def test_a_frame_of_pandas_keeps_its_index_and_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(FRAME, index=[7, 3, 5])
+    found = score(frame, scorers=["token_f1", "token_recall"])
+    assert list(found.columns) == [*FRAME, "token_f1", "token_recall"]
+    assert found.index.tolist() == [7, 3, 5]
+    assert found["token_f1"].fillna(-1).to_dict() == {7: 1.0, 3: -1.0, 5: -1.0}
+    assert list(frame.columns) == list(FRAME)
+    named = frame.rename(columns={"response": "text"})
+    assert score(named, scorers=["token_f1"], columns={"response": "text"})["token_f1"][7] == 1.0
+
+
+def test_columns_of_a_frame_keep_their_index():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(FRAME, index=[7, 3, 5]).iloc[:1]
+    found = score(
+        frame["retrieved_contexts"], frame["response"], ["token_f1"], histories=frame["user_input"]
+    )
+    assert frame.join(found["token_f1"])["token_f1"].to_dict() == {7: 1.0}
+    assert found["history"].tolist() == ["Is tea hot?"]
+
+
+def test_tables_of_arrow_and_lists(without_pandas):
+    pyarrow = pytest.importorskip("pyarrow")
+    rows = [dict(zip(FRAME, row, strict=True)) for row in zip(*FRAME.values(), strict=True)]
+    (first, *others) = score(rows[:2], scorers=["token_f1"])
+    assert first == rows[0] | {"token_f1": 1.0}
+    assert math.isnan(others[0]["token_f1"])
+    table = score(pyarrow.Table.from_pylist(rows[:1]), scorers=["token_f1"])
+    assert table.to_pylist() == [rows[0] | {"token_f1": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"groundings": [{"contexts": ["a"], "text": "b"}]},
+            r"^frame\[0\]: none of .* name it with columns=\{\"response\": \"NAME\"\}\. Known",
+        ),
+        ({"groundings": ["a"]}, r"^frame\[0\]: expected a row with columns, got \"a\""),
+        ({"columns": {"text": "a"}}, "columns: expected grounding, response, .*, got 'text'"),
+        ({"responses": ["a"], "columns": {"response": "a"}}, "columns: name those of a table"),
+    ],
+)
+def test_wrong_tables_are_named(changes, message):
+    given = {"groundings": [{"contexts": ["a"], "response": "b"}], "scorers": ["token_f1"]}
+    with pytest.raises((ValueError, TypeError), match=message):
+        score(**(given | changes))
