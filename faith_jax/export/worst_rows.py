@@ -14,6 +14,7 @@ from typing import Any
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import write_jsonl, write_text
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.table import guarded
 from faith_jax.export.scored_rows import ScoredRow
 
 _ENDINGS = (".csv", ".jsonl")
@@ -39,7 +40,8 @@ def write_worst(
 ) -> int:
     """Writes the rows with the lowest scores of the first scorer, lowest first.
 
-    Rows of equal scores keep their order, and those without a score are left out.
+    Rows of equal scores keep their order, and those without a score are left out. A text that a
+    spreadsheet would run as a formula gets an apostrophe in front in CSV.
 
     Args:
       path: a .csv or .jsonl file, which appears whole.
@@ -92,12 +94,14 @@ def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     header = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(header)
+    writer.writerow(map(guarded, header))
     writer.writerows([_cell(row.get(name)) for name in header] for row in rows)
     return buffer.getvalue()
 
 
 def _cell(value: Any) -> Any:
-    if isinstance(value, str | int | float | None):
+    if isinstance(value, str):
+        return guarded(value)
+    if isinstance(value, int | float | None):
         return value
     return json.dumps(value, ensure_ascii=False)

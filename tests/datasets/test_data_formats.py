@@ -3,14 +3,30 @@
 import json
 import re
 
+import pytest
+
+from faith_jax.core.rows import BadRows
 from faith_jax.datasets import npov
+from faith_jax.datasets.grounded_rows import Columns, file_examples
 from tests.paths import REPOSITORY
 from tools.procon.pages import read_page
 
+DOCUMENT = (REPOSITORY / "docs" / "data_formats.md").read_text(encoding="utf-8")
+TABLES = dict(re.findall(r'```\w+ title="([\w.]+)"\n(.*?)```', DOCUMENT, re.DOTALL))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_other_programs_need_no_option(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(TABLES[name], encoding="utf-8")
+    (row,) = file_examples(path, "", Columns(), "c", BadRows())
+    assert row.example.history == ("When does the mill open?",)
+    assert row.example.grounding.texts[0] == "The mill opens at ten."
+    assert row.example.response == "At ten."
+
 
 def test_the_documents_examples_are_valid(tmp_path):
-    document = (REPOSITORY / "docs" / "data_formats.md").read_text(encoding="utf-8")
-    topic, response, page = map(json.loads, re.findall(r"```json\n(.*?)```", document, re.DOTALL))
+    topic, response, page = map(json.loads, re.findall(r"```json\n(.*?)```", DOCUMENT, re.DOTALL))
     (tmp_path / "topics.jsonl").write_text(json.dumps(topic), encoding="utf-8")
     (tmp_path / "responses.jsonl").write_text(json.dumps(response), encoding="utf-8")
     topics = npov.load_topics(tmp_path)

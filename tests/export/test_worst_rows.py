@@ -1,0 +1,63 @@
+"""The file of the worst rows."""
+
+import csv
+import json
+
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.export.worst_rows import check_worst, write_worst
+
+COLUMNS = {"id": "", "corpus": "", "grounding": "contexts", "response": "answer", "history": "",
+           "label": ""}  # fmt: skip
+
+
+def scored(number, value, **changes):
+    return {
+        "id": str(number), "corpus": "c", "grounding": [f"Text {number}."], "perspectives": [],
+        "history": [], "generated_text": f"Answer {number}.", "label": None, "fields": {},
+        "scores": {"a": value, "b": None}, **changes,
+    }  # fmt: skip
+
+
+def read(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_lowest_scores_come_first_and_undefined_ones_not_at_all(tmp_path):
+    path = str(tmp_path / "worst.csv")
+    rows = [scored(n, value) for n, value in enumerate([0.5, 0.25, None, 0.75, 0.25, 1.0])]
+    assert write_worst(path, iter(rows), ["a", "b"], COLUMNS, 4) == 4
+    found = read(path)
+    assert [row["id"] for row in found] == ["1", "4", "0", "3"]
+    assert [row["a"] for row in found] == ["0.25", "0.25", "0.5", "0.75"]
+    assert found[0] == {
+        "id": "1", "corpus": "c", "contexts": "Text 1.", "answer": "Answer 1.", "label": "",
+        "a": "0.25", "b": "",
+    }  # fmt: skip
+
+
+def test_further_columns_lists_and_formulas(tmp_path):
+    path = str(tmp_path / "worst.csv")
+    fields = {"=run": 3, "note": "=1+1", "tags": ["x"]}
+    rows = [scored(0, 0.5, fields=fields, grounding=["Tea.", "Ink."]), scored(1, 0.75)]
+    write_worst(path, rows, ["a"], COLUMNS, 9)
+    first, second = read(path)
+    assert (first["'=run"], first["note"], first["tags"]) == ("3", "'=1+1", '["x"]')
+    assert [json.loads(row["contexts"]) for row in (first, second)] == [
+        ["Tea.", "Ink."], ["Text 1."]
+    ]  # fmt: skip
+    assert second["note"] == ""
+
+
+def test_no_row_has_a_score(tmp_path):
+    for name in ("worst.csv", "worst.jsonl"):
+        assert write_worst(str(tmp_path / name), [scored(0, None)], ["a"], COLUMNS, 9) == 0
+        assert (tmp_path / name).read_text().strip() == ""
+
+
+def test_other_endings_are_errors():
+    with pytest.raises(ConfigError, match=r"--worst: a.xlsx: name a .csv or .jsonl file"):
+        check_worst("a.xlsx")
+    check_worst("")
