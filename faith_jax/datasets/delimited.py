@@ -75,15 +75,15 @@ def read_tsv(
 def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8") -> str:
     """Returns the character between the cells of a file: `usual` unless another one fits better.
 
-    One fits if nine of ten records at the beginning of the file have as many cells by it as the
-    first, and better if these are more.
+    One fits if the first record has several cells by it, and nine of ten records at the beginning
+    of the file as many; it fits better if these are more.
     """
     lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
     widths = {separator: _widths(lines, separator) for separator in (usual, *_DELIMITERS)}
     fitting = [
         separator
         for separator, found in widths.items()
-        if found and found.count(found[0]) >= _MOST_RECORDS * len(found)
+        if found and found[0] > 1 and found.count(found[0]) >= _MOST_RECORDS * len(found)
     ]
     # The first one of the longest, of which the usual one is the first of all.
     return max(fitting, key=lambda separator: widths[separator][0], default=usual)

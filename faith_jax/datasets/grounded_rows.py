@@ -154,10 +154,10 @@ def _with_points(
     """Yields rows with points for decimal commas; texts and ids stay as they are."""
     layout_of = functools.lru_cache(functools.partial(_layout, columns))
     for place, fields in rows:
-        names, others = layout_of(tuple(fields))
+        layout = layout_of(tuple(fields))
         changed = {
             name: value.replace(",", ".")
-            for name in decimals & {*others, names["label"]}
+            for name in decimals & {*layout.others, layout.names["label"]}
             if isinstance(value := fields.get(name), str)
         }
         for name in sorted(changed):
@@ -232,28 +232,25 @@ def _with_lists(
     notes: TableNotes,
 ) -> Iterator[Row]:
     """Yields rows with lists in the place of texts that stand for them, in columns of texts."""
-    lists = ListColumns()
-    for place, fields in rows:
-        flat = flattened(fields)
+    lists, separator = ListColumns(), columns.split_grounding
+    for row in rows:
+        flat = flattened(row.fields)
         try:
-            names = layout_of(tuple(flat)).names
+            layout = layout_of(tuple(flat))
         except InputError as error:
-            raise InputError(f"{place}: {error}.") from None
-        notes.columns = notes.columns or dict(names)
-        grounding = [name for name in _perspectives(names["grounding"]).values() if name in flat]
-        others = [names["history"]]
-        others += [] if "=" in names["grounding"] else [columns.perspective_column]
+            raise InputError(f"{row.place}: {error}.") from None
+        notes.columns = notes.columns or dict(layout.names)
         changed: dict[str, Any] = {}
-        for name in (*grounding, *(name for name in others if name in flat)):
+        for name in layout.texts:
             value = flat[name]
-            if columns.split_grounding and name in grounding:
-                read = _split(value, columns.split_grounding)
+            if separator and name in layout.grounding:
+                read = _split(value, separator)
             else:
-                read = lists.read(name, value, place)
+                read = lists.read(name, value, row.place)
             if read is not value:
                 changed[name] = read
                 notes.count_list(name, len(read))
-        yield Row(place, {**flat, **changed} if changed else flat)
+        yield row if flat is row.fields and not changed else Row(row.place, {**flat, **changed})
 
 
 def _split(value: Any, separator: str) -> Any:
@@ -262,18 +259,30 @@ def _split(value: Any, separator: str) -> Any:
 
 
 class _Layout(NamedTuple):
-    """Which fields of rows hold what, and the others."""
+    """Which fields of rows hold what.
+
+    Attributes:
+      names: of the fields, by the part of an example.
+      grounding: those of the grounding.
+      texts: those of one text or several: the grounding, the history and the perspectives.
+      others: those that ride along.
+    """
 
     names: Mapping[str, str]
+    grounding: tuple[str, ...]
+    texts: tuple[str, ...]
     others: tuple[str, ...]
 
 
 def _layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     names = _names(columns, fields)
-    used = {*_perspectives(names["grounding"]).values(), ""}
-    used |= {names[what] for what in ("response", "history", "id", "corpus")}
+    grounding = tuple(_perspectives(names["grounding"]).values())
+    texts = [*grounding, names["history"]]
+    texts += [] if "=" in names["grounding"] else [columns.perspective_column]
+    used = {*grounding, "", *(names[part] for part in ("response", "history", "id", "corpus"))}
     used |= {"label"} & {names["label"]}  # other names say what the label is of
-    return _Layout(names, tuple(name for name in fields if name not in used))
+    others = tuple(name for name in fields if name not in used)
+    return _Layout(names, grounding, tuple(name for name in texts if name in fields), others)
 
 
 def _example_row(
@@ -285,7 +294,7 @@ def _example_row(
     layout: _Layout,
     notes: TableNotes,
 ) -> ExampleRow:
-    names, others = layout
+    names, others = layout.names, layout.others
     needed = ("grounding", "response") if columns.needs_grounding else ("response",)
     if missing := [what for what in needed if not names[what]]:
         options = [f"--{what}-column={_likely(what, fields)}" for what in missing]
