@@ -35,6 +35,7 @@ UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _LISTED = 20
 _MOST_SEEN = 100_000  # in memory
 _STEP = 1000  # rows
+_ARRAY_REMEDY = "; of one JSON array, `jq -c '.[]' FILE` makes lines"
 # As `json`, but for what that reads beyond the standard (NaN, halves of surrogate pairs, ...).
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _MOST_LEVELS = 100  # of lists and objects in each other; all of our code is safe with these
@@ -283,6 +284,7 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
             f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}; each line "
             "must be one whole JSON object"
         )
+        problem += _ARRAY_REMEDY if text.lstrip()[:1] == "[" else ""
     except UnicodeEncodeError:
         problem = "holds half of a surrogate pair, no character"
     except (RecursionError, ValueError) as error:
@@ -291,6 +293,8 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
         if isinstance(row, dict):
             return row
         problem = f"expected a JSON object, got {shown(row)}"
+        if isinstance(row, list) and row and isinstance(row[0], dict):
+            problem += _ARRAY_REMEDY
     raise InputError(f"{place}: {problem}.")
 
 

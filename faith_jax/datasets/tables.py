@@ -94,8 +94,8 @@ def read_rows(
     form = TableForm(form=form) if isinstance(form, str) else form
     files = table_files(path)
     if files == [path]:
-        return _read_file(path, _form_of(path, form), bad_rows, first, note)
-    forms = {file: _form_of(file, form) for file in files}
+        return _read_file(path, file_form(path, form), bad_rows, first, note)
+    forms = {file: file_form(file, form) for file in files}
     if len({*(told.form for told in forms.values())}) > 1:
         one, other = (next(f for f in files if forms[f].form == name) for name in
                       list(dict.fromkeys(told.form for told in forms.values()))[:2])  # fmt: skip
@@ -135,7 +135,7 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     return files
 
 
-def _form_of(path: pathlib.Path, given: TableForm) -> TableForm:
+def file_form(path: pathlib.Path, given: TableForm) -> TableForm:
     """Returns the form of a file by what the user says or its ending.
 
     Raises:
@@ -228,7 +228,7 @@ def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
     """Returns the columns of a CSV or TSV file whose numbers have decimal commas."""
     form = TableForm(form=form) if isinstance(form, str) else form
     file = table_files(path)[0]
-    form = _form_of(file, form)
+    form = file_form(file, form)
     state = _state(file)
     if form.form not in _SEPARATORS or not state:
         return frozenset()

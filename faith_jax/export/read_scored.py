@@ -12,7 +12,7 @@ import msgspec
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.rows import Row, read_jsonl
-from faith_jax.datasets.tables import FORMATS, read_rows
+from faith_jax.datasets.tables import FORMATS, TableForm, file_form, read_rows
 from faith_jax.export.scored_rows import ScoredRow, field_texts
 
 # No score is larger; beyond it, differences and the bins of a histogram overflow.
@@ -21,7 +21,7 @@ _WORD = "[start, end, score, number of the grounding's text or null] within the 
 
 
 def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
-    """Yields the rows of a scored JSONL or Parquet file, or of a TFDS folder.
+    """Yields the rows of a scored JSON, Parquet or Arrow file, or of a TFDS folder.
 
     What a row lacks is filled in: the corpus by the file's name, `generated_text` by None, and the
     rest by what is empty. Fields are texts, see `faith_jax.export.scored_rows.field_texts`.
@@ -34,9 +34,11 @@ def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
         from faith_jax.export.tfds import read_scored_tfds
 
         rows: Iterator[Row] = read_scored_tfds(path)
-    elif path.suffix in (".jsonl", ".parquet") or not path.exists():
-        is_parquet = path.suffix == ".parquet"
-        rows = read_rows(path) if is_parquet else read_jsonl(path, usual=_USUAL)
+    elif path.suffix in (".json", ".parquet", ".arrow"):
+        rows = read_rows(path)
+    elif path.suffix == ".jsonl" or not path.exists():
+        file_form(path, TableForm(form="jsonl"))  # an error for Parquet
+        rows = read_jsonl(path, usual=_USUAL)
     else:
         expected = "expected scores as .jsonl or .parquet, or a folder of TFDS"
         raise InputError(f"{path}: {expected}.{_score_first(path)}")

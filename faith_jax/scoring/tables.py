@@ -7,6 +7,7 @@ from typing import Any
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.types import Grounding
 from faith_jax.datasets.grounded_rows import Columns, example_rows
+from faith_jax.datasets.list_cells import ListColumns
 from faith_jax.datasets.tables import frame_rows
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer, scorer_options
@@ -67,6 +68,8 @@ def score(
     groundings, responses, histories, labels = map(
         _as_list, (groundings, responses, histories, labels)
     )
+    groundings = _with_lists(groundings, "grounding")
+    histories = None if histories is None else _with_lists(histories, "history")
     table: dict[str, Sequence[Any]] = {"grounding": groundings, "response": responses}
     table |= {} if histories is None else {"history": histories}
     table |= {} if labels is None else {"label": labels}
@@ -82,6 +85,14 @@ def _as_list(values: Any) -> Any:
     if not hasattr(values, "tolist"):
         return values
     return [value.tolist() if hasattr(value, "tolist") else value for value in values.tolist()]
+
+
+def _with_lists(texts: Sequence[Any], name: str) -> Sequence[Any]:
+    """Returns texts with lists where texts are what prints a list, as in a CSV of pandas."""
+    if isinstance(texts, str):  # which the scorers refuse
+        return texts
+    lists = ListColumns()
+    return [lists.read(name, text, f"row {number}") for number, text in enumerate(texts)]
 
 
 def _as_frame(rows: list[dict[str, Any]], names: list[str], index: Any = None) -> Any:

@@ -134,3 +134,10 @@ def test_wrong_tables_are_named(changes, message):
     given = {"groundings": [{"contexts": ["a"], "response": "b"}], "scorers": ["token_f1"]}
     with pytest.raises((ValueError, TypeError), match=message):
         score(**(given | changes))
+
+
+def test_cells_of_a_csv_are_lists(without_pandas):
+    (row,) = score(["['Ink is blue.' 'Tea is hot.']"], ["Tea is hot."], ["token_recall"])
+    assert row["grounding"] == ["Ink is blue.", "Tea is hot."]
+    with pytest.raises(ValueError, match=r"^row 1: field 'grounding': expected a list as Python"):
+        score(["['Ink.', 'Tea.']", "['Ink.' 'Tea.']"], ["a", "b"], ["token_recall"])
