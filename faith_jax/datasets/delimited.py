@@ -82,8 +82,8 @@ def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8"
     widths = {separator: _widths(lines, separator) for separator in (usual, *_DELIMITERS)}
     fitting = [
         separator
-        for separator, found in widths.items()
-        if found and found[0] > 1 and found.count(found[0]) >= _MOST_RECORDS * len(found)
+        for separator, cells in widths.items()
+        if cells and cells[0] > 1 and cells.count(cells[0]) >= _MOST_RECORDS * len(cells)
     ]
     # The first one of the longest, of which the usual one is the first of all.
     return max(fitting, key=lambda separator: widths[separator][0], default=usual)

@@ -16,7 +16,7 @@ import re
 import warnings
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import InputError
+from faith_jax.core.errors import InputError, shown
 
 JSON, PYTHON, NUMPY = "JSON", "Python", "NumPy"
 _ALL = frozenset((JSON, PYTHON, NUMPY))
@@ -30,6 +30,7 @@ _LIST = re.compile(
 _ITEM = re.compile(_TEXT, re.DOTALL)
 _ARRAY = re.compile(r"array\((?P<list>\[.*\])\s*,\s*dtype=[\w<>.'|]+\)", re.DOTALL)
 _JOINED = re.compile(r"\0\s+\0")  # texts without a comma, in a list that has others with one
+_BEGINNING = re.compile(r"\s*\[\s*['\"]")  # of a list of texts
 _SHORTENED = re.compile(r"\[[\0\s,]+\.\.\.[\0\s,]+\]")
 # The fields of objects that stand for texts: chat turns, documents of LangChain and of Phoenix.
 ITEM_TEXTS = ("content", "page_content", "text", "document.content")
@@ -146,19 +147,25 @@ class ListColumns:
           place: of the row, as `path:line`.
 
         Raises:
-          InputError: the cell is written in another form than an earlier one of the column, or was
-            shortened.
+          InputError: the cell is written in another form than an earlier one of the column, was
+            shortened, or begins like a list and is none in a column without texts.
         """
         if not isinstance(value, str) or not value.strip():
             return value
         try:
-            found = read_list(value)
+            cell = read_list(value)
         except InputError as error:
             raise InputError(f"{place}: field '{column}': {error}.") from None
-        if found is not None and not found.texts:  # none of any form; or a text
-            return found.texts
-        forms = frozenset[str]() if found is None else found.forms
-        first, before = self._before.setdefault(column, (place, forms))
+        if cell is not None and not cell.texts:  # none of any form; or a text
+            return cell.texts
+        forms = frozenset[str]() if cell is None else cell.forms
+        first, before = self._before.get(column, (place, forms))
+        if cell is None and _BEGINNING.match(value) and (before or column not in self._before):
+            raise InputError(
+                f"{place}: field '{column}': expected a list of texts as JSON, Python or NumPy "
+                f"writes it, got {shown(value)}; the cell is cut off or broken, so write the table "
+                "again."
+            )
         both = forms & before
         if not both and (forms or before):
             raise InputError(
@@ -166,7 +173,7 @@ class ListColumns:
                 f"{_named(forms)}; write every cell of the column as a JSON list of texts, or none."
             )
         self._before[column] = first, both
-        return value if found is None else found.texts
+        return value if cell is None else cell.texts
 
 
 def _named(forms: frozenset[str]) -> str:

@@ -48,7 +48,7 @@ _TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _ROWS = 1024  # of an Arrow batch
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 16
 # What bytes of cp1252 are not: a character of UTF-8, and control characters of binary files.
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
@@ -96,12 +96,11 @@ def read_rows(
     if files == [path]:
         return _read_file(path, file_form(path, form), bad_rows, first, note)
     forms = {file: file_form(file, form) for file in files}
-    if len({*(told.form for told in forms.values())}) > 1:
-        one, other = (next(f for f in files if forms[f].form == name) for name in
-                      list(dict.fromkeys(told.form for told in forms.values()))[:2])  # fmt: skip
+    firsts = {part.form: file.name for file, part in reversed(forms.items())}
+    if len(firsts) > 1:
         raise InputError(
-            f"{path}: expected parts of one form, got {one.name} and {other.name}; give one of "
-            "them, or a folder for each form."
+            f"{path}: expected parts of one form, got {' and '.join(sorted(firsts.values())[:2])}; "
+            "give one of them, or a folder for each form."
         )
     note(f"{path}: {counted(len(files), 'part')} from {files[0].name} to {files[-1].name}")
     return _read_parts(path, forms, bad_rows, first, note)
@@ -135,22 +134,22 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     return files
 
 
-def file_form(path: pathlib.Path, given: TableForm) -> TableForm:
+def file_form(path: pathlib.Path, stated: TableForm) -> TableForm:
     """Returns the form of a file by what the user says or its ending.
 
     Raises:
       InputError: neither says one, or a Parquet file is said to be another.
     """
     packed = path.suffix in PACKED_ENDINGS
-    form = given.form or FORMATS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
+    form = stated.form or FORMATS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
     if form != "parquet" and _begins(path, b"PAR1"):
         raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
     if not form:
-        known = ", ".join(FORMATS)
+        endings = ", ".join(FORMATS)
         raise InputError(
-            f"{path}: the ending says no format ({known}); say it with --input-format."
+            f"{path}: the ending says no format ({endings}); say it with --input-format."
         )
-    return dataclasses.replace(given, form=form)
+    return dataclasses.replace(stated, form=form)
 
 
 def _begins(path: pathlib.Path, mark: bytes) -> bool:
@@ -192,26 +191,26 @@ def _count_rows(path: pathlib.Path, form: TableForm, *_: str) -> int:
 
 def _read_file(
     path: pathlib.Path,
-    given: TableForm,
+    table: TableForm,
     bad_rows: BadRows | None,
     first: int,
     note: Callable[[str], None],
 ) -> Iterator[Row]:
-    if given.form == "parquet":
+    if table.form == "parquet":
         return _read_parquet(path, first)
-    if given.form == "arrow":
+    if table.form == "arrow":
         return _read_arrow(path, first)
-    encoding = given.encoding or _encoding(path)
-    if encoding != "utf-8" and not given.encoding:
+    encoding = table.encoding or _encoding(path)
+    if encoding != "utf-8" and not table.encoding:
         note(f"{path}: read as {encoding}; --encoding names another")
-    if given.form in ("json", "jsonl"):
-        return _read_json(path, given.form, bad_rows, first, encoding, note)
-    usual = _SEPARATORS[given.form]
-    separator = given.separator or _separator(path, usual, encoding, *_state(path))
-    if separator != usual and not given.separator:
+    if table.form in ("json", "jsonl"):
+        return _read_json(path, table.form, bad_rows, first, encoding, note)
+    usual = _SEPARATORS[table.form]
+    separator = table.separator or _separator(path, usual, encoding, *_state(path))
+    if separator != usual and not table.separator:
         name = _NAMES[separator]
         note(f"{path}: read with {name} between its cells; --separator names another")
-    if separator == "\t" and given.form == "tsv" and not has_quoted_cells(path, encoding):
+    if separator == "\t" and table.form == "tsv" and not has_quoted_cells(path, encoding):
         return read_tsv(path, (), bad_rows, first, encoding)
     return read_csv(path, (), bad_rows, separator, first, encoding)
 
@@ -356,7 +355,7 @@ def _rows_by_column(value: Mapping[str, Any], path: pathlib.Path) -> Iterator[Ro
         rows = zip(*columns.values(), strict=True)
         return _placed(path, enumerate(dict(zip(columns, row, strict=True)) for row in rows))
     inner = list(columns.values())
-    if not all(isinstance(one, dict) and one.keys() == inner[0].keys() for one in inner):
+    if not all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
         return None
     if all(map(str.isdecimal, columns)) and not all(map(str.isdecimal, inner[0])):
         return _placed(path, columns.items())

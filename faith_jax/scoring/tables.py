@@ -74,8 +74,8 @@ def score(
     table |= {} if histories is None else {"history": histories}
     table |= {} if labels is None else {"label": labels}
     for name, scorer in loaded.items():
-        found = scorer.score(groundings, responses, histories)
-        table[name] = [one.value for one in found]
+        scores = scorer.score(groundings, responses, histories)
+        table[name] = [score.value for score in scores]
     rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return _as_frame(rows, list(table), index)
 
@@ -111,13 +111,13 @@ def _scored_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mappin
             raise ValueError(f"columns: expected {', '.join(_PARTS)}, got {part!r}.{hint}")
     named: dict[str, Any] = {f"{part}_column": name for part, name in columns.items()}
     rows = frame_rows(table)
-    own = Columns(id_column="", corpus_column="", **{"label_column": "", **named})
+    layout = Columns(id_column="", corpus_column="", **{"label_column": "", **named})
     try:
-        examples = [row.example for row in example_rows(rows, own, "table")]
+        examples = [row.example for row in example_rows(rows, layout, "table")]
     except InputError as error:  # whose remedies are options of the command
         raise InputError(_OPTION.sub(r'columns={"\1": "\2"}', str(error))) from None
     scores = {
-        name: [one.value for one in scorer.score(examples)] for name, scorer in scorers.items()
+        name: [score.value for score in scorer.score(examples)] for name, scorer in scorers.items()
     }
     if hasattr(table, "assign"):  # pandas
         return table.assign(**scores)

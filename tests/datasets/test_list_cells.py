@@ -115,7 +115,7 @@ def test_a_list_of_one_and_an_empty_one_are_of_any_form():
         ("['a', 'b']", "a text", "a list as Python writes it as in a:1, got a text; write every"),
         ("a text", "['a', 'b']", "a text as in a:1, got a list as Python writes it; write every"),
         ("['a', 'b']", "['a' 'b']", "expected a list as Python .*, got a list as NumPy writes it"),
-        ("['a', 'b']", "['a', 'b", "expected a list as Python writes it as in a:1, got a text"),
+        ("['a', 'b']", "['a', 'b", "expected a list of texts as JSON, .*; the cell is cut off or"),
     ],
 )
 def test_mixed_forms_are_one_error(first, second, message):
@@ -124,6 +124,14 @@ def test_mixed_forms_are_one_error(first, second, message):
     lists.read("c", first, "a:1")
     with pytest.raises(InputError, match=f"^a:2: field 'c': .*{message}"):
         lists.read("c", second, "a:2")
+
+
+def test_a_first_cell_that_is_cut_off_is_an_error():
+    with pytest.raises(InputError, match=r"^a:1: field 'c': .* got \"\['a b'\"; the cell is cut"):
+        ListColumns().read("c", "['a b'", "a:1")
+    lists = ListColumns()
+    for text in ("[sic] Tea.", "['Tea' is a word.", "[1]"):  # in a column of texts
+        assert lists.read("c", text, "a:1") == text
 
 
 def test_other_values_stay_as_they_are():
