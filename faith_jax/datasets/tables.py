@@ -30,6 +30,7 @@ from faith_jax.core.rows import (
     read_lines,
     read_value,
 )
+from faith_jax.core.table import printable
 from faith_jax.datasets.delimited import (
     decimal_comma_columns,
     find_separator,
@@ -503,10 +504,13 @@ class TableNotes:
 
     def report(self) -> dict[str, Any]:
         """Returns what was found out as JSON: `lines`, `warnings`, and the `columns` by part."""
-        return {"lines": self._lines(), "warnings": self._warnings(), "columns": self.columns}
+        lines, warnings = ([*map(printable, texts)] for texts in (self._lines(), self._warnings()))
+        return {"lines": lines, "warnings": warnings, "columns": self.columns}
 
     def _lines(self) -> list[str]:
         lines = list(self.sentences)
+        if columns := [f"{part} from {name}" for part, name in self.columns.items() if name]:
+            lines.append(f"columns: {', '.join(columns)}")
         for column, (cells, least, most) in self._lists.items():
             texts = str(most) if least == most else f"{least} to {most}"
             noun = "text" if texts == "1" else "texts"

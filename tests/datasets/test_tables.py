@@ -297,7 +297,10 @@ def test_groundings_are_split_where_it_is_asked_for(tmp_path):
     path.write_text('contexts,answer\n"Tea is hot.\n\nInk is blue.",Tea\nOne.,Two\n')
     examples, report = examples_of(path, split_grounding="\n\n")
     assert [e.grounding.texts for e in examples] == [("Tea is hot.", "Ink is blue."), ("One.",)]
-    assert report["lines"] == ["contexts: 2 lists of 1 to 2 texts"]
+    assert report["lines"] == [
+        "columns: grounding from contexts, response from answer",
+        "contexts: 2 lists of 1 to 2 texts",
+    ]
     assert len(examples_of(path)[0][0].grounding.texts) == 1
 
 
@@ -308,7 +311,8 @@ def test_empty_and_missing_answers_are_told_apart(tmp_path):
     path.write_text("\n".join(lines))
     examples, report = examples_of(path)
     assert [e.response for e in examples] == ["Hot.", "", "", "", "", "N/A", "n/a", "N/A", ""]
-    assert report["lines"] == ["answer: 9 answers, of which 2 empty, 3 missing, 2 'N/A', 1 'n/a'"]
+    (answers,) = report["lines"][1:]
+    assert answers == "answer: 9 answers, of which 2 empty, 3 missing, 2 'N/A', 1 'n/a'"
     assert report["warnings"] == [
         "answer: 'N/A', 'n/a' is scored as the text of an answer; leave the cell empty where "
         "there is none."
@@ -326,3 +330,13 @@ def test_frames(frame):
     ):
         with pytest.raises(TypeError, match=message):
             frame_rows(wrong)
+
+
+def test_names_of_columns_do_not_steer_a_terminal(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps({"\x1b[2Jtea": "['Tea.', 'Ink.']", "answer": "Tea."}))
+    _, report = examples_of(path, grounding_column="\x1b[2Jtea")
+    assert report["lines"] == [
+        "columns: grounding from \\x1b[2Jtea, response from answer",
+        "\\x1b[2Jtea: 1 list of 2 texts",
+    ]

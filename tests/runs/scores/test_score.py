@@ -93,11 +93,12 @@ def test_a_dry_run_of_scorers_that_cut_nothing(capsys, tmp_path, rows_file):
     output = tmp_path / "scores.jsonl"
     arguments = ("--scorers=token_f1,bleu", f"--input={rows_file}", f"--output={output}")
     status, lines, _ = score(capsys, *arguments, "--dry-run")
-    answers = "generated_text: 6 answers, of which 1 empty"
-    assert (status, lines) == (0, [f"{rows_file}: 6 rows to score", f"  {answers}"])
+    columns = "columns: grounding from grounding, response from generated_text, label from label"
+    notes = [f"{columns}, id from id", "generated_text: 6 answers, of which 1 empty"]
+    assert (status, lines) == (0, [f"{rows_file}: 6 rows to score", *(f"  {n}" for n in notes)])
     told = json.loads((tmp_path / "scores.jsonl.preflight.json").read_text())
     expected = {"source": str(rows_file), "rows": 6, "scorers": {}, "warnings": []}
-    assert told == expected | {"input": [answers]}
+    assert told == expected | {"input": notes}
     assert not output.exists()
 
 

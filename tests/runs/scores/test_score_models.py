@@ -162,7 +162,11 @@ def test_a_dry_run_says_what_is_cut_of_each_part(command, models, tmp_path, capl
         "without": inputs + response,
     }
     lines = out.splitlines()
-    assert lines[:2] == [f"{rows}: 10 rows to score", "pmi_faith_mean: 10 inputs, 2 cut"]
+    columns = (
+        "  columns: grounding from grounding, response from generated_text, history from history"
+    )
+    assert lines[:2] == [f"{rows}: 10 rows to score", columns]
+    assert lines[2] == "pmi_faith_mean: 10 inputs, 2 cut"
     largest = history[-1]
     assert (
         "  cut of history: 1 row (10.0%); tokens that such a row loses: "
