@@ -288,16 +288,17 @@ def _read_json(
     note: Callable[[str], None],
 ) -> Iterator[Row]:
     """Yields the rows of JSON in lines, in an array, or in an object by column or by row."""
+    if form == "json" and _first_byte(path, encoding) == b"[":  # on a line that may be large
+        return read_array(path, "", bad_rows, first, encoding)
     lines = itertools.islice(filter(bytes.strip, read_lines(path, encoding)), 2)
     line, *others = [*lines, b""]
     mark, is_one_value = line.lstrip()[:1], not any(others)
     if mark == b"[" and (is_one_value or _value(line) is None):
-        if form == "jsonl":
-            note(f"{path}: one JSON array, no lines")
+        note(f"{path}: one JSON array, no lines")
         return read_array(path, "", bad_rows, first, encoding)
     value = _value(line)
-    if value is None and form == "json" and mark == b"{":  # on several lines
-        value = read_value(path, encoding)
+    if value is None and form == "json" and mark == b"{" and _value(others[0]) is None:
+        value = read_value(path, encoding)  # on several lines
         is_one_value = True
     if form == "json" and is_one_value and isinstance(value, dict):
         if key := _array_in(value):
@@ -307,6 +308,14 @@ def _read_json(
             note(f"{path}: one JSON object by column or row, not lines")
             return itertools.islice(rows, first, None)
     return read_jsonl(path, bad_rows, first, encoding=encoding)
+
+
+def _first_byte(path: pathlib.Path, encoding: str) -> bytes:
+    with opened(path, encoding) as file:
+        while piece := file.read(_PIECE_BYTES):
+            if piece := piece.lstrip():
+                return piece[:1]
+    return b""
 
 
 def _value(line: bytes) -> Any:

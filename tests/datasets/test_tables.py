@@ -97,6 +97,7 @@ def test_an_array_is_read_as_one_whatever_is_said(tmp_path):
         ('{"a": ', "not valid JSON"),
         ("3", "rows.json:1: expected a JSON object, got 3"),
         ('{"a": {"0": 1}, "b": {"1": 1}}\n{', "rows.json:2: not valid JSON"),
+        ('{"a": \n{"a": 1}', "rows.json:1: not valid JSON"),
     ],
 )
 def test_json_that_is_no_table_is_one_line(tmp_path, content, message):
