@@ -59,7 +59,7 @@ def test_the_dialogue_is_read_alone_and_with_its_knowledge(bart):
 
 def test_a_task_without_knowledge_is_one_clear_line(bart):
     model = open_checkpoint(bart).config.replace(knowledge_attention=True)
-    dataset = DatasetConfig("text_to_text_sample", {"inputs": 400, "targets": 400}, split="train")
+    dataset = DatasetConfig("text_to_text_sample", {"inputs": 200, "targets": 200}, split="train")
     with pytest.raises(InputError, match="DoHA reads the dialogue alone"):
         next(SplitRows(dataset, model).evaluation_batches())
 
