@@ -46,8 +46,8 @@ _TASKS = {
 }
 # Where it is not `validation`: of topics that training has not.
 _VALIDATION = {"wow": "validation_unseen", "topical_chat": "validation_rare"}
-# How long the recipes train, and what of this goes by without dropping an example.
-_RECIPE_STEPS, _TRUNCATION_WARMUP = 5736, 313
+# How long the recipes train, and after how many examples loss truncation drops the first.
+_RECIPE_STEPS, _TRUNCATION_EXAMPLES = 5736, 10_000
 _BATCH_SIZE, _LEAST_PERIOD = 32, 10
 
 
@@ -293,10 +293,11 @@ class Table(JudgedTable):
             found["BATCH_SIZE"] = options.train_batch_size
             if schedule.pieces > 1:
                 found["NUM_MICROBATCHES"] = math.gcd(schedule.pieces, options.train_batch_size)
+        batch_size = options.train_batch_size or _BATCH_SIZE
         steps = options.train_steps
-        if steps is None and data in ("wow", *IN_DOMAIN):
-            rows = schedule.epochs * self.rows(task, "train")
-            steps = math.ceil(rows / (options.train_batch_size or _BATCH_SIZE))
+        # The recipes' steps are those of FaithDial in their own batches.
+        if steps is None and (batch_size != _BATCH_SIZE or data in ("wow", *IN_DOMAIN)):
+            steps = math.ceil(schedule.epochs * self.rows(task, "train") / batch_size)
         if steps is not None:
             period = max(steps // (2 * schedule.epochs), min(steps, _LEAST_PERIOD))
             found |= {
@@ -306,8 +307,11 @@ class Table(JudgedTable):
                 "CHECKPOINT_PERIOD": period,
             }
             if method == LOSS_TRUNCATION:
-                warmup = round(_TRUNCATION_WARMUP / _RECIPE_STEPS * steps)
-                found["TRUNCATION_WARMUP_STEPS"] = max(1, warmup)
+                warmup = _TRUNCATION_EXAMPLES / batch_size
+                if options.train_steps is not None:  # a shorter training has its share
+                    of_all = _TRUNCATION_EXAMPLES / (_RECIPE_STEPS * _BATCH_SIZE)
+                    warmup = min(warmup, of_all * steps)
+                found["TRUNCATION_WARMUP_STEPS"] = max(1, round(warmup))
         return found
 
     def _responders(self, corpus: str, is_ctrl: bool) -> dict[str, list[str]]:

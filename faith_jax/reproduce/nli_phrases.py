@@ -169,7 +169,7 @@ class Table(CorporaTable):
         )
         yield (
             f"Scores: e-c, the mean over k = {options.dropout_passes} Monte-Carlo dropout masks. "
-            "std: of a sample (n - 1); no augmentation: base without this training."
+            "std: of these values (n); no augmentation: base without this training."
         )
         if _AUGMENTED in self.models:
             model = self.models[_AUGMENTED]["model"]

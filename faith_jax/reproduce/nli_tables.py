@@ -175,7 +175,8 @@ def phrase_table(
         found = {
             "average": mean,
             "difference": mean - augmented[corpus] if augmented else math.nan,
-            "std": statistics.stdev(values) if len(values) > 1 else math.nan,
+            # As numpy.std in the authors' code.
+            "std": statistics.pstdev(values) if len(values) > 1 else math.nan,
             "min": min(values),
             "max": max(values),
             "no augmentation": no_augmentation[corpus],

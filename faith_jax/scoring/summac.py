@@ -19,6 +19,8 @@ from faith_jax.scoring.model_cards import SUMMAC_ZS
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 
+_SHORT = 10  # characters of the longest sentences that the authors' code drops
+
 
 class SentencePairs(NamedTuple):
     """The response's sentences, and a row of each with each sentence of the grounding."""
@@ -31,11 +33,13 @@ class SentencePairs(NamedTuple):
 class SummaCScorer(ModelScorer[SentencePairs]):
     """For each response sentence the largest entailment by a grounding sentence, then the mean.
 
-    All words of a sentence have its score. Without a sentence on either side it is undefined.
+    All words of a sentence have its score. Sentences of up to 10 characters are left out, as in the
+    authors' code; where none is left on one side, the score is 0. It is undefined for empty texts.
 
     Args:
       model: a folder of an NLI classifier.
       labels: see `nli_label_numbers`.
+      keep_short: score sentences of up to 10 characters too.
       use_contradiction: subtract the largest contradiction too, the default of the authors' code;
         the paper and TRUE have entailment alone.
       **options: see `ClassifierOptions`.
@@ -50,10 +54,12 @@ class SummaCScorer(ModelScorer[SentencePairs]):
         self,
         model: str | None = None,
         labels: str | Sequence[str] | None = None,
+        keep_short: bool = False,
         use_contradiction: bool = False,
         **options: Unpack[ClassifierOptions],
     ):
-        check_options({"use_contradiction": use_contradiction})
+        check_options({"keep_short": keep_short, "use_contradiction": use_contradiction})
+        self._longest_dropped = 0 if keep_short else _SHORT
         if use_contradiction:
             self.card = dataclasses.replace(SUMMAC_ZS, low=-1.0)
         order = functools.partial(nli_label_numbers, labels=labels)
@@ -64,14 +70,22 @@ class SummaCScorer(ModelScorer[SentencePairs]):
 
     def read(self, example: GroundedExample) -> SentencePairs | None:
         """Returns the pairs of sentences."""
-        premises = [s for text in example.grounding.texts for s in split_sentences(text)]
-        hypotheses = split_sentences(example.response)
+        grounding = [s for text in example.grounding.texts for s in split_sentences(text)]
+        response = split_sentences(example.response)
+        if not (grounding and response):
+            return None
+        premises, hypotheses = self._long_enough(grounding), self._long_enough(response)
         encode, name = self._classify.encode, f"example {example.id!r}"
         rows = [encode(p, h, name) for h in hypotheses for p in premises]
-        return SentencePairs(hypotheses, rows, summed(row.cut for row in rows)) if rows else None
+        return SentencePairs(hypotheses, rows, summed(row.cut for row in rows))
+
+    def _long_enough(self, sentences: Sequence[str]) -> list[str]:
+        return [sentence for sentence in sentences if len(sentence) > self._longest_dropped]
 
     def texts(self, row: SentencePairs) -> dict[str, str]:
-        """Returns the first pair."""
+        """Returns the first pair; none where all sentences are short."""
+        if not row.rows:
+            return {}
         shown = self._classify.encode.tokenizer.shown(row.rows[0].ids)
         return {f"pair 1 of {len(row.rows)}": shown}
 
@@ -82,6 +96,9 @@ class SummaCScorer(ModelScorer[SentencePairs]):
         probabilities = self._classify.probabilities([pair for row in rows for pair in row.rows])
         found, start = list[Judgement](), 0
         for example, row in zip(examples, rows, strict=True):
+            if not row.rows:
+                found.append((0.0, ()))
+                continue
             part = probabilities[start : start + len(row.rows)]
             start += len(row.rows)
             scores = self._sentence_scores(part.reshape(len(row.hypotheses), -1, part.shape[1]))

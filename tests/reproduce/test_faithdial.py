@@ -96,11 +96,24 @@ def test_what_a_training_is_told():
     assert (told["TRAIN_STEPS"], told["WARMUP_STEPS"], told["EVAL_PERIOD"]) == (200, 8, 10)
     assert (told["RANDOM_SEED"], told["INITIAL_CHECKPOINT_PATH"]) == (0, "mine")
     truncated = bindings("loss_truncation", "faithdial", train_steps=5736)
-    assert truncated["TRUNCATION_WARMUP_STEPS"] == 313
+    assert truncated["TRUNCATION_WARMUP_STEPS"] == round(10_000 / 32)
     assert truncated["WARMUP_STEPS"] == 229
     assert truncated["EVAL_PERIOD"] == 286
     recipes_own = bindings("cross_entropy", "faithdial")
     assert not {"TRAIN_STEPS", "BATCH_SIZE", "LEARNING_RATE"} & set(recipes_own)
+
+
+def test_other_batches_make_as_many_epochs_and_the_same_warm_up_in_examples():
+    rows = 18_357
+    small = bindings("loss_truncation", "faithdial", rows=rows, train_batch_size=16)
+    assert small["TRAIN_STEPS"] == math.ceil(10 * rows / 16)
+    assert small["TRUNCATION_WARMUP_STEPS"] == 625  # 10,000 examples
+    large = bindings("cross_entropy", "faithdial", rows=rows, train_batch_size=64)
+    assert large["TRAIN_STEPS"] == math.ceil(10 * rows / 64)
+    wizard = bindings("loss_truncation", "wow", rows=74_092)
+    assert wizard["TRUNCATION_WARMUP_STEPS"] == round(10_000 / 32)
+    trial = bindings("loss_truncation", "faithdial", train_steps=20, train_batch_size=8)
+    assert trial["TRUNCATION_WARMUP_STEPS"] == round(20 * 10_000 / (5736 * 32))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,9 @@ def by_hand(use_contradiction):
 
 @pytest.mark.parametrize("use_contradiction", [False, True])
 def test_the_largest_entailment_of_each_sentence(nli, use_contradiction):
-    scorer = load_scorer("summac_zs", model=nli, use_contradiction=use_contradiction)
+    scorer = load_scorer(
+        "summac_zs", model=nli, keep_short=True, use_contradiction=use_contradiction
+    )
     found = [score.value for score in scorer.score(DOCUMENTS, RESPONSES)]
     np.testing.assert_allclose(found, by_hand(use_contradiction), atol=1e-5)
     assert (scorer.card.low, scorer.card.high) == (-1.0 if use_contradiction else 0.0, 1.0)
@@ -44,13 +46,26 @@ def test_texts_of_a_grounding_are_split_each(nli):
 
 
 def test_words_have_their_sentences_score(nli):
-    scorer = load_scorer("summac_zs", model=nli)
+    scorer = load_scorer("summac_zs", model=nli, keep_short=True)
     response = " A leaf  grows. Does it?"
     score = scorer.score([DOCUMENTS[0]], [response])[0]
     assert [word.word for word in score.words] == ["A", "leaf", "grows.", "Does", "it?"]
     assert all(response[word.start : word.end] == word.word for word in score.words)
     assert score.words[0].score == score.words[2].score != score.words[3].score
     assert score.value == pytest.approx((score.words[0].score + score.words[3].score) / 2)
+
+
+def test_sentences_of_ten_characters_are_left_out(nli):
+    scorer = load_scorer("summac_zs", model=nli)
+    document, response = DOCUMENTS[0], "A leaf grows slowly in the shade."
+    score = scorer.score([document], [response])[0]
+    for texts in ((document, f"{response} Ten chars."), (f"{document} Ten chars.", response)):
+        assert scorer.score([texts[0]], [texts[1]])[0].value == score.value
+    eleven = scorer.score([document], [f"{response} Eleven chr."])[0]
+    assert len(eleven.words) == len(score.words) + 2
+    for texts in (("Tea.", response), (document, "Yes.")):
+        assert scorer.score([texts[0]], [texts[1]])[0] == scorer.score(["Tea."], ["No."])[0]
+    assert scorer.score(["Tea."], ["No."])[0].value == 0
 
 
 def test_without_sentences_it_is_undefined(nli):
