@@ -4,6 +4,7 @@
   response out.
 - `multidoc2dial_generate`, as Nandwani 2023 has it: every turn of the agent, from the passages that
   it refers to, if there are any, and the last 5 utterances (3 exchanges without the response).
+  `multidoc2dial_generate_short_history` likewise with the last 2, from which their code responds.
 - `multidoc2dial_generate_spans`: the turns of the agent that answer the user from spans of a
   document, with these spans and the last 3 utterances.
 - `topical_chat_generate`, as Nandwani 2023 has it, over the reading sets that the authors' script
@@ -14,8 +15,8 @@
 - `wizard_of_wikipedia_generate_ctrl`: as the first, with control tokens before the inputs; see
   `faithdial_generate_ctrl`, whose `steering` it shares.
 
-But for `multidoc2dial_generate`, turns without knowledge are left out; of Topical-Chat also those
-that draw on personal knowledge (Nandwani 2023, section 5.2).
+But for these two, turns without knowledge are left out; of Topical-Chat also those that draw on
+personal knowledge (Nandwani 2023, section 5.2).
 """
 
 import seqio
@@ -28,6 +29,8 @@ from faith_jax.tasks.registering import Example, add_with_sample
 
 # Three exchanges without the response: what the authors' code shows where nobody says.
 PASSAGE_UTTERANCES = 5
+# Of MultiDoc2Dial, where Nandwani 2023's code responds (`max_history`).
+SHORT_HISTORY = 2
 
 
 def generate_from_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -39,6 +42,12 @@ def generate_from_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
 def generate_from_passages(example: Example) -> Example:
     """Adds inputs with the last 5 utterances, and with the knowledge where there is some."""
     return with_inputs(example, example["response"], PASSAGE_UTTERANCES)
+
+
+@seqio.map_over_dataset
+def generate_from_short_history(example: Example) -> Example:
+    """As `generate_from_passages`, with the last 2 utterances."""
+    return with_inputs(example, example["response"], SHORT_HISTORY)
 
 
 def generate_with_openings(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -62,6 +71,7 @@ def _has_knowledge(example: Example) -> tf.Tensor:
 _TASKS = {
     "wizard_of_wikipedia_generate": generate_from_knowledge,
     "multidoc2dial_generate": generate_from_passages,
+    "multidoc2dial_generate_short_history": generate_from_short_history,
     "multidoc2dial_generate_spans": generate_from_knowledge,
     "topical_chat_generate": generate_replies,
     "topical_chat_generate_with_openings": generate_with_openings,

@@ -63,6 +63,7 @@ _READ = {
     "fever_verify": "fever/official",
     "fever_verify_2way": "fever/official",
     "multidoc2dial_generate": "multidoc2dial/official",
+    "multidoc2dial_generate_short_history": "multidoc2dial/official",
     "multidoc2dial_generate_spans": "multidoc2dial/spans",
     "nli_decode": "decode/official",
     "nli_decode_dialogue": "decode/official",

@@ -151,6 +151,7 @@ class PmiDecode(Judged):
       beams (N): width of the searches; 1 = greedy
       alpha: the weight of the PMI, in [0, 1]
       p: of the mask, in (0, 1]
+      no_repeat_ngram (N): no n-gram of this many tokens is repeated; 0 = no limit
       max_length (N): tokens of a response at most
       max_input_length (N): tokens of an input at most
     """
@@ -168,7 +169,8 @@ class PmiDecode(Judged):
     beams: Positive = 4
     alpha: Share = 0.25
     p: Share = 0.6
-    max_length: Positive = 128
+    no_repeat_ngram: NotNegative = 3
+    max_length: Positive = 100
     max_input_length: Positive = 512
 
 

@@ -12,6 +12,8 @@ from faith_jax.reproduce.options import PmiDecode, check_names
 from faith_jax.reproduce.scorers import JudgedTable, Scored, check_scorers
 from faith_jax.reproduce.workflow import CountRows, GinRun
 
+# Where the responses of a data set are of another task than its training.
+_TASKS = {"multidoc2dial": "multidoc2dial_generate_short_history"}
 # The split of each data set's task that the paper tests on, in the paper's order.
 CORPORA = {"multidoc2dial": "test", "topical_chat": "test_rare", "faithdial": "test"}
 BASELINE = "likelihood"
@@ -75,7 +77,8 @@ class Table(JudgedTable):
         self.add_scores()
 
     def _task(self, corpus: str) -> str:
-        return f"{corpus}_generate{'_sample' if self.options.sample else ''}"
+        task = _TASKS.get(corpus, f"{corpus}_generate")
+        return f"{task}{'_sample' if self.options.sample else ''}"
 
     def _run(self, corpus: str, decoding: str) -> GinRun:
         options = self.options
@@ -87,6 +90,9 @@ class Table(JudgedTable):
             "SPLIT": CORPORA[corpus],
             "TASK_FEATURE_LENGTHS": lengths,
             "NUM_BEAMS": options.beams,
+            "EARLY_STOPPING": options.beams > 1,
+            "NO_REPEAT_NGRAM": options.no_repeat_ngram,
+            "MIN_DECODE_LENGTH": min(2, options.max_length),
             "DECODE_LENGTH": options.max_length,
             "BATCH_SIZE": options.batch_size,
             "LIMIT": options.limit,
@@ -111,7 +117,8 @@ class Table(JudgedTable):
         options = self.options
         search = f"{options.beams} beams" if options.beams > 1 else "greedy search"
         notes = [
-            f"Model: {options.model}, {search}. PMI-Decode: alpha = {options.alpha:g} and p = "
+            f"Model: {options.model}, {search} without repeated n-grams of "
+            f"{options.no_repeat_ngram} tokens, {options.max_length} tokens at most. PMI-Decode: alpha = {options.alpha:g} and p = "
             f"{options.p:g}; pmi_no_mask has p = 1, pmi_equal alpha = 0.5.",
             "PMI-Faith, F1-U (the paper's: spaCy's tokens without stop words and punctuation), "
             "TRUE F1 (TRUE's token F1), BERTScore and Q\u00b2: against the document; BLEU-4 (of "

@@ -208,9 +208,12 @@ def test_paper_settings_of_dialogue_decoding(name, split):
     """Nandwani 2023, section 5.2; with PMI=None plain beam search."""
     required = ["CHECKPOINT_PATH=x", "INFER_OUTPUT_DIR=x"]
     gin_config.parse([f"{name}_pmi_decode.gin"], required)
-    beams = DecodingConfig(max_length=128, num_beams=4)
+    beams = DecodingConfig(
+        max_length=100, min_length=2, num_beams=4, early_stopping=True, no_repeat_ngram=3
+    )
     assert macro("DECODING") == dataclasses.replace(beams, pmi=PMIConfig(alpha=0.25, p=0.6))
-    assert (macro("MIXTURE_OR_TASK_NAME"), macro("SPLIT")) == (f"{name}_generate", split)
+    task = f"{name}_generate" + ("_short_history" if name == "multidoc2dial" else "")
+    assert (macro("MIXTURE_OR_TASK_NAME"), macro("SPLIT")) == (task, split)
     gin_config.parse([f"{name}_pmi_decode.gin"], [*required, "PMI=None"])
     assert macro("DECODING") == beams
 
