@@ -119,7 +119,8 @@ class Table(JudgedTable):
         notes = [
             f"Model: {options.model}, {search} without repeated n-grams of "
             f"{options.no_repeat_ngram} tokens, {options.max_length} tokens at most. PMI-Decode: "
-            f"alpha = {options.alpha:g} and p = {options.p:g}; pmi_no_mask has p = 1, pmi_equal alpha = 0.5.",
+            f"alpha = {options.alpha:g} and p = {options.p:g}; pmi_no_mask has p = 1, pmi_equal "
+            "alpha = 0.5.",
             "PMI-Faith, F1-U (the paper's: spaCy's tokens without stop words and punctuation), "
             "TRUE F1 (TRUE's token F1), BERTScore and Q\u00b2: against the document; BLEU-4 (of "
             "the whole corpus in lower case, 0 to 100) and ROUGE-L (F1 of Porter stems): against "
