@@ -21,6 +21,7 @@ from faith_jax.core.labels import DialFactLabel, DialFactType, verification_labe
 from faith_jax.core.rows import Row
 from faith_jax.core.table import DASH, figure_text
 from faith_jax.core.table import Table as Rows
+from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import dataset_rows
@@ -159,6 +160,7 @@ def check(options: Dialfact) -> None:
     for option in ("vectors", "evidence_model", "validation_claims"):
         if getattr(options, option) and not options.knowledge_base:
             raise ConfigError(f"--{option.replace('_', '-')}: goes with --knowledge-base.")
+    load_tagger(options.tagger)
     if options.knowledge_base:
         KnowledgeBase.open(options.knowledge_base)
     leave_accelerators()
@@ -253,6 +255,8 @@ class Table(workflow.Table):
             arguments = [
                 *(claims[split], base, f"--retrievers={','.join(retrievers)}"),
                 f"--context-turns={turns}",
+                f"--documents={options.dense_documents if name == DPR else options.documents}",
+                f"--tagger={options.tagger}",
                 *(f"--{option}={path}" for option, path in given.items() if path),
             ]
             is_sample = claims[split] == SAMPLE
@@ -480,6 +484,13 @@ class Table(workflow.Table):
                 f"{WIKI} and {DPR}: found in the knowledge base by names of articles, and by dense "
                 f"vectors, with the context; {ORACLE}: the annotators'; {RETRIEVED}: that of "
                 f"{DATA[RETRIEVED]}."
+            )
+        if self.searches:
+            options = self.options
+            yield (
+                f"Searches take at most {options.documents} documents of a claim by names and BM25 "
+                f"(the paper: 3 for each name) and {options.dense_documents} by vectors (the "
+                f"paper: 100); names are found by {options.tagger} (the paper: spaCy)."
             )
         if unread := [n for n, it in self.verifiers.items() if it.get("form") == CLAIM_ONLY]:
             yield f"Read no evidence, and stand under {ORACLE} alone: {', '.join(unread)}."

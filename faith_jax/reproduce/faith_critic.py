@@ -200,6 +200,11 @@ class Table(workflow.Table):
             else "second release, and on FaithCritic's test pairs, edited responses among them; "
             "published figures, which are of other sets, are not shown."
         )
+        if published:
+            yield (
+                "The authors' test code does not convert the class numbers of DECODE's critic, so "
+                "its published figure on FaithCritic (38.5) may be of swapped classes."
+            )
         if self.trainings:
             length = f"{EPOCHS} epochs of their data"
             if options.train_steps:

@@ -380,6 +380,9 @@ class Dialfact(Workflow):
       vectors (FOLDER): of faith-jax embed, for dense retrieval
       question_model (FOLDER): its encoder of claims (without: that of the passages)
       evidence_model (FOLDER): ranks sentences (without: BM25)
+      documents (N): of each claim by names and BM25; the paper: 3 for each name
+      dense_documents (N): of each claim by vectors; the paper: 100
+      tagger (TAGGER): finds names: rules, or spacy:PIPELINE as the paper's
     """
 
     name: ClassVar = "dialfact"
@@ -393,6 +396,9 @@ class Dialfact(Workflow):
     vectors: Folder = ""
     question_model: Folder = ""
     evidence_model: Folder = ""
+    documents: Positive = 10
+    dense_documents: Positive = 100
+    tagger: str = "rules"
 
 
 WORKFLOWS = (PmiDecode, NpovDetection, Faithdial, FaithCritic, Nli, NliPhrases, Dialfact)

@@ -64,7 +64,8 @@ def test_found_evidence_of_both_retrievers_and_splits(folders):
     base = {"knowledge_base": folders["base"], "claims": "t.jsonl", "validation_claims": "v.jsonl"}
     given = ("blind.form=claim_only", "ours-short.form=dialfact", "ours-short.context=False")
     options = Dialfact(
-        output="", **base, vectors="dense", scorer_option=given,
+        output="", **base, vectors="dense", scorer_option=given, documents=7,
+        tagger="spacy:en_core_web_sm",
         verifiers={"ours": folders["nli"], "blind": folders["labels"]},
         variants={"ours-short": folders["labels"]},
     )  # fmt: skip
@@ -74,7 +75,10 @@ def test_found_evidence_of_both_retrievers_and_splits(folders):
     assert set(table.searches) == ctx | claim_only | {"test/fused_ctx"}
     dense = table.searches["validation/DPR_ctx"]
     assert "v.jsonl" in dense["arguments"]
-    assert "--retrievers=dense --context-turns=2 --vectors=dense" in dense["arguments"]
+    assert "--retrievers=dense --context-turns=2 --documents=100 " in dense["arguments"]
+    assert "--vectors=dense" in dense["arguments"]
+    names = table.searches["test/Wiki_ctx"]["arguments"]
+    assert "--documents=7 --tagger=spacy:en_core_web_sm" in names
     assert dense["files"] == ["valid_split.jsonl", "valid_evidence.jsonl"]
     # Who reads no evidence is scored once.
     assert [name for name in {**table.scores, **table.verdicts} if "blind" in name] == [

@@ -167,6 +167,7 @@ def test_what_is_left_out_and_the_published_figures(critics):
     left_out = next(note for note in told["notes"] if note.startswith("Left out: "))
     assert "tested on BEGIN (no data)" in left_out
     assert left_out.count("no critic is given (--critics, or --model)") == 3
+    assert any("38.5) may be of swapped classes" in note for note in told["notes"])
     assert any("table 4, of another model: the authors' RoBERTa-large" in n for n in told["notes"])
     assert list(table.scores) == ["MNLI"]
     assert not Table(options, lambda *_: 0).scores
