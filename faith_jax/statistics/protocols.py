@@ -207,34 +207,35 @@ def pronoun_table(
     """Returns Steen 2023's table 3: correlations with first-person pronouns (Kendall's tau-b).
 
     A scorer that goes down where the label does not distrusts whoever speaks of themselves. Rows
-    without a label, or with an undefined score, are left out of that figure. The paper counts "I".
+    without a label, or with an undefined score, are left out of that figure. As in the authors'
+    code, a response has a pronoun or has none ("I" in the paper), however often.
     """
     columns: dict[str, dict[str, Any]] = {}
     for name, corpus in corpora.items():
         if not corpus.responses:
             raise InputError(f"{name}: rows without generated_text, in which pronouns are counted.")
-        counts = [first_person_count(text, pronouns) for text in corpus.responses]
+        occurs = [first_person_count(text, pronouns) > 0 for text in corpus.responses]
         given = {"label": corpus.labels, **corpus.scores}
-        columns[name] = {what: _tau(values, counts) for what, values in given.items()}
+        columns[name] = {what: _tau(values, occurs) for what, values in given.items()}
     names = dict.fromkeys(what for column in columns.values() for what in column)
     rows = tuple(
         (what, *(column.get(what, math.nan) for column in columns.values())) for what in names
     )
-    counted = ", ".join(f'"{"I" if word == "i" else word}"' for word in sorted(pronouns))
-    title = f"Kendall's tau of labels and scores with the count of {counted} (Steen 2023, table 3)"
+    named = ", ".join(f'"{"I" if word == "i" else word}"' for word in sorted(pronouns))
+    title = f"Kendall's tau of labels and scores with having {named} or not (Steen 2023, table 3)"
     undefined = any(math.isnan(value) for row in rows for value in row[1:])
-    notes = ("\u2013: no correlation, where all values or all counts are equal.",)
+    notes = ("\u2013: no correlation: all values are equal, or all responses are in having one.",)
     return Table(title, ("", *columns), rows, notes if undefined else ())
 
 
-def _tau(values: np.ndarray, counts: Sequence[int]) -> float:
-    known = ~np.isnan(values)
-    values, counted = values[known], np.asarray(counts)[known]
-    if values.size < 2 or np.ptp(values) == 0 or np.ptp(counted) == 0:
+def _tau(values: np.ndarray, occurs: Sequence[bool]) -> float:
+    defined = ~np.isnan(values)
+    values, present = values[defined], np.asarray(occurs, int)[defined]
+    if values.size < 2 or np.ptp(values) == 0 or np.ptp(present) == 0:
         return math.nan
     from scipy import stats  # takes a second to import
 
-    return float(stats.kendalltau(values, counted).statistic)
+    return float(stats.kendalltau(values, present).statistic)
 
 
 _THREE = tuple(label.value for label in DialFactLabel)

@@ -1,3 +1,4 @@
+import csv
 import math
 
 import numpy as np
@@ -23,6 +24,7 @@ from faith_jax.statistics.protocols import (
     verification_table,
 )
 from faith_jax.statistics.scored_corpora import Corpus
+from tests.paths import REAL, needs_shared
 
 
 def corpus(scores, labels, sources=(), responses=()):
@@ -124,19 +126,33 @@ def test_correlations_with_the_pronoun_i():
     scores, labels = [0.1, 0.9, 0.4, 0.8, math.nan], [0, 1, math.nan, 1, 0]
     table = pronoun_table({"begin": corpus(scores, labels, responses=responses)})
     assert table.columns == ("", "begin")
-    assert (table.title.count('the count of "I"'), table.notes) == (1, ())
-    counts = [2, 0, 1, 0, 1]
+    assert (table.title.count('having "I" or not'), table.notes) == (1, ())
+    occurs = [1, 0, 1, 0, 1]  # once or twice
     found = dict(table.rows)
-    assert found["s"] == pytest.approx(stats.kendalltau(scores[:4], counts[:4]).statistic)
+    assert found["s"] == pytest.approx(stats.kendalltau(scores[:4], occurs[:4]).statistic)
     known = [0, 1, 3, 4]
-    expected = stats.kendalltau([labels[i] for i in known], [counts[i] for i in known])
+    expected = stats.kendalltau([labels[i] for i in known], [occurs[i] for i in known])
     assert found["label"] == pytest.approx(expected.statistic)
+
+
+@needs_shared
+def test_the_labels_of_q2_meet_the_papers_correlation():
+    with open(REAL / "q2" / "cross_annotation.csv", encoding="utf-8") as file:
+        rows = [
+            (row[f"{system}_response"], float(row[f"{system}_label"]) == 0)
+            for row in csv.DictReader(file)
+            for system in ("dodeca", "memnet")
+        ]
+    responses, labels = zip(*rows, strict=True)
+    table = pronoun_table({"q2": corpus([0.0] * len(rows), labels, responses=responses)})
+    tau = dict(table.rows)["label"]
+    assert (len(rows), tau) == (1088, pytest.approx(-0.031, abs=5e-4))  # -0.03 in table 3
 
 
 def test_nothing_to_correlate():
     table = pronoun_table({"begin": corpus([0.1, 0.2], [1, 0], responses=["I.", "I."])})
     (note,) = table.notes
-    assert note.endswith("no correlation, where all values or all counts are equal.")
+    assert note.endswith("no correlation, or all responses are in having one.")
     assert all(math.isnan(row[1]) for row in table.rows)
 
 
