@@ -224,7 +224,7 @@ def pronoun_table(
     named = ", ".join(f'"{"I" if word == "i" else word}"' for word in sorted(pronouns))
     title = f"Kendall's tau of labels and scores with having {named} or not (Steen 2023, table 3)"
     undefined = any(math.isnan(value) for row in rows for value in row[1:])
-    notes = ("\u2013: no correlation: all values are equal, or all responses are in having one.",)
+    notes = ("\u2013: no correlation: all values are equal, or all or no responses have one.",)
     return Table(title, ("", *columns), rows, notes if undefined else ())
 
 

@@ -152,7 +152,7 @@ def test_the_labels_of_q2_meet_the_papers_correlation():
 def test_nothing_to_correlate():
     table = pronoun_table({"begin": corpus([0.1, 0.2], [1, 0], responses=["I.", "I."])})
     (note,) = table.notes
-    assert note.endswith("no correlation, or all responses are in having one.")
+    assert note.endswith("all values are equal, or all or no responses have one.")
     assert all(math.isnan(row[1]) for row in table.rows)
 
 
