@@ -589,9 +589,23 @@ STATISTICS = _of(
     (
         "delong-covariance-sign",
         "significance.py",
-        "variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]",
-        "variance = covariance[0, 0] + covariance[1, 1] + 2 * covariance[0, 1]",
-        f"{_SIGNIFICANCE}::test_p_values_against_their_definitions",
+        "sum(parts) + 2 * of_both * float(first @ second)",
+        "sum(parts) - 2 * of_both * float(first @ second)",
+        f"{_SIGNIFICANCE}::test_differences_of_areas_are_estimates",
+    ),
+    (
+        "jackknife-units",
+        "estimates.py",
+        "(units - 1) / units * float(np.sum((figures - value) ** 2))",
+        "float(np.sum((figures - value) ** 2)) / units",
+        "tests/statistics/test_estimates.py",
+    ),
+    (
+        "difference-of-other-rows",
+        "systems.py",
+        "(self.counts == self.replicates) & (other.counts == other.replicates)",
+        "(self.counts == self.replicates) | (other.counts == other.replicates)",
+        "tests/statistics/test_systems.py::test_differences_are_of_the_rows_that_both_have",
     ),
     (
         "delong-rank-axis",

@@ -19,10 +19,11 @@ class Evaluate(EvaluateFiles):
 
     Reads what `score` wrote. Where rows have labels, compares scorers; where none has, shows how
     systems compare on the same rows, and their worst answers. Files of one corpus are joined by the
-    ids of their rows.
+    ids of their rows. A verdict says which system or scorer is better, and how sure that is.
 
     Examples:
       %(prog)s old_system.jsonl new_system.jsonl
+      %(prog)s old_system.jsonl new_system.jsonl --cluster-field=question --undefined=0
       %(prog)s q2.jsonl qags_c.jsonl --baseline=token_f1 --markdown=table.md --json=figures.json
       %(prog)s begin_test.jsonl --protocol=begin --development=begin_dev.jsonl
       %(prog)s q2.jsonl --ensemble=both=summac_zs,nli_e_minus_c --baseline=summac_zs

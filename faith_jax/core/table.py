@@ -70,12 +70,24 @@ def figure_text(
     mark: str = "",
     spread: float = math.nan,
 ) -> str:
-    """Returns a number as a table shows it, with its interval or standard deviation if given."""
+    """Returns a number as a table shows it, with its interval or standard deviation, if any.
+
+    An interval whose ends are NaN is none.
+    """
     text = f"{value:.{digits}f}{mark}"
-    if interval is not None:
+    if interval is not None and not math.isnan(interval[0]):
         low, high = interval
         text += f" ({low:.{digits}f}\u2013{high:.{digits}f})"
     return text if math.isnan(spread) else f"{text} \u00b1{spread:.{digits}f}"
+
+
+def difference_text(
+    value: float, interval: tuple[float, float], digits: int, mark: str = ""
+) -> str:
+    """Returns a difference with its sign and its interval, unless that is NaN."""
+    text = f"{value:+.{digits}f}{mark}"
+    low, high = interval
+    return text if math.isnan(low) else f"{text} ({low:+.{digits}f} to {high:+.{digits}f})"
 
 
 def plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ which the workflow finds in a knowledge base (Wiki and DPR), and with that of an
 import collections
 import itertools
 import json
+import math
 import pathlib
 import re
 import shlex
@@ -376,7 +377,10 @@ class Table(workflow.Table):
             for name, by_context in part.items():
                 cells = []
                 for heading, row in by_context.items():
-                    value, low, high = (100 * row[key] for key in ("recall", "low", "high"))
+                    value, low, high = (
+                        math.nan if row[key] is None else 100 * row[key]
+                        for key in ("recall", "low", "high")
+                    )
                     cells.append(figure_text(value, (low, high), 1))
                     figures = row["claims"], value, low, high, None
                     tidy.append((number, name, heading, "recall", *figures))
@@ -545,7 +549,10 @@ def _pair(found: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> st
     if column not in found:
         return ""
     figures = (_figure(found[column], f"{form.figure} {it}") for it in ("Acc", "F1"))
-    return " / ".join(DASH if it[0] is None else figure_text(it[0], it[1:], 1) for it in figures)
+    return " / ".join(
+        DASH if value is None else figure_text(value, None if low is None else (low, high), 1)
+        for value, low, high in figures
+    )
 
 
 def _figure(row: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:

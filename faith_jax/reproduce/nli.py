@@ -37,6 +37,7 @@ from faith_jax.statistics.scored_corpora import (
     row_notes,
     with_ensembles,
 )
+from faith_jax.statistics.units import ROWS
 
 BASE, T5, E_ORIG = "base", "t5_anli", "e_orig"
 # The models by the names that --scorer-option has, with the option that gives each.
@@ -294,7 +295,15 @@ class Table(CorporaTable):
         rows = {name: corpus.only(list(self.methods)) for name, corpus in read.items()}
         corpora = with_ensembles(rows, self.ensembles, self._range)
         resamples, seed = options.resamples, options.seed
-        found = auc_table(corpora, TESTED, resamples, seed=seed, averaged=AVERAGED)
+        found = auc_table(
+            corpora,
+            TESTED,
+            resamples,
+            seed=seed,
+            test="approximate_randomization",  # the paper's, and its unit
+            cluster_field=ROWS,
+            averaged=AVERAGED,
+        )
         marked = tuple(self._mark_notes())
         tables = [nli_tables.auc_table_of_methods(found, MARKS, published, marked)]
         modified = [name for name in MODIFICATIONS if name in self.methods]
@@ -378,7 +387,11 @@ class Table(CorporaTable):
                 "" if whole else "; so are the published ones of tables 1 and 2, not of table 4"
             )
             yield f"Averages are over {', '.join(found.averaged)}{theirs}."
-        yield f"Intervals: percentile bootstrap of {counted(options.resamples, 'resample')}."
+        yield (
+            "Intervals: DeLong's standard error and Student's t. As in the paper, rows count as "
+            "independent; where a mark and an interval disagree, the mark decides, which is by the "
+            "paper's test."
+        )
         yield from row_notes(corpora)
 
 

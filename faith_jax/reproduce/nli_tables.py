@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import counted
-from faith_jax.core.table import Table, figure_text
+from faith_jax.core.table import Table, difference_text, figure_text
 from faith_jax.statistics.auc_table import AucCell, AucTable
 
 AVERAGE = "average"
@@ -79,7 +79,7 @@ def auc_table_of_methods(
                     name = f"{figure}_{baseline}"
                     tidy.append((method, column, name, None, value, None, None, None))
     rows["rows"] = [_Cell(_shown(table.rows.get(column), ",")) for column in columns]
-    title = "ROC AUC in per cent, with 95% bootstrap intervals"
+    title = "ROC AUC in per cent, with 95% intervals"
     return _table("1", title, ("method", *columns), rows, tidy, published, notes)
 
 
@@ -97,11 +97,11 @@ def difference_table(
             text = "one class"
             if found is not None:
                 low, high = (100 * end for end in found.interval)
-                text = f"{100 * found.difference:+.1f} ({low:+.1f} to {high:+.1f})"
+                text = difference_text(100 * found.difference, (low, high), 1)
                 values = (found.difference, *found.interval, _share(theirs))
                 tidy.append((method, corpus, "auc_difference", table.rows.get(corpus), *values))
             rows[corpus].append(_Cell(text, _shown(theirs, "+.1f")))
-    title = f"AUC differences from {baseline} in points, with 95% intervals of the paired bootstrap"
+    title = f"AUC differences from {baseline} in points, with 95% intervals"
     return _table("2", title, ("corpus", *methods), rows, tidy, published)
 
 

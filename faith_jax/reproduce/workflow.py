@@ -127,9 +127,12 @@ class Table:
         files = [f"scores/{name}.jsonl" for name in self.scores]
         layout, tables = self.layout(), {}
         if layout:
-            drawn = [f"--{name}={getattr(self.options, name)}" for name in ("resamples", "seed")]
+            evaluation = self.evaluation()
+            if "--protocol=systems" not in evaluation:  # whose intervals are not drawn
+                names = ("resamples", "seed")
+                evaluation += [f"--{name}={getattr(self.options, name)}" for name in names]
             tables[self.file_name] = {
-                "arguments": shlex.join([*self.evaluation(), *drawn]),
+                "arguments": shlex.join(evaluation),
                 "inputs": files,
                 "layout": json.dumps(layout),
             }

@@ -7,6 +7,7 @@ import ast
 import contextlib
 import dataclasses
 import functools
+import math
 import pathlib
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, ClassVar, Literal
@@ -441,19 +442,23 @@ class Comparison(_Draws):
     Attributes:
       scorers (NAMES): only these, in this order, separated by commas (default: all)
       baseline (NAME): the scorer (or system) that others must beat
-      test: of significance, with a baseline
-      cluster_field (NAME): rows with the same value of this field, such as a document's id, are not
-        independent
+      test: of significance, with a baseline; t is that of the intervals
+      cluster_field (NAME): rows with the same value of this field depend on each other: id,
+        grounding, question, corpus or a column of yours; none = all rows are independent; auto =
+        rows with the same grounding depend on each other
+      undefined (VALUE): the score that an undefined one counts as (default: rows without a score
+        are left out of what is compared)
     """
 
     scorers: Names = ()
     baseline: str = ""
-    test: Literal["approximate_randomization", "delong", "hanley_mcneil"] = (
-        "approximate_randomization"
-    )
-    cluster_field: str = ""
+    test: Literal["t", "approximate_randomization", "delong", "hanley_mcneil"] = "t"
+    cluster_field: str = "auto"
+    undefined: float | None = None
 
     def __post_init__(self):
+        if self.undefined is not None and not math.isfinite(self.undefined):
+            raise ConfigError(f"--undefined: expected a finite number, got {self.undefined}.")
         if self.test != Comparison.test and not self.baseline:
             raise ConfigError(
                 "--test: goes with --baseline, the scorer that others are tested with; give "
@@ -466,7 +471,8 @@ AUTO: Literal["auto"] = "auto"
 # What it stands for, of rows with labels and without.
 CHOSEN_BY_LABELS: tuple[Literal["auc"], Literal["systems"]] = ("auc", "systems")
 # The protocols of `evaluate` to which an option says something; with others it is an error.
-_DRAWN = ("accuracy", "auc", "dialfact", "npov", "npov_words", "systems", "verifiable")
+_DRAWN = ("accuracy", "auc", "dialfact", "npov", "npov_words", "verifiable")
+_INTERVALS = (*_DRAWN, "systems")
 _DEVELOPED = ("begin", "verifiable")
 _PLOTTED = ("auc", *_DEVELOPED, "npov", "npov_words", "pronouns")
 GOES_WITH = {
@@ -482,8 +488,9 @@ GOES_WITH = {
     "table": ("accuracy", "systems"),
     "test": ("auc",),
     "cluster_field": ("auc", "dialfact", "systems"),
+    "undefined": ("auc", "systems"),
     "resamples": _DRAWN,
-    "confidence": _DRAWN,
+    "confidence": _INTERVALS,
     "seed": (*_DRAWN, "begin"),
     "scorers": ("accuracy", *_PLOTTED, "systems"),
     "ensemble": ("auc", *_DEVELOPED, "pronouns"),

@@ -1,34 +1,49 @@
-"""ROC AUCs of scorers on several corpora, compared with baselines (Steen 2023, tables 1 and 2).
+"""ROC AUCs of scorers on several corpora, compared with baselines and with the best of them.
 
-All scorers of a corpus are compared on the rows for which every one of them has a score, and in
-the same resamples. The average over corpora is resampled too.
+All scorers of a corpus are compared on the rows for which every one of them has a score. The layout
+is that of Steen 2023, tables 1 and 2.
 """
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.table import MARK, Table, figure_text, plain
-from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
-from faith_jax.statistics.roc import roc_auc
+from faith_jax.core.table import MARK, Table, difference_text, figure_text, plain
+from faith_jax.statistics.bootstrap import Interval
+from faith_jax.statistics.estimates import Estimate, corrected_text, mean_estimate, p_value_text
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import (
     SIGNIFICANT,
-    Comparison,
     Exchanges,
     approximate_randomization,
+    area_components,
     delong_test,
     exchanges,
     hanley_mcneil_test,
+    holm,
     holm_by_baseline,
 )
+from faith_jax.statistics.systems import (
+    EMPTY,
+    MINUS,
+    UNDEFINED,
+    Cell,
+    compared,
+    mean_measure,
+    settling_text,
+)
+from faith_jax.statistics.units import AUTO, ROWS, Units, units_of
 
 AVERAGE = "average"
-TESTS = ("approximate_randomization", "delong", "hanley_mcneil")
+TESTS = ("t", "approximate_randomization", "delong", "hanley_mcneil")
+_SHARE = (0.0, 1.0)  # the ends of an AUC's scale
+_LISTED = 5  # scorers that a verdict names one by one
+_Pair = tuple[str, str]  # a scorer, and the baseline
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +52,7 @@ class Compared:
 
     Attributes:
       difference: of the AUCs; above 0 = the scorer is better.
-      interval: of the difference, by the paired bootstrap.
+      interval: of the difference; NaN where there is none.
       p_value: two-sided; NaN where the test is undefined.
       corrected: the p-value after Holm's correction over all scorers of this baseline and column (a
         corpus, or the average).
@@ -57,6 +72,16 @@ class Compared:
     def better_uncorrected(self) -> bool:
         """Whether the scorer is significantly better by this test alone."""
         return self.difference > 0 and self.p_value <= SIGNIFICANT
+
+    def text(self) -> str:
+        """Returns the difference in points, with its interval and p-value."""
+        if math.isnan(self.difference):
+            return ""
+        low, high = (100 * end for end in self.interval)
+        text = difference_text(100 * self.difference, (low, high), 1)
+        if not math.isnan(self.p_value):
+            text += f", {corrected_text(self.p_value, self.corrected)}"
+        return text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +110,45 @@ class AucCell:
 
 
 @dataclasses.dataclass(frozen=True)
+class Best:
+    """The scorer with the largest AUC of a corpus, or on average.
+
+    Attributes:
+      scorer: its name.
+      others: by scorer how far the best is above it; p-values are corrected over all pairs of
+        scorers, because the scores themselves choose the best.
+      settling: by scorer in words how many rows or groups would settle a difference of this size;
+        "" = it is settled, or unknown.
+    """
+
+    scorer: str
+    others: Mapping[str, Compared]
+    settling: Mapping[str, str]
+
+    def verdict(self) -> str:
+        """Returns in words what the best is better than, and what is undecided."""
+        parts = []
+        better = {name: it for name, it in self.others.items() if it.better}
+        if len(better) > _LISTED:
+            largest = max(it.corrected for it in better.values())
+            at_most = p_value_text(largest).replace("p = ", "p \u2264 ")
+            parts.append(f"better than {len(better)} others ({at_most})")
+        elif better:
+            texts = (f"{name} ({p_value_text(it.corrected)})" for name, it in better.items())
+            parts.append(f"better than {' and '.join(texts)}")
+        open_ones = [
+            f"{name} (no test)"
+            if math.isnan(it.corrected)
+            else f"{name} ({p_value_text(it.corrected)}{self.settling[name]})"
+            for name, it in self.others.items()
+            if name not in better
+        ]
+        if open_ones:
+            parts.append(f"undecided against {' and '.join(open_ones)}")
+        return ", ".join(parts)
+
+
+@dataclasses.dataclass(frozen=True)
 class AucTable:
     """The cells of all scorers and corpora.
 
@@ -95,11 +159,17 @@ class AucTable:
       averaged: the corpora of the average, which have both classes.
       average: by scorer; empty with fewer than two such corpora.
       tested: by baseline the scorers that are compared with it.
-      test: of `TESTS`, for each corpus; averages are compared by approximate randomization.
-      resamples: of the bootstrap, and rounds of the randomization.
+      test: of `TESTS`, for each corpus; averages are compared by t, or by approximate
+        randomization if it is another test.
+      resamples: rounds of the randomization.
       confidence: of the intervals.
-      seed: of both.
-      cluster_field: what is resampled and exchanged together; "" = each row on its own.
+      seed: of the randomization.
+      cluster_field: what rows of a unit share; see `faith_jax.statistics.units.units_of`.
+      best: by column the best scorer; empty with one scorer.
+      units: by corpus, of the rows that are used.
+      silences: by what is shown in a row (such as "coverage: undefined, %") the figures by corpus.
+      warnings: on scorers that are undefined in other rows than others.
+      undefined: the score that an undefined one counts as; NaN = none.
     """
 
     rows: Mapping[str, int]
@@ -112,7 +182,12 @@ class AucTable:
     resamples: int = 1000
     confidence: float = 0.95
     seed: int = 0
-    cluster_field: str = ""
+    cluster_field: str = AUTO
+    best: Mapping[str, Best] = dataclasses.field(default_factory=dict)
+    units: Mapping[str, Units] = dataclasses.field(default_factory=dict)
+    silences: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    undefined: float = math.nan
 
     @property
     def baseline(self) -> str:
@@ -137,8 +212,9 @@ def auc_table(
     confidence: float = 0.95,
     seed: int = 0,
     test: str = TESTS[0],
-    cluster_field: str = "",
+    cluster_field: str = AUTO,
     averaged: Collection[str] | None = None,
+    undefined: float = math.nan,
 ) -> AucTable:
     """Returns the table; `AucTable` describes the arguments that it keeps.
 
@@ -155,31 +231,48 @@ def auc_table(
     tested = _tested(scorers, baselines)
     if test not in TESTS:
         raise ValueError(f"There is no test {test!r}: choose of {', '.join(TESTS)}.")
-    if cluster_field and test == "hanley_mcneil":
-        raise ConfigError(
-            "hanley_mcneil takes all rows as independent, and cannot respect the clusters of "
-            f"{cluster_field!r}; approximate_randomization and delong can."
-        )
-    parts = {name: corpus.part(corpus.usable()) for name, corpus in corpora.items()}
-    columns = {}
+    if test == "hanley_mcneil":
+        if cluster_field not in (AUTO, ROWS):
+            raise ConfigError(
+                "hanley_mcneil takes all rows as independent, and cannot respect the clusters of "
+                f"{cluster_field!r}; t, approximate_randomization and delong can."
+            )
+        cluster_field = ROWS
+    filled = {name: corpus.counting_undefined(undefined) for name, corpus in corpora.items()}
+    parts = {name: corpus.part(corpus.usable()) for name, corpus in filled.items()}
+    units = {name: units_of([part], cluster_field) for name, part in parts.items()}
     # Without an average other tests need no exchanges.
-    rounds = resamples if test == TESTS[0] or len(corpora) > 1 else 1
-    for number, (name, part) in enumerate(parts.items()):
-        clusters = part.field(cluster_field) if cluster_field else None
-        own = (seed, number)  # else corpora of one size would be resampled alike
-        columns[name] = _column(part, scorers, tested, test, (resamples, rounds), own, clusters)
+    rounds = resamples if test == TESTS[1] or (test != TESTS[0] and len(corpora) > 1) else 0
+    columns = {
+        # Seeds of their own, else corpora of one size would be exchanged alike.
+        name: _column(part, scorers, tested, test, rounds, (seed, number), units[name])
+        for number, (name, part) in enumerate(parts.items())
+    }
     both = [
         name
         for name, column in columns.items()
-        if (averaged is None or name in averaged) and not np.isnan(column.areas).any()
+        if (averaged is None or name in averaged) and column.is_defined
     ]
-    mean = _mean([columns[name] for name in both]) if len(both) > 1 else None
-    average = {} if mean is None else _cells(scorers, mean, confidence)
-    by_corpus = {name: _cells(scorers, column, confidence) for name, column in columns.items()}
+    pairs = _pairs(tested)
+    cells = {name: _cells(scorers, column, pairs, confidence) for name, column in columns.items()}
+    best = {
+        name: _best(scorers, [column], confidence, units[name])
+        for name, column in columns.items()
+        if len(scorers) > 1 and column.is_defined
+    }
+    average = {}
+    if len(both) > 1:
+        chosen = [columns[name] for name in both]
+        average = _cells(scorers, _mean(chosen), pairs, confidence)
+        if len(scorers) > 1:
+            best[AVERAGE] = _best(scorers, chosen, confidence)
+    silences, warnings = _silences(corpora, parts, scorers, tested, confidence, cluster_field)
+    if not math.isnan(undefined):
+        warnings = ()
     return AucTable(
         rows={name: len(part.ids) for name, part in parts.items()},
         left_out={n: len(corpus.ids) - len(parts[n].ids) for n, corpus in corpora.items()},
-        cells={s: {name: cells[s] for name, cells in by_corpus.items()} for s in scorers},
+        cells={s: {name: own[s] for name, own in cells.items()} for s in scorers},
         averaged=tuple(both),
         average=average,
         tested=tested,
@@ -188,6 +281,11 @@ def auc_table(
         confidence=confidence,
         seed=seed,
         cluster_field=cluster_field,
+        best=best,
+        units=units,
+        silences=silences,
+        warnings=warnings,
+        undefined=undefined,
     )
 
 
@@ -220,12 +318,24 @@ def _tested(
 
 
 class _Column(NamedTuple):
-    """A corpus, or the average: areas [scorers], and resampled [scorers, resamples], and tests."""
+    """A corpus, or the average.
+
+    Attributes:
+      areas: [scorers]; NaN where a class is missing.
+      estimate: of the areas' sum by weights [scorers], such as a difference.
+      p_values: of pairs of scorers, by another test than t.
+      exchanged: the exchanges of pairs, if any were made.
+    """
 
     areas: np.ndarray
-    drawn: np.ndarray
-    tests: Mapping[tuple[str, str], Comparison] = {}
-    exchanged: Mapping[tuple[str, str], Exchanges] = {}
+    estimate: Callable[[np.ndarray], Estimate]
+    p_values: Mapping[_Pair, float] = {}
+    exchanged: Mapping[_Pair, Exchanges] = {}
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether both classes are there."""
+        return not np.isnan(self.areas).any()
 
 
 def _column(
@@ -233,100 +343,261 @@ def _column(
     scorers: Sequence[str],
     tested: Mapping[str, Sequence[str]],
     test: str,
-    counts: tuple[int, int],
+    rounds: int,
     seed: Sequence[int],
-    clusters: Sequence[str] | None,
+    units: Units,
 ) -> _Column:
-    """Returns what is known of a corpus; `counts` are of resamples and of rounds of exchanges."""
-    resamples, rounds = counts
-    if len(set(part.labels.tolist())) < 2:
-        nothing = np.full((len(scorers), 1), math.nan)
-        return _Column(nothing[:, 0], nothing)
+    """Returns the AUCs of a corpus with their tests; with 0 `rounds` nothing is exchanged."""
     scores = np.stack([part.scores[scorer] for scorer in scorers])
-    areas = np.array([roc_auc(row, part.labels) for row in scores])
-    drawn = bootstrap_auc(scores, part.labels, resamples, seed, clusters)
-    tests, exchanged = {}, {}
-    for baseline, compared in tested.items():
-        for scorer in compared:
-            pair = part.scores[scorer], part.scores[baseline], part.labels
-            found = exchanges(*pair, rounds, seed, clusters)
-            exchanged[scorer, baseline] = found
-            if test == "delong":
-                tests[scorer, baseline] = delong_test(*pair, clusters)
-            elif test == "hanley_mcneil":
-                tests[scorer, baseline] = hanley_mcneil_test(*pair)
-            else:
-                tests[scorer, baseline] = approximate_randomization([found])
-    return _Column(areas, drawn, tests, exchanged)
+    groups = units.numbers.tolist()
+    components = area_components(scores, part.labels, groups)
+    column = _Column(components.areas, components.estimate)
+    if test == TESTS[0] or not column.is_defined:
+        return column
+    p_values, exchanged = {}, {}
+    for scorer, baseline in _pairs(tested):
+        pair = part.scores[scorer], part.scores[baseline], part.labels
+        if rounds:
+            exchanged[scorer, baseline] = exchanges(*pair, rounds, seed, groups)
+        if test == "delong":
+            found = delong_test(*pair, groups)
+        elif test == "hanley_mcneil":
+            found = hanley_mcneil_test(*pair)
+        else:
+            found = approximate_randomization([exchanged[scorer, baseline]])
+        p_values[scorer, baseline] = found.p_value
+    return column._replace(p_values=p_values, exchanged=exchanged)
+
+
+def _pairs(tested: Mapping[str, Sequence[str]]) -> list[_Pair]:
+    return [(scorer, baseline) for baseline, others in tested.items() for scorer in others]
+
+
+def _contrast(scorers: Sequence[str], first: str, second: str = "") -> np.ndarray:
+    """Returns the weights of a scorer's AUC, or of its difference from another's: [scorers]."""
+    return np.array([float(name == first) - float(name == second) for name in scorers])
 
 
 def _mean(columns: Sequence[_Column]) -> _Column:
-    """Returns the average; its resampled areas are the means of the corpora's."""
+    """Returns the average of corpora, which are independent of each other."""
+
+    def estimate(weights: np.ndarray) -> Estimate:
+        return mean_estimate([column.estimate(weights) for column in columns])
+
     areas = np.stack([column.areas for column in columns], axis=1).mean(axis=1)
-    drawn = np.mean([column.drawn for column in columns], axis=0)
-    pairs = columns[0].exchanged
-    tests = {
-        pair: approximate_randomization([c.exchanged[pair] for c in columns]) for pair in pairs
+    p_values = {
+        pair: approximate_randomization([c.exchanged[pair] for c in columns]).p_value
+        for pair in columns[0].exchanged
     }
-    return _Column(areas, drawn, tests)
+    return _Column(areas, estimate, p_values)
 
 
-def _cells(scorers: Sequence[str], column: _Column, confidence: float) -> dict[str, AucCell]:
-    drawn = dict(zip(scorers, column.drawn, strict=True))
-    corrected = holm_by_baseline({pair: test.p_value for pair, test in column.tests.items()})
-    compared: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
-    for (scorer, baseline), test in column.tests.items():
-        interval = percentile_interval(drawn[scorer] - drawn[baseline], confidence)
-        p_values = test.p_value, corrected[scorer, baseline]
-        compared[scorer][baseline] = Compared(test.difference, interval, *p_values)
+def _cells(
+    scorers: Sequence[str], column: _Column, pairs: Sequence[_Pair], confidence: float
+) -> dict[str, AucCell]:
+    apart = {pair: column.estimate(_contrast(scorers, *pair)) for pair in pairs}
+    p_values = {p: column.p_values.get(p, apart[p].p_value()) for p in pairs}
+    corrected = holm_by_baseline(p_values)
+    versus: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
+    for pair, estimate in apart.items() if column.is_defined else ():
+        p_value, interval = p_values[pair], estimate.interval(confidence)
+        versus[pair[0]][pair[1]] = Compared(estimate.value, interval, p_value, corrected[pair])
     return {
         scorer: AucCell(
-            float(area), percentile_interval(drawn[scorer], confidence), compared[scorer]
+            float(area),
+            column.estimate(_contrast(scorers, scorer)).interval(confidence, _SHARE),
+            versus[scorer],
         )
         for scorer, area in zip(scorers, column.areas, strict=True)
     }
+
+
+def _best(
+    scorers: Sequence[str],
+    columns: Sequence[_Column],
+    confidence: float,
+    units: Units | None = None,
+) -> Best:
+    """Returns the best scorer of a corpus, or of the average of several, without units."""
+    column = columns[0] if len(columns) == 1 else _mean(columns)
+    order = np.argsort(-column.areas, kind="stable").tolist()
+    ranked = [scorers[place] for place in order]
+    pairs = list(itertools.combinations(ranked, 2))
+    estimates = {pair: column.estimate(_contrast(scorers, *pair)) for pair in pairs}
+    p_values = [estimate.p_value() for estimate in estimates.values()]
+    corrected = dict(zip(pairs, holm(p_values).tolist(), strict=True))
+    others, settling = {}, {}
+    for name in ranked[1:]:
+        pair = ranked[0], name
+        estimate = estimates[pair]
+        interval = estimate.interval(confidence)
+        others[name] = Compared(estimate.value, interval, estimate.p_value(), corrected[pair])
+        settling[name] = "" if units is None else settling_text(estimate, len(pairs), units)
+    return Best(ranked[0], others, settling)
+
+
+def _silences(
+    corpora: Mapping[str, Corpus],
+    parts: Mapping[str, Corpus],
+    scorers: Sequence[str],
+    tested: Mapping[str, Sequence[str]],
+    confidence: float,
+    cluster_field: str,
+) -> tuple[dict[str, dict[str, str]], tuple[str, ...]]:
+    """Returns the shares of undefined scores and of empty answers, and warnings.
+
+    Shares are of the rows with a label, and are compared with the baseline's, or with those of the
+    scorer that is defined most often.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    warnings: list[str] = []
+    for name, corpus in corpora.items():
+        labelled = corpus.part(~np.isnan(corpus.labels))
+        missing = {s: np.isnan(labelled.scores[s]) for s in scorers}
+        if any(them.any() for them in missing.values()):
+            fewest = min(scorers, key=lambda scorer: missing[scorer].sum())
+            reference = next(iter(tested), fewest)
+            units = units_of([labelled], cluster_field)
+            shares = {
+                s: {UNDEFINED: mean_measure(them, high=0.01, bounds=_SHARE)}
+                for s, them in missing.items()
+            }
+            others = {scorer: reference for scorer in scorers if scorer != reference}
+            cells = {
+                scorer: row[UNDEFINED]
+                for scorer, row in compared(shares, others, confidence, units.numbers).items()
+            }
+            for scorer, cell in cells.items():
+                if cell.value > 0:
+                    rows.setdefault(f"{scorer}: {UNDEFINED}", {})[name] = cell.text(1)
+                if cell.difference is not None and abs(cell.difference.value) > 0:
+                    what = f"{scorer} {MINUS} {reference}: {UNDEFINED}"
+                    rows.setdefault(what, {})[name] = cell.difference_text(1)
+                    size = f"{len(parts[name].ids):,} of {counted(len(labelled.ids), 'row')}"
+                    warnings.append(_warning(name, scorer, cell, reference, cells, size))
+        if len(labelled.is_empty) and (labelled.is_empty == 1).any():
+            share = mean_measure(labelled.is_empty, high=0.01, bounds=_SHARE)
+            cell = compared({"": {EMPTY: share}}, {}, confidence)[""][EMPTY]
+            rows.setdefault(EMPTY, {})[name] = cell.text(1)
+    return rows, tuple(warnings)
+
+
+def _warning(
+    corpus: str, scorer: str, cell: Cell, reference: str, cells: Mapping[str, Cell], size: str
+) -> str:
+    test = "" if math.isnan(cell.corrected) else f" ({p_value_text(cell.corrected)})"
+    return (
+        f"{corpus}: Warning: {scorer} is undefined in {cell.value:.1f}% of the rows with a label, "
+        f"{reference} in {cells[reference].value:.1f}%{test}. AUCs are of the {size} that every "
+        "scorer has; --undefined=VALUE counts an undefined score as VALUE."
+    )
 
 
 def auc_rows(table: AucTable) -> Table:
     """Returns AUCs in per cent, a row for each scorer; one baseline at most."""
     rows: list[tuple[Any, ...]] = []
     for scorer in table.cells:
-        cells = table.row(scorer).items()
+        cells = table.row(scorer)
         texts = (
-            cell.text(table.baseline) if table.rows.get(c, 1) else "no labels" for c, cell in cells
+            cell.text(table.baseline) if table.rows.get(c, 1) else "no labels"
+            for c, cell in cells.items()
         )
         rows.append((scorer, *texts))
+        if scorer in table.tested.get(table.baseline, ()):
+            versus = [cells[c].compared.get(table.baseline) for c in table.columns]
+            name = f"{scorer} {MINUS} {table.baseline}"
+            rows.append((name, *("" if it is None else it.text() for it in versus)))
+    for what, texts_by_corpus in table.silences.items():
+        rows.append((what, *(texts_by_corpus.get(c, "") for c in table.columns)))
     counts = {"rows": table.rows}
     if any(table.left_out.values()):
         counts["rows left out"] = table.left_out
     for name, sizes in counts.items():
         rows.append((name, *(f"{sizes[c]:,}" if c in sizes else "" for c in table.columns)))
-    title = f"ROC AUC in per cent, with {100 * table.confidence:g}% bootstrap intervals"
+    title = f"ROC AUC in per cent, with {100 * table.confidence:g}% intervals"
     return Table(title, ("scorer", *table.columns), tuple(rows), _notes(table), _tidy(table))
 
 
+def best_rows(table: AucTable) -> Table:
+    """Returns how far the best scorer of each column is above each other one, in points."""
+    rows = tuple(
+        (column, best.scorer, other, compared_with.text())
+        for column, best in table.best.items()
+        for other, compared_with in best.others.items()
+    )
+    title = "The best scorer against each other one: difference of ROC AUC in points"
+    pairs = math.comb(len(table.cells), 2)
+    notes = (
+        f"p by Student's t; corrected by Holm over all {counted(pairs, 'pair')} of scorers of a "
+        "corpus, because the best is chosen by the same rows.",
+    )
+    columns = ("corpus", "best", "other", "best less other")
+    return Table(title, columns, rows, notes, _tidy_best(table))
+
+
+def _tidy_best(table: AucTable) -> Table:
+    """Returns the figures of `best_rows` for machines, one in each cell."""
+    names = ("difference", "low", "high", "p_value", "p_corrected")
+    tidy = tuple(
+        (column, best.scorer, other, it.difference, *it.interval, it.p_value, it.corrected)
+        for column, best in table.best.items()
+        for other, it in best.others.items()
+    )
+    return Table("", ("corpus", "best", "other", *names), tidy)
+
+
+def _verdicts(table: AucTable) -> Iterator[str]:
+    """Yields for each column which scorer is best, and how sure that is."""
+    pairs = math.comb(len(table.cells), 2)
+    for column, best in table.best.items():
+        area = 100 * table.row(best.scorer)[column].auc
+        over = f"corrected over {counted(pairs, 'pair')} of scorers; " if pairs > 1 else ""
+        size = "on average" if column == AVERAGE else table.units[column].text()
+        yield (
+            f"{column}: Verdict: {best.scorer} has the largest AUC ({area:.1f}): "
+            f"{best.verdict()}; {over}{size}."
+        )
+
+
 def _notes(table: AucTable) -> tuple[str, ...]:
-    """Returns what the figures and marks mean."""
-    notes = [f"Intervals: percentile bootstrap of {counted(table.resamples, 'resample')}."]
-    if table.cluster_field:
-        notes.append(f"Rows with the same {table.cluster_field} are taken as dependent in all.")
+    """Returns the verdicts, and what the figures and marks mean."""
+    notes = [*_verdicts(table), *table.warnings]
+    both = "" if table.test != TESTS[0] else " and p-values"
+    notes.append(
+        f"Intervals{both}: DeLong's standard error, for groups as Obuchowski 1997, and Student's t."
+    )
+    for name, units in table.units.items():
+        notes += units.notes(name)
     if any(table.left_out.values()):
         notes.append("Left out: rows without a label, or without a defined score of every scorer.")
+    if not math.isnan(table.undefined):
+        notes.append(f"Undefined scores count as {table.undefined:g}.")
     count = len(table.tested.get(table.baseline, ()))
     if not count:
         return tuple(notes)
     rounds = f"approximate randomization of {counted(table.resamples, 'round')}"
-    test = {"delong": "DeLong's test", "hanley_mcneil": "Hanley and McNeil's test"}.get(table.test)
+    test = {
+        "t": "Student's t",
+        "delong": "DeLong's test",
+        "hanley_mcneil": "Hanley and McNeil's test",
+    }.get(table.test, rounds)
     columns = "corpus, and of the average," if table.average else "corpus"
     notes.append(
         f"{MARK} significantly better than {table.baseline} on the same rows: two-sided p \u2264 "
-        f"{SIGNIFICANT:g} by {test or rounds}, with Holm's correction for the "
+        f"{SIGNIFICANT:g} by {test}, with Holm's correction for the "
         f"{counted(count, 'comparison')} of each {columns} on its own."
     )
-    if table.average and test:
+    if table.test != TESTS[0]:
+        notes.append(
+            f"Marks and p-values are by {test}, as --test asks; they decide where the interval, "
+            "which is by another procedure, says otherwise."
+        )
+    is_drawn = table.test == TESTS[1]
+    if table.average and table.test not in TESTS[:2]:
         notes.append(f"Averages are compared by {rounds}.")
+        is_drawn = True
     least = round(count / SIGNIFICANT) - 1  # else no corrected p-value is so small
-    if table.resamples < least and (table.average or not test):
+    if table.resamples < least and is_drawn:
         notes.append(
             f"So few rounds allow no mark, whatever the scores; at least {least:,} are needed."
         )
@@ -362,6 +633,9 @@ def auc_figures(table: AucTable) -> dict[str, Any]:
             for scorer, cells in table.cells.items()
         },
         "average": {scorer: cell.figures(baseline) for scorer, cell in table.average.items()},
+        "units": {name: units.total for name, units in table.units.items()},
+        "best": _tidy_best(table).records(),
+        "undefined_and_empty": {what: dict(row) for what, row in table.silences.items()},
     }
 
 

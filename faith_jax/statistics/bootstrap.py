@@ -4,9 +4,9 @@ Rows are drawn with replacement, as many as there are; with `clusters`, which na
 it is drawn together with (such as its source document), whole clusters are. All scorers see the
 same draws. The same seed gives the same draws.
 
->>> areas = bootstrap_auc([[0.9, 0.2, 0.6, 0.1]], [1, 0, 1, 0], resamples=200, seed=1)
+>>> areas = bootstrap_auc([[0.9, 0.2, 0.6, 0.1]], [1, 0, 0, 1], resamples=200, seed=1)
 >>> percentile_interval(areas[0])
-Interval(low=1.0, high=1.0)
+Interval(low=0.0, high=1.0)
 """
 
 import collections
@@ -125,7 +125,8 @@ def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval
     """Returns the interval that holds the share `confidence` of a statistic's resampled values.
 
     NaN (resamples in which the statistic is undefined) are left out; the ends are NaN where all
-    are.
+    are, and where all others are the same: that only one group was drawn, or that all rows say the
+    same, is no certainty.
 
     Raises:
       ValueError: for a confidence outside of (0, 1).
@@ -134,7 +135,7 @@ def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval
         raise ValueError(f"A confidence is between 0 and 1, not {confidence}.")
     defined = np.asarray(values, np.float64)
     defined = defined[~np.isnan(defined)]
-    if not defined.size:
+    if not defined.size or np.ptp(defined) == 0:
         return Interval(np.nan, np.nan)
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])

@@ -34,8 +34,7 @@ class Figure(NamedTuple):
         """As a table shows it."""
         if math.isnan(self.value):
             return DASH
-        is_drawn = not math.isnan(self.interval.low)
-        return figure_text(self.value, self.interval if is_drawn else None, 1)
+        return figure_text(self.value, self.interval, 1)
 
 
 class Draws(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.words import is_blank
 
 # Fewer rows have intervals and tests that say little.
 FEW_ROWS = 20
@@ -36,6 +37,8 @@ class Corpus:
       groundings: the texts of each row's grounding.
       words: by scorer that has them each row's words: start, end, score, and the number of the
         grounding's text, None = the response.
+      is_empty: [rows]; 1 = the response is empty, 0 = it is not, NaN = unknown; empty = unknown.
+      hashes: of each row's "grounding" and "question", [rows] each; 0 = the row has none.
     """
 
     name: str
@@ -48,6 +51,8 @@ class Corpus:
     words: Mapping[str, tuple[Sequence[Sequence[Any]], ...]] = dataclasses.field(
         default_factory=dict
     )
+    is_empty: NDArray[np.float64] = dataclasses.field(default_factory=lambda: np.zeros(0))
+    hashes: Mapping[str, NDArray[np.int64]] = dataclasses.field(default_factory=dict)
 
     def usable(self) -> NDArray[np.bool_]:
         """Returns which rows have a label and a defined score of every scorer: [rows]."""
@@ -78,7 +83,14 @@ class Corpus:
             fields=tuple(self.fields[i] for i in kept) if self.fields else (),
             groundings=tuple(self.groundings[i] for i in kept) if self.groundings else (),
             words={name: tuple(rows[i] for i in kept) for name, rows in self.words.items()},
+            is_empty=self.is_empty[kept] if len(self.is_empty) else self.is_empty,
+            hashes={name: values[kept] for name, values in self.hashes.items()},
         )
+
+    def counting_undefined(self, score: float) -> "Corpus":
+        """Returns the corpus with this score where one is undefined; NaN = as it is."""
+        scores = {n: np.where(np.isnan(them), score, them) for n, them in self.scores.items()}
+        return dataclasses.replace(self, scores=scores)
 
     def places(self, ids: Sequence[str]) -> NDArray[np.intp]:
         """Returns the numbers of the rows with these ids."""
@@ -89,13 +101,14 @@ class Corpus:
         """Returns the corpus with its rows in the order of these ids."""
         return self.part(self.places(ids))
 
-    def field(self, name: str) -> list[str]:
-        """Returns a field of all rows; one that lacks it is an InputError."""
+    def field(self, name: str, remedy: str = "") -> list[str]:
+        """Returns a field of all rows; one that lacks it is an InputError, with the remedy."""
         for identifier, fields in zip(self.ids, self.fields, strict=True):
             if name not in fields:
                 known = ", ".join(fields) or "none"
                 raise InputError(
                     f"{self.name}: row {identifier!r} has no field {name!r}; it has: {known}."
+                    f"{remedy}"
                 )
         return [fields[name] for fields in self.fields]
 
@@ -108,12 +121,14 @@ class Kept(NamedTuple):
       groundings: whether they are.
       words: whether the scores of words are.
       fields: the names of those that are; None = all.
+      same_grounding: whether rows of equal ids must have the same grounding in all files.
     """
 
     texts: bool = True
     groundings: bool = True
     words: bool = True
     fields: Collection[str] | None = None
+    same_grounding: bool = True
 
 
 EVERYTHING = Kept()
@@ -147,7 +162,7 @@ def read_corpora(
         for name, read in columns.items():
             part = read.part()
             if name in found:
-                part = _joined(found[name], part, origin[name], path)
+                part = _joined(found[name], part, origin[name], path, kept.same_grounding)
             found[name], origin[name] = part, path
     if not found:
         raise InputError(f"{', '.join(files)}: no scored rows.")
@@ -155,14 +170,13 @@ def read_corpora(
 
 
 class _Part(NamedTuple):
-    """A corpus with hashes of its rows' texts, by which files are compared: [rows].
+    """A corpus with hashes of its responses, by which files are compared: [rows].
 
-    No hashes of responses where a row lacks its text; that of a grounding without texts is 0.
+    There are none where a row lacks its text.
     """
 
     corpus: Corpus
     responses: NDArray[np.int64]
-    groundings: NDArray[np.int64]
 
 
 class _Columns:
@@ -173,7 +187,9 @@ class _Columns:
         self._ids: list[str] = []
         self._labels = array.array("d")
         self._scores = {scorer: array.array("d") for scorer in scorers}
-        self._hashes = array.array("q"), array.array("q")
+        self._response_hashes = array.array("q")
+        self._hashes = {"grounding": array.array("q"), "question": array.array("q")}
+        self._is_empty = array.array("d")
         self._lacks_text = False
         self._responses: list[str] = []
         self._groundings: list[tuple[str, ...]] = []
@@ -197,8 +213,11 @@ class _Columns:
             score = scores[scorer]
             values.append(math.nan if score is None else score)
         self._lacks_text |= text is None
-        self._hashes[0].append(0 if text is None else hash(text))
-        self._hashes[1].append(hash(grounding) if grounding else 0)
+        self._response_hashes.append(0 if text is None else hash(text))
+        self._is_empty.append(math.nan if text is None else is_blank(text))
+        history = row.get("history")
+        self._hashes["grounding"].append(hash(grounding) if grounding else 0)
+        self._hashes["question"].append(hash(history[-1]) if history else 0)
         if kept.texts and not self._lacks_text:
             self._responses.append(text)
         if kept.groundings:
@@ -235,12 +254,16 @@ class _Columns:
                 for scorer in self._scores
                 if any(scorer in words for words in self._words)
             },
+            is_empty=np.array(self._is_empty),
+            hashes={name: np.array(them, np.int64) for name, them in self._hashes.items()},
         )
-        responses, groundings = (np.array(hashes, np.int64) for hashes in self._hashes)
-        return _Part(corpus, responses[:0] if self._lacks_text else responses, groundings)
+        responses = np.array(self._response_hashes, np.int64)
+        return _Part(corpus, responses[:0] if self._lacks_text else responses)
 
 
-def _joined(first_part: _Part, second_part: _Part, origin: str, path: str) -> _Part:
+def _joined(
+    first_part: _Part, second_part: _Part, origin: str, path: str, same_grounding: bool
+) -> _Part:
     """Returns a corpus with the scores of both, on the rows of the first."""
     first, second = first_part.corpus, second_part.corpus
     if missing := sorted(set(first.ids) ^ set(second.ids)):
@@ -253,8 +276,9 @@ def _joined(first_part: _Part, second_part: _Part, origin: str, path: str) -> _P
         raise InputError(f"{origin} and {path} both have scores of {both[0]} on {first.name!r}.")
     places = second.places(first.ids)
     second = second.part(places)
-    second_part = _Part(second, *(one[places] if len(one) else one for one in second_part[1:]))
-    _check_same_texts(first_part, second_part, origin, path)
+    responses = second_part.responses
+    second_part = _Part(second, responses[places] if len(responses) else responses)
+    _check_same_texts(first_part, second_part, origin, path, same_grounding)
     differing = ~((first.labels == second.labels) | np.isnan(first.labels + second.labels))
     if differing.any():
         row = first.ids[int(np.argmax(differing))]
@@ -268,18 +292,23 @@ def _joined(first_part: _Part, second_part: _Part, origin: str, path: str) -> _P
         fields=tuple({**b, **a} for a, b in zip(first.fields, second.fields, strict=True)),
         scores={**first.scores, **second.scores},
         words={**first.words, **second.words},
+        is_empty=np.where(np.isnan(first.is_empty), second.is_empty, first.is_empty),
+        hashes={n: np.where(own == 0, second.hashes[n], own) for n, own in first.hashes.items()},
     )
-    with_texts = [first_part if len(first_part.responses) else second_part]
-    with_texts.append(first_part if first_part.groundings.any() else second_part)
-    return _Part(corpus, with_texts[0].responses, with_texts[1].groundings)
+    with_texts = first_part if len(first_part.responses) else second_part
+    return _Part(corpus, with_texts.responses)
 
 
-def _check_same_texts(first: _Part, second: _Part, origin: str, path: str) -> None:
+def _check_same_texts(
+    first: _Part, second: _Part, origin: str, path: str, same_grounding: bool
+) -> None:
     """Refuses to join other responses to those of equal ids; texts that a file lacks pass."""
     if len(first.responses) and len(second.responses):
         _check_equal(first.responses != second.responses, "responses", first, origin, path)
-    known = (first.groundings != 0) & (second.groundings != 0)
-    _check_equal(known & (first.groundings != second.groundings), "groundings", first, origin, path)
+    if same_grounding:
+        own, other = (part.corpus.hashes["grounding"] for part in (first, second))
+        differing = (own != 0) & (other != 0) & (own != other)
+        _check_equal(differing, "groundings", first, origin, path)
 
 
 def _check_equal(

@@ -1,8 +1,10 @@
 """Whether two scorers' ROC AUCs on the same rows differ by more than chance.
 
-All tests are paired and two-sided. `approximate_randomization` assumes least; `delong_test` has a
-closed form; `hanley_mcneil_test` is the older form that needs AUCs and counts only. The first two
-know clusters: rows that are not independent of each other, such as responses to one document.
+All tests are paired and two-sided. `area_components` gives AUCs and their differences as estimates,
+with intervals and p-values by Student's t. Published tables need others:
+`approximate_randomization`, `delong_test` by the normal distribution, and `hanley_mcneil_test`, the
+older form that needs AUCs and counts only. All but the last know clusters: rows that are not
+independent of each other, such as responses to one document.
 
 Scores of two scorers, a and b, and labels are [rows], as `roc.checked` wants them.
 """
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.statistics.bootstrap import cluster_numbers
+from faith_jax.statistics.estimates import Estimate, unit_sums
 from faith_jax.statistics.roc import checked, roc_auc
 
 SIGNIFICANT = 0.05
@@ -116,23 +119,71 @@ def delong_test(
     labels: ArrayLike,
     clusters: Sequence[Hashable] | None = None,
 ) -> Comparison:
-    """Tests by `delong_covariance` (DeLong 1988, in the form of Sun 2014)."""
-    areas, covariance = delong_covariance([scores_a, scores_b], labels, clusters)
-    variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
-    return _normal_test(areas[0] - areas[1], variance)
+    """Tests by `area_components` and the normal distribution (DeLong 1988, as in Sun 2014)."""
+    parts = area_components([scores_a, scores_b], labels, clusters)
+    estimate = parts.estimate([1.0, -1.0])
+    return _normal_test(estimate.value, estimate.error**2)
 
 
-def delong_covariance(
+class AreaComponents(NamedTuple):
+    """What each unit contributes to the AUCs of scorers, by which these vary together.
+
+    Attributes:
+      areas: [scorers]; NaN where a class is missing.
+      of_positives: [scorers, units], the sum over a unit's faithful rows of the share of other rows
+        that each beats, less the AUC, over the number of faithful rows.
+      of_negatives: likewise of the other rows.
+      counts: how many units hold faithful rows, other rows, and any.
+    """
+
+    areas: NDArray[np.float64]
+    of_positives: NDArray[np.float64]
+    of_negatives: NDArray[np.float64]
+    counts: tuple[int, int, int]
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """The covariance of the AUCs: [scorers, scorers]; NaN with one unit of a class."""
+        first, second = self.of_positives, self.of_negatives
+        if min(self.counts) < 2:
+            return np.full((len(first),) * 2, math.nan)
+        of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
+        both = first @ second.T
+        covariance = of_first * first @ first.T + of_second * second @ second.T
+        return covariance + of_both * (both + both.T)
+
+    def estimate(self, weights: ArrayLike) -> Estimate:
+        """Returns the sum of the AUCs by these weights [scorers], such as a difference: 1 and -1.
+
+        The degrees of freedom are those of two variances that are added, one of each class, and
+        fewer than there are units.
+
+        References: Obuchowski 1997 (the variance); Brunner & Munzel 2000, The nonparametric
+        Behrens-Fisher problem: asymptotic theory and a small-sample approximation (degrees).
+        """
+        factors = np.asarray(weights, np.float64)
+        value, units = float(factors @ self.areas), self.counts[2]
+        if min(self.counts) < 2 or math.isnan(value):
+            return Estimate(value, math.nan, math.nan, units)
+        first, second = factors @ self.of_positives, factors @ self.of_negatives
+        of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
+        parts = [of_first * float(first @ first), of_second * float(second @ second)]
+        variance = max(0.0, sum(parts) + 2 * of_both * float(first @ second))
+        spread = sum(p**2 / (n - 1) for p, n in zip(parts, self.counts, strict=False))
+        degrees = min(units - 1, sum(parts) ** 2 / spread) if spread > 0 else units - 1
+        ends = min(self.counts[:2])
+        return Estimate(value, math.sqrt(variance), max(1.0, degrees), units, ends)
+
+
+def area_components(
     scores: ArrayLike | Sequence[ArrayLike],
     labels: ArrayLike,
     clusters: Sequence[Hashable] | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the scorers' AUCs [scorers] and their covariance [scorers, scorers].
+) -> AreaComponents:
+    """Returns the components of scorers' AUCs by unit: a row, or the rows of a cluster.
 
-    Rows of a cluster are not independent of each other. The covariance is NaN with fewer than two
-    clusters that hold a class; with fewer than some twenty it is too small.
-
-    Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2.
+    Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2; with
+    independent rows it is DeLong 1988.
     """
     from scipy import stats
 
@@ -140,28 +191,22 @@ def delong_covariance(
     groups = cluster_numbers(positive.size, clusters)
     positives, negatives = values[:, positive], values[:, ~positive]
     m, n = positives.shape[1], negatives.shape[1]
+    units = len(np.unique(groups))
     if not m or not n:
-        return np.full(len(values), math.nan), np.full((len(values),) * 2, math.nan)
+        nothing = np.zeros((len(values), units))
+        return AreaComponents(np.full(len(values), math.nan), nothing, nothing, (0, 0, units))
     everywhere = stats.rankdata(np.concatenate([positives, negatives], axis=1), axis=1)
     # Each row's share of the other class that it beats, ties counting half.
     beaten = (everywhere[:, :m] - stats.rankdata(positives, axis=1)) / n
     beating = 1 - (everywhere[:, m:] - stats.rankdata(negatives, axis=1)) / m
     areas = beaten.mean(axis=1)
     own, other = groups[positive], groups[~positive]
-    counts = [len(np.unique(part)) for part in (own, other, groups)]
-    if min(counts) < 2:
-        return areas, np.full((len(values),) * 2, math.nan)
-    first = _cluster_sums(beaten - areas[:, None], own, int(groups.max()) + 1) / m
-    second = _cluster_sums(beating - areas[:, None], other, int(groups.max()) + 1) / n
-    of_first, of_second, of_both = (count / (count - 1) for count in counts)
-    both = first @ second.T
-    covariance = of_first * first @ first.T + of_second * second @ second.T
-    return areas, covariance + of_both * (both + both.T)
-
-
-def _cluster_sums(values: NDArray[np.float64], groups: NDArray[np.intp], count: int) -> NDArray:
-    """Returns the sums of values [scorers, rows] over each cluster: [scorers, clusters]."""
-    return np.stack([np.bincount(groups, row, count) for row in values])
+    return AreaComponents(
+        areas,
+        unit_sums((beaten - areas[:, None]).T / m, own, units).T,
+        unit_sums((beating - areas[:, None]).T / n, other, units).T,
+        (len(np.unique(own)), len(np.unique(other)), units),
+    )
 
 
 def hanley_mcneil_error(area: float, positives: int, negatives: int) -> float:
@@ -179,7 +224,8 @@ def hanley_mcneil_test(scores_a: ArrayLike, scores_b: ArrayLike, labels: ArrayLi
 
     The correlation of the two AUCs is DeLong's estimate, in place of the paper's table.
     """
-    areas, covariance = delong_covariance([scores_a, scores_b], labels)
+    parts = area_components([scores_a, scores_b], labels)
+    areas, covariance = parts.areas, parts.covariance
     product = covariance[0, 0] * covariance[1, 1]
     correlation = covariance[0, 1] / math.sqrt(product) if product > 0 else 0.0
     positive = np.asarray(labels).astype(bool)

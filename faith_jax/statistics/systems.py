@@ -1,7 +1,8 @@
 """Systems compared on the same rows: means of scores, with intervals and paired tests.
 
 A figure is a function of sums over rows: a mean, a share, or the BLEU of a corpus. `Measure` keeps
-each row's summands, so that the figure of any resample is one matrix product away.
+each row's summands, so that the figure without any unit is a subtraction away. A difference is of
+the rows for which both systems have a figure.
 
 >>> better, worse = mean_measure([0.9, 0.8, 0.7]), mean_measure([0.1, 0.2, 0.3])
 >>> cells = compared({"plain": {"f1": worse}, "pmi": {"f1": better}}, {"pmi": "plain"})
@@ -11,7 +12,7 @@ each row's summands, so that the figure of any resample is one matrix product aw
 
 import math
 import statistics
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,26 +20,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.core.table import DASH, MARK, Table, figure_text
-from faith_jax.statistics.bootstrap import (
-    RESAMPLES,
-    Interval,
-    cluster_numbers,
-    drawn_counts,
-    interval_note,
-    percentile_interval,
+from faith_jax.core.table import DASH, MARK, Table, difference_text, figure_text
+from faith_jax.statistics.bootstrap import Interval, cluster_numbers
+from faith_jax.statistics.estimates import (
+    Estimate,
+    corrected_text,
+    jackknife,
+    method_note,
+    p_value_text,
+    unit_sums,
 )
 from faith_jax.statistics.scored_corpora import Corpus, few_rows
-from faith_jax.statistics.significance import (
-    SIGNIFICANT,
-    holm_by_baseline,
-    randomization_p_value,
-)
+from faith_jax.statistics.significance import SIGNIFICANT, holm_by_baseline
+from faith_jax.statistics.units import AUTO, Units, units_of
 
 Floats = NDArray[np.float64]
-# Rounds of exchanges that are drawn at once, and cells [rounds or resamples, rows] that are held.
-_ROUNDS_AT_ONCE = 100
-_CELLS = 1 << 22
+MINUS = "\u2212"
+_MANY = 100_000  # more rows are not counted one by one
+UNDEFINED, EMPTY = "undefined, %", "empty answers, %"
 
 
 class Measure(NamedTuple):
@@ -47,34 +46,92 @@ class Measure(NamedTuple):
     Attributes:
       summands: float64 [rows, sums].
       value: of their totals, [n, sums] to [n]; NaN where it is undefined.
-      defined: how many rows count.
+      counts: [rows], how many replicates count; 0 = the row has no figure.
+      bounds: the ends of its scale; None = unknown.
       spread: standard deviation over replicates; NaN for a single one.
+      replicates: how many there are.
     """
 
     summands: Floats
     value: Callable[[Floats], Floats]
-    defined: int
+    counts: NDArray[np.intp]
+    bounds: tuple[float, float] | None = None
     spread: float = math.nan
+    replicates: int = 1
+
+    @property
+    def defined(self) -> int:
+        """How many rows of all replicates count."""
+        return int(self.counts.sum())
+
+    def estimate(self, units: NDArray[np.intp] | None = None) -> Estimate:
+        """Returns the figure of the rows that count, with its error; `units` are [rows]."""
+        return _estimate([self], self.counts > 0, units)
+
+    def difference(self, other: "Measure", units: NDArray[np.intp] | None = None) -> Estimate:
+        """Returns this figure less another of the same rows, on those that both have."""
+        return _estimate([self, other], self.shared(other), units)
+
+    def shared(self, other: "Measure") -> NDArray[np.bool_]:
+        """Returns which rows all replicates of both have: [rows]."""
+        return (self.counts == self.replicates) & (other.counts == other.replicates)
+
+
+def _estimate(
+    measures: Sequence[Measure], where: NDArray[np.bool_], units: NDArray[np.intp] | None
+) -> Estimate:
+    """Returns the first figure, less the second if there is one, of some rows."""
+    if not where.any():
+        return Estimate(math.nan, math.nan, math.nan, 0)
+    size = int(where.sum())
+    numbers = cluster_numbers(size, None if units is None else units[where].tolist())
+    sizes = np.bincount(numbers)
+    first, *second = (
+        _values_without_each(measure, unit_sums(measure.summands[where], numbers, len(sizes)))
+        for measure in measures
+    )
+    values = first - second[0] if second else first
+    return jackknife(float(values[0]), values[1:], sizes)
+
+
+def _values_without_each(measure: Measure, sums: Floats) -> Floats:
+    """Returns the figure of all units, and those without each of them: [1 + units]."""
+    total = sums.sum(axis=0)
+    return measure.value(np.concatenate([total[None], total - sums]))
 
 
 class Difference(NamedTuple):
-    """How far a system's figure is above that of its baseline, with the interval."""
+    """How far a system's figure is above that of its baseline, on the rows that both have.
 
-    value: float
+    Attributes:
+      estimate: of the difference.
+      interval: of the difference.
+      rows: how many both have.
+      of: how many rows there are.
+    """
+
+    estimate: Estimate
     interval: Interval
+    rows: int
+    of: int
+
+    @property
+    def value(self) -> float:
+        """The difference."""
+        return self.estimate.value
 
 
 class Cell(NamedTuple):
     """A system's figure.
 
     Attributes:
-      value: of all rows.
-      interval: percentile bootstrap over rows.
+      value: of all rows that count.
+      interval: of the value; NaN where there is none.
       p_value: two-sided, of the difference from the baseline; NaN without a baseline.
-      significant: whether it differs after Holm's correction over the baseline's systems.
+      significant: whether it differs after Holm's correction.
       rows: how many count.
       spread: standard deviation over replicates; NaN for a single one.
-      difference: from the baseline, with percentile bootstrap; None without a baseline.
+      difference: from the baseline; None without a baseline.
       corrected: the p-value after Holm's correction; NaN without a baseline.
     """
 
@@ -98,11 +155,13 @@ class Cell(NamedTuple):
         """Returns the difference from the baseline as the table shows it."""
         if self.difference is None or math.isnan(self.difference.value):
             return DASH
-        low, high = self.difference.interval
-        ends = f"{low:+.{digits}f} to {high:+.{digits}f}"
         mark = MARK if self.significant else ""
-        p_value = "p < 0.001" if self.corrected < 0.001 else f"p = {self.corrected:.3f}"
-        return f"{self.difference.value:+.{digits}f}{mark} ({ends}), {p_value}"
+        text = difference_text(self.difference.value, self.difference.interval, digits, mark)
+        if not math.isnan(self.corrected):
+            text += f", {corrected_text(self.p_value, self.corrected)}"
+        if self.difference.rows < self.difference.of:
+            text += f", {self.difference.rows:,} of {counted(self.difference.of, 'row')}"
+        return text
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -117,6 +176,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       high: the mean that is shown as 1; 0.01 shows per cent. Nothing is clipped.
       digits: after the point.
       only: the corpora that have the column; empty = all.
+      bounds: the ends of the scorer's scale, within which intervals stay; None = unknown.
     """
 
     scorer: str = ""
@@ -126,15 +186,16 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     high: float = 1.0
     digits: int = 3
     only: Sequence[str] = ()
+    bounds: tuple[float, float] | None = None
 
     def measure(self, corpus: Corpus) -> Measure:
         """Returns the column's figure of a system's rows."""
         if not self.scorer:
             return bleu_measure(corpus.responses, corpus.field(self.reference), lowercase=True)
-        values = corpus.scores[self.scorer]
+        values, bounds = corpus.scores[self.scorer], self.bounds
         if self.below is not None:
-            values = np.where(np.isnan(values), np.nan, values < self.below)
-        return mean_measure(values, self.low, self.high)
+            values, bounds = np.where(np.isnan(values), np.nan, values < self.below), (0.0, 1.0)
+        return mean_measure(values, self.low, self.high, bounds)
 
 
 class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -150,20 +211,28 @@ class Layout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notes: tuple[str, ...] = ()
 
 
-def mean_measure(values: ArrayLike, low: float = 0.0, high: float = 1.0) -> Measure:
+def mean_measure(
+    values: ArrayLike,
+    low: float = 0.0,
+    high: float = 1.0,
+    bounds: tuple[float, float] | None = None,
+) -> Measure:
     """Returns the mean of the values [rows] that are not NaN; `low` becomes 0 and `high` 1.
 
-    Nothing is clipped.
+    Nothing is clipped. `bounds` are the ends of the values' own scale.
     """
-    given = np.asarray(values, np.float64)
-    defined = ~np.isnan(given)
-    summands = np.stack([np.where(defined, given, 0.0), defined.astype(np.float64)], axis=1)
+    scores = np.asarray(values, np.float64)
+    defined = ~np.isnan(scores)
+    summands = np.stack([np.where(defined, scores, 0.0), defined.astype(np.float64)], axis=1)
+    ends = None
+    if bounds is not None:
+        ends = (bounds[0] - low) / (high - low), (bounds[1] - low) / (high - low)
 
     def value(totals: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
             return (totals[:, 0] / totals[:, 1] - low) / (high - low)
 
-    return Measure(summands, value, int(defined.sum()))
+    return Measure(summands, value, defined.astype(np.intp), ends)
 
 
 def bleu_measure(
@@ -187,59 +256,56 @@ def bleu_measure(
             scores.append(BLEU.compute_bleu(counts[:4], counts[4:8], *lengths, "exp").score)
         return np.array(scores, np.float64)
 
-    return Measure(summands, value, len(found))
+    return Measure(summands, value, np.ones(len(found), np.intp), (0.0, 100.0))
 
 
 def compared(
     systems: Mapping[str, Mapping[str, Measure]],
     baselines: Mapping[str, str],
-    resamples: int = RESAMPLES,
     confidence: float = 0.95,
-    seed: int = 0,
-    clusters: Sequence[Hashable] | None = None,
+    units: NDArray[np.intp] | None = None,
+    together: Collection[str] = (),
 ) -> dict[str, dict[str, Cell]]:
     """Returns each system's figures, by the measure's name; arguments are those of `systems_table`.
 
-    All measures are of the same rows, in the same order. Differences are tested by approximate
-    randomization (Noreen 1989): the rows of two systems are exchanged at random, one by one, or
-    with all rows of their cluster. P-values are corrected over the systems that share a baseline.
+    All measures are of the same rows, in the same order; `units` are the numbers of the rows'
+    units [rows], None = each row is one. A difference, its interval and its p-value are of the rows
+    that both systems have. P-values are corrected over the systems that share a baseline, and also
+    over the measures that are named in `together`.
     """
     measures = next(iter(systems.values()))
-    rows = len(next(iter(measures.values())).summands)
-    places = [(name, measure) for name in systems for measure in measures]
-    # Of all figures in one matrix, so that each drawing is one product.
-    summands = np.concatenate([systems[name][measure].summands for name, measure in places], axis=1)
-    draws = drawn_counts(rows, resamples, seed, clusters, cells=_CELLS)
-    drawn = np.concatenate([counts.astype(np.float64) @ summands for counts in draws])
-    ends = np.cumsum([systems[name][measure].summands.shape[1] for name, measure in places])
-    totals = dict(zip(places, np.split(drawn, ends[:-1], axis=1), strict=True))
+    differences = {
+        (name, baseline, label): systems[name][label].difference(systems[baseline][label], units)
+        for name, baseline in baselines.items()
+        for label in measures
+    }
+    p_values: dict[str, dict[tuple[str, str], float]] = {}
+    for (name, baseline, label), estimate in differences.items():
+        family = "" if label in together else label
+        p_values.setdefault(family, {})[f"{name}\0{label}", baseline] = estimate.p_value()
+    corrected = {
+        pair: value for own in p_values.values() for pair, value in holm_by_baseline(own).items()
+    }
     cells: dict[str, dict[str, Cell]] = {name: {} for name in systems}
-    for measure in measures:
-        p_values = {
-            (name, baseline): randomization(
-                systems[name][measure], systems[baseline][measure], resamples, seed, clusters
-            )
-            for name, baseline in baselines.items()
-        }
-        corrected = holm_by_baseline(p_values)
-        drawn_values = {
-            name: given[measure].value(totals[name, measure]) for name, given in systems.items()
-        }
-        for name, given in systems.items():
-            it, pair, difference = given[measure], (name, baselines.get(name, "")), None
-            if (baseline := baselines.get(name)) is not None:
-                apart = drawn_values[name] - drawn_values[baseline]
-                value = _total(it) - _total(systems[baseline][measure])
-                difference = Difference(value, percentile_interval(apart, confidence))
-            cells[name][measure] = Cell(
-                _total(it),
-                percentile_interval(drawn_values[name], confidence),
-                p_values.get(pair, math.nan),
-                corrected.get(pair, math.nan) <= SIGNIFICANT,
-                it.defined,
-                it.spread,
+    for name, own in systems.items():
+        for label, measure in own.items():
+            estimate, difference, p_value, holm = measure.estimate(units), None, math.nan, math.nan
+            if name in baselines:
+                baseline = baselines[name]
+                apart = differences[name, baseline, label]
+                shared = int(measure.shared(systems[baseline][label]).sum())
+                interval = apart.interval(confidence)
+                difference = Difference(apart, interval, shared, len(measure.counts))
+                p_value, holm = apart.p_value(), corrected[f"{name}\0{label}", baseline]
+            cells[name][label] = Cell(
+                estimate.value,
+                estimate.interval(confidence, measure.bounds),
+                p_value,
+                holm <= SIGNIFICANT,
+                measure.defined,
+                measure.spread,
                 difference,
-                corrected.get(pair, math.nan),
+                holm,
             )
     return cells
 
@@ -248,63 +314,33 @@ def _total(measure: Measure) -> float:
     return float(measure.value(measure.summands.sum(axis=0, keepdims=True))[0])
 
 
-def randomization(
-    first: Measure,
-    second: Measure,
-    rounds: int = RESAMPLES,
-    seed: int = 0,
-    clusters: Sequence[Hashable] | None = None,
-) -> float:
-    """Returns the two-sided p-value of the difference of two figures of the same rows.
-
-    It is at least 1 / (rounds + 1); NaN where a figure is undefined. The rows of a cluster are
-    exchanged together.
-    """
-    own, other = (m.summands.sum(axis=0, keepdims=True) for m in (first, second))
-    apart = second.summands - first.summands
-    if clusters is not None:
-        groups = cluster_numbers(len(apart), clusters)
-        rows, apart = apart, np.zeros((int(groups.max()) + 1, apart.shape[1]))
-        np.add.at(apart, groups, rows)
-    generator = np.random.default_rng(seed)
-    exchanged = []
-    step = max(1, min(_ROUNDS_AT_ONCE, _CELLS // max(1, len(apart))))
-    for start in range(0, rounds, step):
-        count = min(step, rounds - start)
-        swapped = (generator.random((count, len(apart))) < 0.5).astype(np.float64) @ apart
-        exchanged.append(first.value(own + swapped) - second.value(other - swapped))
-    return randomization_p_value(_total(first) - _total(second), np.concatenate(exchanged))
-
-
 def systems_table(
     rows: Mapping[tuple[str, str], Sequence[Corpus]],
     layout: Layout,
     baselines: Mapping[str, str],
-    resamples: int = RESAMPLES,
     confidence: float = 0.95,
-    seed: int = 0,
-    clusters: Mapping[str, Sequence[Hashable]] | None = None,
+    cluster_field: str = AUTO,
     differences: bool = False,
+    undefined: float = math.nan,
 ) -> Table:
     """Returns the table of systems by corpus.
 
-    The rows of all replicates of a system count together: a row's responses are drawn and exchanged
-    together.
+    The rows of all replicates of a system count together: a row's responses are of one unit. Where
+    any score is undefined or any response empty, further rows show the share of each system.
 
     Args:
       rows: by corpus and system its replicates, such as trainings of several seeds.
       layout: without columns, the means of all scorers are shown.
       baselines: by system the one that it is tested against; what a corpus lacks is left out.
-      resamples: of the bootstrap, and rounds of the test.
       confidence: of the intervals.
-      seed: of both.
-      clusters: by corpus, for each row of its first system what it is drawn and exchanged together
-        with; a corpus that is not here has independent rows.
-      differences: a row below each system that has a baseline shows the difference from it.
+      cluster_field: what rows of a unit share; see `faith_jax.statistics.units.units_of`.
+      differences: a row below each system that has a baseline shows the difference from it, and a
+        verdict which of the two is better, corrected over all means.
+      undefined: the score that an undefined one counts as; NaN = none.
 
     Raises:
-      InputError: for systems of different rows, a column's field that is missing, and where no
-        scorer of the layout is there.
+      InputError: for systems of different rows, a column's field that is missing, where no scorer
+        of the layout is there, and where all scores are undefined.
       ConfigError: for an unknown baseline.
     """
     known = {system for _, system in rows}
@@ -315,105 +351,290 @@ def systems_table(
         )
     scorers = sorted({name for corpora in rows.values() for name in corpora[0].scores})
     columns = layout.columns or {name: Column(name) for name in scorers}
-    columns = {name: it for name, it in columns.items() if not it.scorer or it.scorer in scorers}
+    columns = {n: it for n, it in columns.items() if not it.scorer or it.scorer in scorers}
     if not columns:
         raise InputError("The rows have none of the table's scorers.")
+    _check_defined(rows, columns, undefined)
+    means = [n for n, it in columns.items() if it.scorer and it.below is None]
+    together = means if differences else []
     shown: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
+    verdicts: list[str] = []
     notes: list[str] = []
     used: dict[str, str] = {}
     for corpus in dict.fromkeys(corpus for corpus, _ in rows):
-        given = {system: found for (of, system), found in rows.items() if of == corpus}
-        tested = {name: it for name, it in baselines.items() if {name, it} <= set(given)}
+        systems = {
+            system: _ordered(corpus, system, own, rows)
+            for (of, system), own in rows.items()
+            if of == corpus
+        }
+        tested = {name: it for name, it in baselines.items() if {name, it} <= set(systems)}
         used |= tested
-        measures = _measures(corpus, given, columns)
-        together = (clusters or {}).get(corpus)
-        cells = compared(measures, tested, resamples, confidence, seed, together)
-        sizes = {name: sum(len(one.ids) for one in it) for name, it in given.items()}
-        notes += _row_notes(corpus, cells, sizes)
-        for system, found in cells.items():
+        units = units_of([one for own in systems.values() for one in own], cluster_field)
+        measures = _measures(corpus, systems, columns, undefined)
+        cells = compared(measures, tested, confidence, units.numbers, together)
+        sizes = {name: sum(len(one.ids) for one in own) for name, own in systems.items()}
+        for system, own in cells.items():
             theirs = layout.published.get(corpus, {}).get(system, {})
-            texts = [found[c].text(columns[c].digits) if c in found else "" for c in columns]
+            texts = [own[c].text(columns[c].digits) if c in own else "" for c in columns]
             shown.append((corpus, system, *texts))
             if system in tested and differences:
+                name = f"{system} {MINUS} {tested[system]}"
                 texts = [
-                    found[c].difference_text(columns[c].digits) if c in found else ""
-                    for c in columns
+                    own[c].difference_text(columns[c].digits) if c in own else "" for c in columns
                 ]
-                shown.append((corpus, f"{system} \u2212 {tested[system]}", *texts))
+                shown.append((corpus, name, *texts))
+                verdicts.append(_verdict(corpus, system, tested[system], cells, together, units))
             if theirs:
                 texts = [f"{theirs[c]:g}" if c in theirs else "" for c in columns]
                 shown.append((corpus, f"{system} (published)", *texts))
             tidy += [
-                (corpus, system, column, cell.rows, cell.value, *cell.interval, cell.spread)
-                + (cell.p_value, cell.significant, theirs.get(column), *_apart(cell))
-                for column, cell in found.items()
+                _tidy_row(corpus, system, column, cell, theirs.get(column))
+                for column, cell in own.items()
             ]
+        for what, shares in _silences(systems, columns, cells).items():
+            silent = compared(shares, tested, confidence, units.numbers)
+            for system, own in silent.items():
+                texts = [own[c].text(1) if c in own else "" for c in columns]
+                shown.append((corpus, f"{system}: {what}", *texts))
+                if system in tested:
+                    name = f"{system} {MINUS} {tested[system]}: {what}"
+                    texts = [own[c].difference_text(1) if c in own else "" for c in columns]
+                    shown.append((corpus, name, *texts))
+                    notes += _warnings(corpus, what, system, tested[system], silent)
+                tidy += [
+                    _tidy_row(corpus, system, _silence_name(what, column), cell, None)
+                    for column, cell in own.items()
+                ]
+        notes += units.notes(corpus)
+        notes += _row_notes(corpus, cells, sizes, undefined)
     names = ("corpus", "system", "column", "rows", "value", "low", "high", "spread", "p_value")
     further = ("significant", "published", "difference", "difference_low", "difference_high")
-    plain = Table("", (*names, *further), tuple(tidy))
-    told = (*_notes(layout, columns, used, resamples, confidence), *notes)
+    plain = Table("", (*names, *further, "p_corrected", "difference_rows"), tuple(tidy))
+    told = (*verdicts, *_notes(layout, columns, used, confidence, together), *notes)
     return Table(layout.title, ("corpus", "system", *columns), tuple(shown), told, plain)
 
 
-def _apart(cell: Cell) -> tuple[float | None, ...]:
-    """Returns the difference from the baseline and its interval's ends."""
-    if cell.difference is None:
-        return (None, None, None)
-    return (cell.difference.value, *cell.difference.interval)
+def _check_defined(
+    rows: Mapping[tuple[str, str], Sequence[Corpus]],
+    columns: Mapping[str, Column],
+    undefined: float,
+) -> None:
+    """Refuses rows without a single score, from which no figure can be computed."""
+    scorers = {column.scorer for column in columns.values()}
+    if "" in scorers or not math.isnan(undefined):
+        return
+    every = [one for corpora in rows.values() for one in corpora]
+    if all(np.isnan(one.scores[s]).all() for one in every for s in scorers & set(one.scores)):
+        raise InputError(
+            f"All scores of {', '.join(sorted(scorers))} are undefined in all rows; the field "
+            "'undefined' of the rows says why, and --undefined=VALUE counts them as a score."
+        )
+
+
+def _tidy_row(
+    corpus: str, system: str, column: str, cell: Cell, published: float | None
+) -> tuple[Any, ...]:
+    apart: tuple[float | None, ...] = (None, None, None)
+    rows = None
+    if cell.difference is not None:
+        apart = (cell.difference.value, *cell.difference.interval)
+        rows = cell.difference.rows
+    return (
+        *(corpus, system, column, cell.rows, cell.value, *cell.interval, cell.spread),
+        *(cell.p_value, cell.significant, published, *apart, cell.corrected, rows),
+    )
+
+
+def _silences(
+    systems: Mapping[str, Sequence[Corpus]],
+    columns: Mapping[str, Column],
+    cells: Mapping[str, Mapping[str, Cell]],
+) -> dict[str, dict[str, dict[str, Measure]]]:
+    """Returns the shares of undefined scores and of empty answers, in per cent.
+
+    They are by what they are, system and column; a share that is 0 for all systems is left out. A
+    scorer's stands in its first column, that of empty answers in the first column of all.
+    """
+    found: dict[str, dict[str, dict[str, Measure]]] = {}
+    here = next(iter(cells.values()))
+    firsts: dict[str, str] = {}
+    for column in here:
+        if scorer := columns[column].scorer:
+            firsts.setdefault(scorer, column)
+    for scorer, column in firsts.items():
+        values = {
+            name: [np.isnan(one.scores[scorer]) for one in own] for name, own in systems.items()
+        }
+        _add_shares(found, UNDEFINED, column, values)
+    every = [one for own in systems.values() for one in own]
+    if here and all(len(one.is_empty) and not np.isnan(one.is_empty).any() for one in every):
+        values = {name: [one.is_empty for one in own] for name, own in systems.items()}
+        _add_shares(found, EMPTY, next(iter(here)), values)
+    return found
+
+
+def _add_shares(
+    found: dict[str, dict[str, dict[str, Measure]]],
+    what: str,
+    column: str,
+    values: Mapping[str, Sequence[NDArray[Any]]],
+) -> None:
+    if not any(one.any() for own in values.values() for one in own):
+        return
+    for name, own in values.items():
+        share = _joined([mean_measure(one, high=0.01, bounds=(0.0, 1.0)) for one in own])
+        found.setdefault(what, {}).setdefault(name, {})[column] = share
+
+
+def _silence_name(what: str, column: str) -> str:
+    return what if what == EMPTY else f"{column}: {what}"
+
+
+def _warnings(
+    corpus: str,
+    what: str,
+    system: str,
+    baseline: str,
+    cells: Mapping[str, Mapping[str, Cell]],
+) -> Iterator[str]:
+    """Yields a warning for each share of undefined scores or empty answers that differs."""
+    for column, cell in cells[system].items():
+        other = cells[baseline][column]
+        if abs(cell.value - other.value) < 1e-9:
+            continue
+        test = "" if math.isnan(cell.corrected) else f" ({p_value_text(cell.corrected)})"
+        subject = "answers are empty" if what == EMPTY else f"scores of {column} are undefined"
+        yield (
+            f"{corpus}: Warning: {cell.value:.1f}% of {system}'s {subject}, {other.value:.1f}% of "
+            f"{baseline}'s{test}. Means are of the rows that a system has, differences of the rows "
+            "that both have; --undefined=VALUE counts an undefined score as VALUE."
+        )
 
 
 def _measures(
-    corpus: str, systems: Mapping[str, Sequence[Corpus]], columns: Mapping[str, Column]
+    corpus: str,
+    systems: Mapping[str, Sequence[Corpus]],
+    columns: Mapping[str, Column],
+    undefined: float,
 ) -> dict[str, dict[str, Measure]]:
     """Returns by system the figures of the columns that a corpus has."""
     first = next(iter(systems.values()))[0]
-    found: dict[str, dict[str, Measure]] = {}
-    for system, replicates in systems.items():
-        ordered = [_in_order(corpus, system, one, first.ids) for one in replicates]
-        found[system] = {
-            name: _joined([column.measure(one) for one in ordered])
+    return {
+        system: {
+            name: _joined([column.measure(one.counting_undefined(undefined)) for one in replicates])
             for name, column in columns.items()
             if (not column.scorer or column.scorer in first.scores)
             and (not column.only or corpus in column.only)
         }
-    return found
+        for system, replicates in systems.items()
+    }
 
 
 def _joined(replicates: Sequence[Measure]) -> Measure:
     """Returns the figure of the rows of all replicates together."""
-    summands = np.sum([measure.summands for measure in replicates], axis=0)
-    defined = sum(measure.defined for measure in replicates)
-    spread = statistics.stdev(map(_total, replicates)) if len(replicates) > 1 else math.nan
-    return Measure(summands, replicates[0].value, defined, spread)
+    return replicates[0]._replace(
+        summands=np.sum([measure.summands for measure in replicates], axis=0),
+        counts=np.sum([measure.counts for measure in replicates], axis=0),
+        spread=statistics.stdev(map(_total, replicates)) if len(replicates) > 1 else math.nan,
+        replicates=len(replicates),
+    )
 
 
-def _in_order(corpus: str, system: str, given: Corpus, ids: Sequence[str]) -> Corpus:
-    """Returns a system's rows in the order of the first system's."""
-    if given.ids == ids:
-        return given
-    if differing := sorted(set(given.ids) ^ set(ids)):
-        raise InputError(
-            f"{corpus}: {system} has other rows than the first system: {differing[0]!r} is one of "
-            f"{counted(len(differing), 'row')} that only one of them has."
-        )
-    return given.ordered(ids)
+def _ordered(
+    corpus: str,
+    system: str,
+    replicates: Sequence[Corpus],
+    rows: Mapping[tuple[str, str], Sequence[Corpus]],
+) -> list[Corpus]:
+    """Returns a system's rows in the order of those of the corpus's first system."""
+    ids = next(own[0].ids for (of, _), own in rows.items() if of == corpus)
+    for one in replicates:
+        if differing := sorted(set(one.ids) ^ set(ids)):
+            raise InputError(
+                f"{corpus}: {system} has other rows than the first system: {differing[0]!r} is one "
+                f"of {counted(len(differing), 'row')} that only one of them has."
+            )
+    return [one if one.ids == ids else one.ordered(ids) for one in replicates]
+
+
+def _verdict(
+    corpus: str,
+    system: str,
+    baseline: str,
+    cells: Mapping[str, Mapping[str, Cell]],
+    scorers: Sequence[str],
+    units: Units,
+) -> str:
+    """Returns in one line which of two systems is better by which scorer, and how sure that is.
+
+    P-values are after the correction. Undecided differences have the number of rows, or of units,
+    that would settle one of this size with a power of 0.8 at the corrected level.
+    """
+    shown = {name: cell for name, cell in cells[system].items() if name in scorers}
+    compared_systems = sum(any(cell.difference for cell in own.values()) for own in cells.values())
+    count = compared_systems * len(shown)
+    better: list[str] = []
+    worse: list[str] = []
+    undecided: list[str] = []
+    for name, cell in shown.items():
+        if cell.difference is None or math.isnan(cell.corrected):
+            undecided.append(f"{name} (no test)")
+        elif cell.significant:
+            side = better if cell.difference.value > 0 else worse
+            side.append(f"{name} ({p_value_text(cell.corrected)})")
+        else:
+            undecided.append(
+                f"{name} ({p_value_text(cell.corrected)}"
+                f"{settling_text(cell.difference.estimate, count, units)})"
+            )
+    parts = []
+    if better:
+        parts.append(f"{system} is better by {' and '.join(better)}")
+    if worse:
+        parts.append(f"{baseline} is better by {' and '.join(worse)}")
+    if undecided and not parts:
+        parts.append(f"{system} against {baseline}: undecided by {' and '.join(undecided)}")
+    elif undecided:
+        parts.append(f"undecided by {' and '.join(undecided)}")
+    over = counted(len(shown), "scorer")
+    if compared_systems > 1:
+        over += f" and {counted(compared_systems, 'comparison')} of systems"
+    rows = {cell.difference.rows for cell in shown.values() if cell.difference}
+    few, all_rows = min(rows, default=0), max(rows, default=0)
+    size = units.text() if few == len(units.numbers) else f"{few:,} to {all_rows:,} rows"
+    if few == all_rows < len(units.numbers):
+        size = f"{few:,} of {units.text()}"
+    end = f"corrected over {over}; {size}" if count > 1 else size
+    return f"{corpus}: Verdict: {', '.join(parts)}; {end}."
+
+
+def settling_text(estimate: Estimate, comparisons: int, units: Units) -> str:
+    """Returns how many rows or units would settle a difference of this size; "" = unknown."""
+    count = estimate.units_to_settle(SIGNIFICANT / max(1, comparisons))
+    if not math.isfinite(count) or count <= estimate.units:
+        return ""
+    what = "groups" if units.field else "rows"
+    size = f"about {count:,}" if count <= _MANY else f"more than {_MANY:,}"
+    return f"; a difference of this size needs {size} {what}"
 
 
 def _notes(
     layout: Layout,
     columns: Mapping[str, Column],
     baselines: Mapping[str, str],
-    resamples: int,
     confidence: float,
+    together: Sequence[str],
 ) -> Iterator[str]:
-    yield interval_note(confidence, resamples)
+    yield method_note(confidence)
     if baselines:
         against = ", ".join(dict.fromkeys(baselines.values()))
+        over = "over the systems of a baseline"
+        if len(together) > 1:
+            over += f", and for means over the {len(together)} scorers too"
         yield (
-            f"{MARK} differs from its baseline ({against}) on the same rows: two-sided p \u2264 "
-            f"{SIGNIFICANT:g} by approximate randomization of {counted(resamples, 'round')}, with "
-            "Holm's correction over the systems of a baseline."
+            f"{MARK} differs from its baseline ({against}) on the rows that both have: two-sided p "
+            f"\u2264 {SIGNIFICANT:g}, with Holm's correction {over}."
         )
     if left_out := [name for name in layout.columns if name not in columns]:
         told = ", ".join(f"{name} ({layout.columns[name].scorer})" for name in left_out)
@@ -422,7 +643,10 @@ def _notes(
 
 
 def _row_notes(
-    corpus: str, cells: Mapping[str, Mapping[str, Cell]], sizes: Mapping[str, int]
+    corpus: str,
+    cells: Mapping[str, Mapping[str, Cell]],
+    sizes: Mapping[str, int],
+    undefined: float,
 ) -> Iterator[str]:
     missing = [
         f"{system}, {column}: {sizes[system] - cell.rows:,}"
@@ -432,4 +656,6 @@ def _row_notes(
     ]
     if missing:
         yield f"{corpus}: undefined scores, which are not in the means: {'; '.join(missing)}."
+    if not math.isnan(undefined):
+        yield f"{corpus}: undefined scores count as {undefined:g}."
     yield from few_rows({corpus: min(sizes.values())})

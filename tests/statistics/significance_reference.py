@@ -25,6 +25,26 @@ def delong_covariance(scores, labels):
     return of_positives / positives + of_negatives / negatives
 
 
+def area_difference(first, second, labels):
+    """The difference, its standard error, and Brunner & Munzel's (2000) degrees of freedom."""
+    apart = wins(first, labels) - wins(second, labels)
+    positives, negatives = apart.shape
+    of_positives = np.var(apart.mean(axis=1), ddof=1) / positives
+    of_negatives = np.var(apart.mean(axis=0), ddof=1) / negatives
+    variance = of_positives + of_negatives
+    spread = of_positives**2 / (positives - 1) + of_negatives**2 / (negatives - 1)
+    return apart.mean(), math.sqrt(variance), variance**2 / spread
+
+
+def wilson(share, error, degrees, confidence=0.95):
+    """Wilson 1927, with as many rows as the standard error stands for, and a quantile of t."""
+    rows = share * (1 - share) / error**2
+    squared = stats.t.ppf((1 + confidence) / 2, degrees) ** 2
+    # The shares that a test with this quantile does not reject: (p - x)^2 = t^2 x (1 - x) / n.
+    roots = np.roots([1 + squared / rows, -2 * share - squared / rows, share**2])
+    return sorted(roots.real)
+
+
 def two_sided(statistic):
     return math.erfc(abs(statistic) / math.sqrt(2))
 

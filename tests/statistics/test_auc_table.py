@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 import sklearn.metrics
+from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from faith_jax.core.errors import ConfigError
@@ -15,10 +16,12 @@ from faith_jax.statistics.auc_table import (
     auc_figures,
     auc_rows,
     auc_table,
+    best_rows,
     npov_rows,
 )
-from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
+from faith_jax.statistics.bootstrap import Interval
 from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.units import Units
 from tests.statistics import significance_reference as reference
 
 
@@ -49,16 +52,17 @@ def better(cell, baseline="base"):
 
 
 def test_cells_are_areas_with_their_intervals():
-    table = auc_table(CORPORA, resamples=200, seed=3)
+    table = auc_table(CORPORA)
     assert (table.rows, table.left_out) == ({"one": 120, "two": 110}, {"one": 0, "two": 10})
-    for number, (name, whole) in enumerate(CORPORA.items()):
+    for name, whole in CORPORA.items():
         part = whole.part(whole.usable())
         for scorer in table.cells:
             cell = table.cells[scorer][name]
             area = sklearn.metrics.roc_auc_score(part.labels, part.scores[scorer])
             assert cell.auc == pytest.approx(area)
-            areas = bootstrap_auc(part.scores[scorer][None], part.labels, 200, (3, number))
-            assert cell.interval == pytest.approx(np.percentile(areas[0], [2.5, 97.5]))
+            nothing = np.zeros(len(part.labels))  # whose area is 1/2 in every sample
+            _, error, degrees = reference.area_difference(part.scores[scorer], nothing, part.labels)
+            assert cell.interval == pytest.approx(reference.wilson(area, error, degrees))
             assert not cell.compared
         assert table.average[scorer].auc == pytest.approx(
             np.mean([table.cells[scorer][n].auc for n in CORPORA])
@@ -80,7 +84,37 @@ def test_comparisons_with_the_baseline_are_corrected_and_marked():
         found = [p_value(table.cells[s][name]) for s in ("good", "chance")]
         np.testing.assert_allclose(found, multipletests(p_values, method="holm")[1])
         assert [better(table.cells[s][name]) for s in table.cells] == [True, None, False]
-    assert p_value(auc_table(CORPORA, "base", resamples=99).cells["good"]["one"]) == 0.02
+    drawn = auc_table(CORPORA, "base", resamples=99, test="approximate_randomization")
+    assert p_value(drawn.cells["good"]["one"]) == 0.02
+
+
+def test_p_values_and_intervals_of_t_are_one_procedure():
+    table = auc_table(CORPORA, "base")
+    q = CORPORA["one"]
+    for scorer in ("good", "chance"):
+        value, error, degrees = reference.area_difference(
+            q.scores[scorer], q.scores["base"], q.labels
+        )
+        found = table.cells[scorer]["one"].compared["base"]
+        assert found.difference == pytest.approx(value)
+        assert found.p_value == pytest.approx(2 * stats.t.sf(abs(value) / error, degrees))
+        half = stats.t.ppf(0.975, degrees) * error
+        assert found.interval == pytest.approx((value - half, value + half))
+    # The average of two corpora: variances add, degrees are Welch's.
+    parts = []
+    for whole in CORPORA.values():
+        part = whole.part(whole.usable())
+        parts.append(
+            reference.area_difference(part.scores["good"], part.scores["base"], part.labels)
+        )
+    variances = [error**2 / 4 for _, error, _ in parts]
+    degrees = sum(variances) ** 2 / sum(
+        v**2 / d for v, (*_, d) in zip(variances, parts, strict=True)
+    )
+    value = np.mean([difference for difference, *_ in parts])
+    found = table.average["good"].compared["base"]
+    expected = 2 * stats.t.sf(value / math.sqrt(sum(variances)), degrees)
+    assert (found.difference, found.p_value) == pytest.approx((value, expected))
 
 
 def test_a_corpus_with_one_class_is_said_so_and_not_averaged():
@@ -118,7 +152,7 @@ def repeated(whole, times):
     return dataclasses.replace(whole.part(rows), fields=documents)
 
 
-@pytest.mark.parametrize("test", ["approximate_randomization", "delong"])
+@pytest.mark.parametrize("test", ["t", "approximate_randomization", "delong"])
 def test_documents_of_many_rows_earn_no_stars(test):
     few = {"one": corpus("one", 7, rows=24), "two": corpus("two", 8, rows=24)}
     many = {name: repeated(whole, 20) for name, whole in few.items()}
@@ -131,40 +165,37 @@ def test_documents_of_many_rows_earn_no_stars(test):
         expected = p_value(alone.cells["base"][name], "chance")
         assert p_value(right.cells["base"][name], "chance") == pytest.approx(expected, rel=0.5)
     expected = p_value(alone.average["base"], "chance")
-    assert p_value(right.average["base"], "chance") == pytest.approx(expected)
+    rel = 0.5 if test == "t" else 1e-6
+    assert p_value(right.average["base"], "chance") == pytest.approx(expected, rel=rel)
 
 
 def test_hanley_and_mcneil_know_no_clusters():
-    with pytest.raises(ConfigError, match="approximate_randomization and delong can"):
+    with pytest.raises(ConfigError, match="t, approximate_randomization and delong can"):
         auc_table(CORPORA, "base", test="hanley_mcneil", cluster_field="document")
 
 
 def test_the_family_and_how_many_rounds_it_needs():
-    table = auc_table(CORPORA, "base", resamples=39)
+    drawn = {"baselines": "base", "test": "approximate_randomization"}
+    table = auc_table(CORPORA, resamples=39, **drawn)
     assert table.tested == {"base": ["good", "chance"]}
     assert p_value(table.cells["good"]["one"]) == p_value(table.average["good"]) == 0.05
-    few = auc_table(CORPORA, "base", resamples=38)
+    few = auc_table(CORPORA, resamples=38, **drawn)
     assert p_value(few.cells["good"]["one"]) > 0.05
     assert auc_table(CORPORA, resamples=20).tested == {}
 
 
-def test_documents_are_resampled_whole():
-    rows = auc_table(CORPORA, resamples=300).cells["base"]["one"].interval
-    clusters = auc_table(CORPORA, resamples=300, cluster_field="document")
-    assert clusters.cells["base"]["one"].interval != rows
-
-
-def test_corpora_of_one_size_are_resampled_independently():
+def test_corpora_of_one_size_are_exchanged_independently():
     twins = {"a": CORPORA["one"], "b": CORPORA["one"]}
-    table = auc_table(twins, resamples=400)
-    assert table.cells["base"]["a"].interval != table.cells["base"]["b"].interval
+    table = auc_table(twins, "chance", resamples=400, test="approximate_randomization")
+    found = [table.cells["base"][name].compared["chance"].p_value for name in twins]
+    assert found[0] != found[1]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"baselines": "best"}, "The baseline 'best' is none of good, base, chance"),
-        ({"test": "t"}, "There is no test 't': choose of approximate_randomization"),
+        ({"test": "z"}, "There is no test 'z': choose of t, approximate_randomization"),
     ],
 )
 def test_bad_options(options, message):
@@ -203,11 +234,13 @@ def methods():
 
 @pytest.fixture(scope="module")
 def table(methods):
-    return auc_table(methods, TESTED, 200, seed=3, averaged=("q2", "frank", "paws"))
+    drawn = {"seed": 3, "test": "approximate_randomization"}
+    return auc_table(methods, TESTED, 200, averaged=("q2", "frank", "paws"), **drawn)
 
 
 def test_several_baselines_and_some_corpora_averaged(methods, table):
-    alone = auc_table({n: methods[n] for n in ("q2", "frank")}, "t5", 200, seed=3)
+    both, drawn = {n: methods[n] for n in ("q2", "frank")}, "approximate_randomization"
+    alone = auc_table(both, "t5", 200, seed=3, test=drawn)
     assert table.averaged == alone.averaged == ("q2", "frank")
     for method in ("t5", "base", "all"):
         cells = [(table.cells[method][n], alone.cells[method][n]) for n in alone.rows]
@@ -217,15 +250,17 @@ def test_several_baselines_and_some_corpora_averaged(methods, table):
     assert "fever" in table.cells["base"]
 
 
-def test_differences_are_of_the_same_resamples(methods, table):
+def test_differences_are_of_the_same_rows(methods, table):
     q2 = methods["q2"]
-    scores = [q2.scores["all"], q2.scores["base"]]
-    drawn = bootstrap_auc(scores, q2.labels, 200, (3, 0))
+    value, error, degrees = reference.area_difference(
+        q2.scores["all"], q2.scores["base"], q2.labels
+    )
     found = table.cells["all"]["q2"].compared["base"]
     assert found.difference == pytest.approx(
         table.cells["all"]["q2"].auc - table.cells["base"]["q2"].auc
     )
-    assert found.interval == pytest.approx(percentile_interval(drawn[0] - drawn[1]))
+    half = stats.t.ppf(0.975, degrees) * error
+    assert found.interval == pytest.approx((value - half, value + half))
     # Paired, it is narrower than the methods' intervals together.
     widths = [
         c.interval.high - c.interval.low for c in (table.cells[m]["q2"] for m in ("all", "base"))
@@ -255,6 +290,60 @@ def test_each_baseline_has_its_tests(methods, table):
     assert compared["t5"].corrected == pytest.approx(corrected[1])
 
 
+def test_the_best_scorer_is_tested_against_each_other_one():
+    q = CORPORA["one"]
+    for baseline in ("", "good"):
+        table = auc_table(CORPORA, baseline)
+        best = table.best["one"]
+        assert (best.scorer, list(best.others)) == ("good", ["base", "chance"])
+        pairs = [("good", "base"), ("good", "chance"), ("base", "chance")]
+        p_values = []
+        for pair in pairs:
+            scores = (q.scores[name] for name in pair)
+            value, error, degrees = reference.area_difference(*scores, q.labels)
+            p_values.append(2 * stats.t.sf(abs(value) / error, degrees))
+        # The best is chosen by the same rows, so that all pairs count.
+        corrected = multipletests(p_values, method="holm")[1]
+        found = [best.others[name] for name in ("base", "chance")]
+        assert [it.p_value for it in found] == pytest.approx(p_values[:2])
+        assert [it.corrected for it in found] == pytest.approx(corrected[:2])
+    text = auc_rows(table).notes[0]
+    area = 100 * table.cells["good"]["one"].auc
+    expected = f"one: Verdict: good has the largest AUC ({area:.1f}): better than base (p < 0.001) "
+    expected += "and chance (p < 0.001); corrected over 3 pairs of scorers; 120 rows."
+    assert text == expected
+    assert [row[:3] for row in best_rows(table).rows] == [
+        (column, "good", other) for column in (*CORPORA, "average") for other in ("base", "chance")
+    ]
+
+
+def test_scorers_that_are_silent_on_other_rows_are_compared_where_both_speak():
+    """Blanking the rows that a scorer orders wrongly makes it no better than its twin."""
+    generator = np.random.default_rng(1)
+    labels = np.arange(60) % 2.0
+    twin = labels + generator.normal(size=60)
+    wrong = (twin > 0.5) != (labels == 1)
+    silent = np.where(wrong, math.nan, twin)
+    corpus = Corpus("c", tuple(map(str, range(60))), labels, {"twin": twin, "silent": silent})
+    table = auc_table({"c": corpus}, "twin")
+    found = table.cells["silent"]["c"].compared["twin"]
+    assert (found.difference, found.p_value) == (0, 1)
+    assert (table.rows["c"], table.left_out["c"]) == (60 - wrong.sum(), wrong.sum())
+    share = 100 * wrong.mean()
+    apart = stats.ttest_1samp(100.0 * wrong, 0)
+    low, high = apart.confidence_interval()
+    expected = f"+{share:.1f}* (+{low:.1f} to +{high:.1f}), p < 0.001"
+    assert table.silences["silent \u2212 twin: undefined, %"]["c"] == expected
+    assert (
+        f"silent is undefined in {share:.1f}% of the rows with a label, twin in 0.0% (p < 0."
+        in (table.warnings[0])
+    )
+    counted = auc_table({"c": corpus}, "twin", undefined=0.5)
+    assert (counted.rows["c"], counted.warnings) == (60, ())
+    expected = sklearn.metrics.roc_auc_score(labels, np.where(wrong, 0.5, twin))
+    assert counted.cells["silent"]["c"].auc == pytest.approx(expected)
+
+
 NONE = AucCell(math.nan, Interval(math.nan, math.nan))
 OVER_B = {"b": Compared(0.16, Interval(0.1, 0.2), 0.005, 0.01)}
 AUCS = AucTable(
@@ -274,6 +363,7 @@ def test_areas_in_per_cent():
     assert table.columns == ("scorer", "q2", "one", "average")
     assert table.rows == (
         ("a", "65.9* (63.0\u201369.1)", "one class", "65.9 (63.0\u201369.1)"),
+        ("a \u2212 b", "+16.0 (+10.0 to +20.0), p = 0.005, corrected 0.010", "", ""),
         ("b", "50.0 (40.0\u201360.0)", "one class", "50.0 (40.0\u201360.0)"),
         ("rows", "100", "5", ""),
         ("rows left out", "2", "0", ""),
@@ -282,20 +372,24 @@ def test_areas_in_per_cent():
 
 def test_notes_state_the_test_and_the_family_of_its_correction():
     assert auc_rows(AUCS).notes == (
-        "Intervals: percentile bootstrap of 1,000 resamples.",
+        "Intervals and p-values: DeLong's standard error, for groups as Obuchowski 1997, and "
+        "Student's t.",
         "Left out: rows without a label, or without a defined score of every scorer.",
-        "* significantly better than b on the same rows: two-sided p \u2264 0.05 by approximate "
-        "randomization of 1,000 rounds, with Holm's correction for the 1 comparison of each "
-        "corpus, and of the average, on its own.",
+        "* significantly better than b on the same rows: two-sided p \u2264 0.05 by Student's t, "
+        "with Holm's correction for the 1 comparison of each corpus, and of the average, on its "
+        "own.",
     )
     whole = dataclasses.replace(AUCS, average={}, left_out=dict.fromkeys(AUCS.rows, 0))
-    alone = dataclasses.replace(whole, cluster_field="doc", test="delong", resamples=10)
+    units = {"q2": Units(np.repeat(np.arange(20), 5), "doc")}
+    alone = dataclasses.replace(whole, units=units, test="delong", resamples=10)
     assert auc_rows(alone).columns == ("scorer", "q2", "one")
     assert auc_rows(alone).notes == (
-        "Intervals: percentile bootstrap of 10 resamples.",
-        "Rows with the same doc are taken as dependent in all.",
+        "Intervals: DeLong's standard error, for groups as Obuchowski 1997, and Student's t.",
+        "q2: rows with the same doc are one unit: 20 groups of 100 rows.",
         "* significantly better than b on the same rows: two-sided p \u2264 0.05 by DeLong's test, "
         "with Holm's correction for the 1 comparison of each corpus on its own.",
+        "Marks and p-values are by DeLong's test, as --test asks; they decide where the interval, "
+        "which is by another procedure, says otherwise.",
     )
     assert auc_rows(dataclasses.replace(alone, tested={})).notes == auc_rows(alone).notes[:2]
 

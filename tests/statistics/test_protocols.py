@@ -236,7 +236,8 @@ def test_calls_have_intervals():
     together = call_figures(labels, said, Draws(resamples=200), labels)
     assert together["F1"].interval == pytest.approx((100 * 2 / 3 / 2, 100))
     assert together["a"].value == pytest.approx(80)
-    assert call_figures(["a"], ["no label"])["F1"] == (0, (0, 0))
+    single = call_figures(["a"], ["no label"])["F1"]
+    assert (single.value, single.text) == (0, "0.0")  # there is one draw only
 
 
 def test_claims_of_a_dialogue_are_drawn_together():
@@ -275,7 +276,7 @@ def test_accuracy_and_its_interval():
     for end, quantile in zip(found.interval, (0.025, 0.975), strict=True):
         assert end == pytest.approx(stats.binom(400, 0.75).ppf(quantile) / 400, abs=0.005)
     assert accuracy(calls, labels, resamples=2000) == found
-    assert accuracy(labels, labels).interval == (1.0, 1.0)
+    assert all(map(math.isnan, accuracy(labels, labels).interval))  # nothing varies
     unknown = accuracy([*calls, math.nan, 1], [*labels, 1, math.nan], resamples=2000)
     assert unknown == found
 

@@ -69,9 +69,11 @@ def test_what_every_test_says(test):
 @given(st.integers(0, 1000))
 def test_delongs_covariance_against_its_definition(seed):
     a, b, labels = two_scorers(seed, 30)
-    areas, covariance = significance.delong_covariance([a, b], labels)
-    np.testing.assert_allclose(areas, [area(a, labels), area(b, labels)])
-    np.testing.assert_allclose(covariance, reference.delong_covariance([a, b], labels), atol=1e-12)
+    found = significance.area_components([a, b], labels)
+    np.testing.assert_allclose(found.areas, [area(a, labels), area(b, labels)])
+    np.testing.assert_allclose(
+        found.covariance, reference.delong_covariance([a, b], labels), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -91,7 +93,7 @@ def test_delongs_variance_is_that_of_repeated_samples():
     labels = np.repeat([0, 1], 100)
     samples = generator.normal(size=(2000, 200)) + labels
     areas = [area(sample, labels) for sample in samples]
-    estimates = [significance.delong_covariance([s], labels)[1][0, 0] for s in samples]
+    estimates = [significance.area_components([s], labels).covariance[0, 0] for s in samples]
     assert np.mean(estimates) == pytest.approx(np.var(areas, ddof=1), rel=0.1)
 
 
@@ -141,8 +143,34 @@ def test_clustered_covariance_against_its_definition(seed):
     a, b, labels, _ = of_documents(seed, 8, 4)
     a, b = np.round(a, 1), np.round(b)  # ties
     clusters = [f"document {number}" for number in np.random.default_rng(seed).integers(7, size=32)]
-    _, found = significance.delong_covariance([a, b], labels, clusters)
+    found = significance.area_components([a, b], labels, clusters).covariance
     np.testing.assert_allclose(found, obuchowski_by_loops([a, b], labels, clusters), atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_differences_of_areas_are_estimates(seed):
+    a, b, labels = two_scorers(seed, 40, 0.4)
+    found = significance.area_components([a, b], labels).estimate([1, -1])
+    value, error, degrees = reference.area_difference(a, b, labels)
+    assert (found.value, found.error, found.degrees) == pytest.approx((value, error, degrees))
+    assert (found.units, found.ends) == (40, min(np.bincount(labels)))
+    assert found.p_value() == pytest.approx(2 * stats.t.sf(abs(value) / error, degrees))
+    clusters = [number // 4 for number in range(40)]
+    together = significance.area_components([a, b], labels, clusters)
+    by_loops = obuchowski_by_loops([a, b], labels, clusters)
+    expected = math.sqrt(by_loops[0, 0] + by_loops[1, 1] - 2 * by_loops[0, 1])
+    assert together.estimate([1, -1]).error == pytest.approx(expected)
+    assert together.estimate([1, -1]).degrees <= 9
+
+
+def test_areas_of_one_unit_of_a_class_have_no_error():
+    a, b, labels = two_scorers(1, 20)
+    for clusters in ([0] * 20, np.where(labels, 0, np.arange(20)).tolist()):
+        found = significance.area_components([a, b], labels, clusters).estimate([1, 0])
+        assert found.value == pytest.approx(area(a, labels))
+        assert math.isnan(found.error)
+        assert math.isnan(found.interval().low)
+        assert math.isnan(found.p_value())
 
 
 def test_a_cluster_for_each_row_changes_nothing():

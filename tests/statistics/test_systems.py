@@ -1,8 +1,10 @@
-import itertools
+import dataclasses
 import math
 
 import numpy as np
 import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.statistics.scored_corpora import Corpus
@@ -12,7 +14,6 @@ from faith_jax.statistics.systems import (
     bleu_measure,
     compared,
     mean_measure,
-    randomization,
     systems_table,
 )
 from faith_jax.statistics.text_metrics import corpus_bleu
@@ -52,95 +53,191 @@ def test_bleu_in_lower_case():
     assert value(bleu_measure(shouted, GOLD)) == 0
 
 
-def test_randomization_against_all_exchanges():
-    first, second = [0.9, 0.4, 0.8, 0.7, 0.6], [0.1, 0.5, 0.3, 0.2, 0.6]
-    apart = np.array(first) - second
-    signs = np.array(list(itertools.product([1, -1], repeat=5)))
-    exact = np.mean(np.abs(signs @ apart) >= abs(apart.sum()) - 1e-12)
-    found = randomization(mean_measure(first), mean_measure(second), rounds=20_000, seed=3)
-    assert found == pytest.approx(exact, abs=0.01)
+def test_differences_of_means_are_paired_t_tests():
+    first, second = np.array([0.9, 0.4, 0.8, 0.7, 0.6]), np.array([0.1, 0.5, 0.3, 0.2, 0.6])
+    found = mean_measure(first).difference(mean_measure(second))
+    expected = stats.ttest_rel(first, second)
+    assert (found.value, found.p_value()) == pytest.approx(
+        (np.mean(first - second), expected.pvalue)
+    )
+    assert found.interval(0.9) == pytest.approx(tuple(expected.confidence_interval(0.9)))
 
 
 def test_equal_decodings_do_not_differ():
     measure = mean_measure([0.1, 0.5, 0.9])
-    assert randomization(measure, measure) == 1.0
+    assert measure.difference(measure).p_value() == 1.0
 
 
-def test_randomization_exchanges_whole_rows_of_bleu():
-    """With one row there are two states only, both as far apart as what was found."""
+def test_one_row_has_no_test():
     pair = bleu_measure(RESPONSES[:1], GOLD[:1]), bleu_measure(["no"], GOLD[:1])
-    assert randomization(*pair) == 1.0
+    assert math.isnan(pair[0].difference(pair[1]).p_value())
+
+
+def test_bleu_without_each_row():
+    """The error of BLEU is that of the figures of all rows but one."""
+    texts, gold = [*RESPONSES, "it is a dog"], [*GOLD, "it is a big dog"]
+    found = bleu_measure(texts, gold).estimate()
+    rows = range(5)
+    left = [
+        corpus_bleu([texts[i] for i in rows if i != out], [gold[i] for i in rows if i != out])
+        for out in rows
+    ]
+    whole = corpus_bleu(texts, gold)
+    expected = math.sqrt(4 / 5 * sum((figure - whole) ** 2 for figure in left))
+    assert (found.value, found.error, found.degrees) == pytest.approx((whole, expected, 4))
 
 
 def test_compared():
     generator = np.random.default_rng(0)
-    plain = generator.normal(size=60)
+    plain, noise = generator.normal(size=(2, 60))
     decodings = {
         "plain": {"a": mean_measure(plain), "b": mean_measure(plain)},
-        "better": {"a": mean_measure(plain + 1), "b": mean_measure(plain)},
-        "noisy": {"a": mean_measure(plain + generator.normal(size=60)), "b": mean_measure(plain)},
+        "better": {"a": mean_measure(plain + 1 + noise / 9), "b": mean_measure(plain)},
+        "noisy": {"a": mean_measure(plain + noise), "b": mean_measure(plain)},
     }
     baselines = {"better": "plain", "noisy": "plain"}
-    cells = compared(decodings, baselines, resamples=400, seed=1)
+    cells = compared(decodings, baselines)
     assert math.isnan(cells["plain"]["a"].p_value)
     assert not cells["plain"]["a"].significant
-    better = cells["better"]["a"]
-    assert better.value == pytest.approx(plain.mean() + 1)
-    assert (better.p_value, better.significant) == (pytest.approx(1 / 401), True)
-    assert cells["better"]["b"].p_value == 1.0
-    # A mean's bootstrap interval is about two standard errors to both sides.
-    error = plain.std() / math.sqrt(60)
-    low, high = cells["plain"]["a"].interval
-    assert low == pytest.approx(plain.mean() - 1.96 * error, abs=0.3 * error)
-    assert high == pytest.approx(plain.mean() + 1.96 * error, abs=0.3 * error)
-    # All decodings see the same draws.
-    assert np.subtract(better.interval, (low, high)).tolist() == pytest.approx([1, 1])
+    better, noisy = (cells[name]["a"] for name in ("better", "noisy"))
+    assert better.value == pytest.approx(np.mean(plain + 1 + noise / 9))
+    p_values = [stats.ttest_1samp(sample, 0).pvalue for sample in (1 + noise / 9, noise)]
+    assert [better.p_value, noisy.p_value] == pytest.approx(p_values)
+    assert [better.corrected, noisy.corrected] == pytest.approx(
+        multipletests(p_values, method="holm")[1]
+    )
+    assert (better.significant, cells["better"]["b"].p_value) == (True, 1.0)
+    expected = stats.ttest_1samp(plain, 0).confidence_interval()
+    assert cells["plain"]["a"].interval == pytest.approx(tuple(expected))
+
+
+def test_means_are_corrected_together():
+    generator = np.random.default_rng(2)
+    noise = generator.normal(0.3, 1, (3, 40))
+    zero = mean_measure(np.zeros(40))
+    systems = {
+        "old": dict.fromkeys("abc", zero),
+        "new": {name: mean_measure(row) for name, row in zip("abc", noise, strict=True)},
+    }
+    p_values = [stats.ttest_1samp(row, 0).pvalue for row in noise]
+    found = compared(systems, {"new": "old"}, together="ab")["new"]
+    expected = [*multipletests(p_values[:2], method="holm")[1], p_values[2]]
+    assert [found[name].corrected for name in "abc"] == pytest.approx(expected)
 
 
 def test_differences_from_the_baseline():
-    plain = np.random.default_rng(0).normal(size=60)
+    generator = np.random.default_rng(0)
+    plain, noise = generator.normal(size=(2, 60))
     systems = {
         "plain": {"a": mean_measure(plain)},
         "better": {"a": mean_measure(plain + 0.25)},
         "same": {"a": mean_measure(plain)},
+        "varied": {"a": mean_measure(plain + 0.25 + noise / 5)},
     }
-    cells = compared(systems, {"better": "plain", "same": "plain"}, resamples=400)
+    cells = compared(systems, dict.fromkeys(("better", "same", "varied"), "plain"))
     assert cells["plain"]["a"].difference is None
-    value, interval = cells["better"]["a"].difference
-    # On the same rows, a shift of all is certain, however they vary.
-    assert [value, *interval] == pytest.approx([0.25] * 3)
-    assert cells["better"]["a"].difference_text(2) == "+0.25* (+0.25 to +0.25), p = 0.005"
-    assert cells["same"]["a"].difference_text(2) == "+0.00 (+0.00 to +0.00), p = 1.000"
+    # The same shift of all rows says nothing of how rows vary: no interval, and an exchange's p.
+    better = cells["better"]["a"]
+    assert better.difference.value == pytest.approx(0.25)
+    assert all(map(math.isnan, better.difference.interval))
+    assert better.p_value == 2 / 2**60
+    assert better.difference_text(2) == "+0.25*, p < 0.001, corrected < 0.001"
+    assert cells["same"]["a"].difference_text(2) == "+0.00, p = 1.000"
+    expected = stats.ttest_1samp(0.25 + noise / 5, 0)
+    low, high = expected.confidence_interval()
+    assert cells["varied"]["a"].difference_text(2) == (
+        f"+{np.mean(0.25 + noise / 5):.2f}* (+{low:.2f} to +{high:.2f}), p < 0.001, corrected "
+        "< 0.001"
+    )
 
 
-def test_rows_of_a_cluster_are_drawn_and_exchanged_together():
+def test_differences_are_of_the_rows_that_both_have():
+    """A system that is silent where it would be wrong is not better for that."""
+    right = np.repeat([1.0, 0.0], 15)
+    silent = np.where(right == 0, math.nan, right)
+    one, other = corpus(right), corpus(silent)
+    rows = {("c", "p"): [one], ("c", "q"): [other]}
+    table = systems_table(rows, Layout(), {"q": "p"}, differences=True)
+    shown = {row[1]: row[2] for row in table.rows}
+    assert shown["q \u2212 p"] == "+0.000, p = 1.000, 15 of 30 rows"
+    apart = stats.ttest_1samp(np.repeat([0.0, 100.0], 15), 0)
+    low, high = apart.confidence_interval()
+    assert shown["q \u2212 p: undefined, %"] == f"+50.0* (+{low:.1f} to +{high:.1f}), p < 0.001"
+    assert shown["p: undefined, %"].startswith("0.0 (0.0\u2013")
+    warning = "c: Warning: 50.0% of q's scores of f1 are undefined, 0.0% of p's (p < 0.001)"
+    assert any(note.startswith(warning) for note in table.notes)
+    found = tidy(table)
+    assert (found["q", "f1"]["rows"], found["q", "f1"]["difference_rows"]) == (15, 15)
+    assert found["q", "f1: undefined, %"]["value"] == 50
+    # Counted as 0, both are the same.
+    table = systems_table(rows, Layout(), {"q": "p"}, differences=True, undefined=0.0)
+    assert tidy(table)["q", "f1"]["rows"] == 30
+    assert {row[1]: row[2] for row in table.rows}["q \u2212 p"] == "+0.000, p = 1.000"
+    assert "c: undefined scores count as 0." in table.notes
+
+
+def test_empty_answers_have_a_row():
+    given = corpus(np.linspace(0, 1, 20))
+    blank = dataclasses.replace(given, is_empty=np.repeat([1.0, 0.0], [5, 15]))
+    full = dataclasses.replace(given, is_empty=np.zeros(20))
+    rows = {("c", "a"): [full], ("c", "b"): [blank]}
+    table = systems_table(rows, Layout(), {"b": "a"}, differences=True)
+    shown = {row[1]: row[2] for row in table.rows}
+    expected = stats.ttest_1samp(np.repeat([100.0, 0.0], [5, 15]), 0)
+    low, high = expected.confidence_interval()
+    text = f"+25.0* (+{low:.1f} to +{high:.1f}), p = {expected.pvalue:.3f}"
+    assert shown["b \u2212 a: empty answers, %"] == text
+    assert any("25.0% of b's answers are empty, 0.0% of a's" in note for note in table.notes)
+
+
+def test_verdicts_say_which_system_is_better_by_what():
+    generator = np.random.default_rng(4)
+    old, gain, noise = generator.normal(size=(3, 40))
+    scores = {
+        "old": {"nli": old, "words": old},
+        "new": {"nli": old + 0.6 + gain, "words": old + 0.1 + noise},
+    }
+    rows = {
+        ("c", name): [Corpus("c", tuple(map(str, range(40))), np.full(40, np.nan), own)]
+        for name, own in scores.items()
+    }
+    table = systems_table(rows, Layout(), {"new": "old"}, differences=True)
+    p_values = [stats.ttest_1samp(x, 0).pvalue for x in (0.6 + gain, 0.1 + noise)]
+    nli, words = multipletests(p_values, method="holm")[1]
+    # Guenther 1981, at the level 0.05 / 2 with a power of 0.8.
+    tail = stats.norm.isf(0.0125)
+    ratio = np.var(noise, ddof=1) / np.mean(0.1 + noise) ** 2
+    needed = math.ceil((tail + stats.norm.isf(0.2)) ** 2 * ratio + tail**2 / 2)
+    shown = "p < 0.001" if nli < 0.001 else f"p = {nli:.3f}"
+    assert table.notes[0] == (
+        f"c: Verdict: new is better by nli ({shown}), undecided by words (p = {words:.3f}; a "
+        f"difference of this size needs about {needed:,} rows); corrected over 2 scorers; 40 rows."
+    )
+    table = systems_table(rows, Layout(), {"old": "new"}, differences=True)
+    assert table.notes[0].startswith(f"c: Verdict: new is better by nli ({shown}), undecided by")
+
+
+def test_rows_of_a_unit_are_left_out_together():
     generator = np.random.default_rng(3)
     first, second = generator.normal(0.3, 1, (2, 25))
     second -= 0.3
-    names = [number // 2 for number in range(25)]
     once = {n: {"a": mean_measure(v)} for n, v in (("first", first), ("second", second))}
     tenfold = {
         n: {"a": mean_measure(np.repeat(v, 10))} for n, v in (("first", first), ("second", second))
     }
-    single = compared(once, {"second": "first"}, 400)["second"]["a"]
-    clusters = [number // 10 for number in range(250)]
-    repeated = compared(tenfold, {"second": "first"}, 400, clusters=clusters)["second"]["a"]
+    single = compared(once, {"second": "first"})["second"]["a"]
+    units = np.arange(250) // 10
+    repeated = compared(tenfold, {"second": "first"}, units=units)["second"]["a"]
     # Copies of rows tell nothing new.
     assert repeated.interval == pytest.approx(single.interval)
     assert repeated.difference.interval == pytest.approx(single.difference.interval)
-    assert repeated.p_value == single.p_value
-    blind = compared(tenfold, {"second": "first"}, 400)["second"]["a"]
+    assert repeated.p_value == pytest.approx(single.p_value)
+    blind = compared(tenfold, {"second": "first"})["second"]["a"]
     assert np.ptp(blind.interval) < np.ptp(single.interval) / 2
-    # Against all exchanges of clusters.
-    apart = np.bincount(names, weights=first - second)
-    signs = np.array(list(itertools.product([1, -1], repeat=len(apart))))
-    exact = np.mean(np.abs(signs @ apart) >= abs(apart.sum()) - 1e-12)
-    pair = mean_measure(first), mean_measure(second)
-    assert randomization(*pair, 20_000, 1, names) == pytest.approx(exact, abs=0.015)
 
 
 def test_without_a_baseline_nothing_is_tested():
-    cells = compared({"pmi": {"a": mean_measure([0.0, 1.0])}}, {}, resamples=100)
+    cells = compared({"pmi": {"a": mean_measure([0.0, 1.0])}}, {})
     assert math.isnan(cells["pmi"]["a"].p_value)
     assert cells["pmi"]["a"].rows == 2
 
@@ -170,14 +267,14 @@ def test_a_share_below_a_threshold_leaves_out_what_is_undefined():
 
 def test_undefined_figures_are_dashes_and_for_machines_nan():
     given = {("c", "a"): [corpus([0.5, 0.5])], ("c", "b"): [corpus([math.nan, math.nan])]}
-    table = systems_table(given, Layout(), {"b": "a"}, resamples=100, differences=True)
-    assert table.rows[1:] == (("c", "b", "\u2013"), ("c", "b \u2212 a", "\u2013"))
+    table = systems_table(given, Layout(), {"b": "a"}, differences=True)
+    assert table.rows[1:3] == (("c", "b", "\u2013"), ("c", "b \u2212 a", "\u2013"))
     assert math.isnan(tidy(table)["b", "f1"]["value"])
 
 
 def test_replicates_count_together_and_have_a_spread():
     given = {("c", "a"): [corpus([0.0, 1.0]), corpus([1.0, 1.0])], ("c", "b"): [corpus([0.5, 0.5])]}
-    found = tidy(systems_table(given, Layout(), {"a": "b"}, resamples=100))
+    found = tidy(systems_table(given, Layout(), {"a": "b"}))
     assert found["a", "f1"]["value"] == pytest.approx(0.75)
     assert found["a", "f1"]["rows"] == 4
     assert found["a", "f1"]["spread"] == pytest.approx(math.sqrt(0.125))
@@ -217,3 +314,11 @@ def test_what_does_not_fit_is_an_error():
         systems_table({("c", "a"): [one], ("c", "b"): [one]}, Layout(), {"b": "aa"})
     with pytest.raises(InputError, match="none of the table's scorers"):
         systems_table({("c", "a"): [one]}, Layout("T", {"x": Column("nli")}), {})
+
+
+def test_rows_without_any_score_are_an_error():
+    nothing = corpus([math.nan, math.nan])
+    with pytest.raises(InputError, match="All scores of f1 are undefined in all rows; the field"):
+        systems_table({("c", "a"): [nothing]}, Layout(), {})
+    counted = systems_table({("c", "a"): [nothing]}, Layout(), {}, undefined=0.0)
+    assert tidy(counted)["a", "f1"]["value"] == 0

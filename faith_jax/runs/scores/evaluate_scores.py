@@ -47,6 +47,7 @@ from faith_jax.statistics.auc_table import (
     auc_figures,
     auc_rows,
     auc_table,
+    best_rows,
     npov_figures,
     npov_rows,
 )
@@ -66,9 +67,12 @@ from faith_jax.statistics.scored_corpora import (
     with_ensembles,
 )
 from faith_jax.statistics.systems import Column, Layout, systems_table
+from faith_jax.statistics.units import AUTO as AUTO_UNITS
+from faith_jax.statistics.units import ROWS
 
-# A table, its figures as JSON has them, and the rows, where the protocol is of their scores.
-Made = tuple[Table, dict[str, Any], Mapping[str, Corpus]]
+# A table, its figures as JSON has them, the rows, where the protocol is of their scores, and tables
+# that stand below.
+Made = tuple[Table, dict[str, Any], Mapping[str, Corpus], tuple[Table, ...]]
 _Schema = TypeVar("_Schema")
 _SHOWN = 100  # characters of a response in a table
 _NO_CORPUS = "rows"  # the corpus of systems that say none
@@ -87,7 +91,8 @@ def evaluate(options: EvaluateFiles) -> str:
     found = evaluation(options.files, options)
     write_evaluation(found, options.json, {form: path for form, path in tables.items() if path})
     # What is drawn is of the rows that the table is of.
-    drawn = {name: corpus.part(corpus.usable()) for name, corpus in found.corpora.items()}
+    whole = counting_undefined(found.corpora, options)
+    drawn = {name: corpus.part(corpus.usable()) for name, corpus in whole.items()}
     if options.histograms:
         figures.save_histograms(drawn, path_of(options.histograms))
     if options.roc_curves:
@@ -121,10 +126,11 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     try:
         if options.protocol == "systems":
             compared = compare_systems(files, options)
+            _check_several_rows(compared.ids)
             table, found = compared.table, compared.figures()
             further = (compared.worst,) if compared.worst.rows else ()
         else:
-            table, found, corpora = _PROTOCOLS[options.protocol](files, options)
+            table, found, corpora, further = _PROTOCOLS[options.protocol](files, options)
     except FaithJaxError:
         raise
     except ValueError as error:
@@ -140,8 +146,8 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     if options.ensemble:
         note = _ensemble_note(_ensembles(options.ensemble))
         table = table._replace(notes=(*table.notes, note))
-    is_drawn = options.protocol in GOES_WITH["resamples"]
-    names = ("protocol", *(("resamples", "confidence", "seed") if is_drawn else ()))
+    drawn = ("resamples", "confidence", "seed")
+    names = ("protocol", *(name for name in drawn if options.protocol in GOES_WITH[name]))
     told = {name: getattr(options, name) for name in names} | found
     return Evaluation(table, told, corpora, further)
 
@@ -164,7 +170,7 @@ def checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table
     found = {"verdicts": verdict_table(rows())}
     if found["verdicts"].rows:
         found["verdicts_against_labels"] = gold_table(
-            rows(), _draws(options), options.cluster_field
+            rows(), _draws(options), *cluster_fields(options)
         )
     return {name: table for name, table in found.items() if table.rows}
 
@@ -254,9 +260,14 @@ def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:
     return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(told)}."
 
 
-def area_table(corpora: Mapping[str, Corpus], options: Comparison) -> AucTable:
-    """Returns how well the scorers of corpora tell the classes of labels apart."""
-    return auc_table(
+def area_tables(
+    corpora: Mapping[str, Corpus], options: Comparison
+) -> tuple[AucTable, tuple[Table, ...]]:
+    """Returns how well scorers tell the classes of labels apart: the figures, and their tables.
+
+    The first table has the AUCs, the second the best scorer against each other one.
+    """
+    found = auc_table(
         corpora,
         options.baseline,
         options.resamples,
@@ -264,20 +275,50 @@ def area_table(corpora: Mapping[str, Corpus], options: Comparison) -> AucTable:
         options.seed,
         options.test,
         options.cluster_field,
+        undefined=undefined_score(options),
     )
+    table = auc_rows(found)
+    table = table._replace(notes=table.notes + row_notes(counting_undefined(corpora, options)))
+    return found, (table, *([best_rows(found)] if found.best else []))
+
+
+def undefined_score(options: Comparison) -> float:
+    """Returns the score that an undefined one counts as; NaN = none."""
+    return math.nan if options.undefined is None else options.undefined
+
+
+def counting_undefined(corpora: Mapping[str, Corpus], options: Comparison) -> Mapping[str, Corpus]:
+    """Returns the corpora with the score that an undefined one counts as, if there is one."""
+    score = undefined_score(options)
+    return {name: corpus.counting_undefined(score) for name, corpus in corpora.items()}
+
+
+def cluster_fields(options: Comparison) -> tuple[str, ...]:
+    """Returns the field that names the unit of independence, if it is a field of the rows."""
+    return () if options.cluster_field in (AUTO_UNITS, ROWS, "") else (options.cluster_field,)
 
 
 def _auc(files: Sequence[str], options: EvaluateOptions) -> Made:
-    corpora = _corpora(files, options, only_fields(options.cluster_field))
-    check_usable(corpora)
-    found = area_table(corpora, options)
-    table = auc_rows(found)
+    corpora = _corpora(files, options, only_fields(*cluster_fields(options)))
+    filled = counting_undefined(corpora, options)
+    check_usable(filled)
+    _check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
+    found, (table, *further) = area_tables(corpora, options)
     ids = {
         name: [i for i, used in zip(corpus.ids, corpus.usable().tolist(), strict=True) if not used]
-        for name, corpus in corpora.items()
+        for name, corpus in filled.items()
     }
-    told = auc_figures(found) | {"left_out_ids": ids}
-    return table._replace(notes=table.notes + row_notes(corpora)), told, corpora
+    return table, auc_figures(found) | {"left_out_ids": ids}, corpora, tuple(further)
+
+
+def _check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:
+    """Refuses a single row, of which there is no figure beside its own score."""
+    if max(map(len, ids.values())) == 1:
+        name = next(iter(ids))
+        raise InputError(
+            f"{name}: the only row is {ids[name][0]!r}, of which there is nothing to compare; give "
+            "at least two rows, better twenty."
+        )
 
 
 def _by_threshold(files: Sequence[str], options: EvaluateOptions) -> Made:
@@ -296,6 +337,12 @@ def _by_threshold(files: Sequence[str], options: EvaluateOptions) -> Made:
         if len(corpora) > 1:
             raise InputError(f"{what}: expected one corpus, got {', '.join(corpora)}.")
     tested, *others = (corpus for corpora in found.values() for corpus in corpora.values())
+    if options.protocol == "begin" and options.group_field:
+        tested.field(
+            options.group_field,
+            " F1 is also shown for each value of it: name another field (--group-field=NAME), or "
+            "leave this out (--group-field=).",
+        )
     notes: tuple[str, ...] = ()
     if not others:
         order = np.random.default_rng(options.seed).permutation(len(tested.ids))
@@ -308,13 +355,13 @@ def _by_threshold(files: Sequence[str], options: EvaluateOptions) -> Made:
     else:
         table = protocols.threshold_table(others[0], tested, options.group_field)
     table = table._replace(notes=table.notes + notes)
-    return table, {"rows": (table.tidy or table).records()}, {tested.name: tested}
+    return table, {"rows": (table.tidy or table).records()}, {tested.name: tested}, ()
 
 
 def _pronouns(files: Sequence[str], options: EvaluateOptions) -> Made:
     corpora = _corpora(files, options, only_fields()._replace(texts=True))
     table = protocols.pronoun_table(corpora)
-    return table, {"rows": table.records()}, corpora
+    return table, {"rows": table.records()}, corpora, ()
 
 
 def _npov(files: Sequence[str], options: EvaluateOptions) -> Made:
@@ -327,14 +374,15 @@ def _npov(files: Sequence[str], options: EvaluateOptions) -> Made:
         problem = notes[0] if notes else "None of the scorers has scores of words; see the scorers."
         raise InputError(problem)
     table = npov_rows(cells, options.confidence, words)
-    return table._replace(notes=table.notes + notes), npov_figures(cells), corpora
+    return table._replace(notes=table.notes + notes), npov_figures(cells), corpora, ()
 
 
 class ComparedSystems(NamedTuple):
-    """Systems on the same rows: their table, and the rows with the lowest scores."""
+    """Systems on the same rows: their table, the rows with the lowest scores, and the rows' ids."""
 
     table: Table
     worst: Table
+    ids: Mapping[str, Sequence[str]]
 
     def figures(self) -> dict[str, Any]:
         """Returns them as JSON has them."""
@@ -349,28 +397,27 @@ def compare_systems(
     """Compares systems; a file without a field `system` is one, named as its corpus or as itself.
 
     Without --table, the columns are the mean of each scorer, and the share of rows below a score;
-    rows with equal groundings are drawn together; and without --baseline the first system of a
-    corpus is the others'. Rows that not all systems of a corpus have are then left out. If they are
-    no systems, but corpora of their own, nothing is compared.
+    and without --baseline the first system of a corpus is the others'. Rows that not all systems of
+    a corpus have are then left out. If they are no systems, but corpora of their own, nothing is
+    compared.
     """
     found = _SystemRows(options, {} if options.table else systems_by_file(files))
     layout = _read_table(options.table, Layout) if options.table else None
     columns = layout.columns.values() if layout else ()
     references = [column.reference for column in columns if not column.scorer]
-    fields = [*references, *filter(None, [options.cluster_field])]
-    kept = Kept(bool(references), False, False, fields)
+    fields = [*references, *cluster_fields(options)]
+    # The scorers of a table may compare the same responses with different texts.
+    kept = Kept(bool(references), False, False, fields, same_grounding=layout is None)
     corpora = read_corpora({path: found.rows(path) for path in files}, kept)
     grouped: dict[tuple[str, str], list[Corpus]] = {}
     for name, corpus in chosen_scorers(corpora, options.scorers).items():
         grouped.setdefault(found.places[name], []).append(corpus)
     notes: list[str] = []
-    clusters: dict[str, Sequence[Any]] = {}
     if layout is None:
         if are_systems:
-            grouped = found.on_shared_rows(grouped, notes)
+            grouped = on_shared_rows(grouped, notes)
         else:
             grouped = {(f"{of} of {name}", name): it for (of, name), it in grouped.items()}
-        clusters = found.clusters(grouped, notes)
     baselines = _pairs(options.compare)
     known = list(dict.fromkeys(system for _, system in grouped))
     baseline = options.baseline or ("" if baselines or layout else known[0])
@@ -384,18 +431,18 @@ def compare_systems(
         grouped,
         layout or Layout(columns=own),
         baselines,
-        options.resamples,
         options.confidence,
-        options.seed,
-        clusters,
+        options.cluster_field,
         differences=layout is None,
+        undefined=undefined_score(options),
     )
     table = table._replace(notes=(*table.notes, *notes))
     if layout is None and not found.has_corpora():
         table = _without_corpora(table)
         if not are_systems:
             table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
-    return ComparedSystems(table, found.worst())
+    ids = {name: corpus.ids for name, corpus in corpora.items()}
+    return ComparedSystems(table, found.worst(), ids)
 
 
 _NO_THRESHOLD = (
@@ -434,8 +481,9 @@ def _columns(
             raise ConfigError(f"--below: there are no scores of {name!r}.{hint}")
     columns = {}
     for name in scorers:
-        columns[name] = Column(name)
         card = scorer_card(name) if name in scorer_names() else None
+        is_bounded = card is not None and math.isfinite(card.high - card.low)
+        columns[name] = Column(name, bounds=(card.low, card.high) if card and is_bounded else None)
         if name not in below and card and (card.low, card.high) == (0.0, 1.0):
             below[name] = 0.5
         if name in below:
@@ -469,14 +517,12 @@ def _cut(text: str) -> str:
 
 
 class _SystemRows:
-    """The rows of systems as they are read: whose they are, their groundings, the lowest scores."""
+    """The rows of systems as they are read: whose they are, and the lowest scores."""
 
     def __init__(self, options: EvaluateOptions, systems: Mapping[str, str]):
         self._options = options
         self._systems = systems  # by path, of files that are systems
         self.places: dict[str, tuple[str, str]] = {}
-        # By name of a system's rows, the hash of each row's grounding by its id.
-        self._groundings: dict[str, dict[str, int]] = {}
         # The lowest rows by what is alike in them, and how many rows are so.
         self._lowest: dict[int, tuple[float, int, tuple[Any, ...]]] = {}
         self._alike: collections.Counter[int] = collections.Counter()
@@ -492,13 +538,8 @@ class _SystemRows:
             parts = key[1:] if system is None else key
             name = ", ".join(filter(None, (*parts, fields.get("replicate"))))
             self.places[name] = key
-            grounding = tuple(row.get("grounding") or ())
-            if grounding:
-                self._groundings.setdefault(name, {}).setdefault(row["id"], hash(grounding))
             self._note_lowest(row, key[1])
-            # The scorers of a table may compare the same responses with different texts.
-            compared = [] if self._options.table else row.get("grounding")
-            yield {**row, "corpus": name, "grounding": compared}
+            yield {**row, "corpus": name}
 
     def _note_lowest(self, row: Mapping[str, Any], system: str) -> None:
         self._scorer = self._scorer or (*self._options.scorers, *row["scores"])[0]
@@ -536,73 +577,53 @@ class _SystemRows:
         """Whether any rows say of which corpus they are."""
         return any(corpus != _NO_CORPUS for corpus, _ in self.places.values())
 
-    def on_shared_rows(
-        self, grouped: Mapping[tuple[str, str], list[Corpus]], notes: list[str]
-    ) -> dict[tuple[str, str], list[Corpus]]:
-        """Returns systems on the rows that all of a corpus have: equal ids, the same groundings.
 
-        Systems without such rows are no systems of one corpus: each is one of its own then.
-        """
-        made: dict[tuple[str, str], list[Corpus]] = {}
-        for corpus in dict.fromkeys(corpus for corpus, _ in grouped):
-            systems = {system: it for (of, system), it in grouped.items() if of == corpus}
-            every = [one for it in systems.values() for one in it]
-            shared = self._shared(every)
-            scorers = [name for name in every[0].scores if all(name in o.scores for o in every)]
-            sizes = [len(one.ids) for one in every]
-            if not shared or not scorers:
-                made |= {(f"rows of {system}", system): it for system, it in systems.items()}
-                what = "scorers" if shared else "rows"
-                notes.append(
-                    f"{', '.join(systems)}: have no {what} in common, and are not compared."
-                )
-                continue
-            if lacking := {name for one in every for name in one.scores} - set(scorers):
-                notes.append(
-                    f"{corpus}: left out, because not all systems have their scores: "
-                    f"{', '.join(sorted(lacking))}."
-                )
-                systems = {name: [o.only(scorers) for o in it] for name, it in systems.items()}
-            if len(shared) < max(sizes):
-                notes.append(
-                    f"{corpus}: compared on the {counted(len(shared), 'row')} that all systems "
-                    f"have with the same grounding; the largest has {max(sizes):,}."
-                )
-                systems = {name: [o.ordered(shared) for o in it] for name, it in systems.items()}
-            made |= {(corpus, system): it for system, it in systems.items()}
-        return made
+def on_shared_rows(
+    grouped: Mapping[tuple[str, str], list[Corpus]], notes: list[str]
+) -> dict[tuple[str, str], list[Corpus]]:
+    """Returns systems on the rows that all of a corpus have: equal ids, the same groundings.
 
-    def _shared(self, corpora: Sequence[Corpus]) -> list[str]:
-        known = [self._groundings.get(one.name, {}) for one in corpora]
-        ids = [set(one.ids) for one in corpora]
-        return [
-            identifier
-            for identifier in corpora[0].ids
-            if all(identifier in own for own in ids)
-            and len({own[identifier] for own in known if identifier in own}) < 2
-        ]
+    Systems without such rows are no systems of one corpus: each is one of its own then.
+    """
+    made: dict[tuple[str, str], list[Corpus]] = {}
+    for corpus in dict.fromkeys(corpus for corpus, _ in grouped):
+        systems = {system: own for (of, system), own in grouped.items() if of == corpus}
+        every = [one for own in systems.values() for one in own]
+        shared = _shared_ids(every)
+        scorers = [name for name in every[0].scores if all(name in o.scores for o in every)]
+        sizes = [len(one.ids) for one in every]
+        if not shared or not scorers:
+            made |= {(f"rows of {system}", system): own for system, own in systems.items()}
+            what = "scorers" if shared else "rows"
+            notes.append(f"{', '.join(systems)}: have no {what} in common, and are not compared.")
+            continue
+        if lacking := {name for one in every for name in one.scores} - set(scorers):
+            notes.append(
+                f"{corpus}: left out, because not all systems have their scores: "
+                f"{', '.join(sorted(lacking))}."
+            )
+            systems = {name: [o.only(scorers) for o in own] for name, own in systems.items()}
+        if len(shared) < max(sizes):
+            notes.append(
+                f"{corpus}: compared on the {counted(len(shared), 'row')} that all systems "
+                f"have with the same grounding; the largest has {max(sizes):,}."
+            )
+            systems = {name: [o.ordered(shared) for o in own] for name, own in systems.items()}
+        made |= {(corpus, system): own for system, own in systems.items()}
+    return made
 
-    def clusters(
-        self, grouped: Mapping[tuple[str, str], Sequence[Corpus]], notes: list[str]
-    ) -> dict[str, Sequence[Any]]:
-        """Returns by corpus what each row of its first system is drawn together with."""
-        found: dict[str, Sequence[Any]] = {}
-        for (name, _), (first, *_) in grouped.items():
-            if name in found:
-                continue
-            known = self._groundings.get(first.name, {})
-            groups: list[Any] = [known.get(identifier, identifier) for identifier in first.ids]
-            what = "the same grounding"
-            if self._options.cluster_field:
-                groups = first.field(self._options.cluster_field)
-                what = f"the same {self._options.cluster_field}"
-            if (count := len(set(groups))) < len(groups):
-                found[name] = groups
-                notes.append(
-                    f"{name}: rows with {what} are drawn and exchanged together: "
-                    f"{counted(count, 'group')} of {counted(len(groups), 'row')}."
-                )
-        return found
+
+def _shared_ids(corpora: Sequence[Corpus]) -> list[str]:
+    """Returns the ids that all corpora have, with the same grounding where they have one."""
+    groundings = [
+        dict(zip(one.ids, one.hashes["grounding"].tolist(), strict=True)) for one in corpora
+    ]
+    return [
+        identifier
+        for identifier in corpora[0].ids
+        if all(identifier in own for own in groundings)
+        and len({own[identifier] for own in groundings} - {0}) < 2
+    ]
 
 
 def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
@@ -638,7 +659,7 @@ def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
     ]
     notes = (f"Inputs that were cut: {'; '.join(told)}.",) if told else ()
     table = table._replace(notes=table.notes + notes)
-    return table, {"rows": (table.tidy or table).records()}, {}
+    return table, {"rows": (table.tidy or table).records()}, {}, ()
 
 
 def _read_table(path: str, schema: type[_Schema]) -> _Schema:
@@ -656,8 +677,8 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
     said = _predictions(files, bare)
-    table = protocols.verification_table(claims, said, _draws(options), options.cluster_field)
-    return table, {"rows": (table.tidy or table).records()}, {}
+    table = protocols.verification_table(claims, said, _draws(options), *cluster_fields(options))
+    return table, {"rows": (table.tidy or table).records()}, {}, ()
 
 
 class _Prediction(msgspec.Struct):

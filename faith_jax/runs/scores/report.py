@@ -26,13 +26,15 @@ from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
 from faith_jax.runs.scores.evaluate_scores import (
-    area_table,
+    area_tables,
     checked_claims,
+    cluster_fields,
     compare_systems,
+    counting_undefined,
     systems_by_file,
 )
 from faith_jax.scoring.registry import scorer_card, scorer_names
-from faith_jax.statistics.auc_table import auc_rows, npov_rows
+from faith_jax.statistics.auc_table import npov_rows
 from faith_jax.statistics.npov_detection import ERROR_FIELDS, npov_cells, with_errors
 from faith_jax.statistics.scored_corpora import (
     Corpus,
@@ -40,7 +42,6 @@ from faith_jax.statistics.scored_corpora import (
     chosen_scorers,
     only_fields,
     read_corpora,
-    row_notes,
 )
 
 _TEXTS = ("generated_text", "grounding", "perspectives", "history")
@@ -99,17 +100,18 @@ def report(options: ReportOptions) -> pathlib.Path:
             path: _gathering(own, examples, lambda _: len(examples) < options.most_examples)
             for path, own in rows.items()
         },
-        only_fields(options.cluster_field, *ERROR_FIELDS.values()),
+        only_fields(*cluster_fields(options), *ERROR_FIELDS.values()),
     )
     corpora = chosen_scorers(found, options.scorers)
-    check_usable(corpora, labels=False)  # examples can be read without
+    filled = counting_undefined(corpora, options)
+    check_usable(filled, labels=False)  # examples can be read without
     # All that is shown but the examples is of the rows that the table is of; where there are no
     # labels, distributions are of all.
     used = {
         name: corpus.part(corpus.usable()) if corpus.usable().any() else corpus
-        for name, corpus in corpora.items()
+        for name, corpus in filled.items()
     }
-    is_labelled = any(corpus.usable().any() for corpus in corpora.values())
+    is_labelled = any(corpus.usable().any() for corpus in filled.values())
     try:
         tables = list(_areas(corpora, options)) if is_labelled else []
         if judged := with_errors(corpora):
@@ -158,8 +160,7 @@ def _areas(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Ta
     for name, corpus in corpora.items():
         groups.setdefault(frozenset(corpus.scores), {})[name] = corpus
     for alike in groups.values():
-        table = auc_rows(area_table(alike, options))
-        yield table._replace(notes=table.notes + row_notes(alike))
+        yield from area_tables(alike, options)[1]
 
 
 def _means(options: ReportOptions, is_labelled: bool) -> Table:
@@ -167,7 +168,7 @@ def _means(options: ReportOptions, is_labelled: bool) -> Table:
     shared = {
         field.name: getattr(options, field.name)
         for field in dataclasses.fields(Comparison)
-        if field.name not in ("test", "baseline")
+        if field.name not in ("test", "baseline", "resamples", "seed")
     }
     baseline = "" if is_labelled else options.baseline
     chosen = EvaluateOptions(protocol="systems", worst=0, baseline=baseline, **shared)

@@ -2,7 +2,9 @@ import json
 import random
 import re
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from faith_jax.cli import main
 from faith_jax.datasets.samples import sample_folder
@@ -48,21 +50,27 @@ def test_two_scorers_in_two_files_and_all_outputs(capsys, tmp_path):
     )
     assert status == 0
     assert lines[3].split()[:2] == ["s", "88.9"]
-    assert lines[4].split()[:2] == ["t", "11.1"]
+    assert lines[4].split()[:4] == ["s", "\u2212", "t", "+77.8"]
+    assert lines[5].split()[:2] == ["t", "11.1"]
     figures = json.loads(outputs["json"].read_text())
     assert figures["corpora"]["s"]["c"]["auc"] == pytest.approx(8 / 9)
     assert figures["rows"] == {"c": 6}
     assert outputs["markdown"].read_text().startswith("**ROC AUC")
     assert r"\begin{tabular}" in outputs["latex"].read_text()
-    settings = {"protocol": "auc", "test": "approximate_randomization", "confidence": 0.95}
-    settings |= {"resamples": 1000, "seed": 0, "baseline": "t", "cluster_field": ""}
+    settings = {"protocol": "auc", "test": "t", "confidence": 0.95}
+    settings |= {"resamples": 1000, "seed": 0, "baseline": "t", "cluster_field": "auto"}
     assert {name: figures[name] for name in settings} == settings
     assert figures["title"] == lines[0]
     assert [note.split(":")[0] for note in figures["notes"]] == [
-        "Intervals",
+        "c",
+        "Intervals and p-values",
+        "c",
         "* significantly better than t on the same rows",
         "c",
     ]
+    assert figures["notes"][0].startswith("c: Verdict: s has the largest AUC (88.9): ")
+    assert [row["other"] for row in figures["best"]] == ["t"]
+    assert figures["units"] == {"c": 6}
     header, first, *_ = outputs["csv"].read_text().splitlines()
     assert header == "scorer,corpus,rows,left_out,auc,low,high,p_value,significantly_better"
     assert first.startswith("s,c,6,0,0.888888")
@@ -424,18 +432,24 @@ def test_two_files_of_the_same_rows_are_compared(capsys, tmp_path):
     generator = random.Random(0)
     scores = [generator.uniform(0, 0.8) for _ in range(40)]
     old = {f"text {i}": [(score, "old")] for i, score in enumerate(scores)}
-    new = {f"text {i}": [(score + 0.1, "new")] for i, score in enumerate(scores)}
+    gains = [0.1 + 0.02 * (i % 2) for i in range(40)]
+    new = {
+        f"text {i}": [(score + gain, "new")]
+        for i, (score, gain) in enumerate(zip(scores, gains, strict=True))
+    }
     files = [write_answers(tmp_path / f"{n}.jsonl", a) for n, a in (("old", old), ("new", new))]
     status, lines, _ = evaluate(capsys, *files, "--scorers=own")
     assert status == 0
     rows = dict(map(cells_of, lines[3:6]))
     assert list(rows) == ["old", "new", "new \u2212 old"]
-    assert rows["new \u2212 old"] == "+1.000* (+1.000 to +1.000), p < 0.001"
-    assert any("differs from its baseline (old) on the same rows" in line for line in lines)
+    # A gain of 1.1 with a deviation of 0.1: 2.02 standard errors of 0.1 / sqrt(39) to both sides.
+    assert rows["new \u2212 old"] == "+1.100* (+1.068 to +1.132), p < 0.001"
+    assert "Verdict: new is better by own (p < 0.001); 40 rows." in lines
+    assert any("differs from its baseline (old) on the rows that both" in line for line in lines)
     # Nothing is found where there is nothing.
     same = write_answers(tmp_path / "same.jsonl", old)
     _, lines, _ = evaluate(capsys, files[0], same, "--scorers=own")
-    assert cells_of(lines[5])[1] == "+0.000 (+0.000 to +0.000), p = 1.000"
+    assert cells_of(lines[5])[1] == "+0.000, p = 1.000"
     _, lines, _ = evaluate(capsys, *files, "--scorers=own", "--baseline=new")
     assert cells_of(lines[4])[0] == "old \u2212 new"
 
@@ -457,11 +471,11 @@ def test_other_rows_are_not_compared(capsys, tmp_path):
     ) in lines
 
 
-def test_rows_with_the_same_grounding_are_drawn_together(capsys, tmp_path):
+def test_rows_with_the_same_grounding_are_one_unit(capsys, tmp_path):
     answers = {f"text {i}": [(0.1 * i, "x")] * 5 for i in range(10)}
     path = write_answers(tmp_path / "mine.jsonl", answers)
     _, lines, _ = evaluate(capsys, path, "--scorers=own")
-    note = "Rows with the same grounding are drawn and exchanged together: 10 groups of 50 rows."
+    note = "Rows with the same grounding are one unit: 10 groups of 50 rows."
     assert note in lines
     low, high = (float(x) for x in re.search(r"\((.*)\u2013(.*)\)", lines[3]).groups())
     assert high - low > 3  # of 50 independent rows it would be 1.6
@@ -503,3 +517,136 @@ def test_two_systems_whose_answers_have_the_same_name(capsys, tmp_path):
         ["answers", "new"],
         ["answers", "new \u2212 old"],
     ]
+
+
+def write_systems(folder, scores, **columns):
+    """Writes unlabelled rows of several systems: {system: scores}; columns have a value a row."""
+    paths = []
+    for system, values in scores.items():
+        rows = [
+            {
+                "id": f"q{number}",
+                "generated_text": f"{system} {number}",
+                "grounding": ["The library opens at ten."],
+                "history": [f"Question {number // 2}?"],
+                "scores": {"mine": score},
+                "fields": {name: them[number] for name, them in columns.items()},
+            }
+            for number, score in enumerate(values)
+        ]
+        paths.append(folder / f"{system}.jsonl")
+        paths[-1].write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return paths
+
+
+def two_systems(size=24):
+    generator = random.Random(5)
+    old = [generator.uniform(0, 1) for _ in range(size)]
+    return {"old": old, "new": [score + generator.gauss(0.4, 0.3) for score in old]}
+
+
+def test_one_shared_document_allows_no_test(capsys, tmp_path):
+    files = write_systems(tmp_path, two_systems())
+    status, lines, _ = evaluate(capsys, *files, "--worst=0")
+    assert status == 0
+    assert re.fullmatch(r"new \u2212 old  \+0\.\d{3}", lines[5])
+    assert re.fullmatch(r"old +0\.\d{3}", lines[3])
+    assert any(line.startswith("All 24 rows have the same grounding: one group") for line in lines)
+    assert "Verdict: new against old: undecided by mine (no test); 1 group (24 rows)." in lines
+    assert "p = " not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("field", "groups"), [("id", 24), ("none", 24), ("", 24), ("question", 12), ("topic", 3)]
+)
+def test_any_field_is_the_unit(capsys, tmp_path, field, groups):
+    scores = two_systems()
+    topics = [str(number // 8) for number in range(24)]
+    files = write_systems(tmp_path, scores, topic=topics)
+    status, lines, _ = evaluate(capsys, *files, f"--cluster-field={field}", "--worst=0")
+    assert status == 0
+    apart = [b - a for a, b in zip(scores["old"], scores["new"], strict=True)]
+    size = 24 // groups
+    sums = [sum(apart[start : start + size]) for start in range(0, 24, size)]
+    expected = stats.ttest_1samp(np.array(sums) / size, 0)
+    low, high = expected.confidence_interval()
+    p_value = "p < 0.001" if expected.pvalue < 0.001 else f"p = {expected.pvalue:.3f}"
+    mark = "*" if expected.pvalue <= 0.05 else ""
+    shown = f"{np.mean(apart):+.3f}{mark} ({low:+.3f} to {high:+.3f}), {p_value}"
+    assert cells_of(lines[5]) == ["new \u2212 old", shown]
+    few = [line for line in lines if "allows no p-value below 2/2^3 = 0.25" in line]
+    assert len(few) == (groups == 3)
+
+
+def test_a_unit_that_two_systems_do_not_share(capsys, tmp_path):
+    scores = two_systems(4)
+    old, new = write_systems(tmp_path, scores, topic=["a", "a", "b", "b"])
+    new.write_text(new.read_text().replace('"topic": "b"', '"topic": "c"', 1))
+    status, lines, error = evaluate(capsys, old, new, "--cluster-field=topic")
+    assert (status, lines) == (2, [])
+    assert "--cluster-field=topic: row 'q2' has another topic in " in error
+    assert "('b' and 'c')" in error
+
+
+def test_what_there_is_nothing_to_compare_of(capsys, tmp_path):
+    nothing = write_systems(tmp_path, {"old": [None] * 3, "new": [None] * 3})
+    status, lines, error = evaluate(capsys, *nothing)
+    assert (status, lines) == (2, [])
+    assert "All scores of mine are undefined in all rows" in error
+    single = write_systems(tmp_path, {"old": [0.1], "new": [0.2]})
+    for files in (single, single[:1]):
+        status, lines, error = evaluate(capsys, *files)
+        assert (status, lines) == (2, [])
+        assert "the only row is 'q0', of which there is nothing to compare" in error
+    labelled = write(tmp_path / "one.jsonl", [0.5], [1])
+    assert "the only row is '0'" in evaluate(capsys, labelled)[2]
+
+
+def test_undefined_scores_count_as_what_the_user_says(capsys, tmp_path):
+    old, new = write_systems(
+        tmp_path, {"old": [0.5] * 15 + [0.0] * 15, "new": [0.5] * 15 + [None] * 15}
+    )
+    run = (old, new, "--cluster-field=id", "--worst=0")
+    status, lines, _ = evaluate(capsys, *run)
+    assert cells_of(lines[5]) == ["new \u2212 old", "+0.000, p = 1.000, 15 of 30 rows"]
+    assert [cells_of(line)[0] for line in lines[6:9]] == [
+        "old: undefined, %",
+        "new: undefined, %",
+        "new \u2212 old: undefined, %",
+    ]
+    assert cells_of(lines[8])[1].startswith("+50.0* (+31.0 to +69.0), p < 0.001")
+    assert any(
+        line.startswith("Warning: 50.0% of new's scores of mine are undef") for line in lines
+    )
+    status, lines, _ = evaluate(capsys, *run, "--undefined=0")
+    assert cells_of(lines[5]) == ["new \u2212 old", "+0.000, p = 1.000"]
+    status, _, error = evaluate(capsys, *run, "--undefined=nan")
+    assert (status, "--undefined: expected a finite number" in error) == (2, True)
+    assert "--undefined: goes with" in evaluate(capsys, old, "--protocol=npov", "--undefined=0")[2]
+
+
+def test_the_report_has_the_verdict(capsys, tmp_path):
+    files = write_systems(tmp_path, two_systems())
+    page = tmp_path / "r.html"
+    run = ["report", *map(str, files), f"--output={page}", "--cluster-field=id"]
+    assert main(run) == 0
+    assert "Verdict: new is better by mine (p &lt; 0.001); 24 rows." in page.read_text()
+    one = write(tmp_path / "one.jsonl", SCORES, LABELS)
+    two = write(tmp_path / "two.jsonl", SCORES[::-1], LABELS, scorer="t")
+    assert main(["report", str(one), str(two), f"--output={page}"]) == 0
+    text = page.read_text()
+    assert "Verdict: s has the largest AUC (88.9): " in text
+    assert "The best scorer against each other one" in text
+
+
+def test_begin_without_its_sources_says_what_to_do(capsys, tmp_path):
+    test = write(tmp_path / "test.jsonl", SCORES, LABELS, topic=list("aabbcc"))
+    for development in (test, "split"):
+        status, _, error = evaluate(
+            capsys, test, "--protocol=begin", f"--development={development}"
+        )
+        assert status == 2
+        assert "has no field 'source'; it has: topic. F1 is also shown for each value" in error
+        assert (
+            "name another field (--group-field=NAME), or leave this out (--group-field=)" in error
+        )

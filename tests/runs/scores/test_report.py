@@ -135,7 +135,8 @@ def test_tests_clusters_and_confidence_are_options(tmp_path, capsys):
     run = ["report", str(source), f"--output={page}", "--resamples=100"]
     assert main([*run, *options]) == 0
     text = page.read_text(encoding="utf-8")
-    assert "80% bootstrap intervals" in text
+    assert "with 80% intervals" in text
+    assert "s: rows with the same doc are one unit: 10 groups of 40 rows." in text
     assert main([*run[:2], f"--output={tmp_path / 'x.html'}", "--test=delong"]) == 2
     assert "give --baseline=SCORER" in capsys.readouterr().err
 

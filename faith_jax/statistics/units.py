@@ -1,0 +1,122 @@
+"""The unit of independence: which rows depend on each other, and what that means for the figures.
+
+Rows that share a document, a question or an annotator are no independent evidence. All rows with
+the same value of a field are one unit; intervals and tests count units, not rows.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.core.errors import InputError, counted
+from faith_jax.statistics.bootstrap import cluster_numbers
+from faith_jax.statistics.estimates import ENOUGH_UNITS, smallest_exchange
+from faith_jax.statistics.scored_corpora import Corpus
+
+# Of --cluster-field: rows with the same grounding are one unit, or each row is one.
+AUTO, ROWS = "auto", "none"
+_OWN_FIELDS = ("id", "grounding", "question", "corpus")
+
+
+class Units(NamedTuple):
+    """The units of a corpus.
+
+    Attributes:
+      numbers: [rows], the number of each row's unit, from 0.
+      field: what rows of a unit share; "" = each row is a unit.
+    """
+
+    numbers: NDArray[np.intp]
+    field: str = ""
+
+    @property
+    def total(self) -> int:
+        """How many units there are."""
+        return int(self.numbers.max(initial=-1)) + 1
+
+    def text(self) -> str:
+        """Returns how many there are, such as "40 rows" or "12 groups (40 rows)"."""
+        rows = counted(len(self.numbers), "row")
+        return f"{counted(self.total, 'group')} ({rows})" if self.field else rows
+
+    def notes(self, corpus: str) -> tuple[str, ...]:
+        """Returns what the unit is, with what few of them mean."""
+        count, rows = self.total, counted(len(self.numbers), "row")
+        if count == 1 and self.field:
+            return (
+                f"{corpus}: all {rows} have the same {self.field}: one group, of which there is "
+                "neither an interval nor a p-value. If the rows do not depend on each other, for "
+                "example if each is a question of its own, give --cluster-field=id.",
+            )
+        notes = []
+        if self.field:
+            notes.append(
+                f"{corpus}: rows with the same {self.field} are one unit: "
+                f"{counted(count, 'group')} of {rows}."
+            )
+        if 1 < count < ENOUGH_UNITS:
+            remedy = "; --cluster-field names another unit" if self.field else ""
+            notes.append(
+                f"{corpus}: with only {count} {'groups' if self.field else 'rows'}, intervals and "
+                "p-values rest on their values being about normal; exchanging whole units of two "
+                f"systems allows no p-value below 2/2^{count} = {smallest_exchange(count):.2g}"
+                f"{remedy}."
+            )
+        return tuple(notes)
+
+
+def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
+    """Returns the units of corpora that have the same rows, in the same order.
+
+    Args:
+      corpora: of one system or scorer each.
+      field: that rows of a unit share: `id`, `grounding`, `question` (the last text of the
+        history), `corpus`, or a field of the rows; `AUTO` = the grounding if any rows share one,
+        else each row is a unit; `ROWS` or "" = each row is one.
+
+    Raises:
+      InputError: where a row lacks the field, or has another value in another of the corpora.
+    """
+    first = corpora[0]
+    if field in (ROWS, ""):
+        return Units(np.arange(len(first.ids)))
+    if field == AUTO:
+        hashes = first.hashes.get("grounding", np.zeros(len(first.ids), np.int64)).tolist()
+        shared = [(key, 0) if key else (0, number) for number, key in enumerate(hashes)]
+        is_shared = len(set(shared)) < len(shared)
+        return Units(cluster_numbers(len(shared), shared), "grounding" if is_shared else "")
+    values = _values(first, field)
+    for other in corpora[1:]:
+        for row, own, theirs in zip(first.ids, values, _values(other, field), strict=True):
+            if own != theirs:
+                is_shown = isinstance(own, str)
+                which = f" ({own!r} and {theirs!r})" if is_shown else ""
+                raise InputError(
+                    f"--cluster-field={field}: row {row!r} has another {field} in {other.name} "
+                    f"than in {first.name}{which}; rows that are compared must be of the same unit."
+                )
+    numbers = cluster_numbers(len(values), values)
+    return Units(numbers, field if len(set(values)) < len(values) else "")
+
+
+def _values(corpus: Corpus, field: str) -> Sequence[Hashable]:
+    """Returns the value of a field for each row: a text, or the hash of one."""
+    if any(field in fields for fields in corpus.fields):
+        return corpus.field(field)
+    if field == "id":
+        return corpus.ids
+    if field == "corpus":
+        return [""] * len(corpus.ids)
+    if field in corpus.hashes:
+        values = corpus.hashes[field].tolist()
+        if 0 in values:
+            row = corpus.ids[values.index(0)]
+            raise InputError(
+                f"--cluster-field={field}: {corpus.name}: row {row!r} has no {field}; name another "
+                "field, or --cluster-field=none to take rows as independent."
+            )
+        return values
+    remedy = f" --cluster-field can also be {', '.join(_OWN_FIELDS)}, or none."
+    return corpus.field(field, remedy)

@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.units import Units, units_of
+
+
+def corpus(groundings=(), name="c", questions=(), **fields):
+    size = max(len(groundings), len(questions), *map(len, fields.values()), 0)
+    rows = tuple({key: them[i] for key, them in fields.items()} for i in range(size))
+    hashes = {"grounding": groundings or [0] * size, "question": questions or [0] * size}
+    return Corpus(
+        name,
+        tuple(map(str, range(size))),
+        np.full(size, np.nan),
+        {"s": np.zeros(size)},
+        fields=rows,
+        hashes={key: np.array(them, np.int64) for key, them in hashes.items()},
+    )
+
+
+def test_rows_with_the_same_grounding_are_one_unit():
+    found = units_of([corpus([7, 8, 7, 0, 0])])
+    assert (found.numbers.tolist(), found.field, found.total) == ([0, 1, 0, 2, 3], "grounding", 4)
+    assert found.text() == "4 groups (5 rows)"
+    alone = units_of([corpus([7, 8, 9])])
+    assert (alone.field, alone.total, alone.text()) == ("", 3, "3 rows")
+
+
+@pytest.mark.parametrize(
+    ("field", "numbers"),
+    [
+        ("none", [0, 1, 2, 3]),
+        ("", [0, 1, 2, 3]),
+        ("id", [0, 1, 2, 3]),
+        ("grounding", [0, 0, 1, 1]),
+        ("question", [0, 1, 0, 1]),
+        ("corpus", [0, 0, 0, 0]),
+        ("topic", [0, 1, 1, 0]),
+    ],
+)
+def test_any_field_names_the_unit(field, numbers):
+    given = corpus([5, 5, 6, 6], questions=[1, 2, 1, 2], topic=["a", "b", "b", "a"])
+    found = units_of([given], field)
+    assert found.numbers.tolist() == numbers
+    assert found.field == ("" if numbers == [0, 1, 2, 3] else field)
+
+
+def test_a_column_of_the_rows_comes_before_what_is_named_like_it():
+    assert units_of([corpus([5, 5], grounding=["a", "b"])], "grounding").total == 2
+
+
+def test_two_systems_must_agree_on_a_rows_unit():
+    one, other = corpus(topic=["a", "b"], name="one"), corpus(topic=["a", "c"], name="two")
+    message = "--cluster-field=topic: row '1' has another topic in two than in one ('b' and 'c')"
+    with pytest.raises(InputError) as error:
+        units_of([one, other], "topic")
+    assert message in str(error.value)
+    assert units_of([corpus(topic=["a"], name="x"), corpus(topic=["a"], name="y")], "corpus")
+
+
+def test_a_field_that_is_not_there_is_an_error():
+    with pytest.raises(
+        InputError, match=r"'0' has no field 'doc'; it has: topic\. --cluster-field "
+    ):
+        units_of([corpus(topic=["a"])], "doc")
+    with pytest.raises(InputError, match="row '1' has no grounding; name another field, or"):
+        units_of([corpus([4, 0])], "grounding")
+
+
+def test_notes_say_what_few_units_mean():
+    assert Units(np.arange(30)).notes("c") == ()
+    assert Units(np.arange(30) // 2, "topic").notes("c") == (
+        "c: rows with the same topic are one unit: 15 groups of 30 rows.",
+    )
+    _, few = Units(np.arange(30) // 10, "topic").notes("c")
+    assert few.startswith(
+        "c: with only 3 groups, intervals and p-values rest on their values being"
+    )
+    assert "allows no p-value below 2/2^3 = 0.25; --cluster-field names another unit." in few
+    (single,) = Units(np.zeros(9, int), "topic").notes("c")
+    assert single.startswith("c: all 9 rows have the same topic: one group, of which there is neit")
+    assert "--cluster-field=id" in single
+    (rows,) = Units(np.arange(4)).notes("c")
+    assert "with only 4 rows" in rows
+    assert "2/2^4 = 0.12" in rows
