@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
     from faith_jax.report.explain import explain
     from faith_jax.runs.scores.check import FactChecker
+    from faith_jax.runs.scores.frames import compare, evaluate, write_report
     from faith_jax.scoring.registry import load_scorer, scorer_names
     from faith_jax.scoring.tables import score
     from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -38,12 +39,15 @@ __all__ = [
     "GroundedExample",
     "Grounding",
     "__version__",
+    "compare",
+    "evaluate",
     "explain",
     "load_model",
     "load_scorer",
     "load_vocabulary",
     "score",
     "scorer_names",
+    "write_report",
 ]
 
 _LAZY = {
@@ -51,12 +55,15 @@ _LAZY = {
     "EncoderDecoderModel": "faith_jax.inference",
     "EncoderModel": "faith_jax.inference",
     "FactChecker": "faith_jax.runs.scores.check",
+    "compare": "faith_jax.runs.scores.frames",
+    "evaluate": "faith_jax.runs.scores.frames",
     "explain": "faith_jax.report.explain",
     "load_model": "faith_jax.inference",
     "load_scorer": "faith_jax.scoring.registry",
     "load_vocabulary": "faith_jax.tokenizers.vocabularies",
     "score": "faith_jax.scoring.tables",
     "scorer_names": "faith_jax.scoring.registry",
+    "write_report": "faith_jax.runs.scores.frames",
 }
 # Names of former versions.
 _FORMER = {"CausalLanguageModel": "CausalModel", "LanguageModel": "EncoderDecoderModel"}

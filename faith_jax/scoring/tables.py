@@ -77,7 +77,7 @@ def score(
         scores = scorer.score(groundings, responses, histories)
         table[name] = [score.value for score in scores]
     rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
-    return _as_frame(rows, list(table), index)
+    return as_frame(rows, list(table), index)
 
 
 def _as_list(values: Any) -> Any:
@@ -95,7 +95,8 @@ def _with_lists(texts: Sequence[Any], name: str) -> Sequence[Any]:
     return [lists.read(name, text, f"row {number}") for number, text in enumerate(texts)]
 
 
-def _as_frame(rows: list[dict[str, Any]], names: list[str], index: Any = None) -> Any:
+def as_frame(rows: list[dict[str, Any]], names: list[str], index: Any = None) -> Any:
+    """Returns rows as a pandas DataFrame; as they are, where pandas is not installed."""
     try:
         import pandas
     except ImportError:
@@ -103,13 +104,22 @@ def _as_frame(rows: list[dict[str, Any]], names: list[str], index: Any = None) -
     return pandas.DataFrame(rows, columns=names, index=index)
 
 
-def _scored_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping[str, str]) -> Any:
-    """Returns a table with the scores of its rows."""
+def named_columns(columns: Mapping[str, str]) -> dict[str, Any]:
+    """Returns arguments of `Columns` for the parts that are named.
+
+    Raises:
+      ValueError: a part is none of an example's.
+    """
     for part in columns:
         if part not in _PARTS:
             hint = did_you_mean(part, _PARTS)
             raise ValueError(f"columns: expected {', '.join(_PARTS)}, got {part!r}.{hint}")
-    named: dict[str, Any] = {f"{part}_column": name for part, name in columns.items()}
+    return {f"{part}_column": name for part, name in columns.items()}
+
+
+def _scored_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping[str, str]) -> Any:
+    """Returns a table with the scores of its rows."""
+    named = named_columns(columns)
     rows = frame_rows(table)
     layout = Columns(id_column="", corpus_column="", **{"label_column": "", **named})
     try:
@@ -129,7 +139,7 @@ def _scored_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mappin
         dict(row.fields) | {name: values[number] for name, values in scores.items()}
         for number, row in enumerate(rows)
     ]
-    return _as_frame(scored, list(dict.fromkeys(name for row in scored for name in row)))
+    return as_frame(scored, list(dict.fromkeys(name for row in scored for name in row)))
 
 
 def _loaded(

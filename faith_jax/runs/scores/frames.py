@@ -1,0 +1,240 @@
+"""Evaluates, compares and reports scores in data frames, such as `faith_jax.score` returns.
+
+Frames of pandas, Polars and Arrow, lists of mappings and mappings of columns are read as files of
+`faith-jax score` are, so that the figures are those of the commands `evaluate` and `report`.
+"""
+
+import dataclasses
+import pathlib
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.rows import Row
+from faith_jax.core.table import Table
+from faith_jax.datasets.grounded_rows import Columns, example_rows, have_usual_names
+from faith_jax.datasets.tables import frame_rows
+from faith_jax.runs.options import EvaluateOptions, ReportOptions
+from faith_jax.runs.scores.evaluate_scores import evaluation
+from faith_jax.scoring.registry import scorer_names
+from faith_jax.scoring.tables import as_frame, named_columns
+
+
+def evaluate(
+    frame: Any,
+    scorers: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Any:
+    """Returns how well scores tell faithful responses from others, or their means without labels.
+
+    Args:
+      frame: a row for each response: its scores and, where known, its label (1 = faithful), its
+        texts and other columns.
+      scorers: the columns of the scores; by default those that are named as scorers.
+      columns: what other columns hold, see `faith_jax.score`.
+      **options: of `faith-jax evaluate`, such as baseline="token_f1", cluster_field="grounding" or
+        protocol="begin".
+
+    Returns:
+      A frame of the figures: a pandas DataFrame, whose `attrs` have the `title` and the `notes` of
+      the printed table; without pandas a list of dicts.
+
+    Raises:
+      ConfigError: for wrong options, and where no column is named as a scorer.
+      InputError: for a score, a label or a text that is none; it names the row.
+    """
+    return _evaluated({"frame": frame}, scorers, columns, options)
+
+
+def compare(
+    first: Any,
+    second: Any,
+    *others: Any,
+    names: Sequence[str] = ("a", "b"),
+    scorers: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> Any:
+    """Returns which of several systems is better: means, differences, intervals and p-values.
+
+    Rows of the frames belong together by their column `id` or by the frames' index. Differences are
+    of the rows that both systems have, from the first system unless `baseline` names another.
+
+    Args:
+      first: the responses and scores of a system, as of `evaluate`.
+      second: those of another.
+      *others: of further ones.
+      names: of the systems.
+      scorers: as of `evaluate`.
+      columns: as of `evaluate`.
+      **options: of `faith-jax evaluate --protocol=systems`.
+
+    Returns:
+      A frame as of `evaluate`; its notes begin with the verdict in words.
+
+    Raises:
+      ConfigError: as of `evaluate`, and for as many names as there are frames.
+      InputError: as of `evaluate`, and where the frames have no rows in common.
+    """
+    frames = (first, second, *others)
+    if len(names) != len(frames) or len(set(names)) < len(names):
+        raise ConfigError(f"names: expected {len(frames)} different ones, got {', '.join(names)}.")
+    systems = dict(zip(names, frames, strict=True))
+    return _evaluated(systems, scorers, columns, {"protocol": "systems", **options})
+
+
+def write_report(
+    frames: Any,
+    output: str,
+    scorers: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    **options: Any,
+) -> str:
+    """Writes scores and texts as one HTML page, as `faith-jax report` does.
+
+    Args:
+      frames: a frame as of `evaluate`, or several by the names of their systems.
+      output: the page.
+      scorers: as of `evaluate`.
+      columns: as of `evaluate`.
+      **options: of `faith-jax report`, such as title="Tuesday's answers".
+
+    Returns:
+      The path of the page.
+
+    Raises:
+      FaithJaxError: as of `evaluate`, and where the page cannot be written.
+    """
+    from faith_jax.runs.scores.report import report
+
+    several = isinstance(frames, Mapping) and all(map(_is_table, frames.values()))
+    systems = frames if several else {"frame": frames}
+    with tempfile.TemporaryDirectory() as folder:
+        files = _write(systems, scorers, columns or {}, pathlib.Path(folder))
+        named = {"title": " and ".join(systems), "scorers": tuple(scorers), **options}
+        return str(report(ReportOptions(files, output=output, **named)))
+
+
+def _is_table(value: Any) -> bool:
+    is_records = isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+    return is_records or isinstance(value, Mapping) or hasattr(value, "columns")
+
+
+def _evaluated(
+    systems: Mapping[str, Any],
+    scorers: Sequence[str],
+    columns: Mapping[str, str] | None,
+    options: Mapping[str, Any],
+) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        files = _write(systems, scorers, columns or {}, pathlib.Path(folder))
+        try:
+            chosen = EvaluateOptions(scorers=tuple(scorers), **options)
+        except TypeError:
+            known = [field.name for field in dataclasses.fields(EvaluateOptions)]
+            (unknown, *_) = [name for name in options if name not in known]
+            raise ConfigError(
+                f"evaluate has no option {unknown!r}.{did_you_mean(unknown, known)}"
+            ) from None
+        table = evaluation(files, chosen).table
+    tidy: Table = table.tidy or table
+    frame = as_frame(tidy.records(), list(tidy.columns))
+    if hasattr(frame, "attrs"):
+        frame.attrs |= {"title": table.title, "notes": list(table.notes)}
+    return frame
+
+
+def _write(
+    systems: Mapping[str, Any],
+    scorers: Sequence[str],
+    columns: Mapping[str, str],
+    folder: pathlib.Path,
+) -> tuple[str, ...]:
+    """Writes each frame as a file of scored rows, which names its system; returns the files."""
+    files, ids = [], dict[str, dict[str, None]]()
+    for name, frame in systems.items():
+        if not name or {"/", "\\"} & set(name):
+            raise ConfigError(
+                f"names: expected the name of a system without slashes, got {name!r}."
+            )
+        path = folder / f"{name}.jsonl"
+        with path.open("wb") as file:
+            for row in _scored_rows(name, frame, scorers, columns):
+                ids.setdefault(name, {})[row["id"]] = None
+                file.write(msgspec.json.encode(row) + b"\n")
+        files.append(str(path))
+    first, *others = ids
+    for other in others:
+        if ids[first].keys().isdisjoint(ids[other]):
+            raise InputError(
+                f"{first} and {other} have no rows in common: their first ids are "
+                f"{next(iter(ids[first]))!r} and {next(iter(ids[other]))!r}; give both the same "
+                "index, or a column 'id'."
+            )
+    return tuple(files)
+
+
+def _scored_rows(
+    name: str, frame: Any, scorers: Sequence[str], columns: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    rows = frame_rows(frame, name)
+    if not rows:
+        raise InputError(f"{name}: the frame has no rows.")
+    index = getattr(frame, "index", None)
+    if index is not None and hasattr(frame, "iloc"):
+        labels = map(str, index.tolist())
+        rows = [
+            row._replace(fields={"id": label, **row.fields})
+            for row, label in zip(rows, labels, strict=True)
+        ]
+    fields = list(rows[0].fields)
+    chosen = list(scorers) or [column for column in fields if column in scorer_names()]
+    for scorer in chosen:
+        if scorer not in fields:
+            hint = did_you_mean(scorer, fields)
+            raise ConfigError(f"scorers: {name} has no column {scorer!r}.{hint}")
+    if not chosen:
+        raise ConfigError(
+            f"scorers: no column of {name} is named as a scorer; say which ones are scores. Its "
+            f"columns: {', '.join(fields)}."
+        )
+    has_texts = bool({"grounding", "response"} & set(columns)) or have_usual_names(fields)
+    layout = Columns(corpus_column="", **named_columns(columns))
+    if not has_texts:
+        yield from _without_texts(rows, chosen, columns.get("label", "label"))
+        return
+    for row, read in zip(rows, example_rows(rows, layout, "rows"), strict=True):
+        others = {key: value for key, value in read.fields.items() if key not in chosen}
+        example = read.example
+        yield {
+            "id": example.id,
+            "grounding": list(example.grounding.texts),
+            "perspectives": list(example.grounding.perspectives),
+            "history": list(example.history),
+            "generated_text": example.response,
+            "label": example.label,
+            "fields": others,
+            "scores": _scores(row.fields, chosen),
+        }
+
+
+def _without_texts(
+    rows: Iterable[Row], scorers: Sequence[str], label: str
+) -> Iterator[dict[str, Any]]:
+    for number, row in enumerate(rows):
+        value = row.fields.get(label)
+        yield {
+            "id": str(row.fields.get("id", number)),
+            "label": None if value is None or value != value else value,
+            "scores": _scores(row.fields, scorers),
+        }
+
+
+def _scores(fields: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
+    """Returns the scores of a row, None where they are undefined."""
+    values = {scorer: fields[scorer] for scorer in scorers}
+    return {name: None if value != value else value for name, value in values.items()}

@@ -1,0 +1,116 @@
+"""Frames are evaluated and compared as the files of the commands are."""
+
+import json
+
+import numpy as np
+import pytest
+
+import faith_jax
+from faith_jax.core.errors import ConfigError, InputError
+
+pandas = pytest.importorskip("pandas")
+
+DOCUMENTS = [f"The ferry {number} leaves at {number} in the morning." for number in range(12)]
+SCORERS = ["token_f1", "rouge1_precision"]
+
+
+def scored(responses, prefix="q"):
+    index = [f"{prefix}{number}" for number in range(len(responses))]
+    frame = pandas.DataFrame({"knowledge": DOCUMENTS, "response": responses}, index=index)
+    return faith_jax.score(frame, scorers=SCORERS)
+
+
+@pytest.fixture(scope="module")
+def systems():
+    """Two systems, of which the second is wrong about every other ferry."""
+    right = [f"The ferry {number} leaves at {number}." for number in range(12)]
+    wrong = [text if number % 2 else "Buses never leave." for number, text in enumerate(right)]
+    return scored(right), scored(wrong)
+
+
+def test_the_better_system_is_named(systems):
+    right, wrong = systems
+    figures = faith_jax.compare(right, wrong, names=("ferry", "bus"))
+    assert figures.attrs["notes"][0].startswith("Verdict: ferry is better by ")
+    rows = figures.set_index(["system", "column"])
+    for scorer in SCORERS:
+        assert rows.value["ferry", scorer] == pytest.approx(right[scorer].mean())
+        difference = (wrong[scorer] - right[scorer]).mean()
+        assert rows.difference["bus", scorer] == pytest.approx(difference)
+        assert rows.difference_rows["bus", scorer] == 12
+    # Rows belong together by the index, whatever their order.
+    shuffled = faith_jax.compare(
+        right, wrong.sample(frac=1, random_state=0), names=("ferry", "bus")
+    )
+    pandas.testing.assert_frame_equal(figures, shuffled)
+
+
+def test_equal_systems_are_undecided(systems):
+    right, _ = systems
+    figures = faith_jax.compare(right, right.copy())
+    assert "undecided" in figures.attrs["notes"][0]
+    differences = figures.difference.dropna()
+    np.testing.assert_array_equal(differences, np.zeros(len(differences)))
+
+
+def test_figures_are_those_of_the_command(systems, tmp_path, command):
+    right, wrong = systems
+    labelled = pandas.concat(
+        [right.assign(label=1), wrong.assign(label=0).rename(index=lambda name: f"{name}b")]
+    )
+    figures = faith_jax.evaluate(labelled, baseline="rouge1_precision")
+    rows = [
+        {
+            "id": name, "label": int(row.label), "grounding": [row.knowledge],
+            "generated_text": row.response, "scores": {s: float(row[s]) for s in SCORERS},
+        }
+        for name, row in labelled.iterrows()
+    ]  # fmt: skip
+    path = tmp_path / "frame.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    status, _, err = command(
+        "evaluate", str(path), "--baseline=rouge1_precision", f"--json={tmp_path / 'all.json'}"
+    )
+    assert status == 0, err
+    told = json.loads((tmp_path / "all.json").read_text())
+    assert figures.attrs["notes"] == told["notes"]
+    by_scorer = figures.set_index("scorer").auc
+    areas = {scorer: told["corpora"][scorer]["frame"]["auc"] for scorer in SCORERS}
+    assert areas == pytest.approx(dict(by_scorer))
+
+
+def test_scores_and_labels_alone_suffice():
+    frame = pandas.DataFrame({"mine": [0.1, 0.5, 0.9, 0.3], "label": [0, 1, 1, None]})
+    (row,) = faith_jax.evaluate(frame, scorers=["mine"]).to_dict("records")
+    assert (row["scorer"], row["rows"], row["auc"]) == ("mine", 3, 1.0)
+
+
+def test_a_page_is_written(systems, tmp_path):
+    right, wrong = systems
+    page = faith_jax.write_report({"ferry": right, "bus": wrong}, str(tmp_path / "page.html"))
+    text = (tmp_path / "page.html").read_text()
+    assert page == str(tmp_path / "page.html")
+    assert "ferry and bus" in text
+    assert "Buses never leave." in text
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda a, b: faith_jax.evaluate(a[["response"]]), ConfigError, "no column of frame is na"),
+        (lambda a, b: faith_jax.evaluate(a, scorers=["tokn"]), ConfigError, "no column 'tokn'"),
+        (lambda a, b: faith_jax.compare(a, b, names=["a"]), ConfigError, "expected 2 different"),
+        (lambda a, b: faith_jax.compare(a, b, names=["a", "b/c"]), ConfigError, "without slashes"),
+        (lambda a, b: faith_jax.compare(a, b, baselin="a"), ConfigError, "Did you mean 'baseline'"),
+        (
+            lambda a, b: faith_jax.compare(a, b.rename(index=lambda name: name + "x")),
+            InputError, "a and b have no rows in common: their first ids are 'q0' and 'q0x'",
+        ),
+        (lambda a, b: faith_jax.compare(a.iloc[:0], b), InputError, "a: the frame has no rows"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(call, error, message, systems):
+    with pytest.raises(error) as caught:
+        call(*systems)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
