@@ -284,11 +284,13 @@ def compared(
         family = "" if label in together else label
         p_values.setdefault(family, {})[f"{name}\0{label}", baseline] = estimate.p_value()
     corrected = {
-        pair: value for own in p_values.values() for pair, value in holm_by_baseline(own).items()
+        pair: value
+        for of_family in p_values.values()
+        for pair, value in holm_by_baseline(of_family).items()
     }
     cells: dict[str, dict[str, Cell]] = {name: {} for name in systems}
-    for name, own in systems.items():
-        for label, measure in own.items():
+    for name, row in systems.items():
+        for label, measure in row.items():
             estimate, difference, p_value, holm = measure.estimate(units), None, math.nan, math.nan
             if name in baselines:
                 baseline = baselines[name]
@@ -360,59 +362,64 @@ def systems_table(
     shown: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     verdicts: list[str] = []
+    warnings: list[str] = []
     notes: list[str] = []
     used: dict[str, str] = {}
     for corpus in dict.fromkeys(corpus for corpus, _ in rows):
         systems = {
-            system: _ordered(corpus, system, own, rows)
-            for (of, system), own in rows.items()
+            system: _ordered(corpus, system, replicates, rows)
+            for (of, system), replicates in rows.items()
             if of == corpus
         }
-        tested = {name: it for name, it in baselines.items() if {name, it} <= set(systems)}
+        tested = {name: base for name, base in baselines.items() if {name, base} <= set(systems)}
         used |= tested
-        units = units_of([one for own in systems.values() for one in own], cluster_field)
+        every = [part for replicates in systems.values() for part in replicates]
+        units = units_of(every, cluster_field)
         measures = _measures(corpus, systems, columns, undefined)
         cells = compared(measures, tested, confidence, units.numbers, together)
-        sizes = {name: sum(len(one.ids) for one in own) for name, own in systems.items()}
-        for system, own in cells.items():
+        digits = {name: column.digits for name, column in columns.items()}
+        for system, row in cells.items():
             theirs = layout.published.get(corpus, {}).get(system, {})
-            texts = [own[c].text(columns[c].digits) if c in own else "" for c in columns]
-            shown.append((corpus, system, *texts))
+            shown.append((corpus, system, *_texts(Cell.text, row, digits)))
             if system in tested and differences:
                 name = f"{system} {MINUS} {tested[system]}"
-                texts = [
-                    own[c].difference_text(columns[c].digits) if c in own else "" for c in columns
-                ]
-                shown.append((corpus, name, *texts))
+                shown.append((corpus, name, *_texts(Cell.difference_text, row, digits)))
                 verdicts.append(_verdict(corpus, system, tested[system], cells, together, units))
             if theirs:
                 texts = [f"{theirs[c]:g}" if c in theirs else "" for c in columns]
                 shown.append((corpus, f"{system} (published)", *texts))
             tidy += [
                 _tidy_row(corpus, system, column, cell, theirs.get(column))
-                for column, cell in own.items()
+                for column, cell in row.items()
             ]
         for what, shares in _silences(systems, columns, cells).items():
             silent = compared(shares, tested, confidence, units.numbers)
-            for system, own in silent.items():
-                texts = [own[c].text(1) if c in own else "" for c in columns]
-                shown.append((corpus, f"{system}: {what}", *texts))
+            digits = dict.fromkeys(columns, 1)
+            for system, row in silent.items():
+                shown.append((corpus, f"{system}: {what}", *_texts(Cell.text, row, digits)))
                 if system in tested:
                     name = f"{system} {MINUS} {tested[system]}: {what}"
-                    texts = [own[c].difference_text(1) if c in own else "" for c in columns]
-                    shown.append((corpus, name, *texts))
-                    notes += _warnings(corpus, what, system, tested[system], silent)
+                    shown.append((corpus, name, *_texts(Cell.difference_text, row, digits)))
+                    warnings += _warnings(corpus, what, system, tested[system], silent)
                 tidy += [
                     _tidy_row(corpus, system, _silence_name(what, column), cell, None)
-                    for column, cell in own.items()
+                    for column, cell in row.items()
                 ]
         notes += units.notes(corpus)
+        sizes = {name: sum(len(part.ids) for part in parts) for name, parts in systems.items()}
         notes += _row_notes(corpus, cells, sizes, undefined)
     names = ("corpus", "system", "column", "rows", "value", "low", "high", "spread", "p_value")
     further = ("significant", "published", "difference", "difference_low", "difference_high")
     plain = Table("", (*names, *further, "p_corrected", "difference_rows"), tuple(tidy))
-    told = (*verdicts, *_notes(layout, columns, used, confidence, together), *notes)
+    told = (*verdicts, *warnings, *_notes(layout, columns, used, confidence, together), *notes)
     return Table(layout.title, ("corpus", "system", *columns), tuple(shown), told, plain)
+
+
+def _texts(
+    text: Callable[[Cell, int], str], row: Mapping[str, Cell], digits: Mapping[str, int]
+) -> list[str]:
+    """Returns a row's cells as the table shows them, "" where it has none: [columns]."""
+    return [text(row[name], places) if name in row else "" for name, places in digits.items()]
 
 
 def _check_defined(
@@ -424,8 +431,8 @@ def _check_defined(
     scorers = {column.scorer for column in columns.values()}
     if "" in scorers or not math.isnan(undefined):
         return
-    every = [one for corpora in rows.values() for one in corpora]
-    if all(np.isnan(one.scores[s]).all() for one in every for s in scorers & set(one.scores)):
+    every = [part for corpora in rows.values() for part in corpora]
+    if all(np.isnan(part.scores[s]).all() for part in every for s in scorers & set(part.scores)):
         raise InputError(
             f"All scores of {', '.join(sorted(scorers))} are undefined in all rows; the field "
             "'undefined' of the rows says why, and --undefined=VALUE counts them as a score."
@@ -456,7 +463,7 @@ def _silences(
     They are by what they are, system and column; a share that is 0 for all systems is left out. A
     scorer's stands in its first column, that of empty answers in the first column of all.
     """
-    found: dict[str, dict[str, dict[str, Measure]]] = {}
+    shares: dict[str, dict[str, dict[str, Measure]]] = {}
     here = next(iter(cells.values()))
     firsts: dict[str, str] = {}
     for column in here:
@@ -464,27 +471,30 @@ def _silences(
             firsts.setdefault(scorer, column)
     for scorer, column in firsts.items():
         values = {
-            name: [np.isnan(one.scores[scorer]) for one in own] for name, own in systems.items()
+            name: [np.isnan(part.scores[scorer]) for part in replicates]
+            for name, replicates in systems.items()
         }
-        _add_shares(found, UNDEFINED, column, values)
-    every = [one for own in systems.values() for one in own]
-    if here and all(len(one.is_empty) and not np.isnan(one.is_empty).any() for one in every):
-        values = {name: [one.is_empty for one in own] for name, own in systems.items()}
-        _add_shares(found, EMPTY, next(iter(here)), values)
-    return found
+        _add_shares(shares, UNDEFINED, column, values)
+    every = [part for replicates in systems.values() for part in replicates]
+    if here and all(len(part.is_empty) and not np.isnan(part.is_empty).any() for part in every):
+        values = {
+            name: [part.is_empty for part in replicates] for name, replicates in systems.items()
+        }
+        _add_shares(shares, EMPTY, next(iter(here)), values)
+    return shares
 
 
 def _add_shares(
-    found: dict[str, dict[str, dict[str, Measure]]],
+    shares: dict[str, dict[str, dict[str, Measure]]],
     what: str,
     column: str,
     values: Mapping[str, Sequence[NDArray[Any]]],
 ) -> None:
-    if not any(one.any() for own in values.values() for one in own):
+    if not any(part.any() for replicates in values.values() for part in replicates):
         return
-    for name, own in values.items():
-        share = _joined([mean_measure(one, high=0.01, bounds=(0.0, 1.0)) for one in own])
-        found.setdefault(what, {}).setdefault(name, {})[column] = share
+    for name, replicates in values.items():
+        share = _joined([mean_measure(part, high=0.01, bounds=(0.0, 1.0)) for part in replicates])
+        shares.setdefault(what, {}).setdefault(name, {})[column] = share
 
 
 def _silence_name(what: str, column: str) -> str:
@@ -505,10 +515,15 @@ def _warnings(
             continue
         test = "" if math.isnan(cell.corrected) else f" ({p_value_text(cell.corrected)})"
         subject = "answers are empty" if what == EMPTY else f"scores of {column} are undefined"
+        meaning = (
+            "An empty answer has no score."
+            if what == EMPTY
+            else "Means are of the rows that a system has, differences of the rows that both have; "
+            "--undefined=VALUE counts an undefined score as VALUE."
+        )
         yield (
             f"{corpus}: Warning: {cell.value:.1f}% of {system}'s {subject}, {other.value:.1f}% of "
-            f"{baseline}'s{test}. Means are of the rows that a system has, differences of the rows "
-            "that both have; --undefined=VALUE counts an undefined score as VALUE."
+            f"{baseline}'s{test}. {meaning}"
         )
 
 
@@ -522,7 +537,9 @@ def _measures(
     first = next(iter(systems.values()))[0]
     return {
         system: {
-            name: _joined([column.measure(one.counting_undefined(undefined)) for one in replicates])
+            name: _joined(
+                [column.measure(part.counting_undefined(undefined)) for part in replicates]
+            )
             for name, column in columns.items()
             if (not column.scorer or column.scorer in first.scores)
             and (not column.only or corpus in column.only)
@@ -548,14 +565,14 @@ def _ordered(
     rows: Mapping[tuple[str, str], Sequence[Corpus]],
 ) -> list[Corpus]:
     """Returns a system's rows in the order of those of the corpus's first system."""
-    ids = next(own[0].ids for (of, _), own in rows.items() if of == corpus)
-    for one in replicates:
-        if differing := sorted(set(one.ids) ^ set(ids)):
+    ids = next(replicates[0].ids for (of, _), replicates in rows.items() if of == corpus)
+    for part in replicates:
+        if differing := sorted(set(part.ids) ^ set(ids)):
             raise InputError(
                 f"{corpus}: {system} has other rows than the first system: {differing[0]!r} is one "
                 f"of {counted(len(differing), 'row')} that only one of them has."
             )
-    return [one if one.ids == ids else one.ordered(ids) for one in replicates]
+    return [part if part.ids == ids else part.ordered(ids) for part in replicates]
 
 
 def _verdict(
@@ -572,7 +589,7 @@ def _verdict(
     that would settle one of this size with a power of 0.8 at the corrected level.
     """
     shown = {name: cell for name, cell in cells[system].items() if name in scorers}
-    compared_systems = sum(any(cell.difference for cell in own.values()) for own in cells.values())
+    compared_systems = sum(any(cell.difference for cell in row.values()) for row in cells.values())
     count = compared_systems * len(shown)
     better: list[str] = []
     worse: list[str] = []
@@ -602,9 +619,9 @@ def _verdict(
         over += f" and {counted(compared_systems, 'comparison')} of systems"
     rows = {cell.difference.rows for cell in shown.values() if cell.difference}
     few, all_rows = min(rows, default=0), max(rows, default=0)
-    size = units.text() if few == len(units.numbers) else f"{few:,} to {all_rows:,} rows"
-    if few == all_rows < len(units.numbers):
-        size = f"{few:,} of {units.text()}"
+    size = units.text()
+    if few < len(units.numbers):
+        size = f"{few:,} of {size}" if few == all_rows else f"{few:,} to {all_rows:,} of {size}"
     end = f"corrected over {over}; {size}" if count > 1 else size
     return f"{corpus}: Verdict: {', '.join(parts)}; {end}."
 

@@ -37,9 +37,10 @@ class Units(NamedTuple):
         return int(self.numbers.max(initial=-1)) + 1
 
     def text(self) -> str:
-        """Returns how many there are, such as "40 rows" or "12 groups (40 rows)"."""
+        """Returns how many there are, such as "12 groups (40 rows)" or "only 3 rows"."""
         rows = counted(len(self.numbers), "row")
-        return f"{counted(self.total, 'group')} ({rows})" if self.field else rows
+        text = f"{counted(self.total, 'group')} ({rows})" if self.field else rows
+        return f"only {text}" if self.total < ENOUGH_UNITS else text
 
     def notes(self, corpus: str) -> tuple[str, ...]:
         """Returns what the unit is, with what few of them mean."""

@@ -63,6 +63,16 @@ def test_differences_of_means_are_paired_t_tests():
     assert found.interval(0.9) == pytest.approx(tuple(expected.confidence_interval(0.9)))
 
 
+def test_students_hours_of_sleep():
+    """Student 1908, The probable error of a mean: two drugs on ten patients, p = 0.00283."""
+    first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+    second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+    found = mean_measure(second).difference(mean_measure(first))
+    assert (found.value, found.value / found.error) == pytest.approx((1.58, 4.0621), abs=1e-4)
+    assert found.p_value() == pytest.approx(0.002833, abs=1e-6)
+    assert found.interval() == pytest.approx((0.7001142, 2.4598858), abs=1e-6)
+
+
 def test_equal_decodings_do_not_differ():
     measure = mean_measure([0.1, 0.5, 0.9])
     assert measure.difference(measure).p_value() == 1.0

@@ -23,9 +23,10 @@ def corpus(groundings=(), name="c", questions=(), **fields):
 def test_rows_with_the_same_grounding_are_one_unit():
     found = units_of([corpus([7, 8, 7, 0, 0])])
     assert (found.numbers.tolist(), found.field, found.total) == ([0, 1, 0, 2, 3], "grounding", 4)
-    assert found.text() == "4 groups (5 rows)"
+    assert found.text() == "only 4 groups (5 rows)"
+    assert units_of([corpus([*range(1, 11), 1])]).text() == "10 groups (11 rows)"
     alone = units_of([corpus([7, 8, 9])])
-    assert (alone.field, alone.total, alone.text()) == ("", 3, "3 rows")
+    assert (alone.field, alone.total, alone.text()) == ("", 3, "only 3 rows")
 
 
 @pytest.mark.parametrize(

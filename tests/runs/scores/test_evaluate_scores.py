@@ -552,7 +552,7 @@ def test_one_shared_document_allows_no_test(capsys, tmp_path):
     assert re.fullmatch(r"new \u2212 old  \+0\.\d{3}", lines[5])
     assert re.fullmatch(r"old +0\.\d{3}", lines[3])
     assert any(line.startswith("All 24 rows have the same grounding: one group") for line in lines)
-    assert "Verdict: new against old: undecided by mine (no test); 1 group (24 rows)." in lines
+    assert "Verdict: new against old: undecided by mine (no test); only 1 group (24 rows)." in lines
     assert "p = " not in "".join(lines)
 
 
