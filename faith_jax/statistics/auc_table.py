@@ -128,23 +128,25 @@ class Best:
     def verdict(self) -> str:
         """Returns in words what the best is better than, and what is undecided."""
         parts = []
-        better = {name: it for name, it in self.others.items() if it.better}
+        better = {name: versus for name, versus in self.others.items() if versus.better}
         if len(better) > _LISTED:
-            largest = max(it.corrected for it in better.values())
+            largest = max(versus.corrected for versus in better.values())
             at_most = p_value_text(largest).replace("p = ", "p \u2264 ")
             parts.append(f"better than {len(better)} others ({at_most})")
         elif better:
-            texts = (f"{name} ({p_value_text(it.corrected)})" for name, it in better.items())
+            texts = (
+                f"{name} ({p_value_text(versus.corrected)})" for name, versus in better.items()
+            )
             parts.append(f"better than {' and '.join(texts)}")
-        open_ones = [
+        undecided = [
             f"{name} (no test)"
-            if math.isnan(it.corrected)
-            else f"{name} ({p_value_text(it.corrected)}{self.settling[name]})"
-            for name, it in self.others.items()
+            if math.isnan(versus.corrected)
+            else f"{name} ({p_value_text(versus.corrected)}{self.settling[name]})"
+            for name, versus in self.others.items()
             if name not in better
         ]
-        if open_ones:
-            parts.append(f"undecided against {' and '.join(open_ones)}")
+        if undecided:
+            parts.append(f"undecided against {' and '.join(undecided)}")
         return ", ".join(parts)
 
 
@@ -272,7 +274,7 @@ def auc_table(
     return AucTable(
         rows={name: len(part.ids) for name, part in parts.items()},
         left_out={n: len(corpus.ids) - len(parts[n].ids) for n, corpus in corpora.items()},
-        cells={s: {name: own[s] for name, own in cells.items()} for s in scorers},
+        cells={s: {name: column[s] for name, column in cells.items()} for s in scorers},
         averaged=tuple(both),
         average=average,
         tested=tested,
@@ -360,12 +362,12 @@ def _column(
         if rounds:
             exchanged[scorer, baseline] = exchanges(*pair, rounds, seed, groups)
         if test == "delong":
-            found = delong_test(*pair, groups)
+            comparison = delong_test(*pair, groups)
         elif test == "hanley_mcneil":
-            found = hanley_mcneil_test(*pair)
+            comparison = hanley_mcneil_test(*pair)
         else:
-            found = approximate_randomization([exchanged[scorer, baseline]])
-        p_values[scorer, baseline] = found.p_value
+            comparison = approximate_randomization([exchanged[scorer, baseline]])
+        p_values[scorer, baseline] = comparison.p_value
     return column._replace(p_values=p_values, exchanged=exchanged)
 
 
@@ -454,13 +456,13 @@ def _silences(
     for name, corpus in corpora.items():
         labelled = corpus.part(~np.isnan(corpus.labels))
         missing = {s: np.isnan(labelled.scores[s]) for s in scorers}
-        if any(them.any() for them in missing.values()):
+        if any(is_missing.any() for is_missing in missing.values()):
             fewest = min(scorers, key=lambda scorer: missing[scorer].sum())
             reference = next(iter(tested), fewest)
             units = units_of([labelled], cluster_field)
             shares = {
-                s: {UNDEFINED: mean_measure(them, high=0.01, bounds=_SHARE)}
-                for s, them in missing.items()
+                s: {UNDEFINED: mean_measure(is_missing, high=0.01, bounds=_SHARE)}
+                for s, is_missing in missing.items()
             }
             others = {scorer: reference for scorer in scorers if scorer != reference}
             cells = {
@@ -506,7 +508,7 @@ def auc_rows(table: AucTable) -> Table:
         if scorer in table.tested.get(table.baseline, ()):
             versus = [cells[c].compared.get(table.baseline) for c in table.columns]
             name = f"{scorer} {MINUS} {table.baseline}"
-            rows.append((name, *("" if it is None else it.text() for it in versus)))
+            rows.append((name, *("" if pair is None else pair.text() for pair in versus)))
     for what, texts_by_corpus in table.silences.items():
         rows.append((what, *(texts_by_corpus.get(c, "") for c in table.columns)))
     counts = {"rows": table.rows}
@@ -539,9 +541,9 @@ def _tidy_best(table: AucTable) -> Table:
     """Returns the figures of `best_rows` for machines, one in each cell."""
     names = ("difference", "low", "high", "p_value", "p_corrected")
     tidy = tuple(
-        (column, best.scorer, other, it.difference, *it.interval, it.p_value, it.corrected)
+        (column, best.scorer, other, pair.difference, *pair.interval, pair.p_value, pair.corrected)
         for column, best in table.best.items()
-        for other, it in best.others.items()
+        for other, pair in best.others.items()
     )
     return Table("", ("corpus", "best", "other", *names), tidy)
 

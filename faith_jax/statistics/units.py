@@ -90,10 +90,10 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
         return Units(cluster_numbers(len(shared), shared), "grounding" if is_shared else "")
     values = _values(first, field)
     for other in corpora[1:]:
-        for row, own, theirs in zip(first.ids, values, _values(other, field), strict=True):
-            if own != theirs:
-                is_shown = isinstance(own, str)
-                which = f" ({own!r} and {theirs!r})" if is_shown else ""
+        for row, value, differing in zip(first.ids, values, _values(other, field), strict=True):
+            if value != differing:
+                is_shown = isinstance(value, str)
+                which = f" ({value!r} and {differing!r})" if is_shown else ""
                 raise InputError(
                     f"--cluster-field={field}: row {row!r} has another {field} in {other.name} "
                     f"than in {first.name}{which}; rows that are compared must be of the same unit."
