@@ -125,8 +125,7 @@ def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval
     """Returns the interval that holds the share `confidence` of a statistic's resampled values.
 
     NaN (resamples in which the statistic is undefined) are left out; the ends are NaN where all
-    are, and where all others are the same: that only one group was drawn, or that all rows say the
-    same, is no certainty.
+    are.
 
     Raises:
       ValueError: for a confidence outside of (0, 1).
@@ -135,7 +134,7 @@ def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval
         raise ValueError(f"A confidence is between 0 and 1, not {confidence}.")
     defined = np.asarray(values, np.float64)
     defined = defined[~np.isnan(defined)]
-    if not defined.size or np.ptp(defined) == 0:
+    if not defined.size:
         return Interval(np.nan, np.nan)
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])

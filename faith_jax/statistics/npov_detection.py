@@ -19,6 +19,7 @@ import numpy as np
 from faith_jax.core.errors import InputError
 from faith_jax.statistics.auc_table import AucCell
 from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
+from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import SIGNIFICANT, bonferroni, hanley_mcneil_test
@@ -188,6 +189,8 @@ def _cell(
     if math.isnan(area):
         return AucCell(area, Interval(area, area))
     clusters = [groups[row.row] for row in rows]
+    if len(set(clusters)) < 2:  # all draws are the same, which is no certainty
+        return AucCell(area, NO_INTERVAL)
     areas = bootstrap_auc(scores[None], labels, resamples, seed, clusters)[0]
     return AucCell(area, percentile_interval(areas, confidence))
 

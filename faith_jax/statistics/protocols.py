@@ -20,6 +20,7 @@ from faith_jax.statistics.bootstrap import (
     interval_note,
     percentile_interval,
 )
+from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus
 
 
@@ -48,7 +49,7 @@ class Draws(NamedTuple):
 DRAWS = Draws()
 
 
-UNDEFINED = Figure(math.nan, Interval(math.nan, math.nan))
+UNDEFINED = Figure(math.nan, NO_INTERVAL)
 ACCURACY, _MACRO_F1 = "Acc", "F1"
 _KINDS = ("non-verifiable", "verifiable")  # by the label
 
@@ -269,8 +270,13 @@ def call_figures(
     drawn = drawn_counts(len(labels), draws.resamples, draws.seed, clusters)
     tables = [counts.astype(np.float32) @ rows for counts in drawn]
     found = _of_confusions(np.concatenate([rows.sum(axis=0)[None], *tables]), len(names))
+    # Of one group all draws are the same, which is no certainty.
+    is_drawn = len(set(range(len(labels)) if clusters is None else clusters)) > 1
     return {
-        what: Figure(float(values[0]), percentile_interval(values[1:], draws.confidence))
+        what: Figure(
+            float(values[0]),
+            percentile_interval(values[1:], draws.confidence) if is_drawn else NO_INTERVAL,
+        )
         for what, values in zip((ACCURACY, _MACRO_F1, *names), 100 * found, strict=True)
     }
 

@@ -68,8 +68,7 @@ def test_intervals_are_percentiles():
     assert bootstrap.percentile_interval(range(101)) == pytest.approx((2.5, 97.5))
     assert bootstrap.percentile_interval(range(101), 0.5) == pytest.approx((25, 75))
     assert bootstrap.percentile_interval([1.0, math.nan, 2.0], 0.5) == (1.25, 1.75)
-    for nothing in ([math.nan], [1.0, math.nan, 1.0]):
-        assert all(map(math.isnan, bootstrap.percentile_interval(nothing)))
+    assert all(map(math.isnan, bootstrap.percentile_interval([math.nan])))
 
 
 def test_intervals_cover_the_truth_about_as_often_as_they_say():
