@@ -34,6 +34,7 @@ from faith_jax.statistics.systems import (
     UNDEFINED,
     Cell,
     compared,
+    listed,
     mean_measure,
     settling_text,
 )
@@ -137,7 +138,7 @@ class Best:
             texts = (
                 f"{name} ({p_value_text(versus.corrected)})" for name, versus in better.items()
             )
-            parts.append(f"better than {' and '.join(texts)}")
+            parts.append(f"better than {listed(list(texts))}")
         undecided = [
             f"{name} (no test)"
             if math.isnan(versus.corrected)
@@ -146,7 +147,7 @@ class Best:
             if name not in better
         ]
         if undecided:
-            parts.append(f"undecided against {' and '.join(undecided)}")
+            parts.append(f"undecided against {listed(undecided)}")
         return ", ".join(parts)
 
 

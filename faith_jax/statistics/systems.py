@@ -607,13 +607,13 @@ def _verdict(
             )
     parts = []
     if better:
-        parts.append(f"{system} is better by {' and '.join(better)}")
+        parts.append(f"{system} is better by {listed(better)}")
     if worse:
-        parts.append(f"{baseline} is better by {' and '.join(worse)}")
+        parts.append(f"{baseline} is better by {listed(worse)}")
     if undecided and not parts:
-        parts.append(f"{system} against {baseline}: undecided by {' and '.join(undecided)}")
+        parts.append(f"{system} against {baseline}: undecided by {listed(undecided)}")
     elif undecided:
-        parts.append(f"undecided by {' and '.join(undecided)}")
+        parts.append(f"undecided by {listed(undecided)}")
     over = counted(len(shown), "scorer")
     if compared_systems > 1:
         over += f" and {counted(compared_systems, 'comparison')} of systems"
@@ -624,6 +624,16 @@ def _verdict(
         size = f"{few:,} of {size}" if few == all_rows else f"{few:,} to {all_rows:,} of {size}"
     end = f"corrected over {over}; {size}" if count > 1 else size
     return f"{corpus}: Verdict: {', '.join(parts)}; {end}."
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Returns texts as a list in a sentence.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def settling_text(estimate: Estimate, comparisons: int, units: Units) -> str:
