@@ -173,7 +173,11 @@ def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, mo
         ]
     else:
         segments = ("encoder_segment_ids", "decoder_segment_ids")
-        inputs = token_rows(batches, "encoder_input_tokens", pad, segments[0])
+        # DoHA's first input is the dialogue alone, its second the whole.
+        whole = next(
+            n for n in ("knowledge_input_tokens", "encoder_input_tokens") if n in batches[0]
+        )
+        inputs = token_rows(batches, whole, pad, segments[0])
         targets = token_rows(batches, "decoder_target_tokens", pad, segments[1])
         found = list(zip(inputs, targets, strict=True))
         names = ("inputs_pretokenized", "targets_pretokenized")
