@@ -14,7 +14,7 @@ import numpy as np
 from faith_jax.core import templates
 from faith_jax.core.cutting import CutTokens, summed
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.labels import DialFactLabel, NliLabel
+from faith_jax.core.labels import DecodeLabel, DialFactLabel, NliLabel
 from faith_jax.core.settings import checked
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.texts.text_pairs import NLI_FORM, LabelForm, PairRow
@@ -26,6 +26,8 @@ from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
 LABELS = tuple(DialFactLabel)
 # NLI's names for them.
 _OF_NLI = (NliLabel.ENTAILMENT, NliLabel.CONTRADICTION, NliLabel.NEUTRAL)
+# Classes of DECODE (Nie 2021), which Gupta 2022 reads as SUPPORTS and REFUTES.
+_OF_DECODE = (DecodeLabel.NOT_CONTRADICTION.value, DecodeLabel.CONTRADICTION.value)
 NLI, DIALFACT, CLAIM_ONLY = FORMS = "nli", "dialfact", "claim_only"
 _DIALFACT_FORM = LabelForm(tuple(label.value for label in LABELS), NLI_FORM.inputs)
 
@@ -65,7 +67,8 @@ def verdict(probabilities: np.ndarray) -> Verdict:
     """
     if not len(probabilities):
         return Verdict((0.0, 0.0, 1.0), None)
-    decisive = int(np.argmin(probabilities[:, 2]))
+    # Of sentences that are equally sure, such as DECODE's, the one that refutes most.
+    decisive = int(np.lexsort((-probabilities[:, 1], probabilities[:, 2]))[0])
     supports, refutes, not_enough = probabilities[decisive].tolist()
     return Verdict((supports, refutes, not_enough), decisive)
 
@@ -77,7 +80,8 @@ class ClaimVerifier:
     the label, as a T5 does, and no head classifies.
 
     Args:
-      model: a folder of an NLI classifier, or of one that was trained on `dialfact_verify_…`.
+      model: a folder of an NLI classifier, of DECODE's (contradiction = REFUTES, else SUPPORTS), or
+        of one that was trained on `dialfact_verify_…`.
       form: "nli": each sentence is a premise of the claim; "dialfact": the claim behind its context
         is read with at most five sentences at once, as in those tasks; "claim_only": it is read
         without any (the paper's ablation Aug-WoW-claimonly).
@@ -108,6 +112,9 @@ class ClaimVerifier:
 
         def order(names: tuple[str, ...]) -> list[int]:
             if not self.reads_all:
+                cleaned = [name.strip().lower() for name in names]
+                if labels is None and sorted(cleaned) == sorted(_OF_DECODE):
+                    return [cleaned.index(label) for label in _OF_DECODE]
                 found = nli_label_numbers(names, labels)
                 return [found[label] for label in _OF_NLI]
             known = [name.upper().replace("_", " ") for name in names]
@@ -150,9 +157,11 @@ class ClaimVerifier:
         """Returns what the evidence says of each claim."""
         if not rows:
             return []
-        found = self._classify.probabilities([one for row in rows for one in row.rows])
+        classes = self._classify.probabilities([one for row in rows for one in row.rows])
+        probabilities = np.zeros((len(classes), len(LABELS)))
+        probabilities[:, : len(self._order)] = classes[:, self._order]
         ends = np.cumsum([len(row.rows) for row in rows])
-        return [verdict(part) for part in np.split(found[:, self._order], ends[:-1])]
+        return [verdict(part) for part in np.split(probabilities, ends[:-1])]
 
 
 class ClaimScorer(ModelScorer[ClaimRows]):

@@ -50,6 +50,18 @@ def test_sentences_are_premises_behind_their_titles(nli):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+def test_a_critic_of_decode_refutes_what_it_contradicts(tmp_path):
+    """Its other class supports; the sentence that contradicts most decides (Gupta 2022)."""
+    names = ("contradiction", "not_contradiction")
+    decode = tiny_models.write_model(tmp_path / "decode", "roberta", label_names=names)
+    probabilities, _ = pair_classifier(decode)([(text, CLAIM.response) for text in EVIDENCE])
+    bare = GroundedExample("1", Grounding(EVIDENCE), (), CLAIM.response)
+    contradicts = probabilities[:, 0].max()
+    expected = (1 - contradicts, contradicts, 0)
+    np.testing.assert_allclose(scores(decode, [bare])[0], expected, atol=1e-6)
+    assert scores(decode, [NO_EVIDENCE])[0].tolist() == [0, 0, 1]
+
+
 def test_without_titles_sentences_are_premises_as_they_are(nli):
     probabilities, _ = pair_classifier(nli)([(EVIDENCE[0], CLAIM.response)])
     bare = GroundedExample("1", Grounding(EVIDENCE[:1]), (), CLAIM.response)
