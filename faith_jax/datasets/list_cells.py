@@ -4,8 +4,8 @@ Three forms are read: JSON's; Python's, which pandas writes; and NumPy's, with s
 texts. A list may also hold chat turns and documents (objects, or LangChain's `Document(...)`).
 Nothing is executed: texts are read by `ast.literal_eval` and `json`.
 
->>> read_list('["Tea", "Ink"]'), read_list("['Tea'\n 'It\\'s ink']").texts
-(TextList(forms=frozenset({'JSON', 'Python'}), texts=['Tea', 'Ink']), ['Tea', "It's ink"])
+>>> read_list('["Tea", "Ink"]').texts, read_list("['Tea'\n 'It\\'s ink']").texts
+(['Tea', 'Ink'], ['Tea', "It's ink"])
 >>> read_list("[sic]"), read_list("[1, 2]")
 (None, None)
 """
