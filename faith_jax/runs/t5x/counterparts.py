@@ -31,11 +31,12 @@ class File(NamedTuple):
 T5_CONFIG = "t5x.examples.t5.network.T5Config"
 SCRIPTS = {"__main__.train": "train", "__main__.evaluate": "eval", "__main__.infer": "infer"}
 RUN_FILES = {
-    "train": ("decoding/greedy.gin", "runs/train.gin"),
+    "train": ("runs/train.gin", "decoding/greedy.gin"),
     "eval": ("runs/eval.gin",),
     "infer": ("runs/infer.gin", "decoding/greedy.gin"),
 }
 IMPORTS = (
+    "from faith_jax.decoding import config as decoding_config",
     "from faith_jax.input import task_batches",
     "from faith_jax.models import config",
     "from faith_jax.runs import train",
@@ -359,9 +360,9 @@ _KNOWN: dict[str, Counterpart] = {
     "__main__.train.train_eval_dataset_cfg": lambda value, where: (
         ["train.train.eval_dataset = None"] if value is None else []
     ),
-    "__main__.train.infer_eval_dataset_cfg": lambda value, where: (
-        ["DECODING = None"] if value is None else []
-    ),
+    "__main__.train.infer_eval_dataset_cfg": lambda value, where: [
+        "DECODING = None" if value is None else "DECODING = @decoding_config.DecodingConfig()"
+    ],
     "__main__.train.checkpoint_cfg": _reference_to("t5x.utils.CheckpointConfig"),
     "__main__.train.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
     "__main__.train.trainer_cls": _reference_to("t5x.trainer.Trainer"),

@@ -135,6 +135,9 @@ def test_a_file_of_t5x_trains(command, tmp_path, caplog):
     assert len(losses) == 2
     assert losses[1] < losses[0]
     assert (model / "checkpoints" / "4").is_dir()
+    # T5X's finetune.gin decodes the task's metrics.
+    metrics = [json.loads(line) for line in (model / "metrics.jsonl").read_text().splitlines()]
+    assert any("rouge1" in row for row in metrics)
     # The other two programs read it.
     for script, more in (
         ("eval", (f"--gin.EVAL_OUTPUT_DIR={tmp_path / 'eval'}",)),
@@ -282,6 +285,24 @@ def test_sampling_has_t5xs_defaults(parsed, settings, temperature, top_k, top_p)
     assert value("TEMPERATURE/macro.value") == temperature
     assert value("TOP_K/macro.value") == top_k
     assert value("TOP_P/macro.value") == top_p
+
+
+@pytest.mark.parametrize(
+    ("run", "line", "decodes"),
+    [("finetune", "", True), ("pretrain", "", False), ("finetune", "None", False),
+     ("pretrain", "@infer_eval/utils.DatasetConfig()", True)],
+)  # fmt: skip
+def test_rows_are_decoded_where_t5x_decodes_them(run, line, decodes, parsed):
+    text = COPIED.replace("runs/finetune.gin", f"runs/{run}.gin")
+    if line:
+        text += (
+            f"import __main__ as train_script\ntrain_script.train.infer_eval_dataset_cfg = {line}\n"
+        )
+    if "@" in line:
+        text = text.replace(
+            "from t5x import models", "from t5x import models\nfrom t5x import utils"
+        )
+    assert (parsed(text, "DROPOUT_RATE=0.2")("DECODING/macro.value") is not None) == decodes
 
 
 MISTAKES = [
