@@ -30,6 +30,10 @@ class File(NamedTuple):
 
 T5_CONFIG = "t5x.examples.t5.network.T5Config"
 SCRIPTS = {"__main__.train": "train", "__main__.evaluate": "eval", "__main__.infer": "infer"}
+# Run files of T5X's that ask for a checkpoint.
+FINE_TUNING = (
+    "t5x/configs/runs/finetune.gin", "prompt_tuning/configs/runs/prompt_finetune.gin"
+)  # fmt: skip
 RUN_FILES = {
     "train": ("runs/train.gin", "decoding/greedy.gin"),
     "eval": ("runs/eval.gin",),

@@ -368,6 +368,12 @@ def _steps(statements: Sequence[Statement]) -> Iterator[str]:
         }.get(argument)
         if macro and not isinstance(statement.value, Macro):
             values[macro] = statement.value
+    fine_tunes = any(s.where in counterparts.FINE_TUNING for s in statements)
+    if fine_tunes and "INITIAL_CHECKPOINT_PATH" not in values:
+        raise ConfigError(
+            "INITIAL_CHECKPOINT_PATH must be set, as T5X's finetune.gin requires: add "
+            "--gin.INITIAL_CHECKPOINT_PATH=CHECKPOINT, or =None to begin with random parameters."
+        )
     path, relative = values.get("INITIAL_CHECKPOINT_PATH"), values.get("TRAIN_STEPS_RELATIVE")
     total = values.get("TRAIN_STEPS")
     step = _STEP.search(os.fspath(path)) if isinstance(path, str) else None

@@ -187,7 +187,8 @@ def test_dimensions_of_prompt_tunings_models_and_a_submesh(parsed):
         "include 'prompt_tuning/configs/models/mt5_small_prompt.gin'\n"
         "include 'prompt_tuning/configs/runs/prompt_finetune.gin'\n"
         "MIXTURE_OR_TASK_NAME = 'a'\nTASK_FEATURE_LENGTHS = {'inputs': 8, 'targets': 5}\n"
-        "TRAIN_STEPS = 10\nEMBED_DIM = 24\nMLP_DIM = %EMBED_DIM\nNUM_EMBEDDINGS = 300\n"
+        "TRAIN_STEPS = 10\nINITIAL_CHECKPOINT_PATH = 'b'\n"
+        "EMBED_DIM = 24\nMLP_DIM = %EMBED_DIM\nNUM_EMBEDDINGS = 300\n"
         "partitioning.PjitPartitioner.model_parallel_submesh = (4, 4, 1, 2)\n"
     )
     value = parsed(text)
@@ -250,6 +251,12 @@ def test_a_copy_of_t5xs_model_file(parsed):
     assert value("faith_jax.models.config.TransformerConfig.emb_dim") == 24
     assert value("SCAN_LAYERS/macro.value") is True
     assert value("DROPOUT_RATE/macro.value") == 0.2
+
+
+def test_fine_tuning_asks_for_a_checkpoint(parsed):
+    text = COPIED.replace("INITIAL_CHECKPOINT_PATH = None\n", "")
+    with pytest.raises(ConfigError, match="INITIAL_CHECKPOINT_PATH must be set"):
+        parsed(text, "DROPOUT_RATE=0.2")
 
 
 def test_a_macro_is_read_where_its_value_matters(parsed):
