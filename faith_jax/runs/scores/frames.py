@@ -114,7 +114,7 @@ def write_report(
     several = isinstance(frames, Mapping) and all(map(_is_table, frames.values()))
     systems = frames if several else {"frame": frames}
     with tempfile.TemporaryDirectory() as folder:
-        files = _write(systems, scorers, columns or {}, pathlib.Path(folder))
+        files = _write(systems, scorers, columns or {}, pathlib.Path(folder), compared=False)
         named = {"title": " and ".join(systems), "scorers": tuple(scorers), **options}
         return str(report(ReportOptions(files, output=output, **named)))
 
@@ -131,7 +131,7 @@ def _evaluated(
     options: Mapping[str, Any],
 ) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        files = _write(systems, scorers, columns or {}, pathlib.Path(folder))
+        files = _write(systems, scorers, columns or {}, pathlib.Path(folder), compared=True)
         try:
             chosen = EvaluateOptions(scorers=tuple(scorers), **options)
         except TypeError:
@@ -153,8 +153,12 @@ def _write(
     scorers: Sequence[str],
     columns: Mapping[str, str],
     folder: pathlib.Path,
+    compared: bool,
 ) -> tuple[str, ...]:
-    """Writes each frame as a file of scored rows, which names its system; returns the files."""
+    """Writes each frame as a file of scored rows, which names its system; returns the files.
+
+    Frames that are compared must have rows in common.
+    """
     files, ids = [], dict[str, dict[str, None]]()
     for name, frame in systems.items():
         if not name or {"/", "\\"} & set(name):
@@ -168,7 +172,7 @@ def _write(
                 file.write(msgspec.json.encode(row) + b"\n")
         files.append(str(path))
     first, *others = ids
-    for other in others:
+    for other in others if compared else ():
         if ids[first].keys().isdisjoint(ids[other]):
             raise InputError(
                 f"{first} and {other} have no rows in common: their first ids are "

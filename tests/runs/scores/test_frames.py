@@ -92,6 +92,9 @@ def test_a_page_is_written(systems, tmp_path):
     assert page == str(tmp_path / "page.html")
     assert "ferry and bus" in text
     assert "Buses never leave." in text
+    others = wrong.rename(index=lambda name: f"{name}x")  # of another corpus
+    faith_jax.write_report({"ferry": right, "bus": others}, str(tmp_path / "both.html"))
+    assert (tmp_path / "both.html").is_file()
 
 
 @pytest.mark.parametrize(
