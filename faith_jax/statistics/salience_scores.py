@@ -90,9 +90,11 @@ def normalized_columns(token_map: NDArray[np.floating]) -> Floats:
 
     Rows of padding must be left out. Columns of zeros stay zeros.
     """
-    squares = np.square(np.asarray(token_map, np.float64))
-    sums = squares.sum(axis=0, keepdims=True)
-    return np.divide(squares, sums, out=np.zeros_like(squares), where=sums > 0)
+    values = np.abs(np.asarray(token_map, np.float64))
+    largest = values.max(axis=0, keepdims=True, initial=0.0)
+    # Relative to the largest, so that the squares of tiny gradients do not vanish.
+    squares = np.square(np.divide(values, largest, out=np.zeros_like(values), where=largest > 0))
+    return squares / np.maximum(squares.sum(axis=0, keepdims=True), 1.0)
 
 
 def word_map(
