@@ -13,8 +13,9 @@ from typing import NamedTuple
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.rows import BadRows
-from faith_jax.core.words import first_person_count, lower_words
+from faith_jax.core.words import FIRST_PERSON
 from faith_jax.datasets.raw_dataset import Examples, Paths, Reader
+from faith_jax.statistics.text_metrics import english_tokens
 
 
 class VoiceToken(enum.StrEnum):
@@ -25,7 +26,7 @@ class VoiceToken(enum.StrEnum):
 
 
 class PrecisionToken(enum.StrEnum):
-    """The third of the training data that a response's lexical precision lies in."""
+    """The third of a file's responses that a response lies in by its lexical precision."""
 
     LOW = "<low-prec>"
     MEDIUM = "<med-prec>"
@@ -75,19 +76,20 @@ def check_control_tokens(tokens: Sequence[str]) -> None:
 
 
 def lexical_precision(response: str, knowledge: str) -> float:
-    """Returns the share of a response's words that are in the knowledge, from 0 to 1.
+    """Returns the share of a response's tokens that are in the knowledge, from 0 to 1.
 
-    Case and punctuation do not count; a response without words has 0.
+    Tokens are spaCy's, as in the authors' code: punctuation counts, and so does case. A response
+    without tokens has 0.
 
-    >>> lexical_precision("Tea is a root!", "tea is a leaf")
-    0.75
+    >>> lexical_precision("Tea is a root!", "tea is a leaf!")
+    0.6
     """
-    words, known = lower_words(response), set(lower_words(knowledge))
-    return sum(word in known for word in words) / len(words) if words else 0.0
+    tokens, known = english_tokens(response), set(english_tokens(knowledge))
+    return sum(token in known for token in tokens) / len(tokens) if tokens else 0.0
 
 
 class Terciles(NamedTuple):
-    """The largest lexical precision of the lowest and of the middle third of training data."""
+    """The largest lexical precision of the lowest and of the middle third of a file's responses."""
 
     low: float
     medium: float
@@ -96,7 +98,7 @@ class Terciles(NamedTuple):
 def terciles(precisions: Sequence[float]) -> Terciles:
     """Returns the bounds of three parts of equal size, the first ones larger by at most one.
 
-    `precisions` are those of the training data's responses, at least three.
+    `precisions` are those of a file's responses. Of fewer than three, the last parts are empty.
 
     >>> terciles([0.9, 0.1, 0.5, 0.4])
     Terciles(low=0.4, medium=0.5)
@@ -104,31 +106,31 @@ def terciles(precisions: Sequence[float]) -> Terciles:
     size, ordered = len(precisions), sorted(precisions)
     low = -(-size // 3)
     medium = low + -(-(size - low) // 2)
-    return Terciles(ordered[low - 1], ordered[medium - 1])
+    return Terciles(*(ordered[end - 1] if ordered else 0.0 for end in (low, medium)))
 
 
 def control_tokens(
-    response: str, knowledge: str, bounds: Terciles, nli: NliLabel | str
+    response: str, precision: float, bounds: Terciles, nli: NliLabel | str
 ) -> ControlTokens:
     """Returns the three tokens that describe a response.
 
     Args:
       response: the text.
-      knowledge: what it is grounded in.
-      bounds: `terciles` of the training data.
+      precision: its `lexical_precision`.
+      bounds: `terciles` of the responses of its file.
       nli: the label of the knowledge as premise and the response as hypothesis.
 
-    >>> [*map(str, control_tokens("I like tea.", "Tea is hot.", Terciles(0.2, 0.5), "neutral"))]
+    >>> [*map(str, control_tokens("I'm for tea.", 0.4, Terciles(0.2, 0.5), "neutral"))]
     ['<first-person>', '<med-prec>', '<non-entailed>']
     """
-    precision = lexical_precision(response, knowledge)
     if precision <= bounds.low:
         third = PrecisionToken.LOW
     else:
         third = PrecisionToken.MEDIUM if precision <= bounds.medium else PrecisionToken.HIGH
+    speaks_of_oneself = any(token.lower() in FIRST_PERSON for token in english_tokens(response))
     entailed = NliLabel(nli) is NliLabel.ENTAILMENT
     return (
-        VoiceToken.FIRST_PERSON if first_person_count(response) else VoiceToken.OBJECTIVE,
+        VoiceToken.FIRST_PERSON if speaks_of_oneself else VoiceToken.OBJECTIVE,
         third,
         EntailmentToken.ENTAILED if entailed else EntailmentToken.NOT_ENTAILED,
     )

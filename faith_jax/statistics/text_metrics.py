@@ -483,11 +483,20 @@ def english_tokenizer() -> Any:
         import spacy
     except ImportError:
         raise ConfigError(
-            "spaCy, whose tokens and stop words this metric counts, is not installed; install the "
+            "spaCy, whose tokens and stop words are counted here, is not installed; install the "
             "extra: pip install 'faith_jax[augmentation]', or '.[augmentation]' in a clone."
         ) from None
     # The authors load en_core_web_sm; its tokenizer and word lists are those of the language.
     return spacy.blank("en")
+
+
+def english_tokens(text: str) -> list[str]:
+    """Returns the texts of spaCy's tokens, punctuation among them.
+
+    >>> english_tokens("I'm late, i.e. hungry!")
+    ['I', "'m", 'late', ',', 'i.e.', 'hungry', '!']
+    """
+    return [token.text for token in english_tokenizer()(text)]
 
 
 def content_tokens(text: str) -> list[str]:

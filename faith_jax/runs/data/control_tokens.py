@@ -125,7 +125,7 @@ def classified(
 def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
     """Writes all files with `control_tokens` in each turn that answers from knowledge.
 
-    The bounds of low, medium and high lexical precision are the terciles of train.json. `labels`
+    The bounds of low, medium and high lexical precision are the terciles of each file. `labels`
     are those of natural language inference, by the turns' ids.
 
     Returns:
@@ -134,6 +134,7 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
     Raises:
       InputError: for a bad file, a turn without a label, and fewer than three turns in train.json.
         Then nothing is written.
+      ConfigError: where spaCy is not installed.
     """
     turns = _turns_of(pathlib.Path(folder))
     data = dialogues_of(pathlib.Path(folder))
@@ -143,15 +144,17 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
             f"{path}: has {len(first)} turns; expected 3 or more, whose lexical precision falls "
             "into low, medium and high."
         )
-    bounds = terciles([lexical_precision(t.response, t.knowledge) for t in first])
     contents, lines = {}, []
-    for source, found in turns.items():
+    for source, turns_of_file in turns.items():
+        precisions = [lexical_precision(t.response, t.knowledge) for t in turns_of_file]
+        # As in the authors' code, validation has terciles of its own.
+        bounds = terciles(precisions)
         tokens = {}
-        for turn in found:
+        for turn, precision in zip(turns_of_file, precisions, strict=True):
             if turn.id not in labels:
                 raise InputError(f"{source}: there is no label of turn {turn.id}; label all pairs.")
-            told = control_tokens(turn.response, turn.knowledge, bounds, labels[turn.id])
-            tokens[turn.id] = [token.value for token in told]
+            three = control_tokens(turn.response, precision, bounds, labels[turn.id])
+            tokens[turn.id] = [token.value for token in three]
         path = source.with_name(name_with_tokens(source.name))
         contents[path] = _marked(source, data.utterances, tokens)
         counts = collections.Counter(token for turn in tokens.values() for token in turn)
