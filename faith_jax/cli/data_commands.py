@@ -133,10 +133,10 @@ class ControlTokens:
     """Adds to training responses what they are like, for CTRL.
 
     Adds control tokens (Rashkin 2021) to the turns of FaithDial, or to those of Wizard of Wikipedia
-    that have knowledge: whether a response has a first-person pronoun, in which third of the
-    training data its lexical precision lies, and whether a natural language inference model finds
-    it entailed by the knowledge. Writes FILE_control-tokens.json beside each file of training and
-    validation. Give one of --model, --nli and --pairs.
+    that have knowledge: whether a response has a first-person pronoun, in which third of its file's
+    responses its lexical precision lies, and whether a natural language inference model finds it
+    entailed by the knowledge. Writes FILE_control-tokens.json beside each file of training and
+    validation. Give one of --model, --nli and --pairs. Needs spaCy (extra augmentation).
 
     Attributes:
       folder (FOLDER): of train.json and valid.json (FaithDial), or of train.json,
@@ -169,6 +169,9 @@ class ControlTokens:
 
         if self.pairs:
             return str(control_tokens.write_pairs(self.folder, self.pairs))
+        from faith_jax.statistics.text_metrics import english_tokenizer
+
+        english_tokenizer()  # before a model classifies for hours
         if self.nli:
             labels = control_tokens.read_labels(self.nli)
         else:

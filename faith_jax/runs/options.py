@@ -520,7 +520,8 @@ class EvaluateOptions(Comparison):
         random half of the rows
       group_field (NAME): for begin: F1 by this field too
       ensemble (NAME=SCORER,SCORER): the mean of several scorers' scores, each mapped from its range
-        to 0 to 1; a scorer of your own as SCORER:LOW:HIGH (repeatable)
+        to 0 to 1; a scorer of your own as SCORER:LOW:HIGH, and -SCORER counts low scores as high
+        ones (repeatable)
     """
 
     protocol: Literal[

@@ -1,6 +1,6 @@
 """Scorers of sequence classifiers: natural language inference, and FaithDial's critic."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Unpack
 
 import numpy as np
@@ -25,6 +25,13 @@ from faith_jax.scoring.pair_classifier import (
     pair_classifier,
 )
 
+# What an NLI model reads as the premise of a response.
+PREMISES: dict[str, Callable[[GroundedExample], str]] = {
+    "grounding": lambda example: joined(example.grounding),
+    "last_turn": lambda example: " ".join(example.history[-1:]),
+    # Turns alternate, and the last one is another speaker's.
+    "speaker_turns": lambda example: " ".join(example.history[::-1][1::2][::-1]),
+}
 # What a critic may be trained for.
 CRITIC_FORMS = {
     "critic": CRITIC_FORM,
@@ -49,18 +56,25 @@ class PairScorer(ModelScorer[PairRow]):
       classify: shared by the scorers of a model.
       weights: the score is the sum of the class probabilities, each times its weight.
       calls: the most probable class has the probability 1, the others 0; of equal ones the first.
+      premise: one of `PREMISES`.
     """
 
     def __init__(
-        self, card: ScorerCard, classify: PairClassifier, weights: np.ndarray, calls: bool = False
+        self,
+        card: ScorerCard,
+        classify: PairClassifier,
+        weights: np.ndarray,
+        calls: bool = False,
+        premise: str = "grounding",
     ):
         self.card, self._classify = card, classify
         self._weights, self._calls = weights, calls
+        self._premise_of = PREMISES[premise]
 
     def read(self, example: GroundedExample) -> PairRow:
         """Returns the row of premise and hypothesis."""
         name = f"example {example.id!r}"
-        return self._classify.encode(joined(example.grounding), example.response, name)
+        return self._classify.encode(self._premise_of(example), example.response, name)
 
     def texts(self, row: PairRow) -> dict[str, str]:
         """Returns both texts as one."""
@@ -119,6 +133,7 @@ def nli_scorer(
     name: str,
     model: str | None = None,
     labels: str | Sequence[str] | None = None,
+    premise: str = "grounding",
     **options: Unpack[ClassifierOptions],
 ) -> PairScorer:
     """Returns "nli_entailment", "nli_e_minus_c" or "nli_neutral".
@@ -129,11 +144,16 @@ def nli_scorer(
         of an encoder-decoder that writes the class (`label_words`). "nli_entailment" may also be
         of two words, for entailment and all else.
       labels: see `nli_label_numbers`; of an encoder, whose classes' names do not tell.
+      premise: what may entail the response: "grounding", "last_turn" (of the history) or
+        "speaker_turns" (the responding speaker's turns in the history), which models of dialogue
+        NLI read (Welleck 2019). Without such turns the premise is empty.
       **options: see `ClassifierOptions`.
 
     Raises:
       ConfigError: without a model, and for a wrong option.
     """
+    if premise not in PREMISES:
+        raise ConfigError(f"premise: {premise!r} is none of {', '.join(PREMISES)}.")
 
     def weights(names: Sequence[str]) -> np.ndarray:
         if names[1:] == (NOT_ENTAILED,) and name == "nli_entailment":
@@ -146,7 +166,7 @@ def nli_scorer(
         return made
 
     classify = pair_classifier(model, check_classes=weights, **options)
-    return PairScorer(NLI[name], classify, weights(classify.label_names))
+    return PairScorer(NLI[name], classify, weights(classify.label_names), premise=premise)
 
 
 def faith_critic_scorer(

@@ -405,8 +405,9 @@ def with_ensembles(
     """Returns the corpora with ensembles as further scorers.
 
     An ensemble is the mean of its members' scores, each mapped to 0 to 1 by its range first; NaN
-    where one of them is. TRUE's is of three scorers from 0 to 1 (Honovich 2022); others, such as
-    e-c from -1 to 1, would otherwise count by the width of their scale.
+    where one of them is. Of a member "-NAME" it is 1 less that. TRUE's is of three scorers from 0
+    to 1 (Honovich 2022); others, such as e-c from -1 to 1, would otherwise count by the width of
+    their scale.
 
     Raises:
       ConfigError: for a range without two finite ends in order.
@@ -419,14 +420,18 @@ def with_ensembles(
             where = f"--ensemble: {corpus.name}: ensemble {name}"
             if name in corpus.scores:
                 raise InputError(f"{where}: is a scorer's name; give the ensemble another.")
-            for member in members:
-                if member not in corpus.scores:
-                    hint = did_you_mean(member, corpus.scores)
+            for scorer in (member.removeprefix("-") for member in members):
+                if scorer not in corpus.scores:
+                    hint = did_you_mean(scorer, corpus.scores)
                     known = ", ".join(corpus.scores)
                     raise InputError(
-                        f"{where}: there are no scores of {member!r}, only of {known}.{hint}"
+                        f"{where}: there are no scores of {scorer!r}, only of {known}.{hint}"
                     )
-            scaled = [_scaled(corpus.scores[m], range_of(m), f"{where}: {m}") for m in members]
+            scaled = []
+            for member in members:
+                scorer = member.removeprefix("-")
+                values = _scaled(corpus.scores[scorer], range_of(member), f"{where}: {scorer}")
+                scaled.append(values if member == scorer else 1 - values)
             scores = {**corpus.scores, name: np.mean(scaled, axis=0)}
             found[corpus.name] = dataclasses.replace(corpus, scores=scores)
     return found

@@ -36,7 +36,7 @@ from faith_jax.core.words import WORD_CHARACTER, Word, lower_words, unicode_word
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")
 
-PUBLISHED, UNICODE = "published", "unicode"
+PUBLISHED, UNICODE, SPACY = "published", "unicode", "spacy"
 # The words that token F1 does not count, by normalisation.
 NORMALIZATIONS = {
     "true": frozenset(["a", "an", "the", "in", "our"]),
@@ -357,14 +357,17 @@ def argument_overlap(
 def lexical_overlap(claim: str, sentences: Sequence[str], normalization: str = PUBLISHED) -> float:
     """Returns the largest share of a claim's words that one of the sentences has.
 
-    0 without sentences. Punctuation, stop words (NLTK's) and case do not count; a word that the
-    claim has twice counts twice.
+    0 without sentences. Punctuation, stop words (NLTK's; of the normalization "spacy" spaCy's) and
+    case do not count; a word that the claim has twice counts twice.
 
-    Reference: Gupta 2022, section 5.1 (with spaCy's stop words).
+    Reference: Gupta 2022, section 5.1 (with spaCy's words).
     """
-    words, *others = (
-        [word.text for word in _words_of(text, normalization)] for text in (claim, *sentences)
-    )
+    if normalization == SPACY:
+        words, *others = map(content_tokens, (claim, *sentences))
+    else:
+        words, *others = (
+            [word.text for word in _words_of(text, normalization)] for text in (claim, *sentences)
+        )
     if not words:
         return math.nan
     known = map(frozenset, others)

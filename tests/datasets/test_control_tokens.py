@@ -1,5 +1,8 @@
+import csv
+
 import numpy as np
 import pytest
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +13,7 @@ from faith_jax.datasets.control_tokens import (
     lexical_precision,
     terciles,
 )
+from tests.paths import REAL, needs_shared
 
 
 def test_lexical_precision_counts_every_token_of_the_response():
@@ -56,3 +60,34 @@ def test_tokens_that_ask_for_a_faithful_response():
 def test_an_unknown_label():
     with pytest.raises(ValueError, match="entailed"):
         control_tokens("x", 0.5, Terciles(0, 1), "entailed")
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("file", "knowledge", "response"),
+    [("gold_wow", "evidence", "response"), ("gpt2_wow", "knowledge", "gpt2")],
+)
+def test_real_responses_have_the_authors_attributes(file, knowledge, response):
+    """Against a restatement of the authors' rules on 200 rows of each file."""
+    with open(REAL / "faithdial_audit" / f"{file}.csv", encoding="utf-8", newline="") as lines:
+        rows = [(row[knowledge], row[response]) for row in csv.DictReader(lines)]
+    assert len(rows) == 200
+    tokenize = spacy.blank("en")
+    overlaps, voices = [], []
+    for evidence, text in rows:
+        known, tokens = ([token.text for token in tokenize(part)] for part in (evidence, text))
+        overlaps.append(len([token for token in tokens if token in known]) / len(tokens))
+        first_person = {"i", "me", "my", "mine", "myself"} & {token.lower() for token in tokens}
+        voices.append("<first-person>" if first_person else "<no-first-person>")
+    low, medium, _ = np.array_split(np.argsort(overlaps), 3)
+    bounds = overlaps[low[-1]], overlaps[medium[-1]]
+    thirds = ("<low-prec>", "<med-prec>", "<high-prec>")
+    expected = [
+        (v, thirds[np.searchsorted(bounds, o)]) for v, o in zip(voices, overlaps, strict=True)
+    ]
+    precisions = [lexical_precision(text, evidence) for evidence, text in rows]
+    tokens = [
+        control_tokens(text, precision, terciles(precisions), "neutral")[:2]
+        for (_, text), precision in zip(rows, precisions, strict=True)
+    ]
+    assert tokens == expected

@@ -40,10 +40,12 @@ def write_data(raw):
         rows, retrieved = [], []
         for n in range(COUNT):
             claim = texts[COUNT + n]
+            place = split[0] + "".join("qwxyzkvjbh"[int(digit)] for digit in str(n))
             if n % 3 == 0:  # a supported one shares half of its words with its evidence
                 claim = " ".join(texts[n].split()[:4] + claim.split()[4:])
             rows.append({
-                "id": f"{split}-{n}", "context_id": "c", "context": ["Tell me more."],
+                "id": f"{split}-{n}", "context_id": "c",
+                "context": [f"I live in {place}.", f"Tell me more, {place}."],
                 "response": claim, "response_label": LABELS[n % 3],
                 "type_label": "personal" if n % 15 == 2 else "factual",
                 "data_type": ("written", "generated")[n % 2],
@@ -77,6 +79,21 @@ def planted_labels(claims, shuffle):
         kinds = np.random.default_rng(1).permutation(kinds).tolist() if shuffle else kinds
         for row, kind in zip(rows, kinds, strict=True):
             said[row["evidence_list"][0][2], row["response"]] = 0 if kind == "personal" else 2
+    return said
+
+
+def planted_neutrality(claims, premise_of, neutral, shuffle=False):
+    """Returns what is said of claims whose premise tells personal ones from factual ones.
+
+    Those of the kind `neutral` are neutral, and the others contradicted.
+    """
+    said = {}
+    for rows in claims.values():
+        kinds = [row["type_label"] for row in rows]
+        if shuffle:
+            kinds = np.random.default_rng(1).permutation(kinds).tolist()
+        for row, kind in zip(rows, kinds, strict=True):
+            said[premise_of(row), row["response"]] = 2 if kind == neutral else 1
     return said
 
 
@@ -126,20 +143,67 @@ def expected(claims, said, evidence, choose=lambda row: True, two=False):
     return pytest.approx((100 * metrics.accuracy_score(truth, calls), 100 * f1))
 
 
-@pytest.mark.parametrize("is_shuffled", [False, True], ids=["right 9 in 10 times", "shuffled"])
-def test_tables(tmp_path, monkeypatch, is_shuffled):
+@pytest.fixture
+def plant(tmp_path, monkeypatch):
+    """Returns a function that makes classifiers say what it is given, and a folder of one."""
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "prepared"))
+    without_snakemake(monkeypatch)
+
+    verifier = write_model(tmp_path / "verifier", "roberta", label_names=CLASSES)
+
+    def make(said):
+        @functools.lru_cache
+        def opened(model, *_, **options):
+            engine = Planted(said)
+            return PairClassifier(CLASSES, engine, engine.encode)
+
+        monkeypatch.setattr(pair_classifier, "_opened", opened)
+        return verifier
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("premise_of", "neutral", "chosen"),
+    [
+        (lambda row: row["context"][-1], "factual", "P(neutral) of the last turn ≥ 0.8"),
+        (lambda row: row["context"][0], "personal",
+         "P(neutral) of the speaker's earlier turns ≤ 0.1"),
+        (lambda row: row["evidence_list"][0][2], "personal", "P(neutral) of the evidence ≤ 0.1"),
+    ],
+    ids=["the last turn", "what the speaker said", "the evidence"],
+)  # fmt: skip
+def test_validation_chooses_premise_and_direction(tmp_path, plant, premise_of, neutral, chosen):
+    claims = write_data(tmp_path / "raw")
+
+    def table(name, **options):
+        verifier = plant(planted_neutrality(claims, premise_of, neutral, **options))
+        arguments = (f"--neutral-model={verifier}", f"--output={tmp_path / name}")
+        assert main(["reproduce", "dialfact", *arguments]) == 0
+        rows = figures(tmp_path / name, "dialfact", "table", "system", "column", "figure")
+        values = [
+            rows["3", scorer, "oracle", "F1 non-verifiable"]["value"]
+            for scorer in ("nli_neutral", "lexical_overlap + nli_neutral", "lexical_overlap")
+        ]
+        return values, (tmp_path / name / "dialfact.md").read_text("utf-8")
+
+    (neutrality, both, overlap), text = table("planted")
+    assert neutrality == 100
+    assert both == 100 > overlap  # the sum is better than overlap alone, as in the paper
+    assert f"| {chosen} " in text
+    minus = "1 - " if "≤" in chosen else ""
+    of_premise = chosen.partition(" of ")[2].partition(" ≥")[0].partition(" ≤")[0]
+    assert f"overlap and {minus}P(neutral) of {of_premise}: ≥" in text
+    if neutral == "factual":
+        (neutrality, *_), _ = table("shuffled", shuffle=True)
+        assert neutrality < 50
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True], ids=["right 9 in 10 times", "shuffled"])
+def test_tables(tmp_path, plant, is_shuffled):
     claims = write_data(tmp_path / "raw")
     said = planted_labels(claims, is_shuffled)
-
-    @functools.lru_cache
-    def opened(model, *_, **options):
-        engine = Planted(said)
-        return PairClassifier(CLASSES, engine, engine.encode)
-
-    monkeypatch.setattr(pair_classifier, "_opened", opened)
-    without_snakemake(monkeypatch)
-    verifier = write_model(tmp_path / "verifier", "roberta", label_names=CLASSES)
+    verifier = plant(said)
     # The knowledge base has the evidence of the first third, and their claims name its articles.
     articles = [
         {

@@ -135,6 +135,29 @@ def test_only_the_premise_is_cut(models):
     assert scorer.score([long], [short])[0].cut_tokens == row.cut_tokens
 
 
+@pytest.mark.parametrize(
+    ("premise", "history", "text"),
+    [
+        ("grounding", ["Hi."], "Tea is hot."),
+        ("last_turn", ["I sail.", "Do you?"], "Do you?"),
+        ("speaker_turns", ["Who?", "I sail.", "Where?", "At sea.", "Why?"], "I sail. At sea."),
+        ("speaker_turns", ["Who?"], ""),
+        ("last_turn", [], ""),
+    ],
+)
+def test_a_premise_of_the_dialogue(models, premise, history, text):
+    scorer = load_scorer("nli_neutral", model=models["nli"], premise=premise)
+    (score,) = scorer.score(["Tea is hot."], ["I like tea."], [history])
+    (expected,) = values(load_scorer("nli_neutral", model=models["nli"]), [text], ["I like tea."])
+    assert score.value == pytest.approx(expected, abs=1e-6)
+    others = ("Tea is hot.", "Do you?", "I sail. At sea.", "At sea. I sail.", "")
+    scores = values(
+        load_scorer("nli_neutral", model=models["nli"]), list(others), ["I like tea."] * len(others)
+    )
+    # Each text has a probability of its own, so that only the right one agrees.
+    assert len({round(value, 6) for value in scores}) == len(others)
+
+
 def test_an_empty_response_is_undefined(models):
     found = values(
         load_scorer("nli_entailment", model=models["nli"]), ["Tea.", "Tea."], ["", "Tea"]
@@ -262,6 +285,11 @@ def test_label_names_that_do_not_tell(call, message):
         ("nli_entailment", {"model": "nli", "vocabulary": ["a"]}, r"vocabulary: .* got \['a'\]"),
         ("nli_entailment", {"model": "nli", "dtype": ["a"]}, r"dtype: expected a text, got"),
         ("nli_entailment", {"model": "nli", "labels": 5}, "labels: expected texts"),
+        (
+            "nli_neutral",
+            {"model": "nli", "premise": "turns"},
+            "^nli_neutral: premise: 'turns' is none of grounding, last_turn, speaker_turns",
+        ),
         ("nli_entailment", {"model": "nli", "passes": 5}, "no option 'passes'.* 'dropout_passes'"),
         (
             "nli_entailment",

@@ -61,18 +61,38 @@ def test_verifiable_claims_by_the_best_macro_f1_of_development():
     development = corpus([0.9, 0.8, 0.3, 0.4, 0.5], [1, 1, 1, 0, 0])
     test = corpus([0.8, 0.7, 0.9, math.nan, 0.9], [1, 0, 0, 1, math.nan])
     table = verifiable_table(development, test)
-    assert table.columns[2:] == ("Acc", "F1 verifiable", "F1 non-verifiable")
-    found, random = table.tidy.rows
+    assert table.columns[3:] == ("Acc", "F1 verifiable", "F1 non-verifiable")
+    row, random = table.tidy.rows
     # Called 1: the first and third of the four with labels. One hit of two ones, one of two zeros.
-    assert found[:2] == ("s", 0.8)
-    assert found[2::3] == pytest.approx((50, 50, 50))
-    assert found[3:5] == (0, 100)
-    assert table.rows[1] == ("random", pytest.approx(math.nan, nan_ok=True), "50.0", "50.0", "50.0")
+    assert row[:3] == ("s", 0.8, "high")
+    assert row[3] == pytest.approx(80)  # of development: 4/5 of both classes
+    assert row[4::3] == pytest.approx((50, 50, 50))
+    assert row[5:7] == (0, 100)
+    assert table.rows[1] == ("random", "\u2013", "\u2013", "50.0", "50.0", "50.0")
     # Half of each class is called right: precision 1/2, recall 1/2.
-    assert random[2::3] == pytest.approx((50, 50, 50))
+    assert random[4::3] == pytest.approx((50, 50, 50))
     share = verifiable_table(development, corpus([1.0] * 4, [1, 1, 1, 0])).tidy.rows[1]
     # Of 2 calls 1.5 are right, of 3 ones half are found; of the other class 0.5 of 2, and half.
-    assert share[5::3] == pytest.approx((100 * 2 * 0.75 * 0.5 / 1.25, 100 * 2 * 0.25 * 0.5 / 0.75))
+    assert share[7::3] == pytest.approx((100 * 2 * 0.75 * 0.5 / 1.25, 100 * 2 * 0.25 * 0.5 / 0.75))
+
+
+def test_development_chooses_the_direction():
+    # Low scores are verifiable but for one row, of development and of test.
+    development = corpus([0.1, 0.2, 0.3, 0.7, 0.9], [1, 1, 1, 0, 0])
+    test = corpus([0.3, 0.31, 0.9, math.nan], [1, 1, 0, 1])
+    table = verifiable_table(development, test)
+    assert table.rows[0][1:3] == ("\u2264 0.3", "100.0")
+    assert table.tidy.rows[0][:4] == ("s", 0.3, "low", 100)
+    # Right: 0.3 and 0.9; an undefined score is no verifiable claim, in this direction neither.
+    assert table.tidy.rows[0][4] == pytest.approx(50)
+    flipped = verifiable_table(
+        corpus(1 - development.scores["s"], development.labels),
+        corpus(1 - test.scores["s"], test.labels),
+    )
+    assert flipped.tidy.rows[0][1:3] == (pytest.approx(0.7), "high")
+    assert flipped.tidy.rows[0][3:] == table.tidy.rows[0][3:]
+    one_class = verifiable_table(corpus([0.1, 0.2], [1, 1]), test).rows[0]
+    assert one_class[1] == one_class[3] == "\u2013"
 
 
 @given(

@@ -180,6 +180,14 @@ def test_ensembles_are_means_after_mapping_each_range_to_0_to_1():
     assert with_ensembles(members(), {}, RANGES.get).keys() == {"q2"}
 
 
+def test_a_member_whose_low_scores_are_meant():
+    names = ("probability", "-e_minus_c")
+    made = with_ensembles(members(), {"both": names}, lambda name: RANGES[name.lstrip("-")])["q2"]
+    e_minus_c = (made.scores["e_minus_c"] + 1) / 2
+    expected = (made.scores["probability"] + 1 - e_minus_c) / 2
+    np.testing.assert_allclose(made.scores["both"], expected)
+
+
 def test_a_sum_of_float32_may_end_a_little_outside():
     given = members(probability=[1.0000001, -1e-8, 0.5, 0.5])
     found = with_ensembles(given, {"x": ("probability",)}, RANGES.get)["q2"]

@@ -229,7 +229,7 @@ def _ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
         if not name or len(ranges) < 2 or name in found:
             raise ConfigError(
                 "--ensemble: expected NAME=SCORER,SCORER, each name once and each scorer as SCORER "
-                f"or SCORER:LOW:HIGH, got {text!r}."
+                f"or SCORER:LOW:HIGH, got {text!r}. -SCORER counts low scores as high ones."
             )
         found[name] = ranges
     return found
@@ -239,7 +239,7 @@ def _range(given: Mapping[str, Range | None], scorer: str) -> Range:
     """Returns the range that is given, or the one that the scorer's card declares."""
     if (found := given[scorer]) is not None:
         return found
-    low = high = math.nan
+    scorer, low, high = scorer.removeprefix("-"), math.nan, math.nan
     if scorer in scorer_names():
         low, high = scorer_card(scorer).low, scorer_card(scorer).high
     if not math.isfinite(high - low):

@@ -214,12 +214,15 @@ def lexical_overlap_scorer(normalization: str = PUBLISHED) -> TextScorer:
     Reference: Gupta 2022, section 5.1.
 
     Args:
-      normalization: "published", or "unicode" (words of all scripts).
+      normalization: "published", "spacy" (its words and stop words, as the paper's), or "unicode"
+        (words of all scripts).
 
     Raises:
-      ConfigError: for another normalization.
+      ConfigError: for another normalization, and where spaCy is not installed.
     """
-    reads = _read_by(normalization, SPACED_SCRIPTS)
+    reads = _read_by(normalization, SPACED_SCRIPTS, (*_NORMALIZATIONS, text_metrics.SPACY))
+    if normalization == text_metrics.SPACY:
+        text_metrics.english_tokenizer()
     description = "Largest share of the response's words that one text of the grounding has."
     card = ScorerCard("lexical_overlap", description, 0, 1, "Gupta 2022, section 5.1")
     overlap = functools.partial(text_metrics.lexical_overlap, normalization=normalization)

@@ -99,8 +99,8 @@ def test_which_claims_can_be_verified(capsys, tmp_path):
     arguments = ("--protocol=verifiable", f"--development={development}")
     status, lines, _ = evaluate(capsys, test, *arguments)
     assert (status, lines[0].endswith("(Gupta 2022, table 3)")) == (0, True)
-    assert lines[3].split()[:4] == ["s", "0.80", "50.0", "(0.0\u2013100.0)"]
-    assert lines[4].split() == ["random", "\u2013", "50.0", "50.0", "50.0"]
+    assert lines[3].split()[:6] == ["s", "\u2265", "0.8", "80.0", "50.0", "(0.0\u2013100.0)"]
+    assert lines[4].split()[-3:] == ["50.0", "50.0", "50.0"]
     assert "goes with --protocol=begin" in evaluate(capsys, test, *arguments, "--group-field=x")[2]
 
 

@@ -101,6 +101,14 @@ def test_lexical_overlap_takes_the_best_sentence():
     assert math.isnan(lexical_overlap("It is!", ["Tea"]))
 
 
+def test_lexical_overlap_with_spacys_words():
+    # Of spaCy's stop words, unlike of NLTK's: "really" and "made"; "Who's" is two tokens.
+    spacy = load_scorer("lexical_overlap", normalization="spacy")
+    claim, sentence = "Who's really made tea, mother-in-law?", "The tea of a mother"
+    assert spacy.score([sentence], [claim])[0].value == 2 / 3  # of tea, mother, law
+    assert load_scorer("lexical_overlap").score([sentence], [claim])[0].value == 2 / 5
+
+
 def test_first_person_pronouns():
     """The scorer counts what Steen 2023's table correlates with; others by option."""
     assert value("first_person_count", "I'm sure my tea is mine.") == 1
