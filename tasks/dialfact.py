@@ -65,21 +65,16 @@ def verify(
         else:
             inputs = preprocessors.dialfact_claim_inputs(*told)
             titles, sentences = titles[:0], sentences[:0]
+        premise, hypothesis = preprocessors.dialfact_pair(*told, titles, sentences)
         return {
-            **_pair(*told, titles, sentences, example),
+            **example,
+            "premise": premise,
+            "hypothesis": hypothesis,
             "inputs": inputs,
             "targets": _verification_label(example, ways),
         }
 
     return _map(dataset, add)
-
-
-def _pair(
-    context: tf.Tensor, claim: tf.Tensor, titles: tf.Tensor, sentences: tf.Tensor, example: Example
-) -> Example:
-    """Returns an example with the two texts that encoders read."""
-    premise, hypothesis = preprocessors.dialfact_pair(context, claim, titles, sentences)
-    return {**example, "premise": premise, "hypothesis": hypothesis}
 
 
 def _verification_label(example: Example, ways: int) -> tf.Tensor:
@@ -93,6 +88,8 @@ def _verification_label(example: Example, ways: int) -> tf.Tensor:
 def select(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
     """Adds a claim with a sentence, and whether the sentence is relevant as the target.
 
+    As in the authors' code, encoders read the claim first, and no title of the sentence's article.
+
     Args:
       dataset: of the examples of `dialfact_evidence`.
       context: show the last utterances too.
@@ -104,9 +101,13 @@ def select(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
         inputs = preprocessors.dialfact_inputs(
             shown, example["response"], tf.stack(titles), tf.stack(sentences)
         )
-        targets = preprocessors.label_text(example["label"], EVIDENCE_TARGETS)
-        pair = _pair(shown, example["response"], tf.stack(titles), tf.stack(sentences), example)
-        return {**pair, "inputs": inputs, "targets": targets}
+        return {
+            **example,
+            "claim": preprocessors.dialfact_claim(shown, example["response"]),
+            "sentence": preprocessors.clean_value(example["evidence"]),
+            "inputs": inputs,
+            "targets": preprocessors.label_text(example["label"], EVIDENCE_TARGETS),
+        }
 
     return _map(dataset, add)
 
@@ -121,11 +122,10 @@ def find(dataset: tf.data.Dataset, context: bool) -> tf.data.Dataset:
 
     def add(example: Example) -> Example:
         shown = example["context"][-2:] if context else example["context"][:0]
-        query = tf.concat([shown, example["response"][None]], axis=0)
         return {
             **example,
             "title": example["evidence_title"],
-            "inputs": tf.strings.reduce_join(query, separator=" "),
+            "inputs": preprocessors.dense_query(shown, example["response"]),
             "targets": example["evidence"],
         }
 

@@ -14,9 +14,12 @@
 - `topical_chat_generate_with_openings`: as the former, with the opening turns too.
 - `wizard_of_wikipedia_generate_ctrl`: as the first, with control tokens before the inputs; see
   `faithdial_generate_ctrl`, whose `steering` it shares.
+- `wizard_of_wikipedia_infill`: as the first, with the response behind the inputs, words of it
+  masked; the whole response out. It trains the infiller of `faith-jax mutate-claims` (Gupta 2022,
+  section 4.1.1).
 
-But for these two, turns without knowledge are left out; of Topical-Chat also those that draw on
-personal knowledge (Nandwani 2023, section 5.2).
+But for `multidoc2dial_generate` and its short history, turns without knowledge are left out; of
+Topical-Chat also those that draw on personal knowledge (Nandwani 2023, section 5.2).
 """
 
 import seqio
@@ -64,12 +67,40 @@ def generate_replies(dataset: tf.data.Dataset) -> tf.data.Dataset:
     return generate_with_openings(dataset.filter(lambda example: tf.size(example["history"]) > 0))
 
 
+MASKED = 0.3  # the share of a response's words; the paper only says "at random positions"
+
+
+def infill(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Adds the masked response behind the inputs of `generate_from_knowledge`, its targets.
+
+    Words next to each other share a mask. Which ones are masked follows from the example's id.
+    """
+
+    @seqio.map_over_dataset
+    def add_masked(example: Example) -> Example:
+        words = tf.strings.split(example["targets"])
+        count = tf.size(words)
+        seed = tf.stack([tf.strings.to_hash_bucket_fast(example["id"], 2**31 - 1), 0])
+        draws = tf.random.stateless_uniform([count], seed)
+        # At least one word: that of the smallest draw.
+        is_masked = draws <= tf.maximum(tf.reduce_min(draws), MASKED)
+        begins = is_masked & ~tf.concat([[False], is_masked], 0)[:-1]
+        numbers = tf.strings.as_string(tf.cumsum(tf.cast(begins, tf.int32)) - 1)
+        marks = tf.strings.join(["<extra_id_", numbers, ">"])
+        shown = tf.boolean_mask(tf.where(begins, marks, words), begins | ~is_masked)
+        masked = tf.strings.reduce_join(shown, separator=" ")
+        return {**example, "inputs": tf.strings.join([example["inputs"], masked], " ")}
+
+    return add_masked(generate_from_knowledge(dataset))
+
+
 def _has_knowledge(example: Example) -> tf.Tensor:
     return tf.strings.length(example["knowledge"]) > 0
 
 
 _TASKS = {
     "wizard_of_wikipedia_generate": generate_from_knowledge,
+    "wizard_of_wikipedia_infill": infill,
     "multidoc2dial_generate": generate_from_passages,
     "multidoc2dial_generate_short_history": generate_from_short_history,
     "multidoc2dial_generate_spans": generate_from_knowledge,

@@ -101,9 +101,19 @@ def dialfact_pair(
     most_evidence: int = 5,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns what encoders read side by side, two scalars: evidence, and context and claim."""
+    return _evidence(titles, sentences, most_evidence), dialfact_claim(context, claim, last)
+
+
+def dialfact_claim(context: tf.Tensor, claim: tf.Tensor, last: int = 2) -> tf.Tensor:
+    """Returns a claim behind its context, as encoders read it, a scalar."""
     shown = tf.concat([context[-last:] if last else context[:0], claim[None]], 0)
-    hypothesis = _joined(clean_value(shown), " [EOT] ")
-    return _evidence(titles, sentences, most_evidence), hypothesis
+    return _joined(clean_value(shown), " [EOT] ")
+
+
+def dense_query(context: tf.Tensor, claim: tf.Tensor) -> tf.Tensor:
+    """Returns what DPR's encoder reads of a claim and the turns before it, a scalar."""
+    turns = _joined(context, " [eot] ")
+    return tf.where(tf.strings.length(turns) > 0, tf.strings.join([turns, claim], " [SEP] "), claim)
 
 
 def _evidence(titles: tf.Tensor, sentences: tf.Tensor, most: int) -> tf.Tensor:

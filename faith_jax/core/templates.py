@@ -213,8 +213,28 @@ def dialfact_pair(
     >>> dialfact_pair(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     ('title: Tea content: Tea is hot.', 'Hi. [EOT] Tea? [EOT] It is hot.')
     """
-    shown = [*(context[-last:] if last else ()), claim]
-    return _evidence(titles, sentences, most_evidence), _joined(shown, f" {EOT} ")
+    shown = dialfact_claim(context, claim, last)
+    return _evidence(titles, sentences, most_evidence), shown
+
+
+def dialfact_claim(context: Sequence[str], claim: str, last: int = 2) -> str:
+    """Returns a claim behind its context, as encoders read it.
+
+    >>> dialfact_claim(["Hi.", "Tea?"], "It is hot.")
+    'Hi. [EOT] Tea? [EOT] It is hot.'
+    """
+    return _joined([*(context[-last:] if last else ()), claim], f" {EOT} ")
+
+
+def dense_query(context: Sequence[str], claim: str) -> str:
+    """Returns what DPR's encoder reads of a claim and the turns before it, as in DialFact's code.
+
+    >>> dense_query(["Hi.", "Tea?"], "It is hot.")
+    'Hi. [eot] Tea? [SEP] It is hot.'
+    >>> dense_query([], "It is hot.")
+    'It is hot.'
+    """
+    return " [SEP] ".join([*filter(None, [" [eot] ".join(context)]), claim])
 
 
 def _evidence(titles: Sequence[str], sentences: Sequence[str], most: int) -> str:

@@ -82,6 +82,7 @@ _READ = {
     "vitaminc_verify_2way": "vitaminc/official",
     "wizard_of_wikipedia_generate": "wizard_of_wikipedia/official",
     "wizard_of_wikipedia_generate_ctrl": "wizard_of_wikipedia/control_tokens",
+    "wizard_of_wikipedia_infill": "wizard_of_wikipedia/official",
 }
 _READ_OF_TFDS = {"nli_anli": ANLI, "nli_anli_augmented": ANLI, "nli_mnli": MULTI_NLI}
 _MIXED = {

@@ -27,7 +27,14 @@ from faith_jax.tokenizers.vocabularies import tokenizer_of
 Row = dict[str, Any]
 
 # The fields that may hold two texts to compare, in this order.
-PAIRS = (("premise", "hypothesis"), ("knowledge", "response"), ("grounding", "generated_text"))
+# The two texts that an encoder reads, the knowledge first but for a claim with a sentence.
+CLAIM_FIRST = ("claim", "sentence")
+PAIRS = (
+    CLAIM_FIRST,
+    ("premise", "hypothesis"),
+    ("knowledge", "response"),
+    ("grounding", "generated_text"),
+)
 _LONGEST_KIND = 40  # characters of a field that may tell kinds of rows apart
 _NO_KINDS = {"id", "inputs", "targets", "inputs_pretokenized", "length"}
 
@@ -169,10 +176,11 @@ class PairRows:
             )
         length = input_limit(self.model, self.max_length, LONGEST_PAIR)
         encode = PairEncoder(self.tokenizer, self.model.vocab_size, length, self.cut_policy)
+        row_of = encode.response_first if pairs[0] == CLAIM_FIRST else encode
         classes = {name.strip().lower(): n for n, name in enumerate(self.model.label_names)}
 
         def make(example: Mapping[str, Any], where: str) -> Row:
-            premise, hypothesis = (plain(example[name]) for name in pairs[0])
+            first, second = (plain(example[name]) for name in pairs[0])
             label = feature_text(task, example, "targets").strip()
             if label.lower() not in classes:
                 raise InputError(
@@ -180,14 +188,14 @@ class PairRows:
                     f"{', '.join(classes)}. LABEL_NAMES names those of a new head."
                 )
             with counting_unknown() as unknown:
-                row = encode(premise, hypothesis, where)
+                row = row_of(first, second, where)
             return {
                 "inputs": row.ids,
                 "second": row.second,
                 "label": classes[label.lower()],
                 "length": len(row.ids) + row.cut_tokens,
                 "cut": [row.cut.get(kind, 0) for kind in Kind],
-                "grounding": _hash(premise),
+                "grounding": _hash(second if pairs[0] == CLAIM_FIRST else first),
                 **unknown.row(),
             }
 

@@ -25,6 +25,7 @@ from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.files import kept_json, partial_output, put, write_json
 from faith_jax.core.progress import Progress
 from faith_jax.core.schema import read_json_as
+from faith_jax.core.templates import dense_query
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.batching import Batcher, padded, padded_length
 from faith_jax.inference.encoder import EncoderModel
@@ -392,7 +393,7 @@ class Dense:
 
         They are those of its best passages, of which there are 100, or `most` if that is more.
         """
-        asked = self._encode([query.text for query in queries])
+        asked = self._encode([dense_query(query.context, query.claim) for query in queries])
         best = self._best(asked, max(PASSAGES, most))
         found = (self._vectors.articles[rows].tolist() for rows in best)
         return [list(itertools.islice(dict.fromkeys(numbers), most)) for numbers in found]

@@ -166,8 +166,8 @@ def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, mo
         found = list(zip(*(token_rows(batches, name, pad) for name in names), strict=True))
         expected = [
             (
-                tuple(text_row(tokenizer, written(e, "inputs_pretokenized"), 512)),
-                tuple(text_row(tokenizer, passage_of(e), 512)),
+                tuple(text_row(tokenizer, written(e, "inputs_pretokenized"), 128)),
+                tuple(text_row(tokenizer, passage_of(e), 128)),
             )
             for e in examples
         ]

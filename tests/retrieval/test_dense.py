@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.core.templates import dense_query
 from faith_jax.inference import load_model
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.retrieval import dense
@@ -92,7 +93,9 @@ def test_the_retriever_finds_the_articles_of_the_best_passages(base, made):
     found = retrieve(queries, 4)
     assert len(base) < len(vectors.values)
     every = [passage for n in range(1, len(base) + 1) for passage in passages(base.article(n))]
-    products = encode([query.text for query in queries]) @ encode(every).T
+    products = (
+        encode([dense_query(query.context, query.claim) for query in queries]) @ encode(every).T
+    )
     for numbers, row in zip(found, products, strict=True):
         expected = vectors.articles[np.argsort(-row, kind="stable")[:100]]
         assert numbers == list(dict.fromkeys(expected.tolist()))[:4]

@@ -94,8 +94,9 @@ def test_queries_with_the_sentence_that_was_used(suffix, shows_context):
     for row in found:
         assert row["kind"] == b"used"
         turns = strings(row["context"])[-2:] if shows_context else []
-        query = " ".join([*turns, row["response"].decode()])
+        query = templates.dense_query(turns, row["response"].decode())
         assert row["inputs_pretokenized"].decode() == query
+        assert (" [SEP] " in query) == bool(turns)
         assert row["targets_pretokenized"] == row["evidence"]
         assert row["title"] == row["evidence_title"]
 
@@ -112,5 +113,8 @@ def test_sentence_selection(suffix, shows_context):
             [row["evidence"].decode()],
         )
         assert row["inputs_pretokenized"].decode() == expected
+        turns = strings(row["context"])[-2:] if shows_context else []
+        assert row["claim"].decode() == " [EOT] ".join([*turns, row["response"].decode()])
+        assert row["sentence"] == row["evidence"]
         target = b"relevant" if row["kind"] == b"used" else b"irrelevant"
         assert row["targets_pretokenized"] == target

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from faith_jax.core import templates
@@ -63,6 +65,37 @@ def test_the_turns_of_a_task_are_read_with_the_last_utterances(name):
             for row in rows
         ]
         assert found == expected != []
+
+
+def test_masked_words_of_responses_are_filled_in():
+    plain = lookup.get_task("wizard_of_wikipedia_generate_sample")
+    task = lookup.get_task("wizard_of_wikipedia_infill_sample")
+    shares = []
+    for split in task.splits:
+        pairs = zip(
+            *(each.get_dataset(None, split, shuffle=False).as_numpy_iterator()
+              for each in (plain, task)),
+            strict=True,
+        )  # fmt: skip
+        for whole, row in pairs:
+            inputs = whole["inputs_pretokenized"].decode() + " "
+            response = whole["targets_pretokenized"].decode()
+            assert row["targets_pretokenized"].decode() == response
+            assert row["inputs_pretokenized"].decode().startswith(inputs)
+            masked = row["inputs_pretokenized"].decode().removeprefix(inputs)
+            # What stands between the masks stands in the response, and each mask for some words.
+            number, pattern = 0, re.escape(masked)
+            while (mark := f"<extra_id_{number}>") in pattern:
+                pattern, number = pattern.replace(mark, r"\S+(?: \S+)*", 1), number + 1
+            assert number >= 1
+            assert re.fullmatch(pattern, response)
+            assert f"> <extra_id_{number - 1}>" not in masked  # neighbours share a mask
+            kept = [word for word in masked.split() if not word.startswith("<extra_id_")]
+            shares.append(1 - len(kept) / len(response.split()))
+    assert 0.2 < sum(shares) / len(shares) < 0.45
+    again = next(task.get_dataset(None, "train", shuffle=False).as_numpy_iterator())
+    first = next(task.get_dataset(None, "train", shuffle=False).as_numpy_iterator())
+    assert again["inputs_pretokenized"] == first["inputs_pretokenized"]
 
 
 def test_turns_without_knowledge_and_opening_turns():

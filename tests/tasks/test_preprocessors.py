@@ -55,6 +55,8 @@ def test_dialfact_inputs_agree_with_the_templates(in_tensorflow, context, claim,
     for place, text in enumerate(expected):
         part = lambda *given, place=place: preprocessors.dialfact_pair(*given)[place]  # noqa: E731
         assert in_tensorflow(part, context, claim, titles, sentences) == text
+    expected = templates.dense_query(context, claim)
+    assert in_tensorflow(preprocessors.dense_query, context, claim) == expected
     expected = templates.dialfact_claim_inputs(context, claim)
     assert in_tensorflow(preprocessors.dialfact_claim_inputs, context, claim) == expected
     expected = templates.nli_inputs(claim, " ".join(context))

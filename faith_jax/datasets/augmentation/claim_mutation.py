@@ -220,10 +220,19 @@ def _with_pieces(text: str, spans: Sequence[Span], piece: Callable[[int], str]) 
 def filled(masked_claim: str, answer: str) -> str | None:
     """Returns a masked claim with what a T5 puts in; None where it lacks a mask or has nothing.
 
+    An answer without masks that has most of the claim's other words is the whole claim, as models
+    of `wizard_of_wikipedia_infill` write it.
+
     >>> filled("It <extra_id_0> in <extra_id_1>.", "<extra_id_0> lives <extra_id_1> Rome")
     'It lives in Rome.'
+    >>> filled("It <extra_id_0> in <extra_id_1>.", "It lies in Rome.")
+    'It lies in Rome.'
     """
-    _, *parts = _SENTINELS.split(answer)
+    whole_claim, *parts = _SENTINELS.split(answer)
+    if not parts:
+        words = _SENTINELS.sub(" ", masked_claim).split()
+        shares = [word in whole_claim.split() for word in words]
+        return whole_claim.strip() if words and sum(shares) > len(words) / 2 else None
     told = dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
     wanted = _SENTINELS.findall(masked_claim)
     if not all(told.get(number) for number in wanted):

@@ -69,22 +69,28 @@ class PairEncoder:
         Raises:
           InputError: where they are too long, and cannot be cut by the policy.
         """
-        where = f"{name}: max_length = {self.max_length}"
         if self.form is not None:
             return self.one(self.form(premise, hypothesis), name)
-        first, second = self.tokenizer.encode(premise), self.tokenizer.encode(hypothesis)
+        return self._side_by_side((premise, Kind.KNOWLEDGE), (hypothesis, Kind.RESPONSE), name)
+
+    def response_first(self, response: str, knowledge: str, name: str = "a pair") -> PairRow:
+        """As `__call__`, of an encoder that reads the knowledge as the second text."""
+        return self._side_by_side((response, Kind.RESPONSE), (knowledge, Kind.KNOWLEDGE), name)
+
+    def _side_by_side(
+        self, first_text: tuple[str, Kind], second_text: tuple[str, Kind], name: str
+    ) -> PairRow:
+        where = f"{name}: max_length = {self.max_length}"
+        kinds = [(self.tokenizer.encode(text), kind) for text, kind in (first_text, second_text)]
+        first, _ = kinds[0]
         room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
-        kinds = ((first, Kind.KNOWLEDGE), (second, Kind.RESPONSE))
         ids, parts = concatenated((text, [whole(kind, len(text))]) for text, kind in kinds)
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
         split = len(first)
-        premise_ids, others = ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
-        row = self.tokenizer.add_special_tokens(premise_ids, others)
-        return PairRow(
-            check_ids(row, self.vocab_size),
-            tokens,
-            self.tokenizer.second_start(len(premise_ids), len(row)),
-        )
+        first, second = ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
+        row = self.tokenizer.add_special_tokens(first, second)
+        start = self.tokenizer.second_start(len(first), len(row))
+        return PairRow(check_ids(row, self.vocab_size), tokens, start)
 
     def one(self, text: str, name: str = "a text") -> PairRow:
         """Returns the row of what a template made of both texts; for errors see `__call__`."""
@@ -111,6 +117,24 @@ class PairEncoder:
         if not sentences:
             return self.one(templates.dialfact_claim_inputs(context, claim), name)
         return self.one(templates.dialfact_inputs(context, claim, titles, sentences), name)
+
+    def relevance(
+        self,
+        claim: str,
+        context: Sequence[str],
+        title: str,
+        sentence: str,
+        name: str = "a claim",
+    ) -> PairRow:
+        """Returns the row of a claim with a sentence that may be relevant, as in DialFact's tasks.
+
+        As in the authors' code, encoders read the claim first, and no title; for errors see
+        `__call__`.
+        """
+        if self.form is None:
+            shown = templates.dialfact_claim(context, claim)
+            return self.response_first(shown, templates.clean_value(sentence), name)
+        return self.one(templates.dialfact_inputs(context, claim, [title], [sentence]), name)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -243,8 +243,8 @@ class ClassifierRanker:
     def __call__(self, query: Query, candidates: Sequence[ranking.Candidate]) -> np.ndarray:
         """Returns float64 [candidates]."""
         rows = [
-            self._classifier.encode.claim(query.claim, query.context, [it.title], [it.sentence])
-            for it in candidates
+            self._classifier.encode.relevance(query.claim, query.context, title, sentence)
+            for title, _, sentence in candidates
         ]
         if not rows:
             return np.zeros(0)

@@ -78,7 +78,8 @@ class MutateClaimsOptions(GeneratorOptions):
       output (FOLDER): a new folder, of the files and the data set
       model (FOLDER): responds to other sentences; trained on Wizard of Wikipedia (without: no claim
         is generated)
-      infiller (FOLDER): a T5 that fills masked words in, trained or pre-trained (without: none)
+      infiller (FOLDER): a T5 that fills masked words in, trained on wizard_of_wikipedia_infill as
+        the paper's or only pre-trained (without: none)
       masker (FOLDER): an NLI classifier: the fewest words are masked without which it finds too
         little said (without: the first three words that the sentence has too)
       language_model (FOLDER): such as GPT-2: drops claims with more than 1.1 times the mean

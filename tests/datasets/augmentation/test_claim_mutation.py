@@ -132,6 +132,13 @@ def test_answers_that_lack_a_mask(answer):
     assert filled("It <extra_id_0> in <extra_id_1>.", answer) is None
 
 
+def test_a_whole_claim_has_most_of_the_other_words():
+    text = "The <extra_id_0> met in <extra_id_1> twice."
+    assert filled(text, " The old club met in Turku twice. ") == "The old club met in Turku twice."
+    assert filled(text, "The old club sang in Turku.") is None  # 2 of 4
+    assert filled("<extra_id_0>", "The old club.") is None
+
+
 def test_nothing_to_mask():
     assert stated_spans(tag("It was blue."), EVIDENCE) == []
 

@@ -148,11 +148,10 @@ def test_a_classifier_ranks_sentences(command, base, claims, tmp_path):
     found = rows_of(output)[0]["evidence"]
     assert len(found) > 3
     classify = pair_classifier(model)
-    pairs = [
-        (f"title: {title} content: {sentence}", f"{turns[0]} [EOT] {turns[1]} [EOT] {claim}")
-        for title, _, sentence, *_ in found
-    ]
-    expected = 2 * classify(pairs)[0][:, 1] - 1
+    # The claim stands first, behind its context, and the sentence without its title.
+    shown = f"{turns[0]} [EOT] {turns[1]} [EOT] {claim}"
+    rows = [classify.encode.response_first(shown, sentence) for _, _, sentence, *_ in found]
+    expected = 2 * classify.probabilities(rows)[:, 1] - 1
     np.testing.assert_allclose([row[-1] for row in found], expected, atol=1e-6)
     assert sorted(expected, reverse=True) == pytest.approx(list(expected))
 
@@ -208,8 +207,8 @@ class Classifier:
         self.encode = self
         self.form, self.says, self.asked = form, says, []
 
-    def claim(self, *told):
-        return told
+    def relevance(self, *texts):
+        return texts
 
     def probabilities(self, rows):
         self.asked += rows
@@ -222,5 +221,5 @@ def test_a_classifier_scores_from_minus_one_to_one():
     found = [Candidate("Tea", "u", "Tea is hot."), Candidate("Oslo", "u", "It is a city.")]
     query = Query("Is it hot?", ("Tea?",))
     assert rank(query, found).tolist() == [pytest.approx(-0.8), 0.5]
-    assert classifier.asked[0] == ("Is it hot?", ("Tea?",), ["Tea"], ["Tea is hot."])
+    assert classifier.asked[0] == ("Is it hot?", ("Tea?",), "Tea", "Tea is hot.")
     assert rank(query, []).tolist() == []
