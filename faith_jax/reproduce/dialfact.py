@@ -1,4 +1,4 @@
-"""What DialFact's tables are made of (Gupta 2022, tables 2 to 8 and 10 to 12).
+"""What DialFact's tables are made of (Gupta 2022, tables 2 to 8, 10 to 12 and figure 2).
 
 Verifiers score the claims of test and validation with the annotators' evidence (oracle), with that
 which the workflow finds in a knowledge base (Wiki and DPR), and with that of another retriever.
@@ -315,6 +315,8 @@ class Table(workflow.Table):
             for number, form in FORMS.items()
             if (made := _verification(number, form, figures, published, self._shown(number))).rows
         ]
+        if oracle := figures.get((TEST, ORACLE)):
+            tables.append(_confusion(oracle, published, self._shown("6")))
         title = "Fact-checking in dialogue (Gupta 2022)"
         if self.options.sample:
             title = f"SAMPLES, not the paper's data: {title}"
@@ -449,12 +451,19 @@ class Table(workflow.Table):
             files[str(path)] = name
         data = self.data.get((split, evidence)) or self.data[split, ORACLE]
         options = EvaluateOptions(protocol="dialfact", dataset=data, split=split)
-        found = evaluation(list(files), options).figures["rows"]
+        found = evaluation(list(files), options).figures
+        calls: dict[str, list[Mapping[str, Any]]] = {}
+        for row in found["confusion"]:
+            calls.setdefault(row["system"], []).append(row)
         factual = [c["data_type"] for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
         sizes = {"all": len(factual)} | collections.Counter(factual)
         return {
-            (files[row["system"]], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
-            for row in found
+            (files[row["system"]], row["claims"]): {
+                **row,
+                "factual": sizes.get(row["claims"], 0),
+                "calls": calls[row["system"]] if row["claims"] == "all" else (),
+            }
+            for row in found["rows"]
         }
 
     def _claims(self, split: str, evidence: str) -> Iterator[Row]:
@@ -600,6 +609,33 @@ def _verification(
     columns = ("verifier", *headings)
     plain = Rows("", _TIDY, tuple((number, *cell, *values) for cell, values in tidy.items()))
     return Rows(title, columns, tuple(rows), tuple(notes), plain)
+
+
+def _confusion(
+    figures: Mapping[tuple[str, str], Mapping[str, Any]],
+    published: Mapping[str, Any],
+    is_shown: Callable[[str], bool],
+) -> Rows:
+    """Returns figure 2 as a table: what verifiers say of the claims of each label, in per cent."""
+    number = "figure 2"
+    rows, tidy = [], []
+    labels = [label.value for label in DialFactLabel]
+    for (system, _), figure in figures.items():
+        by_label: dict[str, list[Mapping[str, Any]]] = {}
+        for call in figure["calls"] if is_shown(system) else ():
+            by_label.setdefault(call["label"], []).append(call)
+        for label, calls in by_label.items():
+            size = calls[0]["claims"]
+            rows.append((system, label, size, *(f"{call['value']:.1f}" for call in calls)))
+            tidy += [
+                (number, system, label, call["said"], size, call["value"], None, None, None)
+                for call in calls
+            ]
+    notes = filter(None, [published.get("notes", {}).get(number, "")])
+    title = "Claims of each label by what is said of them, oracle evidence, per cent, test"
+    columns = ("verifier", "label", "claims", *(f"said {label}" for label in labels))
+    plain = Rows("", _TIDY, tuple(tidy))
+    return Rows(f"{title} (Gupta 2022, {number})", columns, tuple(rows), tuple(notes), plain)
 
 
 def _pair(found: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> str:

@@ -362,7 +362,7 @@ class NliPhrases(NliModels):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dialfact(Workflow):
-    """Gupta 2022, tables 2 to 8 and 10 to 12: fact-checking in dialogue.
+    """Gupta 2022, tables 2 to 8, 10 to 12, figure 2: fact-checking in dialogue.
 
     Which claims are verifiable, which evidence is found, and what verifiers say of claims with the
     annotators' evidence and with a retriever's (docs/dialfact.md).

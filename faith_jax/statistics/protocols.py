@@ -1,5 +1,6 @@
 """The protocols by which papers compare scorers and verifiers, beside plain ROC AUC."""
 
+import collections
 import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -397,6 +398,38 @@ def verification_table(
         notes.append(f"Claims with the same {cluster_field} are drawn together.")
     plain = Table("", (*heads, *named), tuple(tidy))
     return Table(title, (*heads, *columns), tuple(rows), tuple(notes), plain)
+
+
+def confusion_table(
+    claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]
+) -> Table:
+    """Returns what each system says of the claims of each label (Gupta 2022, figure 2).
+
+    Figures are per cent of the label's claims, 0 to 100. A row adds up to 100, and more is better
+    where label and call are the same. Labels are the three of `verification_table`, and what is
+    said may also be none of them; predictions are as there.
+    """
+    labels = [verification_label(c["response_label"], c["type_label"]) for c in claims]
+    calls = {
+        system: [_prediction(by_id[claim["id"]], 3) for claim in claims]
+        for system, by_id in predictions.items()
+    }
+    said = [*_THREE, *([_OTHER] if any(_OTHER in them for them in calls.values()) else [])]
+    rows: list[tuple[Any, ...]] = []
+    tidy: list[tuple[Any, ...]] = []
+    for system, them in calls.items():
+        counts = collections.Counter(zip(labels, them, strict=True))
+        for label in filter(labels.count, _THREE):
+            size = labels.count(label)
+            shares = [100 * counts[label, call] / size for call in said]
+            rows.append((system, label, size, *(f"{share:.1f}" for share in shares)))
+            tidy += [
+                (system, label, call, size, counts[label, call], share)
+                for call, share in zip(said, shares, strict=True)
+            ]
+    title = "Claims of each label by what is said of them, per cent (Gupta 2022, figure 2)"
+    plain = Table("", ("system", "label", "said", "claims", "count", "value"), tuple(tidy))
+    return Table(title, ("system", "label", "claims", *said), tuple(rows), (), plain)
 
 
 _GROUPS: dict[str, Callable[[Claim], bool]] = {

@@ -246,6 +246,17 @@ def test_tables(tmp_path, plant, is_shuffled):
     accuracy = pair("6", "oracle")[0]
     # A third is right by chance.
     assert accuracy == pytest.approx(100 / 3, abs=12) if is_shuffled else accuracy == 90
+    # Figure 2: of each label, every tenth claim is taken for one of the next label.
+    confusion = [
+        [rows["figure 2", "Aug-WoW", label, call]["value"] for call in LABELS] for label in LABELS
+    ]
+    assert np.sum(confusion, axis=1) == pytest.approx([100] * 3)
+    if is_shuffled:
+        assert np.diagonal(confusion).max() < 60
+    else:
+        assert confusion == [[90, 10, 0], [0, 90, 10], [10, 0, 90]]
+    assert rows["figure 2", "Aug-WoW", "REFUTES", "REFUTES"]["claims"] == COUNT // 3
+    assert not [key for key in rows if key[:2] == ("figure 2", "Aug-WoW-large")]
     # Overlap alone tells supported claims from the others, of which one kind is right.
     assert pair("6", "oracle", "lexical_overlap")[0] == pytest.approx(200 / 3)
     personal = rows["3", "nli_neutral", "oracle", "F1 non-verifiable"]["value"]

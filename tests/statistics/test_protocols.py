@@ -18,6 +18,7 @@ from faith_jax.statistics.protocols import (
     best_ordered_thresholds,
     best_threshold,
     call_figures,
+    confusion_table,
     pronoun_table,
     threshold_table,
     verifiable_table,
@@ -241,6 +242,33 @@ def test_three_labels_agree_with_scikit_learn(pairs):
     assert found["3-way F1"] == found["factual F1"] == pytest.approx(100 * macro)
     two = [[verification_label(x, "factual", 2) for x in side] for side in (labels, predictions)]
     assert found["2-way Acc"] == pytest.approx(100 * metrics.accuracy_score(*two))
+
+
+def test_what_is_said_of_each_label_by_hand():
+    table = confusion_table(CLAIMS, {"model": PREDICTIONS, "all right": {
+        "0": "SUPPORTS", "1": "REFUTES", "2": "NOT ENOUGH INFO", "3": "NOT ENOUGH INFO",
+        "4": "SUPPORTS",
+    }})  # fmt: skip
+    assert table.columns == ("system", "label", "claims", *LABELS, "no label")
+    assert table.rows == (
+        ("model", "SUPPORTS", 2, "50.0", "0.0", "0.0", "50.0"),
+        ("model", "REFUTES", 1, "100.0", "0.0", "0.0", "0.0"),
+        ("model", "NOT ENOUGH INFO", 2, "0.0", "50.0", "50.0", "0.0"),
+        ("all right", "SUPPORTS", 2, "100.0", "0.0", "0.0", "0.0"),
+        ("all right", "REFUTES", 1, "0.0", "100.0", "0.0", "0.0"),
+        ("all right", "NOT ENOUGH INFO", 2, "0.0", "0.0", "100.0", "0.0"),
+    )
+    assert table.tidy.rows[3] == ("model", "SUPPORTS", "no label", 2, 1, 50.0)
+
+
+@given(st.lists(st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS)), min_size=1))
+def test_confusion_agrees_with_scikit_learn(pairs):
+    claims = [claim(number, label) for number, (label, _) in enumerate(pairs)]
+    said = {str(number): predicted for number, (_, predicted) in enumerate(pairs)}
+    counts = metrics.confusion_matrix(*zip(*pairs, strict=True), labels=LABELS)
+    for _, label, call, size, count, _ in confusion_table(claims, {"m": said}).tidy.rows:
+        row = counts[LABELS.index(label)]
+        assert (size, count) == (row.sum(), row[LABELS.index(call)])
 
 
 def test_calls_have_intervals():

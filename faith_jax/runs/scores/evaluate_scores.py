@@ -678,7 +678,10 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
     said = _predictions(files, bare)
     table = protocols.verification_table(claims, said, _draws(options), *cluster_fields(options))
-    return table, {"rows": (table.tidy or table).records()}, {}, ()
+    confusion = protocols.confusion_table(claims, said)
+    tables = {"rows": table, "confusion": confusion}
+    figures = {name: (it.tidy or it).records() for name, it in tables.items()}
+    return table, figures, {}, (confusion,)
 
 
 class _Prediction(msgspec.Struct):
