@@ -1,4 +1,4 @@
-"""What "With a Little Push" is made of: NLI models on TRUE (Steen 2023, tables 1, 2 and 4).
+"""What "With a Little Push" is made of: NLI models on TRUE (Steen 2023, tables 1, 2, 4, figure 1).
 
 Each corpus is scored by the methods of each model that is given; the tables are made of these
 scores. `nli_phrases` shares the models and the scoring.
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from faith_jax.core.errors import ConfigError, FaithJaxError, counted, did_you_mean
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.report import figures
 from faith_jax.report.table_pages import joined, write_tables
 from faith_jax.reproduce import nli_tables, workflow
 from faith_jax.reproduce.options import Nli, NliModels, absolute, check_names
@@ -33,6 +34,7 @@ from faith_jax.statistics.scored_corpora import (
     Corpus,
     Range,
     check_usable,
+    pooled,
     read_corpora,
     row_notes,
     with_ensembles,
@@ -78,6 +80,7 @@ METHODS = {
 }
 # The modifications one by one (table 2), what the paper tests (table 1), and the rows of table 4.
 MODIFICATIONS = ("base_e_minus_c", "base_mc", "augmented")
+_DRAWN = (BASE, "base_e_minus_c")  # figure 1
 _OURS = (BASE, *MODIFICATIONS, "no_mc", "all")
 ENSEMBLES = {E_ORIG: (T5, "summac_zs", "q2"), "e_our": ("all", "summac_zs", "q2")}
 TESTED = {T5: _OURS, BASE: _OURS, E_ORIG: (*_OURS, "e_our")}
@@ -289,7 +292,10 @@ class Table(CorporaTable):
                 self.scores[model] = self.scored(of_model, costs=costs)
 
     def write(self, folder: pathlib.Path) -> None:
-        """Writes the tables as nli.md, .tex, .csv and .json; of samples as nli_sample."""
+        """Writes the tables as nli.md, .tex, .csv and .json, and figure 1 as a picture.
+
+        Those of samples are called nli_sample.
+        """
         options, published = self.options, self.published
         read = self.read(folder, list(self.scores))
         rows = {name: corpus.only(list(self.methods)) for name, corpus in read.items()}
@@ -309,12 +315,18 @@ class Table(CorporaTable):
         modified = [name for name in MODIFICATIONS if name in self.methods]
         if BASE in self.methods and modified:
             tables.append(nli_tables.difference_table(found, modified, BASE, published))
+        if set(_DRAWN) <= set(self.methods):
+            names = [name for name in rows if name in AVERAGED] or list(rows)
+            whole = pooled(f"TRUE ({len(names)})", [rows[name].only(_DRAWN) for name in names])
+            tables.append(nli_tables.histogram_table(whole, published))
+            drawn = folder / f"{self.file_name}_histograms.png"
+            figures.save_histograms({whole.name: whole}, drawn)
         costs = self._costs(folder)
         if costs:
             shown = {name: (_overall(found, name), cost) for name, cost in costs.items()}
             told = tuple(_cost_notes(costs))
             tables.append(nli_tables.cost_table(shown, options.dropout_passes, published, told))
-        figures = {
+        told_of = {
             "models": {name: dict(given) for name, given in self.models.items()},
             "dropout_passes": options.dropout_passes,
             "resamples": resamples,
@@ -323,7 +335,7 @@ class Table(CorporaTable):
             "costs": costs,
         }
         title = "Faithfulness by NLI models on TRUE (Steen 2023)"
-        self.write_tables(folder, title, tuple(self._notes(found, rows)), tables, figures)
+        self.write_tables(folder, title, tuple(self._notes(found, rows)), tables, told_of)
 
     def _range(self, name: str) -> Range:
         """Returns the range of a method, as its scorer's card declares it."""

@@ -1,13 +1,17 @@
-"""The tables of "With a Little Push" (Steen 2023, tables 1, 2, 4 and 5) with its figures beside."""
+"""The tables of "With a Little Push" (Steen 2023, tables 1, 2, 4, 5, figure 1)."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from faith_jax.core.errors import counted
 from faith_jax.core.table import Table, difference_text, figure_text
 from faith_jax.statistics.auc_table import AucCell, AucTable
+from faith_jax.statistics.scored_corpora import Corpus
 
 AVERAGE = "average"
 _TIDY = ("table", "method", "corpus", "figure", "rows", "value", "low", "high", "published")
@@ -103,6 +107,34 @@ def difference_table(
             rows[corpus].append(_Cell(text, _shown(theirs, "+.1f")))
     title = f"AUC differences from {baseline} in points, with 95% intervals"
     return _table("2", title, ("corpus", *methods), rows, tidy, published)
+
+
+def histogram_table(pooled: Corpus, published: Published) -> Table:
+    """Returns figure 1 as a table: how many faithful and other responses have each score.
+
+    Scores are from -1 to 1, in twenty bins of a tenth, whose upper end is the next one's.
+    """
+    number, classes = "figure 1", ("faithful", "not faithful")
+    edges = np.linspace(-1, 1, 21).round(1)  # sums of tenths would miss scores of a bin's end
+    counts: dict[tuple[str, str], list[int]] = {}
+    for method, scores in pooled.scores.items():
+        for label, name in zip((1, 0), classes, strict=True):
+            found, _ = np.histogram(scores[pooled.labels == label], edges)
+            counts[method, name] = found.tolist()
+    bins = [f"{low:.1f} to {high:.1f}" for low, high in itertools.pairwise(edges)]
+    columns = ("score", *(f"{method}: {name}" for method, name in counts))
+    tidy = [
+        (number, method, AVERAGE, f"{name}, {bin_}", sum(them), count, None, None, None)
+        for (method, name), them in counts.items()
+        for bin_, count in zip(bins, them, strict=True)
+    ]
+    return Table(
+        "Responses by score, all corpora of the average together (Steen 2023, figure 1)",
+        columns,
+        tuple(zip(bins, *counts.values(), strict=True)),
+        (published["notes"][number],) if published else (),
+        Table("", _TIDY, tuple(tidy)),
+    )
 
 
 def cost_table(

@@ -307,7 +307,7 @@ class NliModels(Workflow):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Nli(NliModels):
-    """Steen 2023, tables 1, 2 and 4: an NLI classifier with a little push.
+    """Steen 2023, tables 1, 2, 4, figure 1: an NLI classifier with a little push.
 
     Faithfulness on TRUE by an NLI classifier, as it is, with e-c, Monte-Carlo dropout and training
     on ANLI with dialogue phrases; beside others, with their costs (docs/nli.md).

@@ -400,9 +400,7 @@ def verification_table(
     return Table(title, (*heads, *columns), tuple(rows), tuple(notes), plain)
 
 
-def confusion_table(
-    claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]
-) -> Table:
+def confusion_table(claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]) -> Table:
     """Returns what each system says of the claims of each label (Gupta 2022, figure 2).
 
     Figures are per cent of the label's claims, 0 to 100. A row adds up to 100, and more is better

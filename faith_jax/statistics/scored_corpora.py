@@ -362,6 +362,17 @@ def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
         )
 
 
+def pooled(name: str, corpora: Sequence[Corpus]) -> Corpus:
+    """Returns the usable rows of corpora with the same scorers as one corpus, without texts."""
+    usable = [corpus.part(corpus.usable()) for corpus in corpora]
+    scores = {
+        scorer: np.concatenate([corpus.scores[scorer] for corpus in usable])
+        for scorer in corpora[0].scores
+    }
+    ids = tuple(f"{corpus.name}/{one}" for corpus in usable for one in corpus.ids)
+    return Corpus(name, ids, np.concatenate([corpus.labels for corpus in usable]), scores)
+
+
 def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
     """Returns which rows are left out and why, and where there are too few."""
     notes = []

@@ -141,6 +141,26 @@ def test_figures_are_those_of_the_scored_files(whole):
     assert found["sample"] is True
 
 
+def test_histograms_count_each_usable_row_once(whole):
+    cells = cells_of(whole / "nli_sample.json")
+    for method in ("base", "base_e_minus_c"):
+        values, labels = (
+            np.concatenate(them)
+            for them in zip(*(scores_of(whole, c, method) for c in CORPORA), strict=True)
+        )
+        bars = [
+            row for (table, of, *_), row in cells.items() if (table, of) == ("figure 1", method)
+        ]
+        assert len(bars) == 40
+        for name, label in (("faithful", 1), ("not faithful", 0)):
+            own = [row for row in bars if row["figure"].startswith(f"{name}, ")]
+            assert sum(row["value"] for row in own) == (labels == label).sum() == own[0]["rows"]
+            negative = sum(row["value"] for row in own if row["figure"].startswith(f"{name}, -"))
+            assert negative == ((labels == label) & (values < 0)).sum()
+    picture = (whole / "nli_sample_histograms.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+
+
 def test_costs(whole, models):
     found = json.loads((whole / "nli_sample.json").read_text())["costs"]
     assert list(found) == ["summac_zs", "t5_anli", "base", "base_mc", "no_mc", "all"]
@@ -164,8 +184,8 @@ def test_the_table_of_samples_says_so(whole):
     assert "published" not in markdown.lower()
     assert "Left out, without a model: q2, e_orig, e_our; give --q2-model." in markdown
     assert "No marks over e_orig, which is not here." in markdown
-    assert (whole / "nli_sample.tex").read_text().count("SAMPLES") == 3
-    for title in ("table 1", "table 2", "table 4"):
+    assert (whole / "nli_sample.tex").read_text().count("SAMPLES") == 4
+    for title in ("table 1", "table 2", "table 4", "figure 1"):
         assert f"(Steen 2023, {title})" in markdown
 
 

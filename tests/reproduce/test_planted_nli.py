@@ -146,6 +146,26 @@ def test_contradiction_helps_where_it_tells(nli):
             else:
                 assert gain["value"] == pytest.approx(0)
                 assert p_value == 1
+        # Figure 1: of 60 responses that the grounding does not say, 12 are misjudged.
+        high = {"base": 0.5, "base_e_minus_c": 0.4}
+        for method, least in high.items():
+            counts = bars(cells, method)
+            above = {n: sum(c for low, c in them.items() if low >= least) for n, them in counts}
+            told_apart = tells and method == "base_e_minus_c"
+            assert above == {"faithful": 60, "not faithful": 0 if told_apart else 12}
+        below = dict(bars(cells, "base_e_minus_c"))["not faithful"]
+        assert sum(count for low, count in below.items() if low < 0) == (48 if tells else 0)
+
+
+def bars(cells, method):
+    """Returns by class how many responses begin each bin of figure 1."""
+    found = {}
+    for (table, of, _, name), row in cells.items():
+        if (table, of) == ("figure 1", method):
+            label, _, scores = name.partition(", ")
+            found.setdefault(label, {})[float(scores.split(" to ")[0])] = row["value"]
+            assert row["rows"] == 60
+    return found.items()
 
 
 @pytest.mark.parametrize("is_spoken", [True, False], ids=["phrases", "none"])
