@@ -113,19 +113,23 @@ class Describe(_DataSet):
 
     Attributes:
       plot (PNG): draw density over coverage
+      wow (FOLDER): Wizard of Wikipedia's .json files, by which edited turns of FaithDial's Seekers
+        are counted
 
     Examples:
       %(prog)s faithdial/sample --plot=extractiveness.png
+      %(prog)s faithdial --wow=raw/wizard_of_wikipedia
       %(prog)s true_benchmark --raw=true_files
     """
 
     plot: str | None = None
+    wow: str | None = None
 
     def run(self) -> Iterable[str]:
         quiet_tensorflow()
         from faith_jax.runs.data.describe import describe
 
-        return describe(self.dataset, self.data_dir, self.raw, self.plot)
+        return describe(self.dataset, self.data_dir, self.raw, self.plot, self.wow)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -61,6 +61,22 @@ class WizardLabel(enum.StrEnum):
     UNCOOPERATIVE = "Uncooperative"
 
 
+PARTIAL_HALLUCINATION = "Partial Hallucination"
+
+
+def begin_class(labels: Iterable[str]) -> str:
+    """Returns the one class of a response in FaithDial's figures, "" without labels (Dziri 2022).
+
+    >>> begin_class(["Entailment", "Hallucination"]), begin_class(["Entailment", "Uncooperative"])
+    ('Partial Hallucination', 'Uncooperative')
+    """
+    has, labels = WizardLabel, set(labels)
+    if {has.ENTAILMENT, has.HALLUCINATION} <= labels:
+        return PARTIAL_HALLUCINATION
+    order = (has.HALLUCINATION, has.UNCOOPERATIVE, has.GENERIC, has.ENTAILMENT)
+    return next((label.value for label in order if label in labels), "")
+
+
 def critic_label(labels: Iterable[str]) -> Faithfulness | None:
     """Returns FaithCritic's label of a response, None = not used (Dziri 2022, section 5.1).
 

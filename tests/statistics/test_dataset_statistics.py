@@ -33,6 +33,48 @@ def test_faithdials_table_counts_the_utterances_of_each_dialogue():
     assert rows["edited Wizard turns (%)"] == pytest.approx(100 / 3)
 
 
+@pytest.mark.parametrize("edits", [0, 3])
+def test_edited_seekers_are_those_that_wizard_of_wikipedia_has_not(edits):
+    wow = [turn(9, ["s"] * 3 + [f"seeker {n}"], f"w  {n}") for n in range(10)]
+    examples = [
+        turn(n, [f"seeker {n}" + "!" * (n < edits)], "edited", original=f"w {n}") for n in range(10)
+    ]
+    examples += [turn(10, ["seeker"], "a response with a corrected typo"), turn(11, [], "w 1")]
+    table = tables.faithdial_table({"train": examples}, tables.said_before(wow))
+    rows = {row[0]: row[1] for row in table.rows}
+    assert rows["compared Seeker turns"] == 10
+    assert rows["edited Seeker turns (%)"] == pytest.approx(10 * edits)
+    assert "28.1%" in table.notes[0]
+    assert "edited Seeker turns (%)" not in {
+        row[0] for row in tables.faithdial_table({"train": examples}).rows
+    }
+
+
+def labelled(begin, *modes):
+    return {"begin_labels": begin, "vrm_labels": list(modes)}
+
+
+@pytest.mark.parametrize("is_planted", [True, False])
+def test_shares_of_classes_and_of_speech_acts_in_them(is_planted):
+    unfaithful = [labelled(["Hallucination"], "Disclosure")] * 8
+    faithful = [labelled(["Entailment"], "Edification", "Question")] * 2
+    if not is_planted:
+        both = [["Disclosure"], ["Edification", "Question"]] * 5
+        unfaithful = [labelled(["Hallucination"], *modes) for modes in both[:8]]
+        faithful = [labelled(["Entailment"], *modes) for modes in both[8:]]
+    examples = [*unfaithful, *faithful, labelled([], "Advisement")]
+    table = tables.share_by_class({"gold": examples})
+    shares = {row[1]: dict(zip(table.columns[2:], row[2:], strict=True)) for row in table.rows}
+    assert list(shares) == ["Hallucination", "Entailment"]
+    assert shares["Hallucination"]["%"] == pytest.approx(80)  # of those with labels
+    assert shares["Entailment"]["responses"] == 2
+    edification = [row["Edification %"] for row in shares.values()]
+    assert edification == ([0, 100] if is_planted else [50, 50])
+    alone = {(row[1], row[4]): row[6] for row in table.tidy.rows}
+    assert alone["Hallucination", "Disclosure"] == (100 if is_planted else 50)
+    assert alone["Entailment", "Question"] == 0
+
+
 def test_counts_of_combinations_and_their_total():
     splits = {
         "train": [{"a": "x", "b": 1}, {"a": "x", "b": 1}, {"a": "y", "b": 0}],

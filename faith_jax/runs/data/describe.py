@@ -8,10 +8,12 @@ import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import check_outputs
+from faith_jax.core.rows import BadRows
 from faith_jax.core.table import Table
 from faith_jax.datasets import task_data
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.raw.true_benchmark import CORPORA
+from faith_jax.datasets.raw.wizard_of_wikipedia import read_turns
 from faith_jax.input.numpy_examples import plain
 from faith_jax.report.figures import save_figure
 from faith_jax.report.table_pages import rendered
@@ -46,15 +48,22 @@ _COUNTED = {
 
 
 def describe(
-    name: str, data_dir: str | None = None, raw_folder: str | None = None, plot: str | None = None
+    name: str,
+    data_dir: str | None = None,
+    raw_folder: str | None = None,
+    plot: str | None = None,
+    wow: str | None = None,
 ) -> Iterator[str]:
     """Yields the lines of a data set's tables; `name`, `data_dir` and `raw_folder` as `prepare`.
 
     `true_benchmark` alone describes every corpus that is at hand. `plot` is a PNG file to write
-    with density over coverage of every response.
+    with density over coverage of every response, `wow` a folder with Wizard of Wikipedia's files.
     """
     check_outputs([], {"--plot": plot or ""})
     builder, config = builder_of(name)
+    if wow and builder.name != "faithdial":
+        raise ConfigError(f"--wow: goes with faithdial, whose edits are counted, not with {name}.")
+    before = _said_before(pathlib.Path(wow)) if wow else None
     data_dir = data_dir or task_data.data_dir()
     if name in ("true_benchmark", "true_benchmark/sample"):
         corpora = _true_corpora(builder, name.partition("/")[2], data_dir, raw_folder)
@@ -62,7 +71,7 @@ def describe(
         return
     made = prepared(builder, config, data_dir, raw_folder)
     splits = {split: _examples(made, split) for split in made.info.splits}
-    for table in _tables(builder.name, splits):
+    for table in _tables(builder.name, splits, before):
         yield rendered(table).rstrip("\n")
         yield ""
     if plot:
@@ -86,14 +95,26 @@ def _true_corpora(
     return found
 
 
-def _tables(name: str, splits: Splits) -> Iterator[Table]:
+def _said_before(folder: pathlib.Path) -> tables.Before:
+    """Returns what Seekers said in Wizard of Wikipedia's files."""
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise ConfigError(f"--wow: {folder}: expected Wizard of Wikipedia's .json files in it.")
+    return tables.said_before(turn for path in files for turn in read_turns(path, BadRows()))
+
+
+def _tables(name: str, splits: Splits, before: tables.Before | None) -> Iterator[Table]:
     if name in _DIALOGUES:
         yield tables.dialogue_table(name, splits)
     if name == "faithdial":
-        yield tables.faithdial_table(splits)
+        yield tables.faithdial_table(splits, before)
+        turns = [example for examples in splits.values() for example in examples]
+        yield tables.share_by_class({"Wizard of Wikipedia": turns})
     else:
         fields = _COUNTED[name]
         yield tables.count_table(f"{name}: examples by {', '.join(fields)}", splits, fields)
+    if name == "faithdial_audit":
+        yield tables.share_by_class(splits)
     if name in _CLAIMS:
         claims = [example for examples in splits.values() for example in examples]
         yield tables.bias_table(claims, "response", "response_label")

@@ -5,6 +5,7 @@ import pytest
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw.faithdial_audit import FAITHDIAL_AUDIT, read_audit
+from faith_jax.statistics.dataset_statistics import share_by_class
 from tests.paths import REAL, needs_shared
 
 COLUMNS = {
@@ -109,3 +110,16 @@ def test_the_real_files(name, faithful, hallucinated):
     assert len(rows) == 200
     assert sum(row["label"] for row in rows) == faithful
     assert sum("Hallucination" in row["begin_labels"] for row in rows) == hallucinated
+
+
+@needs_shared
+def test_classes_of_the_real_file_come_near_the_published():
+    rows = list(read_audit(REAL / "faithdial_audit" / "gold_wow.csv", BadRows()))
+    shares = {row[1]: row[3] for row in share_by_class({"gold_wow": rows}).rows}
+    assert shares == pytest.approx({
+        "Partial Hallucination": 41.5, "Entailment": 28.5, "Hallucination": 19.5,
+        "Uncooperative": 5.5, "Generic": 5.0,
+    })  # fmt: skip
+    published = {"Partial Hallucination": 42.3, "Hallucination": 19.7, "Generic": 5.3}
+    for name, share in published.items():
+        assert shares[name] == pytest.approx(share, abs=1)

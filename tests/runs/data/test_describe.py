@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from faith_jax.cli import main
@@ -20,6 +22,27 @@ def test_faithdials_sample_and_its_plot(capsys, tmp_path):
     assert any(line.split() == ["conversations", "6", "2", "2"] for line in lines)
     assert lines[-1] == str(tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_seekers_of_faithdial_are_compared_with_wizard_of_wikipedia(capsys, tmp_path):
+    turns = [
+        ("0_Apprentice", "I want to start keeping bees. How?"),
+        ("1_Wizard", "I opened my first hive on a rainy day and regretted it for a week!"),
+    ]
+    knowledge = "A beekeeper opens a hive on warm, dry days, because the bees are calmer then."
+    dialog = [
+        {"speaker": who, "text": text, "retrieved_passages": [{"Bees": [knowledge]}],
+         "checked_sentence": {"chosen_Bees_0": knowledge}, "checked_passage": {"a": "Bees"}}
+        for who, text in turns
+    ]  # fmt: skip
+    dialogue = {"chosen_topic": "Bees", "dialog": dialog, "chosen_topic_passage": []}
+    (tmp_path / "train.json").write_text(json.dumps([dialogue]))
+    status, lines, _ = run(capsys, "faithdial/sample", f"--wow={tmp_path}")
+    assert status == 0
+    assert [line.split()[3:] for line in lines if line.startswith("compared")] == [["1", "0", "0"]]
+    (edited,) = (line.split()[4:] for line in lines if line.startswith("edited Seeker"))
+    assert edited == ["100.00", "\u2013", "\u2013"]
+    assert any(line.split()[3:5] == ["Hallucination", "9"] for line in lines)
 
 
 def test_dialfacts_sample_has_counts_bigrams_and_extractiveness(capsys):
@@ -56,6 +79,8 @@ def test_real_files(capsys, tmp_path, monkeypatch):
     [
         (("faithdail",), "Did you mean 'faithdial'"),
         (("npov_errors/sample", "--plot=x.png"), "--plot: npov_errors has no knowledge"),
+        (("faithdial/sample", "--wow=no_folder"), "--wow: no_folder: expected Wizard of"),
+        (("begin/sample", "--wow=raw"), "--wow: goes with faithdial"),
         (("faithdial/sample", "--plot=/dev/null/x.png"), "/dev/null/x.png: cannot be written"),
     ],
 )
