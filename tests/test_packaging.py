@@ -53,6 +53,7 @@ def names(tmp_path_factory):
         "faith_jax/report/templates/report.html",
         "faith_jax/reproduce/npov_detection.smk",
         "faith_jax/reproduce/table.smk",
+        "faith_jax/annotation/forms.json",
         "faith_jax/reproduce/pmi_decode.json",
     ],
 )

@@ -13,7 +13,7 @@ import dataclasses
 import operator
 import pathlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -54,7 +54,7 @@ class Marks:
       id: the response's.
       annotator: who marked it.
       place: where the row stands, as `path:line`.
-      answers: for each of `ERRORS` whether the response has it.
+      answers: for each of `ERRORS` whether the response has it, or answers to other questions.
       named: for each of `SPANS` offsets of the characters concerned, of the first and behind the
         last; for each of `ARGUMENTS` the labels of those concerned.
       note: whatever the annotator wrote.
@@ -63,7 +63,7 @@ class Marks:
     id: str
     annotator: str
     place: str
-    answers: Mapping[str, bool]
+    answers: Mapping[str, Any]
     named: Mapping[str, tuple[Any, ...]]
     note: str = ""
 
@@ -110,6 +110,8 @@ def read_annotations(
     originals: Mapping[str, GroundedExample] | None = None,
     blank_is_no: bool = False,
     complete: bool = False,
+    columns: Sequence[str] = MARKS,
+    parse: Callable[[SheetRow, GroundedExample], Marks] | None = None,
 ) -> Annotations:
     """Reads filled sheets.
 
@@ -118,6 +120,8 @@ def read_annotations(
       originals: the responses by id that the sheets must be of; None = the first sheet's.
       blank_is_no: in a row that is begun, an empty mark of an ambiguous error is a no.
       complete: a row that is not annotated is an error.
+      columns: that annotators fill in.
+      parse: reads the marks of a row; None = those of `MARKS`.
 
     Raises:
       FaithJaxError: for a sheet that cannot be read, changed texts, missing and contradictory
@@ -127,10 +131,12 @@ def read_annotations(
     known: dict[str, tuple[GroundedExample, str]] = {}
     marks: list[Marks] = []
     empty: dict[tuple[str, str], str] = {}
-    for row in (row for path in sheets for row in read_sheet(path)):
+    for row in (row for path in sheets for row in read_sheet(path, columns)):
         example = _known_example(row, known, originals)
-        if all(_is_empty(row.marks[name]) for name in MARKS):
+        if all(is_blank_cell(row.marks[name]) for name in columns):
             empty.setdefault((example.id, row.annotator), row.place)
+        elif parse:
+            marks.append(parse(row, example))
         else:
             marks.append(_parsed_marks(row.marks, example, row.annotator, row.place, blank_is_no))
     # A row may be filled in elsewhere, such as in each annotator's own copy of the sheet.
@@ -239,7 +245,8 @@ def _parsed_marks(
     return Marks(example.id, annotator, place, answers, named, note)
 
 
-def _is_empty(cell: Any) -> bool:
+def is_blank_cell(cell: Any) -> bool:
+    """Returns whether nothing is written into a cell."""
     return cell in (None, []) or (isinstance(cell, str) and not cell.strip())
 
 
@@ -247,10 +254,10 @@ def _answer(cell: Any, name: str, place: str, blank_is_no: bool) -> bool:
     word, may_be_blank = str(cell).strip().casefold(), name in AMBIGUOUS_ERRORS
     if word in _ANSWERS:
         return _ANSWERS[word]
-    if _is_empty(cell) and blank_is_no and may_be_blank:
+    if is_blank_cell(cell) and blank_is_no and may_be_blank:
         return False
     expected, remedy = "yes or no", "write one"  # a label must not be guessed
-    if _is_empty(cell):
+    if is_blank_cell(cell):
         expected += ", as the row is begun"
         remedy = "finish the row, or clear its marks"
         remedy += ", or give --blank-is-no" if may_be_blank else ""
@@ -280,7 +287,7 @@ def _named(
                 piece = one_line_end(piece).strip()
                 if prefix := _PARTIAL.match(piece):
                     kind, piece = partial_error, piece[prefix.end() :]
-            if not _is_empty(piece):
+            if not is_blank_cell(piece):
                 found[kind].add(locate(piece, example, place, name))
     for name, things in found.items():
         if things and not answers[name]:

@@ -50,31 +50,35 @@ class AnnotationResponse(NamedTuple):
     by_sentence: bool = False
 
 
-def read_responses(path: pathlib.Path, knowledge: str = "procon_npov") -> list[AnnotationResponse]:
+def read_responses(
+    path: pathlib.Path, knowledge: str = "procon_npov", several: bool = False
+) -> list[AnnotationResponse]:
     """Reads responses from a JSONL, CSV, TSV or Parquet file.
 
-    Arguments of `infer`'s rows are looked up in `knowledge`: a folder of the raw NPOV format, or
-    the name of an embedded sample.
+    Those of `several` systems may have equal ids. Arguments of `infer`'s rows are looked up in
+    `knowledge`: a folder of the raw NPOV format, or the name of an embedded sample.
 
     Raises:
       InputError: for a bad file or row, an id that occurs twice, and a file without rows.
     """
     topics = functools.cache(functools.partial(npov.load_topics, knowledge))
-    found: dict[str, AnnotationResponse] = {}
+    found: list[AnnotationResponse] = []
+    known: set[str] = set()
     for number, (place, fields) in enumerate(read_rows(path), start=1):
         named = fields.get("id")
         identifier = str(number if named is None or not str(named).strip() else named)
-        if identifier in found:
+        if identifier in known and not several:
             remedy = "give each response its own, or none to any: then they are numbered"
             raise field_error(place, "id", "an id that no earlier row has", identifier, remedy)
         texts, by_sentence = _texts(fields, place, topics)
         adapted = Row(place, texts | {"id": identifier})
         (row,) = example_rows([adapted], Columns(label_column="", corpus_column=""), path.stem)
         others = {name: value for name, value in row.fields.items() if name not in _DROPPED}
-        found[identifier] = AnnotationResponse(_example(row, place), others, by_sentence)
+        known.add(identifier)
+        found.append(AnnotationResponse(_example(row, place), others, by_sentence))
     if not found:
         raise InputError(f"{path}: holds no responses.")
-    return list(found.values())
+    return found
 
 
 def _example(row: ExampleRow, place: str) -> GroundedExample:

@@ -37,8 +37,11 @@ AMBIGUOUS_ERRORS = (
 )  # fmt: skip
 ERRORS = (*FULL_ERRORS, *AMBIGUOUS_ERRORS)
 # What annotators fill in.
-MARKS = (*ERRORS, "unsupported_spans", "missing_arguments", "note")
-COLUMNS = ("id", "annotator", "query", "arguments", "response", *MARKS)
+_LISTS = ("unsupported_spans", "missing_arguments")
+MARKS = (*ERRORS, *_LISTS, "note")
+# What they see.
+_LEAD = ("id", "annotator", "query", "arguments", "response")
+COLUMNS = (*_LEAD, *MARKS)
 
 # In the labels of a grounding without perspectives.
 _PLAIN_SIDE = "text"
@@ -61,7 +64,8 @@ class SheetRow(NamedTuple):
       place: as `path:line`, for errors.
       example: what is judged.
       annotator: who judges it; "" = not said.
-      marks: the cells of `MARKS`: texts, and in JSON lines also null, numbers, truth values, lists.
+      marks: the cells that annotators fill in: texts, and in JSON lines also null, numbers, truth
+        values, lists.
     """
 
     place: str
@@ -127,25 +131,29 @@ def sheet_format(path: pathlib.Path) -> str:
 
 
 def sheet_text(
-    examples: Iterable[GroundedExample], annotators: Sequence[str] = (), form: str = "csv"
+    examples: Iterable[GroundedExample],
+    annotators: Sequence[str] = (),
+    form: str = "csv",
+    marks: Sequence[str] = MARKS,
 ) -> str:
     """Returns an empty sheet, as "csv" (with a byte order mark) or "jsonl".
 
-    Each annotator gets all examples, one annotator's rows after the other's. Without any, each
-    example has one row, in which annotators write their names.
+    `marks` are the columns that annotators fill in. Each annotator gets all examples, one
+    annotator's rows after the other's. Without any, each example has one row, in which annotators
+    write their names.
     """
     rows = [_cells(example, name) for name in annotators or ("",) for example in examples]
     if form == "jsonl":
-        blank: dict[str, Any] = dict.fromkeys(ERRORS)
-        blank |= {"unsupported_spans": [], "missing_arguments": [], "note": ""}
+        blank: dict[str, Any] = dict.fromkeys(marks) | {"note": ""}
+        blank |= {name: [] for name in _LISTS if name in marks}
         return "".join(json.dumps(row | blank, ensure_ascii=False) + "\n" for row in rows)
     buffer = io.StringIO(newline="")
     buffer.write("\ufeff")
     writer = csv.writer(buffer, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
-    writer.writerow(COLUMNS)
+    writer.writerow((*_LEAD, *marks))
     for row in rows:
         cells = row | {"arguments": arguments_cell(row["arguments"])}
-        writer.writerow([*map(guarded, cells.values()), *[""] * len(MARKS)])
+        writer.writerow([*map(guarded, cells.values()), *[""] * len(marks)])
     return buffer.getvalue()
 
 
@@ -159,55 +167,57 @@ def _cells(example: GroundedExample, annotator: str) -> dict[str, Any]:
     }
 
 
-def read_sheet(path: pathlib.Path) -> Iterator[SheetRow]:
+def read_sheet(path: pathlib.Path, marks: Sequence[str] = MARKS) -> Iterator[SheetRow]:
     """Yields the rows of a sheet; rows of empty cells are skipped.
 
-    CSV may have commas, semicolons or tabs between its cells.
+    `marks` are the columns that annotators fill in. CSV may have commas, semicolons or tabs
+    between its cells.
 
     Raises:
       ConfigError: for another ending than .csv and .jsonl.
       InputError: for a file that is no sheet, and for a sheet without rows.
     """
-    rows = read_jsonl(path) if sheet_format(path) == "jsonl" else _csv_rows(path)
+    rows = read_jsonl(path) if sheet_format(path) == "jsonl" else _csv_rows(path, marks)
     empty = True
     for place, fields in rows:
         empty = False
-        _check_columns(fields, place)
-        yield _row(place, fields)
+        _check_columns(fields, place, marks)
+        yield _row(place, fields, marks)
     if empty:
         raise InputError(f"{path}: has no rows; write a sheet with: faith-jax annotate write")
 
 
-def _csv_rows(path: pathlib.Path) -> Iterator[Row]:
-    for place, cells in read_csv(path, (), delimiter=_delimiter(path)):
+def _csv_rows(path: pathlib.Path, marks: Sequence[str]) -> Iterator[Row]:
+    for place, cells in read_csv(path, (), delimiter=_delimiter(path, marks)):
         if any(cell.strip() for cell in cells.values()):
             yield Row(place, {name: unguarded(cell) for name, cell in cells.items()})
 
 
-def _delimiter(path: pathlib.Path) -> str:
+def _delimiter(path: pathlib.Path, marks: Sequence[str]) -> str:
     """Returns what stands between the names of the columns, which are checked."""
     header = decoded(next(read_lines(path), b""), f"{path}:1").rstrip("\r\n")
     delimiter = max(",;\t", key=header.count)
     if header.strip():  # the reader of CSV reports an empty file
-        _check_columns(next(csv.reader([header], delimiter=delimiter)), f"{path}:1")
+        _check_columns(next(csv.reader([header], delimiter=delimiter)), f"{path}:1", marks)
     return delimiter
 
 
-def _check_columns(names: Collection[str], place: str) -> None:
-    missing = [name for name in COLUMNS if name not in names]
-    unknown = [name for name in names if name not in COLUMNS]
+def _check_columns(names: Collection[str], place: str, marks: Sequence[str]) -> None:
+    columns = (*_LEAD, *marks)
+    missing = [name for name in columns if name not in names]
+    unknown = [name for name in names if name not in columns]
     if missing or unknown:
         parts = {"missing": missing, "unknown": unknown}
         found = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
         raise InputError(
-            f"{place}: expected the columns {', '.join(COLUMNS)}; {found}; rename, add or remove "
+            f"{place}: expected the columns {', '.join(columns)}; {found}; rename, add or remove "
             "columns (remarks belong into 'note'), or write a sheet with: faith-jax annotate write"
         )
 
 
-def _row(place: str, fields: Mapping[str, Any]) -> SheetRow:
+def _row(place: str, fields: Mapping[str, Any], marks: Sequence[str]) -> SheetRow:
     told = converted(fields, place, _Told, strip=False)
     query, response = one_line_end(told.query), one_line_end(told.response)
     grounding = parsed_arguments(fields["arguments"], place)
     example = GroundedExample(told.id, grounding, (query,) if query else (), response)
-    return SheetRow(place, example, told.annotator.strip(), {name: fields[name] for name in MARKS})
+    return SheetRow(place, example, told.annotator.strip(), {name: fields[name] for name in marks})

@@ -8,6 +8,7 @@ from faith_jax.runs.options import (
     AgreementOptions,
     EvaluateFiles,
     ExplainOptions,
+    RatingOptions,
     ReadSheets,
     ReportOptions,
     WriteSheets,
@@ -112,6 +113,8 @@ class Write(WriteSheets):
       %(prog)s --input=runs/responses/predictions.jsonl --output=sheet.csv
       %(prog)s --input=responses.jsonl --output='sheet_{annotator}.csv' --annotators=ada,ben \
           --sample=100 --seed=1
+      %(prog)s --questions=faithdial --input=runs/faithdial/scores/faithdial/knowledge.jsonl \
+          --sample=200 --annotators=ada,ben,eve --output='judged_{annotator}.csv'
     """
 
     def run(self) -> list[str]:
@@ -159,12 +162,33 @@ class Agreement(AgreementOptions):
         return agreement(self)
 
 
+class Ratings(RatingOptions):
+    r"""Makes a paper's table of responses judged by people.
+
+    Reads sheets of write --questions: shares and means by system with intervals, the published
+    figures below, and the paper's coefficient of agreement (Krippendorff's alpha or Fleiss' kappa).
+
+    Examples:
+      %(prog)s judged_*.csv --questions=faithdial \
+          --input=runs/faithdial/scores/faithdial/knowledge.jsonl --baseline=wow/t5
+      %(prog)s judged.csv --questions=pmi_decode --json=figures.json \
+          --input=runs/pmi/scores/multidoc2dial/knowledge.jsonl \
+          --input=runs/pmi/scores/topical_chat/knowledge.jsonl
+    """
+
+    def run(self) -> str:
+        from faith_jax.runs.data.annotate import ratings
+
+        return ratings(self)
+
+
 class Annotate:
     """Makes and reads sheets on which people mark errors in responses.
 
     Errors in generated responses, marked by people (Chang 2024, section 4.1): writes a sheet to
-    fill in, reads it back as labels, and measures how far annotators agree. docs/annotation.md says
-    what may stand in a sheet, and has instructions for annotators.
+    fill in, reads it back as labels, and measures how far annotators agree. Systems are judged by
+    the questions of Dziri 2022 and Nandwani 2023 (ratings). docs/annotation.md says what may stand
+    in a sheet, and has instructions for annotators.
 
     Examples:
       %(prog)s write --input=runs/responses/predictions.jsonl --output=sheet.csv
@@ -172,4 +196,4 @@ class Annotate:
       %(prog)s agreement sheet.csv
     """
 
-    parts = (Write, Read, Agreement)
+    parts = (Write, Read, Agreement, Ratings)

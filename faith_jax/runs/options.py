@@ -269,7 +269,10 @@ class WriteSheets(_Knowledge):
         file for each
       annotators (NAMES): separated by commas; each gets all responses (without: annotators write
         their names)
-      sample (N): draw N of the responses (default: all)
+      questions (NAME): npov: errors in each response (Chang 2024); faithdial or pmi_decode: the
+        questions of Dziri 2022 or Nandwani 2023 about responses of several systems, which
+        annotators do not see, such as scores of reproduce faithdial or reproduce pmi_decode
+      sample (N): draw N of the responses, or of the rows that systems respond to (default: all)
       seed: of the sample; whether a response is drawn does not depend on the others
       overwrite: replace an existing sheet, filled in or not
     """
@@ -277,6 +280,7 @@ class WriteSheets(_Knowledge):
     input: str
     output: str
     annotators: Names = ()
+    questions: Literal["npov", "faithdial", "pmi_decode"] = "npov"
     sample: int | None = None
     seed: NotNegative = 0
     overwrite: bool = False
@@ -344,6 +348,28 @@ class AgreementOptions(_Draws, Sheets):
       json (PATH): write all figures
     """
 
+    json: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class RatingOptions:
+    """What judges say of the responses of systems.
+
+    Attributes:
+      sheets (SHEET): filled in, as annotate write --questions makes them
+      questions (NAME): of the sheets: faithdial (Dziri 2022, tables 7 and 8) or pmi_decode
+        (Nandwani 2023, table 4)
+      input (FILE): what the sheets were written from, which says whose responses they are
+        (repeatable)
+      baseline (SYSTEM): that the other systems are tested against
+      json (PATH): write all figures
+    """
+
+    sheets: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    questions: Literal["faithdial", "pmi_decode"]
+    input: tuple[str, ...]
+    baseline: str = ""
     json: str = ""
 
 

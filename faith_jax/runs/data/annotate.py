@@ -1,4 +1,4 @@
-"""The runs `annotate write`, `read` and `agreement`: errors in responses, marked by people."""
+"""The runs `annotate write`, `read`, `agreement` and `ratings`: responses judged by people."""
 
 import collections
 import pathlib
@@ -8,8 +8,9 @@ from typing import Any
 from faith_jax.annotation.agreement import agreement_table
 from faith_jax.annotation.labels import Label, Slice, Ties, combined, label_row, slice_rows
 from faith_jax.annotation.marks import Annotations, marks_row, read_annotations
+from faith_jax.annotation.ratings import agreement_of_judges, coded, forms, ratings_table
 from faith_jax.annotation.responses import AnnotationResponse, read_responses
-from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, sheet_format, sheet_text
+from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, MARKS, sheet_format, sheet_text
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import (
     check_outputs,
@@ -21,7 +22,7 @@ from faith_jax.core.files import (
 )
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.report.table_pages import rendered
-from faith_jax.runs.options import AgreementOptions, ReadSheets, Sheets, WriteSheets
+from faith_jax.runs.options import AgreementOptions, RatingOptions, ReadSheets, Sheets, WriteSheets
 
 ANNOTATOR = "{annotator}"
 _ORGANIC = {Slice.FULL_ORGANIC: "full", Slice.AMBIGUOUS_ORGANIC: "ambiguous"}
@@ -44,13 +45,16 @@ def write_sheets(options: WriteSheets) -> list[str]:
                 f"--output: {path} exists already, and may be filled in; name another file, or "
                 "give --overwrite."
             )
-    chosen = _sampled(
-        read_responses(pathlib.Path(options.input), options.knowledge), options.sample, options.seed
-    )
+    asked = forms().get(options.questions)
+    chosen = read_responses(pathlib.Path(options.input), options.knowledge, several=bool(asked))
+    chosen = _sampled(chosen, options.sample, options.seed)
+    if asked:
+        chosen, _ = coded(chosen)
+    columns = asked.columns if asked else MARKS
     examples = [response.example for response in chosen]
     lines = []
     for path, names in files.items():
-        write_text(path, sheet_text(examples, names, form))
+        write_text(path, sheet_text(examples, names, form, columns))
         rows = counted(len(examples) * max(1, len(names)), "row")
         told = f" for {', '.join(names)}" if names else ""
         lines.append(f"{path}: {counted(len(examples), 'response')}, {rows} to fill in{told}")
@@ -78,18 +82,19 @@ def _sheet_files(output: str, annotators: Sequence[str]) -> dict[str, Sequence[s
 
 
 def _sampled(
-    responses: Sequence[AnnotationResponse], sample: int | None, seed: int
-) -> Sequence[AnnotationResponse]:
+    responses: list[AnnotationResponse], sample: int | None, seed: int
+) -> list[AnnotationResponse]:
+    """Returns the responses to rows that are drawn by their ids."""
     if sample is None:
         return responses
-    if not 1 <= sample <= len(responses):
+    ids = dict.fromkeys(response.example.id for response in responses)
+    if not 1 <= sample <= len(ids):
         raise ConfigError(
-            f"--sample: expected a number from 1 to {len(responses):,}, the responses that there "
-            f"are, got {sample}."
+            f"--sample: expected a number from 1 to {len(ids):,}, the responses that there are, "
+            f"got {sample}."
         )
-    ranks = [draw(2**64, seed, "annotate", response.example.id) for response in responses]
-    drawn = sorted(range(len(responses)), key=ranks.__getitem__)[:sample]
-    return [responses[number] for number in sorted(drawn)]
+    drawn = set(sorted(ids, key=lambda name: draw(2**64, seed, "annotate", name))[:sample])
+    return [response for response in responses if response.example.id in drawn]
 
 
 def _read(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
@@ -178,3 +183,28 @@ def agreement(options: AgreementOptions) -> str:
     if options.json:
         write_json(options.json, figures)
     return rendered(table)
+
+
+@reserves(lambda options: ([*options.sheets, *options.input], {"--json": options.json}))
+def ratings(options: RatingOptions) -> str:
+    """Returns the paper's table of systems and the agreement of judges, and writes the figures."""
+    form = forms()[options.questions]
+    responses, places = coded(
+        response
+        for path in options.input
+        for response in read_responses(pathlib.Path(path), several=True)
+    )
+    originals = {response.example.id: response.example for response in responses}
+    paths = [pathlib.Path(path) for path in options.sheets]
+    found = read_annotations(paths, originals, columns=form.columns, parse=form.marks)
+    if not found.marks:
+        raise InputError(f"{', '.join(options.sheets)}: no row is filled in yet.")
+    table = ratings_table(form, found, places, options.baseline)
+    judges = counted(len(found.annotators()), "judge")
+    told = f"Filled in: {counted(len(found.marks), 'row')} of {judges}; {len(found.empty):,} empty."
+    table = table._replace(notes=(told, *table.notes))
+    agreed = agreement_of_judges(form, found, places)
+    if options.json:
+        figures = {"rows": (table.tidy or table).records(), "agreement": agreed.records()}
+        write_json(options.json, {"title": table.title, "notes": list(table.notes), **figures})
+    return f"{rendered(table)}\n{rendered(agreed)}"

@@ -333,7 +333,7 @@ def test_mistakes_are_one_line_and_status_2(annotate, responses, tmp_path, argum
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("part", ["write", "read", "agreement"])
+@pytest.mark.parametrize("part", ["write", "read", "agreement", "ratings"])
 def test_help_has_examples(capsys, part):
     with pytest.raises(SystemExit) as stopped:
         main(["annotate", part, "--help"])

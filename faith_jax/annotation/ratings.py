@@ -1,0 +1,252 @@
+"""What judges say of the responses of systems, by the questions of a paper, as its table.
+
+Judges see neither system nor data set: a response is named by a code of these and its row's id.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from faith_jax.annotation.marks import Annotations, Marks, is_blank_cell
+from faith_jax.annotation.responses import AnnotationResponse
+from faith_jax.annotation.sheets import SheetRow
+from faith_jax.core.errors import InputError, counted, field_error
+from faith_jax.core.table import DASH, Table
+from faith_jax.core.types import GroundedExample
+from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.systems import Column, Layout, systems_table
+
+NOTE = "note"
+_UNNAMED = "responses"  # a data set or a system that rows do not name
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A question about a response; with `after`, only where an earlier one has that answer."""
+
+    name: str
+    answers: tuple[str, ...]
+    after: tuple[str, str] | None = None
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A column of the table: the share of judges with an answer, or the mean of numbers.
+
+    Attributes:
+      question: its name.
+      answer: 1 where a judge gives it, else 0, also where the question was not asked; "" = the
+        answers are numbers, and count where it was asked.
+      one: the share that is shown as 1; 0.01 shows per cent.
+      digits: after the point.
+    """
+
+    question: str
+    answer: str = ""
+    one: float = 1.0
+    digits: int = 2
+
+    def value(self, answers: Mapping[str, str]) -> float | None:
+        """Returns what a judge's answers count as; None = nothing."""
+        said = answers.get(self.question)
+        if self.answer:
+            return float(said == self.answer)
+        return None if said is None else float(said)
+
+
+class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The questions of a paper, its figures by column, and its coefficient of agreement."""
+
+    title: str
+    questions: tuple[Question, ...]
+    figures: Mapping[str, Figure]
+    coefficient: Literal["alpha", "kappa"]
+    notes: tuple[str, ...]
+    published: Mapping[str, Mapping[str, Mapping[str, float]]]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What judges fill in."""
+        return (*(question.name for question in self.questions), NOTE)
+
+    def marks(self, row: SheetRow, example: GroundedExample) -> Marks:
+        """Returns the answers of a row that is begun; one that does not fit is an InputError."""
+        if not row.annotator:
+            remedy = "write a name into each row"
+            raise field_error(row.place, "annotator", "who judged the row", row.annotator, remedy)
+        answers: dict[str, str] = {}
+        for question in self.questions:
+            cell, name = row.marks[question.name], question.name
+            text, listed = str(cell).strip().casefold(), ", ".join(question.answers)
+            if question.after and answers.get(question.after[0]) != question.after[1]:
+                if not is_blank_cell(cell):
+                    expected = f"nothing, unless {question.after[0]} = {question.after[1]}"
+                    raise field_error(row.place, name, expected, cell, "clear one of the two")
+            elif text not in question.answers:
+                expected, remedy = f"one of {listed}", "write one, or clear the row's answers"
+                raise field_error(row.place, name, expected, cell, remedy)
+            else:
+                answers[name] = text
+        return Marks(example.id, row.annotator, row.place, answers, {}, str(row.marks[NOTE] or ""))
+
+
+def forms() -> dict[str, Form]:
+    """Returns the forms by the names of the tables that they are of, as `reproduce` has them."""
+    path = pathlib.Path(__file__).with_name("forms.json")
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, Form])
+
+
+def coded(
+    responses: Iterable[AnnotationResponse],
+) -> tuple[list[AnnotationResponse], dict[str, tuple[str, ...]]]:
+    """Returns responses under codes, a row's in the order of these, and what the codes stand for.
+
+    That is by code the data set, the system, the replicate and the row's id.
+
+    Raises:
+      InputError: for two responses of one system to a row.
+    """
+    places: dict[str, tuple[str, ...]] = {}
+    by_row: dict[tuple[str, str], dict[str, AnnotationResponse]] = {}
+    for response in responses:
+        fields, identifier = response.fields, response.example.id
+        corpus, system = (str(fields.get(name) or _UNNAMED) for name in ("corpus", "system"))
+        place = corpus, system, str(fields.get("replicate", "")), identifier
+        code = f"r{hashlib.sha256(json.dumps(place).encode()).hexdigest()[:11]}"
+        if code in places:
+            raise InputError(
+                f"{identifier!r}: {system} has two responses to this row of {corpus}; rows need "
+                "the field 'system', or 'replicate', that tells them apart."
+            )
+        places[code] = place
+        example = dataclasses.replace(response.example, id=code)
+        by_row.setdefault((corpus, identifier), {})[code] = response._replace(example=example)
+    return [them[code] for them in by_row.values() for code in sorted(them)], places
+
+
+def ratings_table(
+    form: Form, found: Annotations, places: Mapping[str, Sequence[str]], baseline: str = ""
+) -> Table:
+    """Returns the paper's table of systems, on the rows that are judged for all of a data set.
+
+    Args:
+      form: the questions.
+      found: what judges say.
+      places: by code data set, system, replicate and id, see `place_of`.
+      baseline: the system that others are tested against; "" = none.
+
+    Raises:
+      InputError: where no row is judged for all systems of a data set.
+    """
+    judged: dict[tuple[str, str], dict[str, dict[str, list[Marks]]]] = {}
+    for code, marks in found.by_id().items():
+        corpus, system, replicate, identifier = places[code]
+        systems = judged.setdefault((corpus, system), {})
+        systems.setdefault(replicate, {})[identifier] = marks
+    rows: dict[tuple[str, str], list[Corpus]] = {}
+    notes = list(form.notes)
+    for (corpus, system), replicates in judged.items():
+        every = [one for (of, _), them in judged.items() if of == corpus for one in them.values()]
+        shared = [name for name in every[0] if all(name in them for them in every)]
+        if not shared:
+            raise InputError(f"{corpus}: no row is judged for all systems; fill in more of them.")
+        more = len({name for them in every for name in them}) - len(shared)
+        note = f"{corpus}: {counted(more, 'row')} left out, judged for some of the systems only."
+        notes += [note] if more and note not in notes else []
+        rows[corpus, system] = [
+            _corpus(form, f"{corpus}, {system}", [them[name] for name in shared], shared, found)
+            for them in replicates.values()
+        ]
+    answers = {question.name: question.answers for question in form.questions}
+    columns = {}
+    for name, it in form.figures.items():
+        low, *_, high = (0, 1) if it.answer else map(float, answers[it.question])
+        columns[name] = Column(name, high=it.one, digits=it.digits, bounds=(low, high))
+    layout = Layout(form.title, columns, form.published, tuple(notes))
+    table = systems_table(rows, layout, {s: baseline for _, s in rows if baseline not in ("", s)})
+    # What is undefined was not asked, and no option counts it.
+    return table._replace(notes=tuple(it for it in table.notes if "--undefined" not in it))
+
+
+def _corpus(
+    form: Form, name: str, judged: Sequence[Sequence[Marks]], ids: Sequence[str], found: Annotations
+) -> Corpus:
+    """Returns the mean over the judges of each response, as the scores of a system."""
+    scores = {
+        column: np.array([np.mean(them) if them else math.nan for them in _values(figure, judged)])
+        for column, figure in form.figures.items()
+    }
+    texts = [found.examples[marks[0].id].grounding.texts for marks in judged]
+    hashes = {"grounding": np.array([hash(them) for them in texts])}
+    return Corpus(name, tuple(ids), np.full(len(ids), math.nan), scores, hashes=hashes)
+
+
+def _values(figure: Figure, judged: Iterable[Sequence[Marks]]) -> list[list[float]]:
+    """Returns what the answers of each response's judges count as."""
+    said = ([figure.value(one.answers) for one in marks] for marks in judged)
+    return [[value for value in them if value is not None] for them in said]
+
+
+def agreement_of_judges(
+    form: Form, found: Annotations, places: Mapping[str, Sequence[str]]
+) -> Table:
+    """Returns the paper's coefficient of agreement for each figure, by data set."""
+    by_corpus: dict[str, list[list[Marks]]] = {}
+    for code, marks in found.by_id().items():
+        by_corpus.setdefault(places[code][0], []).append(marks)
+    rows = []
+    for corpus, judged in by_corpus.items():
+        for name, figure in form.figures.items():
+            units: Sequence[Sequence[Any]] = _values(figure, judged)
+            if form.coefficient == "kappa":  # of all answers, not of one against the others
+                units = [[one.answers[figure.question] for one in marks] for marks in judged]
+            measure = fleiss_kappa if form.coefficient == "kappa" else interval_alpha
+            rows.append((corpus, name, sum(len(them) > 1 for them in units), measure(units)))
+    called = {"alpha": "Krippendorff's alpha", "kappa": "Fleiss' kappa"}[form.coefficient]
+    note = (
+        f"At most 1, 0 = by chance; of responses with two answers or more. {DASH}: there are none, "
+        "all say the same, or, for Fleiss' kappa, numbers of judges differ."
+    )
+    columns = ("data", "figure", "responses", called)
+    return Table("Agreement of judges", columns, tuple(rows), (note,))
+
+
+def interval_alpha(units: Iterable[Sequence[float]]) -> float:
+    """Returns Krippendorff's alpha of numbers, with squared differences.
+
+    At most 1, 0 = agreement by chance; of units with two values at least. NaN where all are equal.
+    Of 0 and 1 it is the nominal alpha.
+
+    >>> interval_alpha([[1, 1], [4, 4], [2, 2]]), interval_alpha([[1, 4], [4, 1]])
+    (1.0, -0.5)
+    """
+    several = [np.asarray(unit, np.float64) for unit in units if len(unit) > 1]
+    values = np.concatenate(several) if several else np.zeros(1)
+    if np.ptp(values) == 0:
+        return math.nan
+    within = sum(len(unit) * unit.var(ddof=1) for unit in several)
+    return float(1 - within / (len(values) * values.var(ddof=1)))
+
+
+def fleiss_kappa(units: Iterable[Sequence[str]]) -> float:
+    """Returns Fleiss' kappa of categories: at most 1, 0 = agreement by chance.
+
+    NaN where all answers are the same, and where units with several have different numbers.
+
+    >>> fleiss_kappa([["agree", "agree"], ["neutral", "neutral"]])
+    1.0
+    """
+    several = [list(unit) for unit in units if len(unit) > 1]
+    categories = sorted({answer for unit in several for answer in unit})
+    sizes = {len(unit) for unit in several}
+    if len(categories) < 2 or len(sizes) > 1:
+        return math.nan
+    counts, (size,) = np.array([[u.count(c) for c in categories] for u in several]), sizes
+    agreeing = (counts * (counts - 1)).sum() / (len(several) * size * (size - 1))
+    chance = float(((counts.sum(axis=0) / counts.sum()) ** 2).sum())
+    return float((agreeing - chance) / (1 - chance))
