@@ -106,17 +106,15 @@ def coded(
 ) -> tuple[list[AnnotationResponse], dict[str, tuple[str, ...]]]:
     """Returns responses under codes, a row's in the order of these, and what the codes stand for.
 
-    That is by code the data set, the system, the replicate and the row's id.
-
-    Raises:
-      InputError: for two responses of one system to a row.
+    That is by code the data set, the system, and the row's id, with the replicate if there is one.
+    Two responses of one system to a row are an InputError.
     """
     places: dict[str, tuple[str, ...]] = {}
     by_row: dict[tuple[str, str], dict[str, AnnotationResponse]] = {}
     for response in responses:
         fields, identifier = response.fields, response.example.id
         corpus, system = (str(fields.get(name) or _UNNAMED) for name in ("corpus", "system"))
-        place = corpus, system, str(fields.get("replicate", "")), identifier
+        place = corpus, system, f"{identifier} {fields.get('replicate', '')}".strip()
         code = f"r{hashlib.sha256(json.dumps(place).encode()).hexdigest()[:11]}"
         if code in places:
             raise InputError(
@@ -126,78 +124,66 @@ def coded(
         places[code] = place
         example = dataclasses.replace(response.example, id=code)
         by_row.setdefault((corpus, identifier), {})[code] = response._replace(example=example)
-    return [them[code] for them in by_row.values() for code in sorted(them)], places
+    return [codes[code] for codes in by_row.values() for code in sorted(codes)], places
 
 
 def ratings_table(
-    form: Form, found: Annotations, places: Mapping[str, Sequence[str]], baseline: str = ""
+    form: Form, annotations: Annotations, places: Mapping[str, Sequence[str]], baseline: str = ""
 ) -> Table:
     """Returns the paper's table of systems, on the rows that are judged for all of a data set.
 
-    Args:
-      form: the questions.
-      found: what judges say.
-      places: by code data set, system, replicate and id, see `place_of`.
-      baseline: the system that others are tested against; "" = none.
-
-    Raises:
-      InputError: where no row is judged for all systems of a data set.
+    `places` is of `coded`; systems are tested against `baseline`, if there is one. A data set
+    without a row that is judged for all its systems is an InputError.
     """
-    judged: dict[tuple[str, str], dict[str, dict[str, list[Marks]]]] = {}
-    for code, marks in found.by_id().items():
-        corpus, system, replicate, identifier = places[code]
-        systems = judged.setdefault((corpus, system), {})
-        systems.setdefault(replicate, {})[identifier] = marks
+    judged: dict[str, dict[str, dict[str, list[Marks]]]] = {}
+    for code, marks in annotations.by_id().items():
+        corpus, system, row = places[code]
+        judged.setdefault(corpus, {}).setdefault(system, {})[row] = marks
     rows: dict[tuple[str, str], list[Corpus]] = {}
     notes = list(form.notes)
-    for (corpus, system), replicates in judged.items():
-        every = [one for (of, _), them in judged.items() if of == corpus for one in them.values()]
-        shared = [name for name in every[0] if all(name in them for them in every)]
+    for corpus, systems in judged.items():
+        every = list(systems.values())
+        shared = [row for row in every[0] if all(row in marks for marks in every)]
         if not shared:
             raise InputError(f"{corpus}: no row is judged for all systems; fill in more of them.")
-        more = len({name for them in every for name in them}) - len(shared)
-        note = f"{corpus}: {counted(more, 'row')} left out, judged for some of the systems only."
-        notes += [note] if more and note not in notes else []
-        rows[corpus, system] = [
-            _corpus(form, f"{corpus}, {system}", [them[name] for name in shared], shared, found)
-            for them in replicates.values()
-        ]
+        if more := len(set().union(*every)) - len(shared):
+            what = f"{counted(more, 'row')} left out, judged for some of the systems only."
+            notes.append(f"{corpus}: {what}")
+        for system, by_row in systems.items():
+            chosen = [by_row[row] for row in shared]
+            # The mean over the judges of each response.
+            scores = {
+                name: np.array([np.mean(v) if v else math.nan for v in _values(figure, chosen)])
+                for name, figure in form.figures.items()
+            }
+            texts = [annotations.examples[marks[0].id].grounding.texts for marks in chosen]
+            hashes = {"grounding": np.array([hash(text) for text in texts])}
+            unknown = np.full(len(shared), math.nan)
+            name = f"{corpus}, {system}"
+            rows[corpus, system] = [Corpus(name, tuple(shared), unknown, scores, hashes=hashes)]
     answers = {question.name: question.answers for question in form.questions}
     columns = {}
-    for name, it in form.figures.items():
-        low, *_, high = (0, 1) if it.answer else map(float, answers[it.question])
-        columns[name] = Column(name, high=it.one, digits=it.digits, bounds=(low, high))
+    for name, figure in form.figures.items():
+        low, *_, high = (0, 1) if figure.answer else map(float, answers[figure.question])
+        columns[name] = Column(name, high=figure.one, digits=figure.digits, bounds=(low, high))
     layout = Layout(form.title, columns, form.published, tuple(notes))
     table = systems_table(rows, layout, {s: baseline for _, s in rows if baseline not in ("", s)})
     # What is undefined was not asked, and no option counts it.
-    return table._replace(notes=tuple(it for it in table.notes if "--undefined" not in it))
-
-
-def _corpus(
-    form: Form, name: str, judged: Sequence[Sequence[Marks]], ids: Sequence[str], found: Annotations
-) -> Corpus:
-    """Returns the mean over the judges of each response, as the scores of a system."""
-    scores = {
-        column: np.array([np.mean(them) if them else math.nan for them in _values(figure, judged)])
-        for column, figure in form.figures.items()
-    }
-    texts = [found.examples[marks[0].id].grounding.texts for marks in judged]
-    hashes = {"grounding": np.array([hash(them) for them in texts])}
-    return Corpus(name, tuple(ids), np.full(len(ids), math.nan), scores, hashes=hashes)
+    return table._replace(notes=tuple(note for note in table.notes if "--undefined" not in note))
 
 
 def _values(figure: Figure, judged: Iterable[Sequence[Marks]]) -> list[list[float]]:
     """Returns what the answers of each response's judges count as."""
     said = ([figure.value(one.answers) for one in marks] for marks in judged)
-    return [[value for value in them if value is not None] for them in said]
+    return [[value for value in values if value is not None] for values in said]
 
 
 def agreement_of_judges(
-    form: Form, found: Annotations, places: Mapping[str, Sequence[str]]
+    form: Form, annotations: Annotations, places: Mapping[str, Sequence[str]]
 ) -> Table:
     """Returns the paper's coefficient of agreement for each figure, by data set."""
     by_corpus: dict[str, list[list[Marks]]] = {}
-    for code, marks in found.by_id().items():
+    for code, marks in annotations.by_id().items():
         by_corpus.setdefault(places[code][0], []).append(marks)
     rows = []
     for corpus, judged in by_corpus.items():
@@ -206,7 +192,7 @@ def agreement_of_judges(
             if form.coefficient == "kappa":  # of all answers, not of one against the others
                 units = [[one.answers[figure.question] for one in marks] for marks in judged]
             measure = fleiss_kappa if form.coefficient == "kappa" else interval_alpha
-            rows.append((corpus, name, sum(len(them) > 1 for them in units), measure(units)))
+            rows.append((corpus, name, sum(len(unit) > 1 for unit in units), measure(units)))
     called = {"alpha": "Krippendorff's alpha", "kappa": "Fleiss' kappa"}[form.coefficient]
     note = (
         f"At most 1, 0 = by chance; of responses with two answers or more. {DASH}: there are none, "

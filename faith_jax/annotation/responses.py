@@ -62,7 +62,7 @@ def read_responses(
       InputError: for a bad file or row, an id that occurs twice, and a file without rows.
     """
     topics = functools.cache(functools.partial(npov.load_topics, knowledge))
-    found: list[AnnotationResponse] = []
+    responses: list[AnnotationResponse] = []
     known: set[str] = set()
     for number, (place, fields) in enumerate(read_rows(path), start=1):
         named = fields.get("id")
@@ -75,10 +75,10 @@ def read_responses(
         (row,) = example_rows([adapted], Columns(label_column="", corpus_column=""), path.stem)
         others = {name: value for name, value in row.fields.items() if name not in _DROPPED}
         known.add(identifier)
-        found.append(AnnotationResponse(_example(row, place), others, by_sentence))
-    if not found:
+        responses.append(AnnotationResponse(_example(row, place), others, by_sentence))
+    if not responses:
         raise InputError(f"{path}: holds no responses.")
-    return found
+    return responses
 
 
 def _example(row: ExampleRow, place: str) -> GroundedExample:

@@ -61,19 +61,17 @@ class WizardLabel(enum.StrEnum):
     UNCOOPERATIVE = "Uncooperative"
 
 
-PARTIAL_HALLUCINATION = "Partial Hallucination"
-
-
 def begin_class(labels: Iterable[str]) -> str:
     """Returns the one class of a response in FaithDial's figures, "" without labels (Dziri 2022).
 
     >>> begin_class(["Entailment", "Hallucination"]), begin_class(["Entailment", "Uncooperative"])
     ('Partial Hallucination', 'Uncooperative')
     """
-    has, labels = WizardLabel, set(labels)
-    if {has.ENTAILMENT, has.HALLUCINATION} <= labels:
-        return PARTIAL_HALLUCINATION
-    order = (has.HALLUCINATION, has.UNCOOPERATIVE, has.GENERIC, has.ENTAILMENT)
+    labels = set(labels)
+    entailment, hallucination, generic, uncooperative = WizardLabel
+    if {entailment, hallucination} <= labels:
+        return "Partial Hallucination"
+    order = (hallucination, uncooperative, generic, entailment)
     return next((label.value for label in order if label in labels), "")
 
 

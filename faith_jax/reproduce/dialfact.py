@@ -48,7 +48,7 @@ from faith_jax.runs.scores.evaluate_scores import evaluation
 from faith_jax.scoring.claims import CLAIM_ONLY
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.dataset_statistics import bias_table
-from faith_jax.statistics.protocols import best_ordered_thresholds
+from faith_jax.statistics.protocols import best_ordered_thresholds, confusion_table
 from faith_jax.statistics.text_metrics import SPACY, has_spacy
 
 SPLITS = TEST, VALIDATION = "test", "validation"
@@ -204,6 +204,7 @@ class Table(workflow.Table):
         neutral = self.verifiers.pop(NEUTRAL)
         self.searches = dict(self._searches(options))
         self.verdicts: dict[str, Scores] = {}
+        self.confusions: dict[tuple[str, str], Rows] = {}
         # Data sets by split and evidence.
         self.data: dict[tuple[str, str], str] = {}
         for split in SPLITS:
@@ -315,8 +316,8 @@ class Table(workflow.Table):
             for number, form in FORMS.items()
             if (made := _verification(number, form, figures, published, self._shown(number))).rows
         ]
-        if oracle := figures.get((TEST, ORACLE)):
-            tables.append(_confusion(oracle, published, self._shown("6")))
+        if confusion := self.confusions.get((TEST, ORACLE)):
+            tables.append(_confusion(confusion, published, self._shown("6")))
         title = "Fact-checking in dialogue (Gupta 2022)"
         if self.options.sample:
             title = f"SAMPLES, not the paper's data: {title}"
@@ -451,19 +452,13 @@ class Table(workflow.Table):
             files[str(path)] = name
         data = self.data.get((split, evidence)) or self.data[split, ORACLE]
         options = EvaluateOptions(protocol="dialfact", dataset=data, split=split)
-        found = evaluation(list(files), options).figures
-        calls: dict[str, list[Mapping[str, Any]]] = {}
-        for row in found["confusion"]:
-            calls.setdefault(row["system"], []).append(row)
+        found = evaluation(list(files), options).figures["rows"]
+        self.confusions[split, evidence] = confusion_table(claims, said)
         factual = [c["data_type"] for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
         sizes = {"all": len(factual)} | collections.Counter(factual)
         return {
-            (files[row["system"]], row["claims"]): {
-                **row,
-                "factual": sizes.get(row["claims"], 0),
-                "calls": calls[row["system"]] if row["claims"] == "all" else (),
-            }
-            for row in found["rows"]
+            (files[row["system"]], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
+            for row in found
         }
 
     def _claims(self, split: str, evidence: str) -> Iterator[Row]:
@@ -611,31 +606,20 @@ def _verification(
     return Rows(title, columns, tuple(rows), tuple(notes), plain)
 
 
-def _confusion(
-    figures: Mapping[tuple[str, str], Mapping[str, Any]],
-    published: Mapping[str, Any],
-    is_shown: Callable[[str], bool],
-) -> Rows:
-    """Returns figure 2 as a table: what verifiers say of the claims of each label, in per cent."""
+def _confusion(table: Rows, published: Mapping[str, Any], is_shown: Callable[[str], bool]) -> Rows:
+    """Returns figure 2 of the verifiers that are shown, with what the paper says of its own."""
     number = "figure 2"
-    rows, tidy = [], []
-    labels = [label.value for label in DialFactLabel]
-    for (system, _), figure in figures.items():
-        by_label: dict[str, list[Mapping[str, Any]]] = {}
-        for call in figure["calls"] if is_shown(system) else ():
-            by_label.setdefault(call["label"], []).append(call)
-        for label, calls in by_label.items():
-            size = calls[0]["claims"]
-            rows.append((system, label, size, *(f"{call['value']:.1f}" for call in calls)))
-            tidy += [
-                (number, system, label, call["said"], size, call["value"], None, None, None)
-                for call in calls
-            ]
-    notes = filter(None, [published.get("notes", {}).get(number, "")])
-    title = "Claims of each label by what is said of them, oracle evidence, per cent, test"
-    columns = ("verifier", "label", "claims", *(f"said {label}" for label in labels))
-    plain = Rows("", _TIDY, tuple(tidy))
-    return Rows(f"{title} (Gupta 2022, {number})", columns, tuple(rows), tuple(notes), plain)
+    tidy = [
+        (number, system, label, call, claims, share, None, None, None)
+        for system, label, call, claims, _, share in (table.tidy or table).rows
+        if is_shown(system)
+    ]
+    return table._replace(
+        title=f"{table.title}; oracle evidence, test",
+        rows=tuple(row for row in table.rows if is_shown(row[0])),
+        notes=(published["notes"][number],) if published else (),
+        tidy=Rows("", _TIDY, tuple(tidy)),
+    )
 
 
 def _pair(found: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> str:

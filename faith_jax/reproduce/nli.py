@@ -326,7 +326,7 @@ class Table(CorporaTable):
             shown = {name: (_overall(found, name), cost) for name, cost in costs.items()}
             told = tuple(_cost_notes(costs))
             tables.append(nli_tables.cost_table(shown, options.dropout_passes, published, told))
-        told_of = {
+        details = {
             "models": {name: dict(given) for name, given in self.models.items()},
             "dropout_passes": options.dropout_passes,
             "resamples": resamples,
@@ -335,7 +335,7 @@ class Table(CorporaTable):
             "costs": costs,
         }
         title = "Faithfulness by NLI models on TRUE (Steen 2023)"
-        self.write_tables(folder, title, tuple(self._notes(found, rows)), tables, told_of)
+        self.write_tables(folder, title, tuple(self._notes(found, rows)), tables, details)
 
     def _range(self, name: str) -> Range:
         """Returns the range of a method, as its scorer's card declares it."""

@@ -119,14 +119,14 @@ def histogram_table(pooled: Corpus, published: Published) -> Table:
     counts: dict[tuple[str, str], list[int]] = {}
     for method, scores in pooled.scores.items():
         for label, name in zip((1, 0), classes, strict=True):
-            found, _ = np.histogram(scores[pooled.labels == label], edges)
-            counts[method, name] = found.tolist()
+            in_bins, _ = np.histogram(scores[pooled.labels == label], edges)
+            counts[method, name] = in_bins.tolist()
     bins = [f"{low:.1f} to {high:.1f}" for low, high in itertools.pairwise(edges)]
     columns = ("score", *(f"{method}: {name}" for method, name in counts))
     tidy = [
-        (number, method, AVERAGE, f"{name}, {bin_}", sum(them), count, None, None, None)
-        for (method, name), them in counts.items()
-        for bin_, count in zip(bins, them, strict=True)
+        (number, method, AVERAGE, f"{name}, {bin_}", sum(in_bins), count, None, None, None)
+        for (method, name), in_bins in counts.items()
+        for bin_, count in zip(bins, in_bins, strict=True)
     ]
     return Table(
         "Responses by score, all corpora of the average together (Steen 2023, figure 1)",

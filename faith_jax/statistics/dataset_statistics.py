@@ -20,7 +20,7 @@ Example = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Example]]
 
 
-# What the Seekers said before a response of Wizard of Wikipedia, by it and its knowledge.
+# What the Seekers said before a response of Wizard of Wikipedia, by that and its knowledge.
 Before = Mapping[tuple[str, str], Collection[str]]
 
 
@@ -37,19 +37,19 @@ def faithdial_table(splits: Splits, before: Before | None = None) -> Table:
     if before is None:
         return table._replace(notes=(published,))
     edited = [_edited_seekers(examples, before) for examples in splits.values()]
-    shares = (100 * statistics.fmean(them) if them else math.nan for them in edited)
+    shares = (100 * statistics.fmean(turns) if turns else math.nan for turns in edited)
     rows = (("compared Seeker turns", *map(len, edited)), ("edited Seeker turns (%)", *shares))
     return table._replace(rows=(*table.rows, *rows), notes=(published,))
 
 
 def said_before(turns: Iterable[Example]) -> dict[tuple[str, str], set[str]]:
     """Returns what was said before the responses of Wizard of Wikipedia's turns."""
-    found: dict[tuple[str, str], set[str]] = {}
+    before: dict[tuple[str, str], set[str]] = {}
     for turn in turns:
         if turn["history"]:
             key = one_space(turn["response"]), one_space(turn["knowledge"])
-            found.setdefault(key, set()).add(one_space(turn["history"][-1]))
-    return found
+            before.setdefault(key, set()).add(one_space(turn["history"][-1]))
+    return before
 
 
 def _edited_seekers(examples: Sequence[Example], before: Before) -> list[bool]:
@@ -70,30 +70,24 @@ def share_by_class(splits: Splits) -> Table:
     with a verbal response mode (VRM), of which one may have several. FaithDial's labels are of
     Wizard of Wikipedia's responses, before any edit.
     """
-    modes = collections.Counter(
+    counts = collections.Counter(
         mode for examples in splits.values() for e in examples for mode in set(e["vrm_labels"])
     )
-    named = [mode for mode, _ in modes.most_common()]
-    rows, tidy = [], []
+    named = [mode for mode, _ in counts.most_common()]
+    rows = []
     for split, examples in splits.items():
         by_class: dict[str, list[Sequence[str]]] = {}
         for example in examples:
             if name := begin_class(example["begin_labels"]):
                 by_class.setdefault(name, []).append(example["vrm_labels"])
         total = sum(map(len, by_class.values()))
-        for name, given in sorted(by_class.items(), key=lambda it: (-len(it[1]), it[0])):
+        for name, given in sorted(by_class.items(), key=lambda pair: (-len(pair[1]), pair[0])):
             share = 100 * len(given) / total
-            uses = [100 * sum(mode in them for them in given) / len(given) for mode in named]
-            alone = [100 * sum({*them} == {mode} for them in given) / len(given) for mode in named]
+            uses = [100 * sum(mode in modes for modes in given) / len(given) for mode in named]
             rows.append((split, name, len(given), share, *uses))
-            tidy += [
-                (split, name, len(given), share, *figures)
-                for figures in zip(named, uses, alone, strict=True)
-            ]
     columns = ("split", "class", "responses", "%", *(f"{mode} %" for mode in named))
-    plain = ("split", "class", "responses", "share", "mode", "with", "alone")
     title = "BEGIN's classes, and speech acts in them (Dziri 2022, table 1 and figure 2)"
-    return Table(title, columns, tuple(rows), _PUBLISHED_CLASSES, Table("", plain, tuple(tidy)))
+    return Table(title, columns, tuple(rows), _PUBLISHED_CLASSES)
 
 
 _PUBLISHED_CLASSES = (

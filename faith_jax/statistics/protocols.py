@@ -412,11 +412,11 @@ def confusion_table(claims: Sequence[Claim], predictions: Mapping[str, Mapping[s
         system: [_prediction(by_id[claim["id"]], 3) for claim in claims]
         for system, by_id in predictions.items()
     }
-    said = [*_THREE, *([_OTHER] if any(_OTHER in them for them in calls.values()) else [])]
+    said = [*_THREE, *([_OTHER] if any(_OTHER in answers for answers in calls.values()) else [])]
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
-    for system, them in calls.items():
-        counts = collections.Counter(zip(labels, them, strict=True))
+    for system, answers in calls.items():
+        counts = collections.Counter(zip(labels, answers, strict=True))
         for label in filter(labels.count, _THREE):
             size = labels.count(label)
             shares = [100 * counts[label, call] / size for call in said]

@@ -196,14 +196,15 @@ def ratings(options: RatingOptions) -> str:
     )
     originals = {response.example.id: response.example for response in responses}
     paths = [pathlib.Path(path) for path in options.sheets]
-    found = read_annotations(paths, originals, columns=form.columns, parse=form.marks)
-    if not found.marks:
+    annotations = read_annotations(paths, originals, columns=form.columns, parse=form.marks)
+    if not annotations.marks:
         raise InputError(f"{', '.join(options.sheets)}: no row is filled in yet.")
-    table = ratings_table(form, found, places, options.baseline)
-    judges = counted(len(found.annotators()), "judge")
-    told = f"Filled in: {counted(len(found.marks), 'row')} of {judges}; {len(found.empty):,} empty."
-    table = table._replace(notes=(told, *table.notes))
-    agreed = agreement_of_judges(form, found, places)
+    table = ratings_table(form, annotations, places, options.baseline)
+    judges = counted(len(annotations.annotators()), "judge")
+    rows = f"{counted(len(annotations.marks), 'row')} of {judges}"
+    note = f"Filled in: {rows}; {len(annotations.empty):,} empty."
+    table = table._replace(notes=(note, *table.notes))
+    agreed = agreement_of_judges(form, annotations, places)
     if options.json:
         figures = {"rows": (table.tidy or table).records(), "agreement": agreed.records()}
         write_json(options.json, {"title": table.title, "notes": list(table.notes), **figures})

@@ -680,7 +680,7 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
     table = protocols.verification_table(claims, said, _draws(options), *cluster_fields(options))
     confusion = protocols.confusion_table(claims, said)
     tables = {"rows": table, "confusion": confusion}
-    figures = {name: (it.tidy or it).records() for name, it in tables.items()}
+    figures = {name: (made.tidy or made).records() for name, made in tables.items()}
     return table, figures, {}, (confusion,)
 
 
