@@ -4,7 +4,8 @@
   response out.
 - `multidoc2dial_generate`, as Nandwani 2023 has it: every turn of the agent, from the passages that
   it refers to, if there are any, and the last 5 utterances (3 exchanges without the response).
-  `multidoc2dial_generate_short_history` likewise with the last 2, from which their code responds.
+  `multidoc2dial_generate_short_history` likewise with the last 3 (2 exchanges without the
+  response), from which their code responds.
 - `multidoc2dial_generate_spans`: the turns of the agent that answer the user from spans of a
   document, with these spans and the last 3 utterances.
 - `topical_chat_generate`, as Nandwani 2023 has it, over the reading sets that the authors' script
@@ -30,10 +31,10 @@ from faith_jax.tasks import metrics
 from faith_jax.tasks.faithdial import generate, generate_ctrl, steer, with_inputs
 from faith_jax.tasks.registering import Example, add_with_sample
 
-# Three exchanges without the response: what the authors' code shows where nobody says.
-PASSAGE_UTTERANCES = 5
-# Of MultiDoc2Dial, where Nandwani 2023's code responds (`max_history`).
-SHORT_HISTORY = 2
+# Nandwani 2023's code shows 2 * max_history - 1 utterances; by default max_history is 3 in training
+# and 2 where it responds.
+PASSAGE_UTTERANCES = 2 * 3 - 1
+SHORT_HISTORY = 2 * 2 - 1
 
 
 def generate_from_knowledge(dataset: tf.data.Dataset) -> tf.data.Dataset:
@@ -49,7 +50,7 @@ def generate_from_passages(example: Example) -> Example:
 
 @seqio.map_over_dataset
 def generate_from_short_history(example: Example) -> Example:
-    """As `generate_from_passages`, with the last 2 utterances."""
+    """As `generate_from_passages`, with the last 3 utterances."""
     return with_inputs(example, example["response"], SHORT_HISTORY)
 
 

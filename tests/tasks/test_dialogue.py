@@ -33,7 +33,7 @@ def is_reply(example):
 TASKS = {
     "wizard_of_wikipedia_generate_sample": (WIZARD_OF_WIKIPEDIA, has_knowledge, 3),
     "multidoc2dial_generate_sample": (MULTIDOC2DIAL, lambda example: True, 5),
-    "multidoc2dial_generate_short_history_sample": (MULTIDOC2DIAL, lambda example: True, 2),
+    "multidoc2dial_generate_short_history_sample": (MULTIDOC2DIAL, lambda example: True, 3),
     "multidoc2dial_generate_spans_sample": (MULTIDOC2DIAL_SPANS, has_knowledge, 3),
     "topical_chat_generate_sample": (TOPICAL_CHAT_POST_BUILD, is_reply, 3),
     "topical_chat_generate_with_openings_sample": (TOPICAL_CHAT_POST_BUILD, is_impersonal, 3),
