@@ -62,7 +62,7 @@ class _Schedule(NamedTuple):
 _SCHEDULES = {DOHA: _Schedule(25, 0.1, 8), INFONCE: _Schedule(pieces=4)}
 # What is not given: the recipes' and the paper's, or minutes on 2 cores of samples. None of the
 # samples' texts is cut with the tokenizer of `mini`, and no row has more negatives.
-_WHOLE = {"max_input_length": 512, "target_length": 256, "max_length": 128}
+_WHOLE = {"max_input_length": 512, "target_length": 256, "max_length": 100}
 _SAMPLE = {
     "train_steps": 20, "train_batch_size": 8, "max_input_length": 160, "target_length": 64,
     "max_length": 32,
@@ -331,6 +331,7 @@ class Table(JudgedTable):
             "SPLIT": TESTED_ON[corpus][1],
             "TASK_FEATURE_LENGTHS": lengths,
             "TOP_P": 0.6,
+            "MIN_DECODE_LENGTH": min(2, options.max_length),
             "DECODE_LENGTH": options.max_length,
             "BATCH_SIZE": options.batch_size,
             "LIMIT": options.limit,

@@ -233,7 +233,7 @@ class Faithdial(Judged):
       learning_rate (RATE): its peak (without: 6.25e-5; doha 2e-5)
       max_input_length (N): tokens of an input at most (without: 512; of samples 160)
       target_length (N): tokens that are trained on (without: 256; of samples 64)
-      max_length (N): tokens of a response at most (without: 128; of samples 32)
+      max_length (N): tokens of a response at most (without: 100; of samples 32)
       critic_model (FOLDER): FaithDial's critic
     """
 

@@ -85,6 +85,13 @@ def test_in_domain_systems_are_of_cross_entropy_and_respond_to_their_own_data():
     assert set(made.scorers_of("faithdial")) == {"knowledge", "target"}
 
 
+def test_responses_are_drawn_as_the_authors_draw_them():
+    """Dziri 2022, appendix D; their code has 2 to 100 tokens."""
+    runs = table(models={"t5": "x"}).responses.values()
+    asked = ("TOP_P", "MIN_DECODE_LENGTH", "DECODE_LENGTH")
+    assert {tuple(run.bindings[name] for name in asked) for run in runs} == {(0.6, 2, 100)}
+
+
 def test_what_a_training_is_told():
     told = bindings(
         "infonce", "faithdial", train_steps=200, train_batch_size=6, learning_rate=0.1,

@@ -159,6 +159,7 @@ def test_paper_settings_of_dialogue_fine_tuning(name, batch, epochs, rows, split
     assert macro("WARMUP_STEPS") == round(0.04 * steps)
     assert macro("EVAL_PERIOD") == macro("CHECKPOINT_PERIOD") == rows // batch // 2
     assert macro("EVAL_SPLIT") == split
+    assert macro("DECODE_LENGTH") == 100
     assert gin.query_parameter("optimizers.adamw.gradient_clip") == 1.0
 
 
