@@ -6,6 +6,7 @@ from faith_jax.cli import main
 from faith_jax.reproduce import workflow
 from faith_jax.reproduce.dialfact import Table
 from faith_jax.reproduce.options import Dialfact
+from faith_jax.reproduce.scorers import published_figures
 from tests.reproduce.workflows import shown_commands
 from tests.retrieval.encyclopedia import built
 from tests.scoring.tiny_models import write_model
@@ -38,6 +39,23 @@ def test_the_commands_of_the_sample(tmp_path, capfd):
     assert prepared.endswith("--data-dir=found/test/Wiki_ctx")
     assert verified.startswith("FAITH_JAX_DATA_DIR=found/test/Wiki_ctx ")
     assert "--tfds=dialfact/retrieved@test" in verified
+
+
+def test_published_verifiers_of_both_splits():
+    """What the paper's text says of both tables."""
+    published = published_figures("dialfact")["published"]
+    assert list(published["6"])[:-1] == list(published["10"])
+    for rows in (published["6"], published["10"]):
+        accuracies = {
+            system: [row[evidence][0] for evidence in ("oracle", "Wiki", "DPR")]
+            for system, row in rows.items()
+            if system != "Aug-WoW-claimonly"
+        }
+        assert max(accuracies, key=lambda system: accuracies[system][0]) == "Aug-WoW"
+        colloquial = [row for system, row in accuracies.items() if system.endswith("Colloquial")]
+        assert min(row[0] for row in colloquial) > accuracies["VitaminC"][0]
+        assert all(accuracies[system][0] > max(accuracies[system][1:]) for system in
+                   ("VitaminC", "CorefBERT-Colloquial", "Colloquial", "Aug-WoW"))  # fmt: skip
 
 
 def test_a_verifier_has_files_and_options_of_its_own(folders):
