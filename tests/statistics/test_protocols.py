@@ -1,4 +1,5 @@
 import csv
+import json
 import math
 
 import numpy as np
@@ -269,6 +270,27 @@ def test_confusion_agrees_with_scikit_learn(pairs):
     for _, label, call, size, count, _ in confusion_table(claims, {"m": said}).tidy.rows:
         row = counts[LABELS.index(label)]
         assert (size, count) == (row.sum(), row[LABELS.index(call)])
+
+
+@needs_shared
+def test_the_real_sample_has_the_figures_of_scikit_learn():
+    """As the authors' run_metrics.py has them: classes SUPPORTS, REFUTES, NOT ENOUGH INFO."""
+    path = REAL / "dialfact" / "test_sample.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    order = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+    said = {row["id"]: order[int(np.argmax(row["fever_score"]))] for row in rows}
+    found = verified(verification_table(rows, {"m": said}), "all")
+    factual = [row for row in rows if row["type_label"] == "factual"]
+    assert (len(rows), len(factual)) == (150, 124)
+    for name, some in (("3-way", rows), ("factual", factual)):
+        labels, calls = [r["response_label"] for r in some], [said[r["id"]] for r in some]
+        assert found[f"{name} Acc"] == pytest.approx(100 * metrics.accuracy_score(labels, calls))
+        macro = metrics.f1_score(labels, calls, average="macro")
+        assert found[f"{name} F1"] == pytest.approx(100 * macro)
+    two = [[text == "SUPPORTS" for text in texts] for texts in (
+        [row["response_label"] for row in rows], list(said.values())
+    )]  # fmt: skip
+    assert found["2-way Acc"] == pytest.approx(100 * metrics.accuracy_score(*two))
 
 
 def test_calls_have_intervals():

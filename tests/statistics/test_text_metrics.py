@@ -7,6 +7,7 @@ import tracemalloc
 
 import pytest
 import sacrebleu
+import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score import rouge_scorer
@@ -353,6 +354,35 @@ def test_without_spacy_there_is_no_other_function(monkeypatch):
         tm.q2_baseline_token_f1("Tea", "Tea")
     monkeypatch.undo()
     assert tm.q2_baseline_token_f1("Tea", "Tea") == 1.0
+
+
+@needs_shared
+def test_real_rows_have_the_f1_and_bleu_of_spacys_tokens_and_of_sacrebleu():
+    """q-squared's overlap and BLEU baselines, on BEGIN's development part and on Q2's responses."""
+    pairs = []
+    for source in ("wow", "cmu", "tc"):
+        path = REAL / "begin" / f"begin_dev_{source}.tsv"
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            pairs += [(row["response"], row["knowledge"]) for row in rows]
+    with open(REAL / "q2" / "cross_annotation.csv", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            pairs += [(row[f"{name}_response"], row["knowledge"]) for name in ("dodeca", "memnet")]
+    assert len(pairs) == 1229 + 1088
+    # Its models have the same tokens, stop words and punctuation as the bare language.
+    english = spacy.blank("en")
+
+    def bag(text):
+        tokens = (token for token in english(text) if not (token.is_stop or token.is_punct))
+        return collections.Counter(token.text.lower() for token in tokens)
+
+    for response, knowledge in pairs:
+        own, known = bag(response), bag(knowledge.lower())
+        sizes = own.total() + known.total()
+        expected = 2 * (own & known).total() / sizes if sizes else 0
+        assert tm.q2_baseline_token_f1(response, knowledge) == pytest.approx(expected)
+        bleu = sacrebleu.corpus_bleu([response], [[knowledge.lower()]]).score
+        assert tm.q2_baseline_bleu(response, knowledge) == pytest.approx(bleu)
 
 
 @needs_shared
