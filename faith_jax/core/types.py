@@ -172,10 +172,13 @@ class StepScores(NamedTuple):
       scores: float32 [rows, vocab], what a search ranks by; -inf = may not be chosen. Where several
         tokens a row were fed, [rows, several, vocab].
       log_probs: of the same shape, the model's own; a plain model's scores are this array.
+      without_document: of the same shape, the log-probabilities of PMI-Decode's other branch; None
+        for other models.
     """
 
     scores: Array
     log_probs: Array
+    without_document: Array | None = None
 
 
 @runtime_checkable

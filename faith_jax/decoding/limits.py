@@ -1,10 +1,12 @@
 """Limits on the next token: minimum length, repeated n-grams, forced tokens."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Bool, Float, Integer
 
 from faith_jax.core.types import Array, StepScores
 from faith_jax.decoding.config import DecodingConfig
+from faith_jax.decoding.pmi import pmi_scores
 from faith_jax.decoding.steps import Prefilled, is_end
 from faith_jax.models.attention.masks import repeat_rows
 
@@ -19,8 +21,9 @@ def limited_scores(
     """Returns the scores of the token at each row's `position`, -inf for forbidden tokens.
 
     End tokens are forbidden before `min_length`, and tokens that complete an n-gram which the row
-    already contains are always forbidden. If no token is left (PMI-Decode's nucleus may contain
-    only forbidden ones), the model's log-probabilities of the other tokens replace the scores. A
+    already contains are always forbidden. PMI-Decode's scores are computed of the tokens that are
+    left: both branches' probabilities sum to 1 over these, and its nucleus is among them. If a
+    model's scores leave no other token, its log-probabilities of the others replace the scores. A
     forced token has the score 0 and all others -inf, regardless of other limits.
 
     Only the first `position` tokens of the responses count. There may be several consecutive rows
@@ -38,6 +41,14 @@ def limited_scores(
         size = config.no_repeat_ngram
         forbidden |= repeating(prompt, responses, position, size, scores.shape[-1])
     if config.min_length > 1 or config.no_repeat_ngram:
+        if config.pmi is not None and scored.without_document is not None:
+            # A row without any possible token is not changed.
+            forbidden &= _any(jnp.where(forbidden, -jnp.inf, scored.log_probs))
+            given, without = (
+                jax.nn.log_softmax(jnp.where(forbidden, -jnp.inf, branch))
+                for branch in (scored.log_probs, scored.without_document)
+            )
+            scores = pmi_scores(given, without, config.pmi)
         others = jnp.where(forbidden, -jnp.inf, scores)
         # A row without any possible token is not changed.
         possible = _any(others) | ~_any(scores)

@@ -8,9 +8,9 @@ limited to the smallest set of tokens whose probabilities in the first branch, w
 sum to at least p (equation 9). Greedy search, sampling and beam search rank tokens by this score.
 With alpha = 0 and p = 1, their results are the same as without PMI-Decode.
 
-The authors' code (github.com/ynandwan/pmi-faith) computes the same, with two exceptions. Its set
-contains one more token if the probabilities sum to p exactly. It applies the other limits (minimum
-length, repeated n-grams, forced tokens) before it selects the set; this code applies them after.
+Where tokens are forbidden (by a minimum length, or as repeated n-grams), the probabilities of both
+branches are those of the other tokens, as in the authors' code (github.com/ynandwan/pmi-faith); see
+`limits.limited_scores`. Their set contains one more token if the probabilities sum to p exactly.
 For a decoder-only model, the n-grams of the prompt are those of the prompt with the document.
 
 Reference: Nandwani 2023, section 4.2.
@@ -87,7 +87,7 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
         first, second = (x.reshape(-1, x.shape[-1]) for x in (with_document, without_document))
         scores = pmi_scores(first, second, config).reshape(with_document.shape)
         new_cache = _PairedCache(updated, cache.first_tokens, jnp.ones_like(cache.started))
-        return StepScores(scores, with_document), new_cache
+        return StepScores(scores, with_document, without_document), new_cache
 
     def reorder(cache: _PairedCache, order: Array) -> _PairedCache:
         example, copy = jnp.divmod(order.reshape(-1, 1, copies), copies)

@@ -29,9 +29,11 @@ def nucleus(log_probs, p):
 
 
 def pmi_scores(with_document, without_document, alpha, p):
-    """Equation (9) of Nandwani 2023, term by term."""
+    """Equation (9) of Nandwani 2023, term by term, of the tokens with a probability."""
     scores = np.full(len(with_document), -np.inf)
     for v in range(len(with_document)) if p == 1 else nucleus(with_document, p):
+        if with_document[v] == -np.inf:
+            continue
         likelihood = with_document[v]
         pmi = with_document[v] - without_document[v]
         scores[v] = (1 - alpha) * likelihood + alpha * pmi

@@ -86,15 +86,20 @@ def plain_model(module, params, row):
     return lambda tokens: (log_probs(tokens), log_probs(tokens))
 
 
-def pmi_model(module, params, row, pmi):
+def pmi_model(module, params, row, pmi, banned=lambda tokens: ()):
+    """`banned` tells which tokens may not come next; the others' probabilities sum to 1."""
     branches = [
         log_probs_of(module, params, *both, row)
         for both in ((INPUTS, LENGTHS), (WITHOUT, WITHOUT_LENGTHS))
     ]
 
     def model(tokens):
-        with_document, without = (branch(tokens) for branch in branches)
-        return reference.pmi_scores(with_document, without, pmi.alpha, pmi.p), with_document
+        whole = [np.array(branch(tokens)) for branch in branches]
+        left = [log_probs.copy() for log_probs in whole]
+        for log_probs in left:
+            log_probs[list(banned(tokens))] = -np.inf
+        left = map(reference.log_softmax, left)
+        return reference.pmi_scores(*left, pmi.alpha, pmi.p), whole[0]
 
     return model
 
@@ -238,13 +243,18 @@ def test_pmi_decode_needs_both_inputs_and_its_config():
         pmi_result(module, params, config_of())
 
 
-def without_repetition(model, prompt, size):
+def repeating(prompt, size):
+    """Returns which tokens would repeat an n-gram of the prompt or of the response so far."""
+    return lambda tokens: banned_by_hugging_face([int(t) for t in (*prompt, *tokens)], size)
+
+
+def without_repetition(model, banned):
     """The model with what would end an n-gram again forbidden; `prompt` counts."""
 
     def limited(tokens):
         scores, log_probs = model(tokens)
         scores = np.array(scores)
-        scores[list(banned_by_hugging_face([int(t) for t in (*prompt, *tokens)], size))] = -np.inf
+        scores[list(banned(tokens))] = -np.inf
         return scores, log_probs
 
     return limited
@@ -263,8 +273,9 @@ def test_n_grams_of_each_rows_own_prompt_are_not_repeated(pmi, beams):
     assert np.any(np.asarray(results[0].tokens) != np.asarray(results[1].tokens))
     search = reference.beam_search if beams > 1 else reference.greedy_search
     for row in range(ROWS):
-        model = pmi_model(module, params, row, pmi) if pmi else plain_model(module, params, row)
-        limited = without_repetition(model, INPUTS[row, : LENGTHS[row]], 1)
-        expected = search(limited, free)
+        banned = repeating(INPUTS[row, : LENGTHS[row]], 1)
+        plain = without_repetition(plain_model(module, params, row), banned)
+        model = pmi_model(module, params, row, pmi, banned) if pmi else plain
+        expected = search(model, free)
         expected = expected if beams > 1 else [expected]
         assert_same(results[0], row, expected, config, atol=1e-4)

@@ -63,9 +63,14 @@ def reference_model(config, seed, example):
         return reference.log_softmax(hashed_logits(history, tables_of(seed))[0])
 
     def model(tokens):
-        with_document, without = (log_probs(int(f[example]), tokens) for f in (WITH, WITHOUT))
-        scores = reference.pmi_scores(with_document, without, config.pmi.alpha, config.pmi.p)
-        return scores, with_document
+        branches = [log_probs(int(f[example]), tokens) for f in (WITH, WITHOUT)]
+        # Of the tokens that are left.
+        banned = set(config.end_ids) if len(tokens) + 1 < config.min_length else set()
+        if config.no_repeat_ngram:  # of one token
+            banned |= {int(WITH[example]), *tokens}
+        keep = np.array([token not in banned for token in range(VOCAB)])
+        left = [reference.log_softmax(np.where(keep, b, -np.inf)) for b in branches]
+        return reference.pmi_scores(*left, config.pmi.alpha, config.pmi.p), branches[0]
 
     return model
 
@@ -101,6 +106,23 @@ def test_greedy_search_equals_brute_force(seed, min_length):
     for example in range(EXAMPLES):
         expected = reference.greedy_search(reference_model(config, seed, example), config)
         assert_same(result, example, [expected], config)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("p", [0.3, 0.6, 1.0])
+def test_the_nucleus_is_of_the_tokens_that_limits_leave(seed, p):
+    """As in the authors' code, where processors of repeated n-grams come first."""
+    limits = {"no_repeat_ngram": 1, "min_length": 4}
+    greedy = config_of(0.5, p, **limits)
+    beams = config_of(0.5, p, num_beams=3, num_return=3, **limits)
+    for example in range(EXAMPLES):
+        model = reference_model(greedy, seed, example)
+        expected = reference.greedy_search(model, greedy)
+        assert_same(decode_pairs(tables_of(seed), greedy), example, [expected], greedy)
+        assert len({*expected.tokens, int(WITH[example])}) == len(expected.tokens) + 1
+        model = reference_model(beams, seed, example)
+        expected = reference.beam_search(model, beams)
+        assert_same(decode_pairs(tables_of(seed), beams), example, expected, beams)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -161,7 +161,7 @@ def test_nothing_impossible_is_sampled_and_a_row_without_choice_ends():
     def step(tokens, cache):
         scored, cache = model.step(tokens, cache)
         # The softmax of nothing is not a number.
-        return StepScores(*(jnp.where(jnp.isnan(x), -jnp.inf, x) for x in scored)), cache
+        return jax.tree.map(lambda x: jnp.where(jnp.isnan(x), -jnp.inf, x), scored), cache
 
     config = config_of(max_length=3, temperature=1.0)
     result = decode(model._replace(step=step), keys(40), config)
