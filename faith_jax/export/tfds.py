@@ -88,9 +88,10 @@ class DataSet:
 
 
 def responses(split: str, row: Mapping[str, Any], description: str) -> DataSet:
-    """Returns the data set of rows with the fields of this one.
+    """Returns the data set of rows, of which it has the fields that this one has.
 
-    They are str, bool, int and float, or lists of texts or of objects of these.
+    They are str, bool, int and float, or lists of texts or of objects of these. A text that
+    another row lacks is "" there.
     """
     quiet_tensorflow(with_seqio=False)
     import tensorflow as tf
@@ -111,7 +112,9 @@ def responses(split: str, row: Mapping[str, Any], description: str) -> DataSet:
         return tfds.features.Sequence({name: feature(part) for name, part in value[0].items()})
 
     features = tfds.features.FeaturesDict({k: feature(v) for k, v in row.items()})
-    return DataSet("predictions", split, features, description)
+    return DataSet(
+        "predictions", split, features, description, lambda row: {n: row.get(n, "") for n in features}
+    )
 
 
 def scores(split: str, scorers: Sequence[str]) -> DataSet:

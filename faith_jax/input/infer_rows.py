@@ -53,8 +53,11 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
                 )
                 # As it was published, whatever the vocabulary writes, for whoever reads the output.
                 inputs = notation.published(inputs)
-                texts = {n: v for n, v in example.items() if np.asarray(v).dtype.kind in "OS"}
-                fields = {n: plain(v) for n, v in texts.items() if n not in _NOT_CARRIED}
+                fields = {
+                    name: plain(value)
+                    for name, value in example.items()
+                    if name not in _NOT_CARRIED and _is_carried(np.asarray(value))
+                }
             if task is not given:
                 identifier = f"{task.name}/{identifier}"
             postprocess = functools.partial(_postprocessed, task, example)
@@ -85,39 +88,38 @@ def _postprocessed(
     return found if isinstance(found, str) else text
 
 
-class CommonFields:
-    """The fields that all rows have as a text, or that all have as a list of texts.
+def _is_carried(value: np.ndarray) -> bool:
+    """Whether rows of a task keep a value: texts, lists of them and numbers, but no token ids."""
+    return value.dtype.kind in "OS" or (value.ndim == 0 and value.dtype.kind in "biuf")
+
+
+class FieldKinds:
+    """The fields that rows have, and of what kind the values of each are.
 
     Attributes:
-      names: in the order of the first row.
+      kinds: "text", "texts" and so on by name; "" where a row lacks the field, where rows differ,
+        and for values that a TFDS data set cannot hold.
     """
 
-    def __init__(self, names: Iterable[str] = ()):
-        self.names = list(names)
-        self._kinds: dict[str, str] | None = None
+    def __init__(self) -> None:
+        self.kinds: dict[str, str] = {}
 
     def of(self, rows: Iterable[InputRow]) -> Iterator[InputRow]:
-        """Yields rows as they are; the fields are then those that they have in common."""
-        for row in rows:
+        """Yields rows as they are, and notes their fields."""
+        for number, row in enumerate(rows):
             kinds = {name: _kind(value) for name, value in row.fields.items()}
-            if self._kinds is None:
-                kept = {n: k for n, k in kinds.items() if k and n not in _NOT_CARRIED}
-            else:
-                kept = {n: k for n, k in self._kinds.items() if kinds.get(n) == k}
-            self._kinds, self.names = kept, list(kept)
+            for name in kinds.keys() | self.kinds.keys():
+                before = self.kinds.get(name, "") if number else kinds[name]
+                self.kinds[name] = before if before == kinds.get(name) else ""
             yield row
-
-    def kept(self, row: InputRow) -> InputRow:
-        """Returns a row with these fields only."""
-        return dataclasses.replace(row, fields={name: row.fields[name] for name in self.names})
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, str):
-        return "text"
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return "texts"
-    return ""
+    if isinstance(value, int) and abs(value) >= 2**63:  # no int64
+        return ""
+    return {str: "text", bool: "bool", int: "int", float: "float"}.get(type(value), "")
 
 
 def read_input_file(
@@ -148,4 +150,5 @@ def read_input_file(
         if not seen.add(identifier):
             raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
         made = input_row(row, where, identifier, look_up)
-        yield dataclasses.replace(made, place=(0, number))
+        fields = {name: v for name, v in made.fields.items() if name not in _NOT_CARRIED}
+        yield dataclasses.replace(made, fields=fields, place=(0, number))

@@ -48,7 +48,7 @@ from faith_jax.export.shards import Job, Place, Shard, digest_of, split
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
 from faith_jax.inference.texts.input_rows import InputRow, RowTokens
-from faith_jax.input.infer_rows import CommonFields, read_input_file, task_rows
+from faith_jax.input.infer_rows import FieldKinds, read_input_file, task_rows
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner, own_devices
@@ -101,13 +101,12 @@ def infer(
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
-    Each output row has `id`; the other texts that all rows of the data have, such as the arguments;
-    `inputs`, as the model saw them before cutting; `prediction` (see `task_rows` and
+    Each output row has `id`; the row's other fields, such as the arguments; `inputs`, as the model saw them before cutting; `prediction` (see `task_rows` and
     `read_input_file`); `log_prob`, natural, the sum over the prediction's tokens, the end token
     included, at temperature 1; `num_tokens` of the prediction; `finished`, whether it ends with an
     end token of the model, and not at the maximum length; `inputs_cut_tokens`, and of these
     `inputs_cut_knowledge`, `inputs_cut_history` and `inputs_cut_response`; and `target`, the gold
-    response or "". With `decoding.num_return` above 1 these are of the best response, and
+    response, where it is known. With `decoding.num_return` above 1 these are of the best response, and
     `predictions` lists all of them, each with its `score`, by which a search ranks them.
 
     Args:
@@ -180,7 +179,6 @@ def infer(
             ),
         )
         if dry_run:
-            one = one._replace(carried=tuple(plan()["fields"]))
             rows = map(one.row, itertools.islice(source.read((0, 0)), limit or None))
             report = preflight.inference_report(source.name, rows, load(one).read)
             if jax.process_index() == 0:
@@ -210,7 +208,6 @@ def infer(
                 elif job.undone():
                     if "knowledge" in job.known["fields"] and reads_two_sides(one.checkpoint):
                         logger.warning(TWO_SIDES_ONLY, one.checkpoint)
-                    one = one._replace(carried=tuple(job.known["fields"]))
                     load(one).respond(job, formats)
                 kept = ("jsonl", *formats) if several else formats
                 with job.joined() as found:
@@ -296,12 +293,12 @@ def _file_source(
 
 def _plan(source: _Source, limit: int, shards: int) -> dict[str, Any]:
     """Reads all rows once: bad ones are found before anything is decoded."""
-    common = CommonFields()
+    fields = FieldKinds()
     rows = itertools.islice(source.read((0, 0)), limit or None)
-    found = split(common.of(rows), shards)
+    found = split(fields.of(rows), shards)
     if not found:
         raise InputError(f"{source.name}: no rows to respond to.")
-    return {"shards": found, "fields": common.names}
+    return {"shards": found, "fields": fields.kinds}
 
 
 def _control_prefix(control_tokens: Sequence[str], vocabulary: Any) -> str:
@@ -320,7 +317,6 @@ class _System(NamedTuple):
     output: pathlib.Path
     fields: Mapping[str, str]
     prefix: str = ""  # of inputs
-    carried: tuple[str, ...] = ()  # fields of the input that rows keep
 
     def pinned(self, note: Mapping[str, Any]) -> "_System":
         """Returns this with the step of its checkpoint that a stopped run noted, or that is there.
@@ -339,7 +335,7 @@ class _System(NamedTuple):
 
     def row(self, row: InputRow) -> InputRow:
         """Returns a row with these fields, and with the prefix of its inputs."""
-        fields = {**{name: row.fields[name] for name in self.carried}, **self.fields}
+        fields = {**row.fields, **self.fields}
         return dataclasses.replace(row, inputs=self.prefix + row.inputs, fields=fields)
 
 
@@ -419,7 +415,8 @@ class _Responder(NamedTuple):
                 preflight.tell(report, None)  # before hours of decoding
             self._respond_to(taken, job.progress)
             if writes:
-                shard.finish(*_counted(shard, formats, self.source))
+                data_set = functools.partial(_data_set, job, self.source, self.system.fields)
+                shard.finish(*_counted(shard, data_set if "tfds" in formats else None))
         logger.info("%s compiled", counted(self.decoder.num_compilations, "program"))
         for warning in unknown_warnings(self.unknown.report()):
             logger.warning("%s", warning)
@@ -495,7 +492,8 @@ def _output_row(
     written = {"id": row.id, **row.fields, "inputs": row.inputs} | responses[0]
     written["inputs_cut_tokens"] = sum(cut.values())
     written |= {f"inputs_cut_{part}": by_name(cut).get(part, 0) for part in _PARTS}
-    written["target"] = row.target
+    if row.target is not None:  # score takes an empty text for a reference
+        written["target"] = row.target
     if num_return > 1:
         scored = zip(responses, found, strict=True)
         written["predictions"] = [response | {"score": one.score} for response, one in scored]
@@ -503,7 +501,7 @@ def _output_row(
 
 
 def _counted(
-    shard: Shard, formats: Sequence[str], source: _Source
+    shard: Shard, data_set: Callable[[Shard], "DataSet"] | None
 ) -> tuple[dict[str, int], *tuple[pathlib.Path, ...]]:
     """Counts what the summary says of a shard's rows, and writes its records of TFDS."""
     found = {"inputs_cut": 0, "unfinished": 0}
@@ -514,19 +512,28 @@ def _counted(
             found["unfinished"] += not row["finished"]
             yield row
 
-    if "tfds" not in formats:
+    if data_set is None:
         for _ in rows():
             pass
         return (found,)
     folder = made_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
-    return found, _data_set(shard, source).write_shard(folder, shard.number, shard.of, rows())
+    return found, data_set(shard).write_shard(folder, shard.number, shard.of, rows())
 
 
-def _data_set(shard: Shard, source: _Source) -> "DataSet":
-    """Returns the TFDS data set of all shards, which have the same fields."""
+def _data_set(job: Job, source: _Source, of_system: Mapping[str, str], shard: Shard) -> "DataSet":
+    """Returns the TFDS data set of all shards, with the fields that all rows have of one kind.
+
+    Args:
+      job: of all shards.
+      source: of the rows.
+      of_system: the fields that say which system responds.
+      shard: any of them.
+    """
     from faith_jax.export import tfds
 
-    row = next(read_jsonl(shard.rows)).fields
+    kinds = job.known["fields"] | dict.fromkeys(of_system, "text")
+    first = {"target": "", **next(read_jsonl(shard.rows)).fields}
+    row = {name: value for name, value in first.items() if kinds.get(name, "of every row")}
     description = f"Generated responses to {source.name}, split {source.split}."
     return tfds.responses(source.split, row, description)
 
@@ -545,7 +552,8 @@ def _finish(
             job.write_jsonl(beside)
     if "tfds" in formats:
         counts = [shard.count for shard in job.shards]
-        _data_set(job.shards[0], source).write_metadata(made / _TFDS, counts)
+        data_set = _data_set(job, source, run["fields"], job.shards[0])
+        data_set.write_metadata(made / _TFDS, counts)
     unfinished = sum(told["unfinished"] for told in found)
     summary = {
         "source": source.name,

@@ -21,27 +21,29 @@ from tests.models import tiny
 def read(tmp_path, *rows):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return with_common_fields(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
+    return list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
 
 
-def with_common_fields(rows):
-    common = infer_rows.CommonFields()
-    rows = list(common.of(rows))
-    return list(map(common.kept, rows))
+def test_rows_keep_their_fields_whatever_their_type(tmp_path):
+    columns = {"turn": 3, "score": 0.5, "note": None, "is_new": True, "more": {"tags": ["x", 1]}}
+    sides = {"query": "Why?", "pro": "A.", "con": ["B."]}
+    rows = read(tmp_path, sides | columns, {"inputs": "Why?"} | columns, {"inputs": "a", "turn": 4})
+    assert dict(rows[0].fields) == columns | {
+        "query": "Why?", "pro_arguments": ["A."], "con_arguments": ["B."],
+    }  # fmt: skip
+    assert [dict(row.fields) for row in rows[1:]] == [columns, {"turn": 4}]
 
 
-def test_texts_that_all_rows_have_are_carried():
+def test_the_kinds_of_fields_that_all_rows_have():
     given = [
-        {"query": "Why?", "knowledge": ["a", "b"], "turn": 3, "note": "x", "response": "gold"},
-        {"query": "How?", "knowledge": [], "turn": 4, "note": ["x"], "response": "gold"},
+        {"a": "x", "b": ["x"], "c": 1, "d": True, "e": 0.5, "f": 1, "g": {}, "h": 2**63, "i": "x"},
+        {"a": "y", "b": [], "c": 2, "d": False, "e": 1.5, "f": 1.5, "g": {}, "h": 2**63, "j": "x"},
     ]
-    rows = [InputRow(str(n), "text", fields=fields) for n, fields in enumerate(given)]
-    found = with_common_fields(rows)
-    assert [dict(row.fields) for row in found] == [
-        {"query": "Why?", "knowledge": ["a", "b"]},
-        {"query": "How?", "knowledge": []},
-    ]
-    assert infer_rows.CommonFields().names == []
+    fields = infer_rows.FieldKinds()
+    rows = [InputRow(str(n), "text", fields=of_row) for n, of_row in enumerate(given)]
+    assert list(fields.of(rows)) == rows
+    kinds = {"a": "text", "b": "texts", "c": "int", "d": "bool", "e": "float"}
+    assert fields.kinds == kinds | dict.fromkeys("fghij", "")
 
 
 def test_rows_with_arguments_and_rows_whose_arguments_are_found(tmp_path):
@@ -53,7 +55,7 @@ def test_rows_with_arguments_and_rows_whose_arguments_are_found(tmp_path):
     asked = {"id": "voting", "query": "Should voting be compulsory?", "response": "Yes and no."}
     first, second = read(tmp_path, given, asked)
     assert first.inputs == "{query: Should it be?} {pro: It helps.} {con: It costs.}"
-    assert (first.id, first.target, dict(first.fields)) == ("1", "", given)
+    assert (first.id, first.target, dict(first.fields)) == ("1", None, given)
     assert (second.id, second.target) == ("voting", "Yes and no.")
     assert list(second.fields) == ["query", "pro_arguments", "con_arguments"]
     assert f"{{pro: {second.fields['pro_arguments'][0]}}}" in second.inputs
@@ -107,7 +109,7 @@ def test_bad_rows(tmp_path, row, message):
 def test_gold_responses_stay_as_they_are(tmp_path):
     given = ["  Use {x} or {y}. ", "{response: a}", None, ""]
     rows = read(tmp_path, *({"inputs": "a", "response": text} for text in given))
-    assert [row.target for row in rows] == ["  Use {x} or {y}. ", "{response: a}", "", ""]
+    assert [row.target for row in rows] == ["  Use {x} or {y}. ", "{response: a}", None, ""]
 
 
 TEXTS = ["{label: NO}", "{response: Views differ.} x", "Use {x} or {y}.", " a\n", ""]
@@ -130,7 +132,7 @@ def test_only_the_form_that_we_wrote_is_taken_off(tmp_path, row, written):
 
 def task_rows(name, split="test"):
     dataset = DatasetConfig(name, {"inputs": 64, "targets": 64}, split=split)
-    return with_common_fields(infer_rows.task_rows(dataset))
+    return list(infer_rows.task_rows(dataset))
 
 
 @pytest.mark.parametrize(
@@ -205,6 +207,7 @@ def test_without_a_postprocessor_texts_are_as_they_are(own_tasks):
 
 def test_a_postprocessor_without_texts_leaves_them(own_tasks):
     row = task_rows("own_counted")[0]
+    assert row.fields == {"number": 7}
     assert (row.target, row.postprocess(" {x} ")) == (GOLD, " {x} ")
 
 

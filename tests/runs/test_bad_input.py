@@ -232,14 +232,14 @@ def test_wrong_settings_of_inference(command, tiny_run, tmp_path, binding, parts
     assert not (tmp_path / "out").exists()
 
 
-def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, tiny_run, tmp_path):
+def test_rows_of_three_kinds_are_answered_and_keep_their_fields(command, tiny_run, tmp_path):
     rows = tmp_path / "rows.jsonl"
     long = "word " * 100
     rows.write_text(
-        '{"query": "Should wild animals be kept in zoos?"}\n'
-        '{"id": "own", "query": "Why?", "pro_arguments": ["A."], "con_arguments": ["B."],'
+        '{"query": "Should wild animals be kept in zoos?", "turn": 7, "weight": 0.5}\n'
+        '{"id": 8, "turn": 8, "weight": null, "query": "Why?", "pro_arguments": ["A."], "con_arguments": ["B."],'
         ' "response": "Gold."}\n'
-        f'{{"id": "long", "inputs": "{long}"}}\n'
+        f'{{"id": "long", "turn": 9, "inputs": "{long}"}}\n'
     )
     out = tmp_path / "out"
     status, printed, err = command(
@@ -255,13 +255,17 @@ def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, tiny_run
     found = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
     assert [line.partition(": ")[0] for line in printed.splitlines()] == [
         "1",
-        "own",
+        "8",
         "long",
         str(out),
     ]
-    assert [row["id"] for row in found] == ["1", "own", "long"]
+    assert [row["id"] for row in found] == ["1", "8", "long"]
+    assert [row["turn"] for row in found] == [7, 8, 9]
+    assert [row.get("weight") for row in found] == [0.5, None, None]
+    assert found[1]["pro_arguments"] == ["A."]
     assert found[1]["inputs"] == "{query: Why?} {pro: A.} {con: B.}"
-    assert [row["target"] for row in found] == ["", "Gold.", ""]
+    assert [row.get("target") for row in found] == [None, "Gold.", None]
+    assert "target" not in found[0]  # an empty text would be a reference
     from faith_jax.tokenizers.vocabularies import load_vocabulary
 
     tokens = len(load_vocabulary().encode(long)) + 1
@@ -273,9 +277,17 @@ def test_rows_of_three_kinds_are_answered_and_cuts_are_counted(command, tiny_run
 
     builder = tfds.builder_from_directory(str(out / "tfds"))
     stored = list(tfds.as_numpy(builder.as_dataset(split="rows")))
-    assert [s["id"].decode() for s in stored] == ["1", "own", "long"]
+    assert [s["id"].decode() for s in stored] == ["1", "8", "long"]
+    assert [int(s["turn"]) for s in stored] == [7, 8, 9]
+    assert not stored[0].keys() & {"weight", "pro_arguments"}  # which other rows lack
     assert [s["prediction"].decode() for s in stored] == [row["prediction"] for row in found]
     assert [int(s["inputs_cut_tokens"]) for s in stored] == [r["inputs_cut_tokens"] for r in found]
+    # What has a grounding can be scored; a row without any is named.
+    score = ("score", "--scorers=token_f1", f"--input={out / 'predictions.jsonl'}")
+    status, _, err = command(*score, f"--output={tmp_path / 'scores.jsonl'}", "--skip-bad-rows")
+    assert status == 0, err
+    scored = (tmp_path / "scores.jsonl").read_text().splitlines()
+    assert [json.loads(line)["fields"]["turn"] for line in scored] == [7, 8]
 
 
 def test_warnings_are_marked_in_the_log():

@@ -59,18 +59,18 @@ class InputRow:
     Attributes:
       id: unique.
       inputs: the text that the model sees.
-      target: the gold response, "" where it is not known.
+      target: the gold response, None where it is not known.
       second_inputs: the text of PMI-Decode's other branch, or DoHA's knowledge; None = as `inputs`
         say.
-      fields: the row's other texts and lists of texts, such as the knowledge; they are written
-        beside the response, so that it can be scored.
+      fields: the row's other values, such as the knowledge; they are written beside the response,
+        so that it can be scored.
       postprocess: what is written of a decoded text; the default leaves it as it is.
       place: which part of the input it is of, such as a task, and which row of it, from 0.
     """
 
     id: str
     inputs: str
-    target: str = ""
+    target: str | None = None
     second_inputs: str | None = None
     fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # Not in `repr`, by which a stopped run is known: a function's address changes.
@@ -100,9 +100,15 @@ def input_row(
       InputError: names place and field: one that is missing, that has a wrong value, or whose name
         is nearly that of a field above.
     """
+    nulls = {name: None for name, v in row.items() if v is None and name not in FIELDS}
     row = {name: value for name, value in row.items() if value is not None}
     _check_names(row, where)
-    made = functools.partial(InputRow, identifier)
+
+    def made(
+        inputs: str, target: str | None, second: str | None, fields: Mapping[str, Any], *rest: Any
+    ) -> InputRow:
+        return InputRow(identifier, inputs, target, second, {**fields, **nulls}, *rest)
+
     if "inputs" in row:
         given = converted(row, where, _WholeInput, strip=False)
         other = given.inputs_without_document or given.knowledge
@@ -180,7 +186,7 @@ class _WholeInput(msgspec.Struct):
     inputs: Text
     inputs_without_document: Text | None = None
     knowledge: Text | None = None
-    response: str = ""
+    response: str | None = None
 
 
 class _Query(msgspec.Struct):
@@ -189,14 +195,14 @@ class _Query(msgspec.Struct):
     con_arguments: Text | Texts | None = None
     pro: Text | Texts | None = None
     con: Text | Texts | None = None
-    response: str = ""
+    response: str | None = None
 
 
 class _Turn(msgspec.Struct):
     knowledge: Text | Texts
     history: Text | Texts | None = None
     query: Text | None = None
-    response: str = ""
+    response: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
