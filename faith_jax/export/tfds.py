@@ -113,7 +113,11 @@ def responses(split: str, row: Mapping[str, Any], description: str) -> DataSet:
 
     features = tfds.features.FeaturesDict({k: feature(v) for k, v in row.items()})
     return DataSet(
-        "predictions", split, features, description, lambda row: {n: row.get(n, "") for n in features}
+        "predictions",
+        split,
+        features,
+        description,
+        lambda row: {n: row.get(n, "") for n in features},
     )
 
 

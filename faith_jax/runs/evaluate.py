@@ -86,6 +86,7 @@ def evaluate(
     )
     targets = eval_dataset.task().output_features["targets"]
     chosen.check(module.config, tokenizer_of(targets.vocabulary))
+    setup.log_vocabulary(chosen, eval_dataset)
     folder = None if output_dir is None else make_folder(output_dir)
     objective = setup.objective_of(module.config, objective)
     trainer = Trainer(module, objective, optax.identity(), partitioner)

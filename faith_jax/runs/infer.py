@@ -101,13 +101,14 @@ def infer(
 ) -> pathlib.Path:
     """Generates responses and writes them.
 
-    Each output row has `id`; the row's other fields, such as the arguments; `inputs`, as the model saw them before cutting; `prediction` (see `task_rows` and
-    `read_input_file`); `log_prob`, natural, the sum over the prediction's tokens, the end token
-    included, at temperature 1; `num_tokens` of the prediction; `finished`, whether it ends with an
-    end token of the model, and not at the maximum length; `inputs_cut_tokens`, and of these
-    `inputs_cut_knowledge`, `inputs_cut_history` and `inputs_cut_response`; and `target`, the gold
-    response, where it is known. With `decoding.num_return` above 1 these are of the best response, and
-    `predictions` lists all of them, each with its `score`, by which a search ranks them.
+    Each output row has `id`; the row's other fields, such as the arguments; `inputs`, as the model
+    saw them before cutting; `prediction` (see `task_rows` and `read_input_file`); `log_prob`,
+    natural, the sum over the prediction's tokens, the end token included, at temperature 1;
+    `num_tokens` of the prediction; `finished`, whether it ends with an end token of the model, and
+    not at the maximum length; `inputs_cut_tokens`, and of these `inputs_cut_knowledge`,
+    `inputs_cut_history` and `inputs_cut_response`; and `target`, the gold response, where it is
+    known. With `decoding.num_return` above 1 these are of the best response, and `predictions`
+    lists all of them, each with its `score`, by which a search ranks them.
 
     Args:
       checkpoint_path: a checkpoint of any form; or several by the names of their systems, or lists
@@ -243,6 +244,7 @@ class _Source(NamedTuple):
     read: Callable[[Place], Iterator[InputRow]]
     tokenizer: Callable[[RunVocabulary], Any]
     files: tuple[str, ...] = ()
+    dataset: DatasetConfig | None = None
 
     def row_tokens(
         self, config: TransformerConfig, tokenizer: Any, decoding: DecodingConfig
@@ -264,6 +266,7 @@ def _task_source(dataset: DatasetConfig) -> _Source:
         dataset.cut_policy,
         functools.partial(task_rows, dataset),
         lambda _: tokenizer_of(dataset.task().output_features["targets"].vocabulary),
+        dataset=dataset,
     )
 
 
@@ -459,6 +462,7 @@ def _responder(
         module, params, partitioner = loaded()
     setup.check_generates(module.config)
     chosen.check(module.config, tokenizer)
+    setup.log_vocabulary(chosen, source.dataset)
     log_ignored(system.checkpoint, decoding, module.config)
     read = source.row_tokens(module.config, tokenizer, decoding)
     sampling = seed + int(system.fields.get("replicate", 0))

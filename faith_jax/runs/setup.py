@@ -25,6 +25,8 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import text_of_first_process
 from faith_jax.core.settings import checked
 from faith_jax.core.types import PyTree
+from faith_jax.datasets.task_data import TASKS
+from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.quantization import quantized
@@ -35,6 +37,7 @@ from faith_jax.models.transformer import (
     initial_variables,
     parameter_shapes,
 )
+from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 from faith_jax.training.in_batch_negatives import InBatchNegatives
 from faith_jax.training.label_cross_entropy import LabelCrossEntropy
@@ -240,6 +243,23 @@ def check_generates(config: TransformerConfig) -> None:
             "The checkpoint is an encoder-only model (BERT, RoBERTa …), which cannot generate: "
             "give a language model."
         )
+
+
+def log_vocabulary(chosen: RunVocabulary, dataset: DatasetConfig | None) -> None:
+    """Logs the tokenizer of a run, which a task of the user's own may replace.
+
+    It is logged after the checkpoint is opened: before, nobody knows what that carries.
+
+    Args:
+      chosen: of the run.
+      dataset: what is read; None = a file, in our formats.
+    """
+    if dataset is None:
+        return chosen.log()
+    task = dataset.task()
+    vocabulary = task.output_features["targets"].vocabulary
+    names = {member.name for member in getattr(task, "tasks", [task])}
+    chosen.log_of_task(vocabulary, task.name, has_formats=bool(names & TASKS.keys()))
 
 
 def check_language_model(option: str, path: str) -> None:

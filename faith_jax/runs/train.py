@@ -158,6 +158,7 @@ def train(
         model, partitioner, initial_checkpoint_path, seed, prompt_initializer, trainable,
         params_dtype, question_checkpoint_path,
     )  # fmt: skip
+    setup.log_vocabulary(chosen, train_dataset)
     trained, frozen = split_params(params, trainable)
     is_frozen = bool(jax.tree.leaves(frozen))
     if is_frozen and base is None:

@@ -31,6 +31,7 @@ from faith_jax.tokenizers.vocabularies import (
     find_tokenizer_file,
     has_texts,
     load_vocabulary,
+    name_of,
     set_default_vocabulary,
     special_id,
     tokenizer_folder,
@@ -45,11 +46,15 @@ _MORE_IDS = 256
 
 @dataclasses.dataclass(frozen=True)
 class RunVocabulary:
-    """A run's tokenizer, the checkpoint that its model is read from, and what that carries."""
+    """A run's tokenizer, the checkpoint that its model is read from, and what that carries.
+
+    `given` is VOCABULARY.
+    """
 
     tokenizer: Tokenizer
     checkpoint: str | None = None
     carried: Tokenizer | None = None
+    given: str | None = None
 
     @classmethod
     def choose(
@@ -77,20 +82,50 @@ class RunVocabulary:
             chosen = chosen if carried is None else carried  # of the delimiters it was trained with
         elif carried is not None:
             chosen = carried
-            logger.info("VOCABULARY: %s, which the checkpoint carries", carried.model_file)
         else:
             chosen = load_vocabulary()
-            why = "" if checkpoint is None else f", because {checkpoint} carries none"
+        set_default_vocabulary(chosen)
+        return cls(chosen, checkpoint, carried, given)
+
+    def log(self, has_formats: bool = True) -> None:
+        """Logs the tokenizer where it is read, for a run whose rows have no other.
+
+        Args:
+          has_formats: whether texts are in our formats, with delimiters.
+        """
+        if self.given is None and self.carried is not None:
+            logger.info("VOCABULARY: %s, which the checkpoint carries", self.carried.model_file)
+        elif self.given is None:
+            why = f", because {self.checkpoint} carries none" if self.checkpoint else ""
             logger.info("VOCABULARY: %s%s", EMBEDDED, why)
-        for pair, published in zip(chosen.notation, PUBLISHED, strict=True):
-            if pair != published:
+        for pair, published in zip(self.tokenizer.notation, PUBLISHED, strict=True):
+            if has_formats and pair != published:
                 logger.info(
                     "Delimiters: %s in place of %s, which the vocabulary cannot write",
                     pair or "none",
                     published,
                 )
-        set_default_vocabulary(chosen)
-        return cls(chosen, checkpoint, carried)
+
+    def log_of_task(self, vocabulary: Any, task_name: str, has_formats: bool) -> None:
+        """Logs the tokenizer of a task's rows, which may be another than the run's.
+
+        Args:
+          vocabulary: of the task, ours or SeqIO's.
+          task_name: for the message.
+          has_formats: see `log`.
+        """
+        known = _known(vocabulary)
+        if known == self.tokenizer:
+            return self.log(has_formats)
+        name = name_of(known or vocabulary)
+        is_given = known is not None and is_same_vocabulary(known, self.tokenizer)
+        ignored = f"; VOCABULARY = {self.given!r} has no effect, because this task sets another"
+        logger.info(
+            "VOCABULARY: %s, of the task %s%s",
+            name,
+            task_name,
+            "" if self.given is None or is_given else ignored,
+        )
 
     def resumed(self, model_dir: pathlib.Path) -> "RunVocabulary":
         """Returns what a run goes on with: the kept tokenizer with its delimiters, if any."""
@@ -113,7 +148,7 @@ class RunVocabulary:
         """
         known, carried, checkpoint = _known(vocabulary), self.carried, self.checkpoint
         is_own = bool(known and carried and is_same_vocabulary(known, carried))
-        name = known.model_file if known else str(vocabulary)
+        name = name_of(known or vocabulary)
         if carried is None and checkpoint is not None:
             name += f"; {checkpoint} carries none"
         if missing := check_vocabulary(config, vocabulary, name, is_own, checkpoint):
@@ -263,7 +298,8 @@ def keep_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
     """
     known = _known(vocabulary)
     if known is None:
-        logger.warning("The vocabulary %s is of no file that we read: it is not kept", vocabulary)
+        name = name_of(vocabulary)
+        logger.warning("The vocabulary %s is of no file that we read: it is not kept", name)
     elif find_tokenizer_file(model_dir) is not None:
         check_kept_vocabulary(known, model_dir)
     else:

@@ -261,10 +261,20 @@ def fingerprint_of(vocabulary: Any) -> str:
     """Returns what identifies a tokenizer, ours or a SeqIO task's."""
     if isinstance(vocabulary, Tokenizer):
         return vocabulary.fingerprint()
+    return f"{_kind(vocabulary)} of {vocabulary.vocab_size} ids: {name_of(vocabulary)}"
+
+
+def name_of(vocabulary: Any) -> str:
+    """Returns what messages call a tokenizer, ours or a SeqIO task's: its file, if it has one."""
+    if isinstance(vocabulary, Tokenizer):
+        return vocabulary.model_file
     # Without a text of their own, objects are named by where they lie in memory.
-    kind = type(vocabulary)
-    named = "" if kind.__str__ is object.__str__ else f": {vocabulary}"
-    return f"{kind.__module__}.{kind.__qualname__} of {vocabulary.vocab_size} ids{named}"
+    has_text = type(vocabulary).__str__ is not object.__str__
+    return str(vocabulary) if has_text else _kind(vocabulary)
+
+
+def _kind(vocabulary: Any) -> str:
+    return f"{type(vocabulary).__module__}.{type(vocabulary).__qualname__}"
 
 
 # SeqIO and T5X read tasks from a registry of the process, by name. For a registered task to use a

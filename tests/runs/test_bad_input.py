@@ -232,13 +232,28 @@ def test_wrong_settings_of_inference(command, tiny_run, tmp_path, binding, parts
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("run", ["eval", "infer", "train"])
+def test_nothing_is_said_of_the_vocabulary_of_a_missing_checkpoint(command, run, tmp_path, caplog):
+    caplog.set_level("INFO", logger="faith_jax")
+    missing, out = tmp_path / "nowhere", tmp_path / "out"
+    of_run = {
+        "eval": (f"--gin.CHECKPOINT_PATH={missing}", f"--gin.EVAL_OUTPUT_DIR={out}"),
+        "infer": (f"--gin.CHECKPOINT_PATH={missing}", f"--gin.INFER_OUTPUT_DIR={out}"),
+        "train": (f"--gin.INITIAL_CHECKPOINT_PATH={missing}", f"--gin.MODEL_DIR={out}"),
+    }[run]
+    files = TINY[1:] if run == "train" else (f"--gin_file=runs/{run}.gin",)
+    named = "--gin.MIXTURE_OR_TASK_NAME=npov_generate_sample"
+    assert_mistake(command(run, *files, *of_run, named), "there is no such checkpoint")
+    assert "VOCABULARY" not in caplog.text
+
+
 def test_rows_of_three_kinds_are_answered_and_keep_their_fields(command, tiny_run, tmp_path):
     rows = tmp_path / "rows.jsonl"
     long = "word " * 100
     rows.write_text(
         '{"query": "Should wild animals be kept in zoos?", "turn": 7, "weight": 0.5}\n'
-        '{"id": 8, "turn": 8, "weight": null, "query": "Why?", "pro_arguments": ["A."], "con_arguments": ["B."],'
-        ' "response": "Gold."}\n'
+        '{"id": 8, "turn": 8, "weight": null, "query": "Why?", "pro_arguments": ["A."],'
+        ' "con_arguments": ["B."], "response": "Gold."}\n'
         f'{{"id": "long", "turn": 9, "inputs": "{long}"}}\n'
     )
     out = tmp_path / "out"

@@ -300,8 +300,9 @@ def test_infer_says_that_it_writes_texts(command, tmp_path, tiny_run):
 
 
 @pytest.mark.parametrize("copies", [True, False])
-def test_bytes_are_a_vocabulary(command, tmp_path, copies):
+def test_bytes_are_a_vocabulary(command, tmp_path, copies, caplog):
     """Also of a task that keeps no texts beside the ids."""
+    caplog.set_level("INFO", logger="faith_jax")
     tokenize = functools.partial(seqio.preprocessors.tokenize, copy_pretokenized=copies)
     task = register(
         f"bytes_{copies}",
@@ -311,8 +312,13 @@ def test_bytes_are_a_vocabulary(command, tmp_path, copies):
     )
     size = "--gin.config.TransformerConfig.vocab_size=384"
     lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 24, 'targets': 8}"
-    status, _, err = train(command, task, tmp_path, GREEDY, size, lengths)
+    given = () if copies else ("--gin.VOCABULARY=english_4096",)
+    status, _, err = train(command, task, tmp_path, GREEDY, size, lengths, *given)
     assert status == 0, err
+    named = f"VOCABULARY: seqio.vocabularies.ByteVocabulary, of the task {task}"
+    if given:
+        named += "; VOCABULARY = 'english_4096' has no effect, because this task sets another"
+    assert [line for line in caplog.messages if "VOCABULARY" in line] == [named]
     report = json.loads((tmp_path / "preflight.json").read_text())
     assert report["lengths"]["targets"] == {"p50": 7, "p90": 7, "p99": 7, "max": 7}
     texts = {example["inputs"] for example in report["examples"]}

@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from flax.serialization import msgpack_serialize
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
@@ -22,6 +23,7 @@ from faith_jax.scoring.pmi_faith import Prompter
 from faith_jax.scoring.salience.inputs import SalienceEncoder
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REAL, needs_shared
+from tests.runs.conftest import seqio_task
 from tests.runs.test_bad_input import assert_mistake
 from tests.tokenizers import without_braces
 
@@ -92,6 +94,22 @@ def task(recipe):
         "faithdial_generate_loss_truncation": "faithdial_generate",
     }
     return others.get(name, name) + "_sample"
+
+
+@pytest.mark.usefixtures("own_seqio_tasks")
+def test_tasks_of_the_users_own_have_no_delimiters(t5, command, tmp_path, caplog):
+    def drinks(split, shuffle_files, seed=None):
+        rows = {"inputs": ["what grows on hills?"], "targets": ["tea"]}
+        return tf.data.Dataset.from_tensor_slices(rows)
+
+    task = seqio_task("without_formats", drinks)
+    lengths = "--gin.TASK_FEATURE_LENGTHS={'inputs': 24, 'targets': 16}"
+    model = tmp_path / "model"
+    named = f"--gin.MIXTURE_OR_TASK_NAME={task}"
+    status, _, err = command(*train(RECIPES[0], t5, model), named, lengths, "--dry_run")
+    assert status == 0, err
+    assert f"VOCABULARY: {t5 / 'spiece.model'}, which the checkpoint carries" in caplog.text
+    assert "Delimiters" not in caplog.text
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -17,7 +17,6 @@ in T5 and GPT-2).
 
 import dataclasses
 import difflib
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -34,6 +34,7 @@ class Responder:
         chosen = RunVocabulary.choose(options.vocabulary, checkpoint)
         module, params, partitioner = setup.load_for_inference(checkpoint, make_partitioner)
         chosen.check(module.config, chosen.tokenizer)
+        chosen.log()
         decoding = DecodingConfig(options.max_length, temperature=temperature, top_p=options.top_p)
         log_ignored(checkpoint, decoding, module.config)
         longest, limit = options.max_input_length, "--max-input-length"
