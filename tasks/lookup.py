@@ -8,7 +8,7 @@ from typing import Any
 import seqio
 
 import faith_jax.tasks  # noqa: F401  (registers our tasks)
-from faith_jax.core.errors import ConfigError, did_you_mean, reason
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, did_you_mean, reason
 from faith_jax.datasets.task_data import check_task_name
 from faith_jax.tasks import faithdial
 
@@ -46,7 +46,12 @@ def check_split(task: Any, split: str | None, setting: str = "") -> None:
       ConfigError: it has no such split.
       InputError: its data is missing, so its splits are unknown.
     """
-    known = list(task.splits)
+    try:
+        known = list(task.splits)
+    except FaithJaxError:
+        raise
+    except Exception as error:  # whatever a user's source raises
+        raise InputError(f"{task.name}: its splits cannot be read: {reason(error)}.") from error
     if split in known:
         return
     said = f"{setting} = {split!r}: " if setting else ""

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from faith_jax.core.cutting import notation_of
-from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason, shown
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.inference.texts.input_rows import InputRow, input_row
-from faith_jax.input.numpy_examples import feature_text, numpy_examples, plain, utf8_in
-from faith_jax.input.task_batches import DatasetConfig, examples
+from faith_jax.input.numpy_examples import feature_text, plain, utf8_in
+from faith_jax.input.task_batches import DatasetConfig
+from faith_jax.input.task_examples import TaskExamples, postprocessor
 from faith_jax.tokenizers.vocabularies import has_texts, tokenizer_of
 
 # Fields with another place in the output, or that it has of its own.
@@ -44,8 +45,7 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
                 "measures its metrics."
             )
         first = place[1] if part == place[0] else 0
-        found = numpy_examples(examples(dataset, task).skip(first))
-        for number, example in enumerate(found, first):
+        for number, example in enumerate(TaskExamples(dataset, task, first=first), first):
             with utf8_in(f"{task.name}, split {dataset.split!r}, example {number}"):
                 identifier = str(plain(example.get("id", number)))
                 inputs, target = (
@@ -75,14 +75,7 @@ def _postprocessed(
 
     That is a mapping's "response", as our tasks return of targets, or a text; else the text given.
     """
-    try:
-        found = task.postprocess_fn(text, example=example, is_target=is_target)
-    except FaithJaxError:
-        raise
-    except Exception as error:  # whatever the user's code raises
-        raise InputError(
-            f"{task.name}: its postprocessor fails for {shown(text)}: {reason(error)}."
-        ) from error
+    found = postprocessor(task)(text, example=example, is_target=is_target)
     if isinstance(found, Mapping):
         found = found.get("response")
     return found if isinstance(found, str) else text

@@ -17,7 +17,8 @@ from faith_jax.core.templates import npov_label
 from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.inference.texts.text_pairs import PairEncoder
-from faith_jax.input.numpy_examples import feature_text, numpy_examples, plain, utf8_in
+from faith_jax.input.numpy_examples import feature_text, plain, utf8_in
+from faith_jax.input.task_examples import TaskExamples
 from faith_jax.models.config import TransformerConfig
 from faith_jax.retrieval.dense import Passage, text_row
 from faith_jax.tokenizers.base import Tokenizer
@@ -40,10 +41,10 @@ _NO_KINDS = {"id", "inputs", "targets", "inputs_pretokenized", "length"}
 
 
 def _made(
-    examples: Any, where: str, make: Callable[[Mapping[str, Any], str], Row]
+    examples: TaskExamples, where: str, make: Callable[[Mapping[str, Any], str], Row]
 ) -> Iterator[Row]:
     """Yields the row that `make(example, place)` makes of each example."""
-    for number, example in enumerate(numpy_examples(examples)):
+    for number, example in enumerate(examples):
         with utf8_in(f"{where}, example {number}"):
             identifier = str(plain(example.get("id", ""))) or str(number)
             row = make(example, f"{where}, example {identifier}")
@@ -67,7 +68,7 @@ class TextRows:
     lengths: Mapping[str, Any]
     cut_policy: str
 
-    def rows(self, task: Any, examples: Any) -> Iterator[Row]:
+    def rows(self, task: Any, examples: TaskExamples) -> Iterator[Row]:
         """Yields a row for each example.
 
         Raises:
@@ -155,7 +156,7 @@ class PairRows:
     max_length: int
     cut_policy: str
 
-    def rows(self, task: Any, examples: Any) -> Iterator[Row]:
+    def rows(self, task: Any, examples: TaskExamples) -> Iterator[Row]:
         """Yields a row for each example.
 
         Raises:
@@ -168,7 +169,7 @@ class PairRows:
                 "The checkpoint has no classification head: name the classes of a new one, such as "
                 "LABEL_NAMES = ('entailment', 'neutral', 'contradiction')."
             )
-        pairs = [pair for pair in PAIRS if all(name in examples.element_spec for name in pair)]
+        pairs = [pair for pair in PAIRS if examples.names.issuperset(pair)]
         if not pairs:
             raise ConfigError(
                 f"{self.where}: its examples have no two texts to compare, neither "
@@ -220,14 +221,14 @@ class PassageRows:
     max_length: int
     longest_passage: int
 
-    def rows(self, task: Any, examples: Any) -> Iterator[Row]:
+    def rows(self, task: Any, examples: TaskExamples) -> Iterator[Row]:
         """Yields a row for each example.
 
         Raises:
           ConfigError: a model without positions for so many tokens, or examples without a title.
           InputError: a text that is not UTF-8.
         """
-        if "title" not in examples.element_spec:
+        if "title" not in examples.names:
             raise ConfigError(
                 f"{self.where}: its examples are no passages with a title; choose a task such as "
                 "dialfact_dense."

@@ -13,7 +13,6 @@ import dataclasses
 import functools
 import hashlib
 import importlib
-import inspect
 import itertools
 import pathlib
 import re
@@ -40,13 +39,13 @@ from faith_jax.input.order import Order, Packing
 from faith_jax.input.row_cache import RowCache
 from faith_jax.input.row_parts import Part, count_parts, make_parts
 from faith_jax.input.rows import PairRows, PassageRows, Row, TextRows
+from faith_jax.input.task_examples import TaskExamples, blamed_steps
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.tokenizers.vocabularies import default_vocabulary, fingerprint_of, tokenizer_of
 
 Batch = dict[str, np.ndarray]
 _Length = Annotated[int, msgspec.Meta(ge=1)]
-_SEEDS = 10_007  # between those of two parts of a task
 
 
 class _Lengths(msgspec.Struct):
@@ -232,14 +231,15 @@ class SplitRows:
     def _parts(self, task: Any) -> list[Part]:
         """Returns the parts of a task's rows; rows in the task's own order are one."""
         config = self.config
-        count = count_parts(task, config.split or "", config.use_cached) if config.shuffle else 1
+        with blamed_steps(config, task):
+            count = count_parts(task, str(config.split), config.use_cached) if config.shuffle else 1
+            fingerprint = _fingerprint(config, self._model, task)
         name = re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{config.split}")
-        fingerprint = _fingerprint(config, self._model, task)
 
         def rows(number: int) -> Iterator[Row]:
             where = f"{task.name}, split {config.split!r}"
             where += f", part {number + 1} of {count}" if count > 1 else ""
-            return self._maker(where).rows(task, examples(config, task, number, count))
+            return self._maker(where).rows(task, TaskExamples(config, task, number, count))
 
         return [
             Part(
@@ -364,31 +364,6 @@ def batch_shapes(
         )
         for name, array in found.items()
     }
-
-
-def examples(config: DatasetConfig, task: Any, part: int = 0, parts: int = 1) -> Any:
-    """Returns the examples of a task's split once, with all of their fields.
-
-    All are in their own order. Of several parts, each has random draws of its own. Lengths are told
-    to preprocessors that ask for them; SeqIO then cuts what is longer, too.
-    """
-    import seqio
-
-    return task.get_dataset(
-        _lengths(config, task), split=config.split, shuffle=False, use_cached=config.use_cached,
-        num_epochs=1, seed=config.seed + _SEEDS * part,
-        shard_info=seqio.ShardInfo(part, parts) if parts > 1 else None, try_in_mem_cache=False,
-    )  # fmt: skip
-
-
-def _lengths(config: DatasetConfig, task: Any) -> dict[str, int] | None:
-    """Returns the lengths of a task's features, if a preprocessor cannot do without them."""
-    for preprocessor in task.preprocessors:
-        argument = inspect.signature(preprocessor).parameters.get("sequence_length")
-        if argument is not None and argument.default is inspect.Parameter.empty:
-            lengths = config.task_feature_lengths
-            return {name: lengths[name] for name in task.output_features if name in lengths}
-    return None
 
 
 def _filled(batch: Batch, rows: int) -> Batch:

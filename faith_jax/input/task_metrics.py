@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, MetricError, reason
-from faith_jax.input.numpy_examples import numpy_examples
-from faith_jax.input.task_batches import DatasetConfig, examples
+from faith_jax.core.errors import ConfigError, InputError, MetricError, reason
+from faith_jax.input.task_batches import DatasetConfig
+from faith_jax.input.task_examples import TaskExamples, postprocessor
 
 logger = logging.getLogger("faith_jax")
 
@@ -67,6 +67,8 @@ def task_metrics(
     """
     import seqio
 
+    if task.postprocessor is not None:  # or its errors are blamed on the metrics
+        task = task.replace(postprocess_fn=postprocessor(task))
     values, failures, targets = dict[str, Any](), list[str](), None
     for name, metric in _named_metrics(task):
         if isinstance(metric, seqio.metrics.LegacyMetric):  # it keeps the rows of the last time
@@ -85,11 +87,13 @@ def task_metrics(
             if twice := sorted(plain.keys() & values.keys()):
                 raise ValueError(f"another metric is called {twice[0]!r} too")
             values |= plain
+        except InputError as error:  # of the postprocessor
+            failures.append(str(error).removesuffix("."))
         except Exception as error:  # whatever users' code raises
             logger.debug("%s: its metric %s", task.name, name, exc_info=True)
             failures.append(f"{task.name}: its metric {name} fails: {reason(error)}")
     if failures:
-        raise MetricError("; ".join(failures), values)
+        raise MetricError("; ".join(dict.fromkeys(failures)), values)
     return values
 
 
@@ -104,7 +108,7 @@ def try_metrics(config: DatasetConfig, task: Any) -> None:
     if not needed_outputs(task):
         return
     for count in (_TRIED, None):
-        rows = list(itertools.islice(numpy_examples(examples(config, task)), count))
+        rows = list(itertools.islice(TaskExamples(config, task), count))
         scores = [-1.0 - number / len(rows) for number in range(len(rows))]
         outputs = ModelOutputs([row["targets"].tolist() for row in rows], scores, scores)
         try:

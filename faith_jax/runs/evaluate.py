@@ -18,9 +18,9 @@ from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
-from faith_jax.input.numpy_examples import numpy_examples
 from faith_jax.input.row_cache import RowCache
-from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout, examples
+from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
+from faith_jax.input.task_examples import TaskExamples
 from faith_jax.input.task_metrics import (
     ModelOutputs,
     needed_outputs,
@@ -186,8 +186,7 @@ class DecodedEvaluation:
             if not needed:
                 continue
             if task.name not in self._examples:
-                read = numpy_examples(examples(self._rows.config, task))
-                self._examples[task.name] = list(read)
+                self._examples[task.name] = list(TaskExamples(self._rows.config, task))
             responses = self._decoded(params, member) if "predictions" in needed else []
             outputs = ModelOutputs(
                 [row.tokens.tolist() for row in responses],

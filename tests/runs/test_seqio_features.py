@@ -34,7 +34,7 @@ def register(name, rows=drinks, vocabulary=None, splits=("train", "validation"),
         feature = seqio.Feature(vocabulary=vocabulary or DefaultVocabulary(), add_eos=True)
         features = options.pop("features", ("inputs", "targets"))
         options = {"preprocessors": TOKENIZED, "metric_fns": []} | options
-        source = seqio.FunctionDataSource(rows, splits=splits)
+        source = options.pop("source", None) or seqio.FunctionDataSource(rows, splits=splits)
         outputs = dict.fromkeys(features, feature)
         seqio.TaskRegistry.add(name, source=source, output_features=outputs, **options)
     return name
@@ -189,10 +189,6 @@ def broken(text, example=None, is_target=False):
         ({"metric_fns": [lambda targets, predictions: {"words": "a" + 1}]}, "TypeError: can only"),
         ({"metric_fns": [lambda targets, scores: {"s": None}]}, "expected a number or a value of"),
         ({"metric_fns": [of_aux]}, "positional arguments matching either ('targets', 'scores')"),
-        (
-            {"metric_fns": [length], "postprocess_fn": broken},
-            "length fails: IndexError: list",
-        ),
         ({"metric_fns": [length, length]}, "another metric is called 'shown' too"),
     ],
 )
@@ -205,6 +201,67 @@ def test_a_dry_run_tries_metrics_and_postprocessors(command, tmp_path, request, 
         assert err.splitlines()[-1].startswith(f"faith-jax: {task}: its metric")
         assert "Traceback" not in err
         assert list(tmp_path.iterdir()) == []
+
+
+def columns(dataset):
+    """Two columns of a TSV file."""
+    names = ("inputs", "targets")
+    parse = functools.partial(tf.io.decode_csv, record_defaults=["", ""], field_delim="\t")
+    return dataset.map(lambda line: dict(zip(names, parse(line), strict=True)))
+
+
+@seqio.map_over_dataset
+def renamed(row):
+    return {"inputs": row["question"], "targets": row["targets"]}
+
+
+def lines_of(path):
+    return seqio.TextLineDataSource({"train": str(path), "validation": str(path)})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"source": "pairs.tsv", "preprocessors": [columns, *TOKENIZED]},
+            "split 'train': its preprocessor columns fails after 2 examples: InvalidArgumentError: "
+            "Expect 2 fields but have 1 in record 0.",
+        ),
+        (
+            {"source": "nothing.tsv", "preprocessors": [columns, *TOKENIZED]},
+            "split 'train': its source TextLineDataSource fails: NotFoundError: "
+            "{folder}/nothing.tsv; No such file or directory.",
+        ),
+        (
+            {"preprocessors": [renamed, *TOKENIZED]},
+            "split 'train': its preprocessor renamed fails: KeyError: 'question'.",
+        ),
+        (
+            {"preprocessors": []},
+            "split 'train': its preprocessors (none): ValueError: Task dataset has incorrect type "
+            "for feature 'inputs' after preprocessing: Got string, expected int32. Is "
+            "seqio.preprocessors.tokenize missing?",
+        ),
+        (
+            {"metric_fns": [length, likelihood], "postprocess_fn": functools.partial(broken)},
+            "its postprocessor broken fails for \"tea\": IndexError: list index out of range (with "
+            "the targets of split 'validation' as responses). Repair it, or set DECODING = None, "
+            "which measures the loss alone.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_step_of_a_task_that_fails_is_named(command, tmp_path, request, options, message):
+    (tmp_path / "pairs.tsv").write_text("what grows?\ttea\nwhat is brewed?\tcoffee\nbroken\n")
+    if "source" in options:
+        options = options | {"source": lines_of(tmp_path / options["source"])}
+    task = register(f"steps_{request.node.callspec.indices['options']}", **options)
+    status, _, err = train(command, task, tmp_path / "model", GREEDY)
+    assert status == 2
+    comma = "," if message.startswith("split") else ":"
+    told = message.replace("{folder}", str(tmp_path))
+    assert err.splitlines()[-1] == f"faith-jax: {task}{comma} {told}"
+    assert "Traceback" not in err
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_metric_that_needs_more_than_two_rows_is_tried_on_all(command, tmp_path):
@@ -464,7 +521,8 @@ def test_infer_tries_the_postprocessor_before_it_responds(command, tmp_path, tin
         "--gin.SPLIT=validation", *more,
     )  # fmt: skip
     assert status == 2
-    message = f'{task}: its postprocessor fails for "tea": IndexError: list index out of range.'
+    fails = 'of_responses fails for "tea": IndexError: list index out of range.'
+    message = f"{task}: its postprocessor {fails}"
     assert err.splitlines()[-1] == f"faith-jax: {message}"
     assert not (tmp_path / "out").exists()
 

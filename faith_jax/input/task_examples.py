@@ -1,0 +1,187 @@
+"""The examples of a SeqIO task, and which of its steps fails where one does.
+
+Neither SeqIO nor TensorFlow says which step of a task raised an error. So where reading fails, the
+task is read again up to each of its steps, until one fails: in the source, in a preprocessor, or
+behind all of them, where features are missing or have another dtype.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from faith_jax.core.errors import FaithJaxError, InputError, counted, shown, storage_failure
+from faith_jax.input.numpy_examples import numpy_examples
+
+if TYPE_CHECKING:
+    from faith_jax.input.task_batches import DatasetConfig
+
+_SEEDS = 10_007  # between those of two parts of a task
+_OF_TENSORFLOW = re.compile(
+    r"\{\{.*?\}\}|\[\[.*?\]\]|\[Op:\w+\].*|Traceback \(most recent call last\).*"
+    r"|Error in user-defined function passed to \S+ transformation with iterator: \S+: ",
+    re.DOTALL,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskExamples:
+    """The examples of a task's split once, in their own order, with all of their fields as NumPy.
+
+    Of several parts, each has random draws of its own. Lengths are told to preprocessors that ask
+    for them; SeqIO then cuts what is longer, too.
+
+    Attributes:
+      config: of the split.
+      task: SeqIO's.
+      part: which one of `parts`, from 0.
+      parts: into how many the examples are split.
+      first: the number of the first example that is read, from 0.
+
+    Raises:
+      InputError: the task's source or one of its steps fails.
+    """
+
+    config: "DatasetConfig"
+    task: Any
+    part: int = 0
+    parts: int = 1
+    first: int = 0
+
+    @functools.cached_property
+    def _dataset(self) -> Any:
+        import seqio
+
+        config, part, parts = self.config, self.part, self.parts
+        with blamed_steps(config, self.task):
+            return self.task.get_dataset(
+                _lengths(config, self.task), split=config.split, shuffle=False,
+                use_cached=config.use_cached, num_epochs=1, seed=config.seed + _SEEDS * part,
+                shard_info=seqio.ShardInfo(part, parts) if parts > 1 else None,
+                try_in_mem_cache=False,
+            )  # fmt: skip
+
+    @property
+    def names(self) -> set[str]:
+        """The names of the fields."""
+        return set(self._dataset.element_spec)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        dataset = self._dataset.skip(self.first)
+        with blamed_steps(self.config, self.task):
+            yield from numpy_examples(dataset)
+
+
+@contextlib.contextmanager
+def blamed_steps(config: "DatasetConfig", task: Any) -> Iterator[None]:
+    """Within, an error of a task's source or of one of its steps becomes one that names it.
+
+    Raises:
+      InputError: names the task, the step and the cause.
+    """
+    try:
+        yield
+    except FaithJaxError:
+        raise
+    except Exception as error:  # whatever users' code raises
+        message = None if storage_failure(error) else _failure(config, task)
+        if message is None:  # of no step
+            raise
+        raise InputError(message) from error
+
+
+def postprocessor(task: Any) -> Callable[..., Any]:
+    """Returns a task's postprocessor, called as SeqIO calls it; its errors name it.
+
+    Raises:
+      InputError: when it is called and fails; names the task, the function, the text and the cause.
+    """
+
+    def postprocess(text: str, **options: Any) -> Any:
+        try:
+            return task.postprocess_fn(text, **options)
+        except FaithJaxError:
+            raise
+        except Exception as error:  # whatever users' code raises
+            raise InputError(
+                f"{task.name}: its postprocessor {_name(task.postprocessor)} fails for "
+                f"{shown(text)}: {_cause(error)}."
+            ) from error
+
+    return postprocess
+
+
+def _failure(config: "DatasetConfig", task: Any) -> str | None:
+    """Returns which step of a task fails, and why; None = none does."""
+    import seqio
+
+    where = f"{task.name}, split {config.split!r}"
+    try:
+        steps = list(task.preprocessors)
+    except Exception as error:
+        return f"{task.name}: its preprocessors: {_cause(error)}."
+    cached = [n for n, step in enumerate(steps) if isinstance(step, seqio.CacheDatasetPlaceholder)]
+    for number in cached:
+        steps = steps[number + 1 :] if config.use_cached else steps[:number] + steps[number + 1 :]
+    for count in range(len(steps) + 1):
+        examples = 0
+        try:
+            dataset = _until(config, task, steps[:count])
+            for _ in dataset.as_numpy_iterator():
+                examples += 1
+        except Exception as error:
+            step = f"preprocessor {_name(steps[count - 1])}" if count else f"source {_source(task)}"
+            place = f" after {counted(examples, 'example')}" if examples else ""
+            return f"{where}: its {step} fails{place}: {_cause(error)}."
+    try:
+        task._validate_preprocessing(dataset)
+    except Exception as error:
+        names = ", ".join(map(_name, steps)) or "none"
+        remedy = "" if "tokenize" in names else " Is seqio.preprocessors.tokenize missing?"
+        return f"{where}: its preprocessors ({names}): {_cause(error)}.{remedy}"
+    return None
+
+
+def _until(config: "DatasetConfig", task: Any, steps: Sequence[Any]) -> Any:
+    """Returns a task's examples as they are after these steps."""
+    import seqio
+
+    source = task._get_cached_source(config.split) if config.use_cached else task.source
+    source.num_input_examples(config.split)
+    with seqio.utils.map_seed_manager(config.seed):
+        dataset = source.get_dataset(split=config.split, shuffle=False, seed=config.seed)
+        return task._preprocess_dataset(dataset, steps, _lengths(config, task))
+
+
+def _lengths(config: "DatasetConfig", task: Any) -> dict[str, int] | None:
+    """Returns the lengths of a task's features, if a preprocessor cannot do without them."""
+    for preprocessor in task.preprocessors:
+        argument = inspect.signature(preprocessor).parameters.get("sequence_length")
+        if argument is not None and argument.default is inspect.Parameter.empty:
+            lengths = config.task_feature_lengths
+            return {name: lengths[name] for name in task.output_features if name in lengths}
+    return None
+
+
+def _source(task: Any) -> str:
+    function = getattr(task.source, "_dataset_fn", None)
+    return type(task.source).__name__ + (f" of {_name(function)}" if function else "")
+
+
+def _name(step: Any) -> str:
+    """Returns the name of a function, also of one with some of its arguments."""
+    while isinstance(step, functools.partial):
+        step = step.func
+    return str(getattr(step, "__name__", type(step).__name__))
+
+
+def _cause(error: Exception) -> str:
+    """Returns what a step raised, without the graph and the tracebacks that TensorFlow tells."""
+    text = str(error)
+    if text.startswith("in user code:"):  # AutoGraph's; the kind and the message come last
+        return text.strip().splitlines()[-1].strip().removesuffix(".")
+    told = " ".join(_OF_TENSORFLOW.sub("", text).split())
+    return f"{type(error).__name__}: {told}".removesuffix(".")
