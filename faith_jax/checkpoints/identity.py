@@ -78,6 +78,15 @@ def _is_parameter(name: str, place: "_Place") -> bool:
     return place.folder == place.root or name.startswith(f"{PARAMS}/")
 
 
+def step_of(path_or_name: str | pathlib.Path) -> int | None:
+    """Returns the step of a checkpoint that is opened, a run's or T5X's; None = it has none.
+
+    Raises:
+      CheckpointError: nothing known is there.
+    """
+    return _place(path_or_name).step
+
+
 def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
     """Returns the path of one step of a checkpoint, whichever is the newest or best step now.
 

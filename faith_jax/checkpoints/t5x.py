@@ -158,16 +158,6 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
         ) from None
 
 
-def step_of(path: str | None) -> int:
-    """Returns for how many steps T5X trained a checkpoint; 0 for none, and for one of another form.
-
-    The step is in the folder's name.
-    """
-    folder = None if path is None else newest_t5x(path_of(path).expanduser())
-    match = re.fullmatch(r"checkpoint_(\d+)", folder.name) if folder is not None else None
-    return int(match[1]) if match else 0
-
-
 def newest_t5x(path: pathlib.Path) -> pathlib.Path | None:
     """Returns the folder of a checkpoint, the newest where there are several; None = there is none.
 

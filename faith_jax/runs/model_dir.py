@@ -111,12 +111,12 @@ def check_former_run(
     initial: BaseModel | None,
     frozen: bool,
     vocabulary: Tokenizer | None = None,
-) -> None:
+) -> list[Difference]:
     """Checks that MODEL_DIR holds no other run than the one that begins or resumes.
 
     Other data, another objective, optimizer, model, seed, vocabulary or initial checkpoint is an
-    error; a change of TRAIN_STEPS is a warning; other changes are logged. A run without a
-    checkpoint begins anew, with any settings. The folder need not exist and is not modified.
+    error. A run without a checkpoint begins anew, with any settings. The folder need not exist and
+    is not modified.
 
     Args:
       folder: MODEL_DIR.
@@ -124,9 +124,13 @@ def check_former_run(
       initial: the model that training starts from; None = random parameters.
       frozen: whether `initial` stays, in part, as it is.
       vocabulary: of the run; None = not compared.
+
+    Returns:
+      The settings that may change, and have; see `log_changes`.
     """
+    free: list[Difference] = []
     if not (folder / MODEL_JSON).exists():
-        return
+        return free
     described = read_model_json(folder)
     if (folder / "params").exists():
         raise ConfigError(
@@ -147,10 +151,10 @@ def check_former_run(
                 f"MODEL_DIR = {str(folder)!r} holds another run: {'; '.join(told)}. Choose another "
                 "MODEL_DIR, or remove this one."
             )
-        _log_changes(folder, free)
     if vocabulary is not None:
         # The vocabulary is whole where model.json, which is written after it, exists.
         check_kept_vocabulary(vocabulary, folder)
+    return free
 
 
 def describe_run(
@@ -227,7 +231,8 @@ def _is_free(found: Difference, changed: list[Difference]) -> bool:
     return found.path.endswith(f".{TRAIN_STEPS}") and (found.before, found.now) in steps
 
 
-def _log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
+def log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
+    """Logs with which settings a run goes on; a change of TRAIN_STEPS is a warning."""
     steps = next((d for d in changed if d.path == TRAIN_STEPS), None)
     if steps and any(d.path.endswith(f".{TRAIN_STEPS}") for d in changed):
         logger.warning(

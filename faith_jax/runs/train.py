@@ -16,7 +16,7 @@ import numpy as np
 import optax
 
 from faith_jax.checkpoints.embedded import newest_step
-from faith_jax.checkpoints.t5x import step_of
+from faith_jax.checkpoints.identity import step_of
 from faith_jax.core.errors import ConfigError, MetricError, counted
 from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import path_of
@@ -113,7 +113,7 @@ def train(
       seed: of parameters, prompts and dropout.
       use_hardware_rng: a cheaper generator for dropout, see `Trainer`.
       loss_normalizing_factor: what the gradient is divided by, see `Trainer`.
-      counts_from_0: say so if T5X trained `initial_checkpoint_path` for some steps.
+      counts_from_0: say so if `initial_checkpoint_path` has taken some steps.
       log_period: steps between training metrics.
       eval_period: steps between losses on `eval_dataset`.
       decoded_eval_period: steps between decoded metrics; default: at the end only.
@@ -139,10 +139,10 @@ def train(
         logger.info("EVAL_SPLIT = None: nothing is measured; the newest checkpoints are kept")
     folder = path_of(model_dir).expanduser()
     chosen = chosen.resumed(folder)
-    if counts_from_0 and (step := step_of(initial_checkpoint_path)):
+    step = step_of(initial_checkpoint_path) if initial_checkpoint_path is not None else None
+    if counts_from_0 and step:
         logger.info(
-            "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them, as they are in "
-            "a gin file that was written for T5X",
+            "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them",
             *(f"{total_steps:,}", f"{step:,}", initial_checkpoint_path),
         )
     objective = setup.objective_of(model.config, objective)
@@ -171,7 +171,7 @@ def train(
     )  # fmt: skip
 
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
-    folders.check_former_run(folder, model.config, base, is_frozen, tokenizer)
+    changed = folders.check_former_run(folder, model.config, base, is_frozen, tokenizer)
     done = newest_step(folder)
     is_due = functools.partial(_is_due, total_steps, decoded_eval_period)
     # A run may have been killed, or a metric may have failed, after a state was saved.
@@ -184,12 +184,11 @@ def train(
     )
     if done is not None and done >= total_steps and not (dry_run or unmeasured):
         logger.info(
-            "Nothing to train: %s has a checkpoint of step %d, TRAIN_STEPS = %d",
-            folder,
-            done,
-            total_steps,
+            "%s is already at step %s; TRAIN_STEPS is %s, nothing to train",
+            *(folder, f"{done:,}", f"{total_steps:,}"),
         )
         return {}
+    folders.log_changes(folder, changed)
 
     # The data, and what the run will see of it.
     with contextlib.nullcontext() if dry_run else folders.own_folder(model_dir):

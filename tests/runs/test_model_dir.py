@@ -75,11 +75,14 @@ def test_another_run_is_refused(command, former, steps, bindings, parts):
     assert contents(former) == before
 
 
-def test_another_initial_checkpoint_is_refused(command, former, tmp_path):
+def test_another_initial_checkpoint_is_refused(command, former, tmp_path, caplog):
+    caplog.set_level("INFO", logger="faith_jax")
     before = contents(former)
     given = (f"--gin.MODEL_DIR={tmp_path / 'tuned'}", "--gin.TRAIN_STEPS=1")
     status, _, err = command(*RUN, *given, f"--gin.INITIAL_CHECKPOINT_PATH={former}")
     assert status == 0, err
+    counted = f"TRAIN_STEPS = 1 counts from 0: the 2 steps of {former} are not among them"
+    assert counted in caplog.messages
     told = read_model_json(tmp_path / "tuned").metadata["initial_checkpoint"]
     assert told["path"] == str(former)
     # Its content counts, not its path.
@@ -94,14 +97,16 @@ def test_another_initial_checkpoint_is_refused(command, former, tmp_path):
     assert contents(former) == before
 
 
-def test_nothing_to_train_writes_nothing(command, former, caplog):
+@pytest.mark.parametrize("steps", [1, 2])
+def test_nothing_to_train_writes_nothing(command, former, steps, caplog):
     before = contents(former)
+    given = (f"--gin.MODEL_DIR={former}", f"--gin.TRAIN_STEPS={steps}", "--gin.EVAL_PERIOD=1")
     with caplog.at_level("INFO", logger="faith_jax"):
-        status, _, err = command(*RUN, f"--gin.MODEL_DIR={former}", "--gin.EVAL_PERIOD=1")
+        status, _, err = command(*RUN, *given)
     assert status == 0, err
-    (told,) = (record for record in caplog.records if "Nothing to train: " in record.getMessage())
-    assert told.levelname == "INFO"
-    assert "Training " not in caplog.text
+    told = f"{former} is already at step 2; TRAIN_STEPS is {steps}, nothing to train"
+    assert told in caplog.messages
+    assert not [line for line in caplog.messages if "resumed" in line or "Training " in line]
     assert contents(former) == before
 
 

@@ -378,7 +378,8 @@ def _steps(statements: Sequence[Statement]) -> Iterator[str]:
     total = values.get("TRAIN_STEPS")
     step = _STEP.search(os.fspath(path)) if isinstance(path, str) else None
     first = int(step[1]) if step else 0
-    yield "train.train.counts_from_0 = False"
+    if first:
+        yield "train.train.counts_from_0 = False"
     yield f"optimizers.factored_rate.first_step = {first}"
     if isinstance(relative, int):
         yield f"TRAIN_STEPS = {relative}"
