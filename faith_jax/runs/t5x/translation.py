@@ -381,6 +381,8 @@ def _steps(statements: Sequence[Statement]) -> Iterator[str]:
     if first:
         yield "train.train.counts_from_0 = False"
     yield f"optimizers.factored_rate.first_step = {first}"
+    if "DECODED_EVAL_PERIOD" not in values:  # T5X decodes whenever it evaluates
+        yield "DECODED_EVAL_PERIOD = %EVAL_PERIOD"
     if isinstance(relative, int):
         yield f"TRAIN_STEPS = {relative}"
     elif isinstance(total, int) and not first:
