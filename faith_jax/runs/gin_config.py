@@ -99,6 +99,9 @@ def parse(
     reading: list[str] = []  # a file, what it includes, and so on
     read = functools.partial(_opened, allowed=allowed, given=given, reading=reading)
     gin.config._FILE_READERS[:] = [(read, _is_file)]
+    for path in search_paths:
+        if not is_folder(path):
+            raise ConfigError(f"--gin_search_paths: {path}: no such folder.")
     paths = [*search_paths, str(config_folder())]
     for path in paths:
         gin.add_config_file_search_path(path)
@@ -292,7 +295,8 @@ def quoted(binding: str) -> str:
 def _check_file(name: str, paths: Sequence[str]) -> None:
     if _is_file(name) or any(_is_file(os.path.join(p, name)) for p in paths):
         return
-    known = [
+    known = [str(file) for file in path_of(name).parent.glob("*.gin")]
+    known += [
         str(file.relative_to(path))
         for path in paths
         if is_folder(path)

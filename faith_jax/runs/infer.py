@@ -410,18 +410,20 @@ class _Responder(NamedTuple):
 
     def respond(self, job: Job, formats: Sequence[str]) -> None:
         """Responds to the shards that no other process has."""
+        is_reported = False  # whether all rows are, with what is unknown of them
         for taken in processes.taken(job, self.together, self.window):
             shard, writes, _ = taken
             if shard.number == 0 and writes:
                 rows = map(self.system.row, shard.read(self.source.read, self.source.name))
                 report = preflight.inference_report(self.source.name, rows, self.read, len(job))
                 preflight.tell(report, None)  # before hours of decoding
+                is_reported = len(job.shards) == 1
             self._respond_to(taken, job.progress)
             if writes:
                 data_set = functools.partial(_data_set, job, self.source, self.system.fields)
                 shard.finish(*_counted(shard, data_set if "tfds" in formats else None))
         logger.info("%s compiled", counted(self.decoder.num_compilations, "program"))
-        for warning in unknown_warnings(self.unknown.report()):
+        for warning in () if is_reported else unknown_warnings(self.unknown.report()):
             logger.warning("%s", warning)
 
     def _respond_to(self, taken: processes.Taken, progress: Progress) -> None:

@@ -205,7 +205,7 @@ def test_an_input_that_changed_is_found(tmp_path):
     target = tmp_path / "out.jsonl"
     with begin(target) as job:
         compute(next(job.taken()))
-    with pytest.raises(ConfigError, match=r"keeps 2 rows of another run \(another value of rows"):
+    with pytest.raises(ConfigError, match=r"keeps 2 rows of another run \(other rows: the input"):
         begin(target, text="other", stamp=[1])
     with begin(target, text="other") as job:  # of which nothing says that it changed
         shard = next(job.taken())

@@ -77,6 +77,17 @@ def test_a_missing_gin_file_has_near_names(command):
     assert_mistake(result, "runs/trian.gin", "'runs/train.gin'")
 
 
+def test_a_missing_gin_file_has_near_names_beside_it(command, tmp_path):
+    (tmp_path / "colours.gin").touch()
+    result = command("train", f"--gin_file={tmp_path / 'colors.gin'}")
+    assert_mistake(result, f"Did you mean '{tmp_path / 'colours.gin'}'?")
+
+
+def test_a_missing_folder_of_gin_files_is_named(command, tmp_path):
+    result = command(*TINY, f"--gin_search_paths={tmp_path / 'nothing'}")
+    assert_mistake(result, f"--gin_search_paths: {tmp_path / 'nothing'}: no such folder.")
+
+
 def test_no_gin_file_at_all(command):
     assert_mistake(command("train"), "--gin_file=FILE")
 

@@ -251,19 +251,22 @@ def test_a_label_that_is_not_read_back_is_one_line(label, parts, t5, command, tm
     assert_mistake(result, *parts)
 
 
-def test_unknown_tokens_are_reported(t5, command, tmp_path):
+def test_unknown_tokens_are_reported(t5, command, tmp_path, caplog):
     rows = tmp_path / "rows.jsonl"
     row = {"query": "Is ~tea~ good?", "pro": "It is `hot`.", "con": "It stains."}
     rows.write_text(json.dumps(row) + "\n")
-    status, out, err = command(
+    infer = (
         "infer",
-        "--dry_run",
         "--gin_file=runs/infer_file.gin",
         f"--gin.INPUT_FILE={rows}",
         f"--gin.CHECKPOINT_PATH={t5}",
         f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
         "--gin.DECODE_LENGTH=4",
     )
+    status, out, err = command(*infer)
+    assert status == 0, err
+    assert caplog.text.count("of the tokens of knowledge are unknown") == 1
+    status, out, err = command(*infer, "--dry_run")
     assert status == 0, err
     assert re.search(r"unknown tokens of history: 2 of \d+ \(\S+%\), from ~ `", out)
     assert re.search(r"warning: \S+% of the tokens of knowledge are unknown", out)

@@ -63,6 +63,8 @@ def _difference(before: Mapping[str, Any], settings: Mapping[str, Any], within: 
         former, path = before.get(name), f"{within}{name}"
         if former == value:
             continue
+        if name == "rows":  # a hash, which says nothing to people
+            return "other rows: the input, or a setting that makes its rows, has changed"
         if isinstance(former, dict) and isinstance(value, dict) and former.keys() == value.keys():
             return _difference(former, value, f"{path}.")
         return f"another value of {path} ({_shown(former)}, not {_shown(value)})"

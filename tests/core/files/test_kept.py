@@ -112,7 +112,7 @@ def test_a_note_is_completed_and_compared(gs):
             append_rows(folder / ROWS, [{"id": 1}])
             raise Stopped
     assert kept_note(target)["rows"] == "a digest"
-    told = "another value of rows"
+    told = "other rows: the input, or a setting that makes its rows, has changed"
     with pytest.raises(ConfigError, match=told), partial_output(target, RUN) as folder:
         note_later(folder, {"rows": "another"})
 
