@@ -7,12 +7,16 @@ parsed: it needs what is not at hand. A literal in the comment behind an express
 import ast
 import contextlib
 import re
+import shlex
 import shutil
 
 import pytest
+import seqio
 
 from faith_jax.datasets import samples
 from tests.paths import REPOSITORY
+
+pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -53,6 +57,21 @@ def test_examples_run(page, folder):
             continue
         for found, said in run(block, names):
             assert found == said
+
+
+def test_the_users_own_task_is_trained_on(folder, command, tmp_path, monkeypatch):
+    """The module and the command of training.md."""
+    (module,) = (block for block in EXAMPLES["training.md"] if "TaskRegistry.add" in block)
+    (tmp_path / "my_tasks.py").write_text(module)
+    for split in ("train", "validation"):
+        (tmp_path / f"colours_{split}.tsv").write_text("the sky\tblue\nthe grass\tgreen\n")
+    page = (REPOSITORY / "docs" / "training.md").read_text("utf-8")
+    given = re.search(r"^PYTHONPATH=\. t5x (train .*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
+    monkeypatch.syspath_prepend(tmp_path)
+    seqio.TaskRegistry.remove("colours")  # of the example, which has run before
+    status, out, err = command(*shlex.split(given.replace("\\\n", " ")))
+    assert status == 0, err
+    assert "colours" in out
 
 
 def test_the_pages_have_examples():
