@@ -63,7 +63,7 @@ def _difference(before: Mapping[str, Any], settings: Mapping[str, Any], within: 
         former, path = before.get(name), f"{within}{name}"
         if former == value:
             continue
-        if name == "rows":  # a hash, which says nothing to people
+        if name == "rows" and isinstance(value, str):  # a hash, which says nothing to people
             return "other rows: the input, or a setting that makes its rows, has changed"
         if isinstance(former, dict) and isinstance(value, dict) and former.keys() == value.keys():
             return _difference(former, value, f"{path}.")

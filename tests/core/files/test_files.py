@@ -329,6 +329,6 @@ def test_an_input_that_changed_is_another_run(capsys, tmp_path, monkeypatch):
     whole = source.read_text()
     source.write_text(whole.replace("Tea is hot. 5", "Tea is hot. 6"))
     status, _, error = score(capsys, "--scorers=bleu", *arguments)
-    assert (status, "keeps 6 rows of another run (another value of rows (" in error) == (2, True)
+    assert (status, "keeps 6 rows of another run (other rows: the input, or" in error) == (2, True)
     source.write_text(whole)  # with another time of change
     assert score(capsys, "--scorers=bleu", *arguments)[0] == 0
