@@ -228,7 +228,6 @@ def test_infer_writes_n_best_responses_with_their_scores(command, folder, vocabu
         "inputs_cut_knowledge",
         "inputs_cut_history",
         "inputs_cut_response",
-        "target",
     ]
     # The best one is what is written alone.
     assert {name: row[name] for name in single} == single
