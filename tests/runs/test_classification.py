@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 
 import numpy as np
 import pytest
@@ -72,6 +73,14 @@ def test_an_nli_model_is_trained_and_scores(command, folder, nli):
     assert classify.label_names == NLI
     pairs = [("Tea is a leaf.", "Tea is a plant.")]
     assert np.abs(classify(pairs)[0] - before(pairs)[0]).max() > 1e-3
+    # A run whose validation got worse scores by the step before that.
+    worse = shutil.copytree(run, folder / "worse")
+    metrics = worse / "checkpoints" / "12" / "metrics" / "metrics"
+    metrics.write_text(json.dumps(json.loads(metrics.read_text()) | {"loss": first["loss"] + 1}))
+    by_step = {step: pair_classifier(f"{run}/checkpoints/{step}")(pairs)[0] for step in (6, 12)}
+    assert np.abs(by_step[6] - by_step[12]).max() > 1e-4
+    for path, step in ((run, 12), (worse, 6), (worse / "checkpoints" / "newest", 12)):
+        np.testing.assert_array_equal(pair_classifier(str(path))(pairs)[0], by_step[step])
 
 
 def test_a_new_head_of_other_classes(command, folder, caplog):
