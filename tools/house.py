@@ -1,14 +1,19 @@
-"""Prints how large the package is, how it is divided, and how far an option has to travel.
+"""Prints how large the package is, how it is divided, how it reads, and how far options travel.
 
     python tools/house.py
+    python tools/house.py --words statistics
     python tools/house.py --way reproduce faithdial --sample --models=t5=mini --output=out --dry-run
 
 Without `--way` it reads the code alone: lines by room (a folder or module below faith_jax), folders
 with many files, and guards. A guard is an `if` that does nothing but raise, or an `except` that
 raises another error; its share is of the lines of code, which are neither blank, comments nor
-docstrings. With `--way` it runs a command and lists the package's functions that were called, each
-once. Bodies of classes, comprehensions and lambdas do not count, nor does what is called while a
-module is imported.
+docstrings. A name says nothing if it is one of `EMPTY_NAMES`; its share is of all that parameters,
+assignments, loops and so on bind. A summary says nothing if it begins with "What", or with a
+participle. `--words` lists both, of a room or file.
+
+With `--way` it runs a command and lists the package's functions that were called, each once. Bodies
+of classes, comprehensions and lambdas do not count, nor does what is called while a module is
+imported.
 """
 
 import argparse
@@ -17,13 +22,26 @@ import collections
 import inspect
 import io
 import pathlib
+import re
 import sys
 import tokenize
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
-MOST_FILES, MOST_SHARE, MOST_GUARDS, MOST_LINES = 15, 0.15, 0.08, 33_000
+MOST_FILES, MOST_SHARE, MOST_GUARDS, MOST_LINES = 15, 0.15, 0.08, 50_000
+MOST_EMPTY = 0.01  # of names, and of summaries
+# What a name tells a reader who does not know yet what it is.
+# fmt: off
+EMPTY_NAMES = frozenset((
+    "found", "it", "told", "given", "known", "one", "own", "made", "them", "this", "that",
+    "others", "other", "thing", "things", "said", "asked", "here", "there", "what", "res",
+    "ret", "tmp", "obj", "val",
+))
+# fmt: on
+_RIDDLE = re.compile(r"((Returns|Yields) )?what(ever)?\b|\w+(ed|en)\b(?! by)", re.IGNORECASE)
+# Rooms whose comments say why a computation is as it is.
+_NUMERICS = ("models", "decoding", "training", "statistics", "inference")
 
 
 class File(NamedTuple):
@@ -81,6 +99,77 @@ def _guard_lines(tree: ast.AST) -> Iterator[int]:
             is_guard = isinstance(node, ast.ExceptHandler) and isinstance(node.body[-1], ast.Raise)
         if is_guard:
             yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+class Word(NamedTuple):
+    """A name that is bound, or the summary of a docstring.
+
+    Attributes:
+      line: where it stands.
+      text: the name, or the summary.
+      is_empty: it says nothing.
+    """
+
+    line: int
+    text: str
+    is_empty: bool
+
+
+def bindings(tree: ast.AST) -> Iterator[Word]:
+    """Yields the names that parameters, assignments, loops, imports' `as` and so on bind."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            name = node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        else:
+            continue
+        if name.strip("_"):
+            yield Word(node.lineno, name, name.strip("_") in EMPTY_NAMES)
+
+
+def summaries(tree: ast.AST) -> Iterator[Word]:
+    """Yields the first lines of the docstrings of functions and classes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+            first = text.splitlines()[0]
+            yield Word(node.lineno, first, bool(_RIDDLE.match(first)))
+
+
+def words_report(package: pathlib.Path) -> Iterator[str]:
+    """Yields how many names and summaries say nothing, by room, and comments in numerics."""
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    total: collections.Counter[str] = collections.Counter()
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        tree, room = ast.parse(text), path.relative_to(package).parts[0]
+        count = collections.Counter(
+            comments=len(re.findall(r"^\s*#|  # ", text, re.MULTILINE)), lines=text.count("\n")
+        )
+        for kind, words in (("names", bindings(tree)), ("summaries", summaries(tree))):
+            for word in words:
+                count[kind] += 1
+                count[f"empty {kind}"] += word.is_empty
+        counts[room] += count
+        total += count
+    for kind in ("names", "summaries"):
+        share = total[f"empty {kind}"] / total[kind]
+        yield f"{kind} that say nothing: {share:.1%}{_mark(share > MOST_EMPTY)}"
+    for room, count in sorted(counts.items(), key=lambda pair: -pair[1]["empty names"]):
+        shares = [count[f"empty {kind}"] / max(count[kind], 1) for kind in ("names", "summaries")]
+        comments = f"{100 * count['comments'] / count['lines']:5.1f} comments in 100 lines"
+        yield f"{shares[0]:7.1%} names, {shares[1]:6.1%} summaries  {room}" + (
+            f", {comments}" if room in _NUMERICS else ""
+        )
+
+
+def empty_words(path: pathlib.Path) -> Iterator[str]:
+    """Yields the names and summaries that say nothing, of a file or of a room's files."""
+    for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        for word in sorted((*bindings(tree), *summaries(tree))):
+            if word.is_empty:
+                yield f"{file}:{word.line}: {word.text}"
 
 
 def report(package: pathlib.Path) -> Iterator[str]:
@@ -143,6 +232,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--words", metavar="ROOM", help="a room, or a file below the package")
     parser.add_argument("--way", nargs=argparse.REMAINDER, help="a command of faith-jax")
     options = parser.parse_args(arguments)
     if options.way:
@@ -152,8 +242,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         rooms = collections.Counter(file.partition("/")[0] for file, _ in called)
         print(", ".join(f"{room} {count}" for room, count in rooms.most_common()))
         print(f"{len(called)} functions in {len({file for file, _ in called})} files")
+    elif options.words:
+        print("\n".join(empty_words(REPOSITORY / "faith_jax" / options.words)))
     else:
-        print("\n".join(report(REPOSITORY / "faith_jax")))
+        print("\n".join(report(REPOSITORY / "faith_jax")), end="\n\n")
+        print("\n".join(words_report(REPOSITORY / "faith_jax")))
     return 0
 
 

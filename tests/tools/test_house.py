@@ -66,3 +66,35 @@ def test_the_way_of_a_command(capsys):
     assert "token_f1" in capsys.readouterr().out
     assert house.run([]) == 0
     assert f"{len(list((REPOSITORY / 'faith_jax').rglob('*.py')))} files" in capsys.readouterr().out
+
+
+def test_names_and_summaries_that_say_nothing(tmp_path):
+    room = tmp_path / "room"
+    room.mkdir()
+    (room / "cups.py").write_text(
+        '''"""Cups."""
+
+
+def rows(own, count=2):
+    """What all cups have."""
+    found = [it for it in own]  # two names
+    return found
+
+
+def _told():
+    """Counted as they come."""
+
+
+def read():
+    """Returns the cups, counted by colour."""
+'''
+    )
+    lines = list(house.empty_words(room))
+    places = [line.split(":")[1:] for line in lines]
+    assert places == [
+        ["4", " What all cups have."], ["4", " own"], ["6", " found"], ["6", " it"],
+        ["10", " Counted as they come."],
+    ]  # fmt: skip
+    report = list(house.words_report(tmp_path))
+    assert report[0] == "names that say nothing: 75.0% !"
+    assert report[1] == "summaries that say nothing: 66.7% !"
