@@ -1,6 +1,7 @@
 """Finding registered tasks and mixtures by name, with errors that name the nearest ones."""
 
 import contextlib
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,15 +10,22 @@ import seqio
 
 import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, did_you_mean, reason
-from faith_jax.datasets.task_data import check_task_name
+from faith_jax.core.user_modules import load_entry_points
+from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
 from faith_jax.tasks import faithdial
 
 # How splits are called that are not trained on, by their beginnings.
 _VALIDATION = ("validation", "valid", "val", "development", "dev", "eval", "test")
 
 
+@functools.cache
+def _load_entry_points() -> None:
+    load_entry_points(TASK_ENTRY_POINTS)
+
+
 def task_names() -> list[str]:
     """Returns the names of all registered tasks and mixtures, in alphabetical order."""
+    _load_entry_points()
     return sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
 
 
@@ -30,7 +38,9 @@ def get_task(name: str) -> Any:
     Raises:
       ConfigError: no task or mixture has this name.
     """
-    check_task_name(name, task_names())
+    names = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
+    if name not in names:
+        check_task_name(name, task_names())
     return seqio.get_mixture_or_task(name)
 
 

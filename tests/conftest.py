@@ -174,6 +174,15 @@ def own_seqio_tasks():
             registry.remove(name)
 
 
+@pytest.fixture
+def own_scorers(monkeypatch):
+    """Removes the scorers that a test makes."""
+    from faith_jax.scoring import registry
+
+    for name in ("_FACTORIES", "_CARDS", "_OF_USERS"):
+        monkeypatch.setattr(registry, name, getattr(registry, name).copy())
+
+
 @pytest.fixture(scope="session")
 def gcs_bucket():
     """A server of Google Cloud Storage on this machine, and its bucket."""

@@ -6,6 +6,7 @@ parsed: it needs what is not at hand. A literal in the comment behind an express
 
 import ast
 import contextlib
+import json
 import re
 import shlex
 import shutil
@@ -16,7 +17,7 @@ import seqio
 from faith_jax.datasets import samples
 from tests.paths import REPOSITORY
 
-pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
+pytestmark = pytest.mark.usefixtures("own_seqio_tasks", "own_scorers")
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -72,6 +73,31 @@ def test_the_users_own_task_is_trained_on(folder, command, tmp_path, monkeypatch
     status, out, err = command(*shlex.split(given.replace("\\\n", " ")))
     assert status == 0, err
     assert "colours" in out
+
+
+def test_the_users_own_scorer_and_task_by_file(folder, command, tmp_path):
+    """The modules and the commands of extending.md."""
+    (scorers, _) = EXAMPLES["extending.md"]
+    (tasks,) = (block for block in EXAMPLES["training.md"] if "TaskRegistry.add" in block)
+    (tmp_path / "my_scorers.py").write_text(scorers)
+    # Another name, as the task of the other test has been imported.
+    (tmp_path / "my_tasks.py").write_text(tasks.replace('"colours"', '"my_colours"'))
+    for split in ("train", "validation"):
+        (tmp_path / f"colours_{split}.tsv").write_text("the sky\tblue\nthe grass\tgreen\n")
+    row = {"id": "r", "grounding": "40 minutes, 12 euros", "response": "12 euros, 45 minutes"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    page = (REPOSITORY / "docs" / "extending.md").read_text("utf-8")
+    lines = re.findall(r"^faith-jax (.*)$", page.replace("\\\n", " "), re.MULTILINE)
+    assert len(lines) == 4
+    printed = []
+    for line in lines:
+        status, out, err = command(*shlex.split(line.replace("colours ", "my_colours ")))
+        assert status == 0, err
+        printed.append(out)
+    assert "number_precision" in printed[0]
+    scored = json.loads((tmp_path / "scores.jsonl").read_text("utf-8"))
+    assert scored["scores"]["number_precision"] == 0.5
+    assert "my_colours, validation, row 0" in printed[2]
 
 
 def test_the_pages_have_examples():

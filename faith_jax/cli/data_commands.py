@@ -1,12 +1,14 @@
 """The commands about data: tasks, prepare, describe, negatives, mutate-claims and so on."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterable
 from typing import ClassVar
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.settings import Positive
+from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
 from faith_jax.runs.data.options import (
     MutateClaimsOptions,
     NegativesOptions,
@@ -25,6 +27,7 @@ class Tasks:
 
     Attributes:
       task (TASK): the name of a task
+      task_module (MODULE): that registers tasks of your own, my_tasks.py or my_package.tasks
       split: the split to show (default: the task's last one)
       rows (N): rows to show
       inputs_length (TOKENS): tokens of inputs that fit; longer ones are cut
@@ -33,25 +36,36 @@ class Tasks:
     Examples:
       %(prog)s
       %(prog)s faithdial_generate_sample --split=train --rows=2
+      %(prog)s colours --task_module=my_tasks.py
     """
 
     underscores: ClassVar = True
     task: str = ""
     _: dataclasses.KW_ONLY
+    task_module: str = ""
     split: str | None = None
     rows: Positive = 3
     inputs_length: Positive = 512
     targets_length: Positive = 128
 
     def run(self) -> Iterable[str]:
+        from faith_jax.core.user_modules import has_entry_points, import_user_module
+
+        has_others = bool(self.task_module) or has_entry_points(TASK_ENTRY_POINTS)
+        if self.task and not has_others:
+            check_task_name(self.task)  # before TensorFlow is imported, which takes seconds
+        if self.task or has_others:
+            quiet_tensorflow()
+        if self.task_module:
+            import_user_module(self.task_module, "--task_module")
         if not self.task:
             from faith_jax.runs.data.task_list import task_list
 
-            return task_list()
-        from faith_jax.datasets.task_data import check_task_name
+            if not has_others:
+                return task_list()
+            from faith_jax.runs.data.tasks import list_user_tasks
 
-        check_task_name(self.task)  # before TensorFlow is imported, which takes seconds
-        quiet_tensorflow()
+            return itertools.chain(task_list(), list_user_tasks())
         from faith_jax.runs.data.tasks import task_rows
 
         lengths = {"inputs": self.inputs_length, "targets": self.targets_length}

@@ -1,6 +1,7 @@
 """The commands that score: score and scorers."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from faith_jax.cli.shared import OneOfSeveral, resumable
@@ -23,6 +24,8 @@ class Score(ScoreInput, OneOfSeveral):
         its own, so that it may score several times with different options
       scorer_option (SCORER.NAME=VALUE): an option of a scorer; VALUE is a Python literal, or a
         text, which in prompts may hold \n (a line break), \t and \\ (repeatable)
+      scorer_module (MODULE): of scorers of your own, my_scorers.py or my_package.scorers
+        (repeatable)
       output (PATH): .jsonl, .parquet, or a folder for TFDS
       format: of the output
       worst (FILE): .csv or .jsonl: write the rows with the lowest scores of the first scorer, with
@@ -57,11 +60,14 @@ class Score(ScoreInput, OneOfSeveral):
       %(prog)s --scorers=small=pmi_faith_mean,large=pmi_faith_mean \
           --scorer-option=small.model=checkpoints/gpt2 \
           --scorer-option=large.model=checkpoints/gpt2-xl --input=rows.jsonl --output=both.jsonl
+      %(prog)s --scorer-module=my_scorers.py --scorers=my_scorer --input=rows.jsonl \
+          --output=mine.jsonl
     """
 
     opens_checkpoints: ClassVar = True
     scorers: str
     scorer_option: tuple[str, ...] = ()
+    scorer_module: tuple[str, ...] = ()
     output: str
     format: Literal["jsonl", "parquet", "tfds"] | None = None
     worst: str = ""
@@ -95,6 +101,7 @@ class Score(ScoreInput, OneOfSeveral):
         from faith_jax.core.rows import BadRows
         from faith_jax.runs.scores import score
 
+        modules = load_scorer_modules(self.scorer_module)
         names = listed_names(self.scorers)
         told = scorer_options(names, self.scorer_option)
         bad_rows = BadRows(skip=self.skip_bad_rows)
@@ -106,7 +113,7 @@ class Score(ScoreInput, OneOfSeveral):
             return 0
         summary = score.score(
             self, told, *output, self.batch_size, bad_rows, self.restart, self.costs,
-            self.shards, self.join, self.worst, self.worst_rows,
+            self.shards, self.join, self.worst, self.worst_rows, modules,
         )  # fmt: skip
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
         if not summary.is_whole:
@@ -133,23 +140,41 @@ class Score(ScoreInput, OneOfSeveral):
         return 0
 
 
+def load_scorer_modules(places: Sequence[str]) -> dict[str, str]:
+    """Imports the modules of --scorer-module; returns the digests of their code by their names."""
+    if not places:
+        return {}
+    from faith_jax.scoring.plugins import load_scorer_module
+
+    return {place: load_scorer_module(place) for place in places}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scorers:
     r"""Lists the scorers with what they measure, their range and their source.
 
     `score` takes their names, and options of them. Those that need a model have the option `model`.
 
+    Attributes:
+      scorer_module (MODULE): of scorers of your own, my_scorers.py or my_package.scorers
+        (repeatable)
+
     Examples:
       %(prog)s
+      %(prog)s --scorer-module=my_scorers.py
       faith-jax score --scorers=token_f1,rouge1_precision --input=rows.jsonl --output=scores.jsonl
       faith-jax score --scorers=nli_e_minus_c --scorer-option=nli_e_minus_c.model=checkpoints/nli \
           --input=rows.jsonl --output=scores.jsonl
     """
 
+    scorer_module: tuple[str, ...] = ()
+
     def run(self) -> str:
         import tabulate
 
         from faith_jax.scoring import registry
+
+        load_scorer_modules(self.scorer_module)
 
         rows = []
         for name in registry.scorer_names():

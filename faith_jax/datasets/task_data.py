@@ -99,6 +99,7 @@ def _sample(data_set: str) -> str:
     return f"{name}/{sample_config(config)}"
 
 
+TASK_ENTRY_POINTS = "faith_jax.tasks"  # by which other packages name modules of theirs
 # The data sets of each task.
 TASKS: Mapping[str, tuple[str, ...]] = {
     **{task: (data_set,) for task, data_set in _READ.items()},

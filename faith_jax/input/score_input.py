@@ -12,6 +12,7 @@ from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import path_of, reason, storage_errors
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.settings import InputFormat, unescaped
+from faith_jax.core.user_modules import import_user_module
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
 from faith_jax.datasets.raw_dataset import sample_config
 from faith_jax.datasets.tables import TableForm, TableNotes, table_files
@@ -28,6 +29,7 @@ class ScoreInput(Columns):
       separator (TEXT): between the cells of CSV and TSV, such as ';' or '\t' (default: found out)
       encoding (NAME): of a text file, such as cp1252 or utf-16 (default: found out)
       task (NAME): a SeqIO task, in its place; NAME@SPLIT for another split (repeatable)
+      task_module (MODULE): that registers tasks of your own, my_tasks.py or my_package.tasks
       tfds (NAME): or a data set: NAME[/CONFIG], likewise (repeatable)
       split: of tasks or data sets; of a data set also a slice, as test[:10]
       corpus (NAME): of rows that name none (default: the name of the file, task or data set)
@@ -41,6 +43,7 @@ class ScoreInput(Columns):
     separator: Annotated[str, unescaped] = ""
     encoding: str = ""
     task: tuple[str, ...] = ()
+    task_module: str = ""
     tfds: tuple[str, ...] = ()
     split: str = ""
     corpus: str = ""
@@ -53,6 +56,8 @@ class ScoreInput(Columns):
             raise ConfigError("--split: say which split of the data set.")
         if self.input and self.split:
             raise ConfigError("--split: a file has no splits; it goes with --task or --tfds.")
+        if self.task_module and not self.task:
+            raise ConfigError("--task-module: goes with --task only.")
         if self.input_format and not self.input:
             raise ConfigError("--input-format: goes with --input only.")
         if len(self.separator) > 1:
@@ -125,6 +130,8 @@ class ScoreInput(Columns):
                 file_examples, path, self.table_form, self, corpus, bad_rows, first, notes
             )
             return _telling_raw_files(read, path) if self.needs_grounding else read()
+        if self.task_module:
+            import_user_module(self.task_module, "--task-module")
         name, split = list(self._data_sets())[part]
         rows = dataset_rows(*((name, "") if self.task else ("", name)), split, first)
         return example_rows(rows, self, self.corpus or name, bad_rows, first=first, notes=notes)

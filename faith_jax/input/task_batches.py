@@ -12,7 +12,6 @@ import concurrent.futures
 import dataclasses
 import functools
 import hashlib
-import importlib
 import itertools
 import pathlib
 import re
@@ -25,9 +24,10 @@ import msgspec
 import numpy as np
 
 from faith_jax.core.cutting import check_policy, notation_of
-from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason
+from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.settings import BatchSize
+from faith_jax.core.user_modules import import_user_module
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.input.layout import (
     batch_features,
@@ -73,7 +73,7 @@ class DatasetConfig:
       seed: of the order.
       pack: several examples in a row, told apart by segment ids.
       use_cached: read SeqIO's offline cache.
-      module: a module to import first, which registers the user's own tasks.
+      module: a module, or a file of it, to import first, which registers the user's own tasks.
       cut_policy: of inputs that are too long, see `faith_jax.core.cutting`.
     """
 
@@ -121,15 +121,7 @@ class DatasetConfig:
         from faith_jax.tasks import lookup
 
         if self.module:
-            try:
-                importlib.import_module(self.module)
-            except FaithJaxError:
-                raise
-            except Exception as error:  # whatever the user's code raises
-                raise ConfigError(
-                    f"MIXTURE_OR_TASK_MODULE = {self.module!r} cannot be imported "
-                    f"({reason(error)})."
-                ) from error
+            import_user_module(self.module, "MIXTURE_OR_TASK_MODULE")
         task = lookup.get_task(self.mixture_or_task_name)
         if self.use_cached:
             lookup.check_cached(task, self.module)

@@ -13,6 +13,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.types import ScorerCard
+from faith_jax.core.user_modules import load_entry_points
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.model_cards import MODEL_SCORERS
 from faith_jax.scoring.words import lexical
@@ -21,6 +22,7 @@ from faith_jax.statistics.text_metrics import ROUGE_TYPES
 # By name what imports and returns a scorer's factory, which `MODEL_SCORERS` have to import first.
 _FACTORIES: dict[str, Callable[[], Callable[..., BaseScorer]]] = {}
 _CARDS: dict[str, ScorerCard] = {}
+_OF_USERS: set[str] = set()  # names of scorers of other files and packages
 
 
 def register_scorer(
@@ -50,8 +52,27 @@ def _register(
         _CARDS[name] = card
 
 
+def register_user_scorer(name: str, make: Callable[..., BaseScorer], card: ScorerCard) -> None:
+    """As `register_scorer`, in place of a scorer of the user's own with this name.
+
+    Raises:
+      ConfigError: for the name of one of the package's.
+    """
+    if name in _FACTORIES and name not in _OF_USERS:
+        raise ConfigError(f"There is a scorer {name!r} already; give yours another name.")
+    _OF_USERS.add(name)
+    _FACTORIES[name], _CARDS[name] = lambda: make, card
+
+
+@functools.cache
+def _load_entry_points() -> None:
+    """Imports the modules that packages name in the entry points of "faith_jax.scorers"."""
+    load_entry_points("faith_jax.scorers")
+
+
 def scorer_names() -> list[str]:
     """Returns the names of all scorers, in alphabetical order."""
+    _load_entry_points()
     return sorted(_FACTORIES)
 
 
@@ -97,8 +118,12 @@ def _option_types(name: str) -> dict[str, Any]:
 
 def _check_name(name: str) -> None:
     if name not in _FACTORIES:
+        _load_entry_points()
+    if name not in _FACTORIES:
         hint = did_you_mean(name, _FACTORIES) or f" There are: {', '.join(scorer_names())}."
-        raise ConfigError(f"There is no scorer {name!r}.{hint}")
+        raise ConfigError(
+            f"There is no scorer {name!r}.{hint} One of your own needs --scorer-module=FILE."
+        )
 
 
 def check_scorer(name: str, options: Iterable[str]) -> None:

@@ -23,6 +23,14 @@ _SAMPLE = 100  # rows whose tokens are counted
 _NAMES = 6  # of files, in a message
 
 
+def list_user_tasks() -> Iterator[str]:
+    """Yields a line for each registered task or mixture that is not of this package."""
+    for name in lookup.task_names():
+        if name not in {*task_data.TASKS, *task_data.MIXTURES}:
+            splits = ", ".join(lookup.get_task(name).splits)
+            yield f"{name}  ({splits})"
+
+
 def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int]) -> Iterator[str]:
     """Yields lines that show the first rows of a task's split, by default its last one.
 

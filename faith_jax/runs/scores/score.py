@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, InputError
@@ -135,6 +136,7 @@ def score(
     joins_only: bool = False,
     worst: str = "",
     worst_rows: int = 100,
+    modules: Mapping[str, str] = MappingProxyType({}),
 ) -> ScoreSummary:
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
@@ -152,6 +154,7 @@ def score(
       joins_only: only join what other processes have scored.
       worst: a file for the rows with the lowest scores of the first scorer; "" = none.
       worst_rows: how many these are at most.
+      modules: digests of the code of the user's scorers, by module.
     """
     target = path_of(output)
     form = form_of(target, output_format)
@@ -171,6 +174,8 @@ def score(
     run: dict[str, Any] = {"scorers": scorers, "input": given.options(), "models": digests}
     if digests:
         run["--batch-size"] = batch_size
+    if modules:
+        run["--scorer-module"] = dict(modules)
     run |= {"--shards": shards, "--format": form}
     plan = functools.partial(_plan, given, bad_rows, shards)
 

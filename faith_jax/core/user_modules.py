@@ -1,0 +1,91 @@
+"""Modules of the user's own, named by an option: scorers and tasks that are not of this package."""
+
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import pathlib
+import sys
+from types import ModuleType
+
+from faith_jax.core.errors import ConfigError, FaithJaxError, reason
+
+
+def import_user_module(place: str, option: str) -> ModuleType:
+    """Imports a module by its dotted name, or a file that ends in .py, once in a process.
+
+    The working folder is searched behind Python's own path; a file's folder likewise, for what it
+    imports itself.
+
+    Args:
+      place: of the module, such as "my_package.scorers" or "lab/my_scorers.py".
+      option: that names it, for messages.
+
+    Raises:
+      ConfigError: it is missing, or fails when it is imported.
+    """
+    try:
+        if place.endswith(".py"):
+            return _imported_file(str(pathlib.Path(place).expanduser().resolve()))
+        _append_to_path(os.getcwd())
+        return importlib.import_module(place)
+    except FaithJaxError as error:
+        raise ConfigError(f"{option} = {place!r}: {error}") from error
+    except Exception as error:  # whatever the user's code raises
+        raise ConfigError(f"{option} = {place!r} cannot be imported ({reason(error)}).") from error
+
+
+@functools.cache
+def _imported_file(path: str) -> ModuleType:
+    file = pathlib.Path(path)
+    if not file.is_file():
+        raise ConfigError("there is no such file.")
+    _append_to_path(str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Under its name, as if it had been imported, unless another module has this name.
+    is_known = sys.modules.setdefault(file.stem, module) is not module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        if not is_known:
+            del sys.modules[file.stem]
+        raise
+    return module
+
+
+def _append_to_path(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.append(folder)
+
+
+def module_digest(module: ModuleType) -> str:
+    """Returns the digest of a module's file, which tells whether its code has changed."""
+    file = module.__file__
+    return hashlib.sha256(pathlib.Path(file).read_bytes()).hexdigest() if file else ""
+
+
+def has_entry_points(group: str) -> bool:
+    """Returns whether an installed package names modules in a group of entry points."""
+    return bool(importlib.metadata.entry_points(group=group))
+
+
+def load_entry_points(group: str) -> None:
+    """Imports what installed packages name in a group of entry points.
+
+    Raises:
+      ConfigError: one of them fails; names the package.
+    """
+    for point in importlib.metadata.entry_points(group=group):
+        try:
+            point.load()
+        except Exception as error:  # whatever the package raises
+            package = point.dist.name if point.dist else point.name
+            raise ConfigError(
+                f"The package {package} cannot be loaded, which has the entry point {point.value} "
+                f"of {group} ({reason(error)}); repair or remove it."
+            ) from error

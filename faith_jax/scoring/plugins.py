@@ -1,0 +1,96 @@
+"""Scorers of users: a decorated function in a file of theirs, or a package's entry point."""
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason
+from faith_jax.core.types import GroundedExample, Score, ScorerCard
+from faith_jax.core.user_modules import import_user_module, module_digest
+from faith_jax.scoring import registry
+from faith_jax.scoring.words.text_scorer import ALL_SCRIPTS, TextScorer
+
+Judge = Callable[..., float | Score | None]
+_OPTION = "--scorer-module"
+
+
+def scorer(
+    name: str,
+    description: str,
+    low: float = 0.0,
+    high: float = 1.0,
+    source: str = "",
+    needs_history: bool = False,
+) -> Callable[[Judge], Judge]:
+    """Makes a function a scorer: of an example, and of options by keyword.
+
+    It returns a number from `low` to `high`, higher = more faithful, or None where the score is
+    undefined. Empty responses never reach it.
+
+    Args:
+      name: of the scorer. One of your own is replaced, so that a cell of a notebook can run twice.
+      description: what it measures, in a sentence.
+      low: the smallest value, may be -inf.
+      high: the largest value, may be inf.
+      source: where it is from.
+      needs_history: examples without a history cannot be scored.
+
+    Raises:
+      ConfigError: for the name of a scorer of faith_jax.
+
+    docs/extending.md has an example.
+    """
+    card = ScorerCard(name, description, low, high, source, needs_history=needs_history)
+
+    def register(judge: Judge) -> Judge:
+        signature = inspect.signature(judge)
+        further = list(signature.parameters.values())[1:]
+
+        def make(**options: Any) -> TextScorer:
+            try:
+                signature.bind(None, **options)
+            except TypeError as error:
+                raise ConfigError(f"{error}.") from None
+            return TextScorer(card, functools.partial(_score, judge, card, options), ALL_SCRIPTS)
+
+        make.__signature__ = inspect.Signature(further)  # type: ignore[attr-defined]
+        registry.register_user_scorer(name, make, card)
+        return judge
+
+    return register
+
+
+def _score(
+    judge: Judge, card: ScorerCard, options: dict[str, Any], example: GroundedExample
+) -> Score:
+    """Returns what a user's function says of an example; what does not fit is an InputError."""
+    where = f"scorer {card.name}: example {example.id!r}"
+    try:
+        value = judge(example, **options)
+    except FaithJaxError:
+        raise
+    except Exception as error:  # whatever the user's code raises
+        raise InputError(f"{where}: it failed ({reason(error)}).") from error
+    score = value if isinstance(value, Score) else None
+    if value is None or score is not None:
+        return score or Score(math.nan)
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: expected a number or None, got {value!r}.") from None
+    if not (math.isnan(number) or card.low <= number <= card.high):
+        raise InputError(
+            f"{where}: the score {number:g} is outside of its range, {card.low:g} to {card.high:g}."
+        )
+    return Score(number)
+
+
+def load_scorer_module(place: str) -> str:
+    """Imports a user's module, whose scorers then have names; returns the digest of its code.
+
+    Raises:
+      ConfigError: it cannot be imported, or the names of its scorers are taken.
+    """
+    return module_digest(import_user_module(place, _OPTION))

@@ -1,0 +1,88 @@
+"""Scorers of users, in Python and through the commands."""
+
+import json
+import math
+
+import pytest
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.types import Score
+from faith_jax.scoring.plugins import scorer
+from faith_jax.scoring.registry import load_scorer, scorer_card, scorer_names, scorer_options
+
+pytestmark = pytest.mark.usefixtures("own_scorers")
+
+
+def define(judge, **options):
+    scorer("length_share", "Share of a hundred characters.", **options)(judge)
+    return load_scorer("length_share")
+
+
+def test_a_function_is_a_scorer():
+    def judge(example, of: int = 100):
+        return None if example.response == "none" else len(example.response) / of
+
+    define(judge)
+    assert "length_share" in scorer_names()
+    assert scorer_options("length_share") == ["of"]
+    assert scorer_card("length_share").high == 1
+    scores = load_scorer("length_share", of=10).score(["Tea."] * 3, ["Yes.", "none", ""])
+    assert scores[0].value == 0.4
+    assert math.isnan(scores[1].value)
+    assert math.isnan(scores[2].value)
+    # A cell that runs twice replaces the scorer.
+    replaced = define(lambda example: Score(0.5))
+    assert replaced.score(["Tea."], ["Yes."])[0].value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("judge", "message"),
+    [
+        (lambda example: 1.5, "scorer length_share: example '0': the score 1.5 is outside of its "),
+        (lambda example: "much", "example '0': expected a number or None, got 'much'"),
+        (lambda example: [][1], r"example '0': it failed \(IndexError: list index out of range\)"),
+    ],
+)
+def test_what_a_function_returns_is_checked(judge, message):
+    with pytest.raises(InputError, match=message):
+        define(judge).score(["Tea."], ["Yes."])
+
+
+def test_names_and_options_that_cannot_be():
+    with pytest.raises(ConfigError, match="There is a scorer 'token_f1' already"):
+        scorer("token_f1", "Mine.")(lambda example: 0.0)
+    define(lambda example, least=1: 0.0)
+    with pytest.raises(ConfigError, match=r"length_share has no option 'last'\. Did you mean 'lea"):
+        load_scorer("length_share", last=2)
+    with pytest.raises(ConfigError, match="length_share: missing a required argument: 'least'"):
+        define(lambda example, least: 0.0)
+    with pytest.raises(ConfigError, match="One of your own needs --scorer-module=FILE"):
+        load_scorer("my_length")
+
+
+MODULE = """
+import faith_jax
+
+@faith_jax.scorer("vowels", "Share of vowels.")
+def vowels(example):
+    return sum(letter in "aeiou" for letter in example.response) / len(example.response)
+"""
+
+
+def test_commands_take_a_file(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_vowels.py").write_text(MODULE)
+    rows = [{"id": f"r{n}", "grounding": "Tea.", "response": text} for n, text in enumerate("aeb")]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ("--scorers=vowels", "--input=rows.jsonl", "--output=s.jsonl")
+    status, _, err = command("score", *given)
+    assert (status, "There is no scorer 'vowels'" in err) == (2, True)
+    status, _, err = command("score", *given, "--scorer-module=my_vowels.py")
+    assert status == 0, err
+    scored = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
+    assert [row["scores"]["vowels"] for row in scored] == [1, 1, 0]
+    status, out, _ = command("scorers", "--scorer-module=my_vowels.py")
+    assert (status, "Share of vowels." in out) == (0, True)
+    status, _, err = command("scorers", "--scorer-module=missing.py")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--scorer-module = 'missing.py': there is no such file." in err
