@@ -127,7 +127,7 @@ def test_a_stopped_run_resumes(command, base, claims, tmp_path, monkeypatch):
 
 def test_the_documentation_shows_what_the_sample_prints(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    page = (REPOSITORY / "docs" / "dialfact.md").read_text("utf-8")
+    page = (REPOSITORY / "docs" / "retrieval.md").read_text("utf-8")
     shown = page.partition("They print:\n\n```text\n")[2].partition("```")[0]
     first = command("index", "sample", "knowledge")[1]
     second = command("evidence", "sample", "knowledge", "--output=evidence.jsonl")[1]

@@ -432,7 +432,7 @@ def test_mini_nli_and_the_encyclopedia_need_nothing(command, new_user_cache, cap
     claim = "The accordion has bellows and keys. I have played it for ten years."
     status, out, err = command("check", f"--claim={claim}", "--history=What instrument is that?")
     assert status == 0, err
-    page = (REPOSITORY / "docs" / "dialfact.md").read_text("utf-8")
+    page = (REPOSITORY / "docs" / "checking.md").read_text("utf-8")
     shown = page.partition("```text\n")[2].partition("  …")[0]
     assert shown.startswith("SUPPORTS: The accordion")
     assert out.startswith(shown)
