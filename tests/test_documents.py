@@ -60,15 +60,14 @@ def test_examples_run(page, folder):
             assert found == said
 
 
-def test_the_users_own_task_is_trained_on(folder, command, tmp_path, monkeypatch):
-    """The module and the command of training.md."""
-    (module,) = (block for block in EXAMPLES["training.md"] if "TaskRegistry.add" in block)
+def test_the_users_own_task_is_trained_on(folder, command, tmp_path):
+    """The module and the command of extending.md."""
+    (module,) = (block for block in EXAMPLES["extending.md"] if "TaskRegistry.add" in block)
     (tmp_path / "my_tasks.py").write_text(module)
     for split in ("train", "validation"):
         (tmp_path / f"colours_{split}.tsv").write_text("the sky\tblue\nthe grass\tgreen\n")
-    page = (REPOSITORY / "docs" / "training.md").read_text("utf-8")
-    given = re.search(r"^PYTHONPATH=\. t5x (train .*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
-    monkeypatch.syspath_prepend(tmp_path)
+    page = (REPOSITORY / "docs" / "extending.md").read_text("utf-8")
+    given = re.search(r"^t5x (train .*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
     seqio.TaskRegistry.remove("colours")  # of the example, which has run before
     status, out, err = command(*shlex.split(given.replace("\\\n", " ")))
     assert status == 0, err
@@ -77,8 +76,7 @@ def test_the_users_own_task_is_trained_on(folder, command, tmp_path, monkeypatch
 
 def test_the_users_own_scorer_and_task_by_file(folder, command, tmp_path):
     """The modules and the commands of extending.md."""
-    (scorers, _) = EXAMPLES["extending.md"]
-    (tasks,) = (block for block in EXAMPLES["training.md"] if "TaskRegistry.add" in block)
+    scorers, _, tasks = EXAMPLES["extending.md"]
     (tmp_path / "my_scorers.py").write_text(scorers)
     # Another name, as the task of the other test has been imported.
     (tmp_path / "my_tasks.py").write_text(tasks.replace('"colours"', '"my_colours"'))
