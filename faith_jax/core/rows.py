@@ -21,7 +21,7 @@ import pathlib
 import sqlite3
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -218,7 +218,7 @@ def read_jsonl(
         place = f"{path}:{number}"
         try:
             fields = _usual(line, usual)
-            if fields is None:
+            if fields is None or (isinstance(fields, dict) and _may_repeat_a_key(line, fields)):
                 fields = _json_object(decoded(line, place), place)
         except InputError as error:
             is_cut = not line.endswith(b"\n")  # the last line, and one that a writer has not ended
@@ -273,9 +273,27 @@ def _usual(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
         return None
 
 
+def _may_repeat_a_key(line: bytes, fields: Mapping[str, Any]) -> bool:
+    """Returns whether a key stands in a line more than once, of which the decoder keeps the last.
+
+    It may stand in a text or deeper, too.
+    """
+    return any(line.count(b'"%b"' % key.encode()) > 1 for key in fields)
+
+
+def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the object of pairs that JSON has; a key that is there twice is a KeyError."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise KeyError(next(name for name in names if names.count(name) > 1))
+    return fields
+
+
 def _json_object(text: str, place: str) -> dict[str, Any]:
     try:
-        row = json.loads(text.rstrip("\r\n"))  # else an error at the end is told of line 2
+        # Without the line's end, as else an error at the end is told of line 2.
+        row = json.loads(text.rstrip("\r\n"), object_pairs_hook=unique_keys)
         if "\\ud" in text.lower():  # the escape of half a surrogate pair, which is no character
             json.dumps(row, ensure_ascii=False).encode("utf-8")
         check_depth(row, text)
@@ -287,6 +305,8 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
         problem += _ARRAY_REMEDY if text.lstrip()[:1] == "[" else ""
     except UnicodeEncodeError:
         problem = "holds half of a surrogate pair, no character"
+    except KeyError as error:
+        problem = f"the key {shown(error.args[0])} is there twice; rename or drop one"
     except (RecursionError, ValueError) as error:
         problem = f"not valid JSON: {_too_much(error)}"
     else:

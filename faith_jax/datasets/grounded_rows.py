@@ -250,6 +250,8 @@ def _with_lists(
             if read is not value:
                 changed[name] = read
                 notes.count_list(name, len(read))
+            if isinstance(read, list) and None in read:
+                notes.count_nulls(name, read.count(None))
         yield row if flat is row.fields and not changed else Row(row.place, {**flat, **changed})
 
 
@@ -529,6 +531,8 @@ def _identifier(value: Any, place: str, number: int, column: str | None) -> str:
             value,
             "--id-column= takes the rows' numbers",
         )
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # pandas writes whole numbers so where an id is missing
     if column and not _shown(value):
         raise field_error(place, column, "an id", value, "--id-column= takes the rows' numbers")
     return _shown(value) or str(number)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import InputError, counted, shown
+from faith_jax.core.errors import InputError, counted, reason, shown
 from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import is_remote, opened_binary, storage_errors
 from faith_jax.core.files.unpacking import PACKED_ENDINGS
@@ -49,6 +49,7 @@ _TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _ROWS = 1024  # of an Arrow batch
+_BEYOND = "<value out of range"  # as Arrow writes a time that is no date
 _PIECE_BYTES = 1 << 16
 # What bytes of cp1252 are not: a character of UTF-8, and control characters of binary files.
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
@@ -424,12 +425,49 @@ def _file_batches(reader: Any) -> Iterator[Any]:
 def _rows_of(path: pathlib.Path, batches: Iterator[Any], number: int, first: int) -> Iterator[Row]:
     """Yields the rows of Arrow batches from row `first` on; `number` are before the batches."""
     for batch in batches:
+        names = batch.schema.names
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InputError(f"{path}: column {twice!r} is there twice; rename or drop one.")
         wanted = batch.slice(min(batch.num_rows, max(0, first - number)))
         number += batch.num_rows - wanted.num_rows
         for start in range(0, wanted.num_rows, _ROWS):
-            for fields in wanted.slice(start, _ROWS).to_pylist():
+            for fields in _python_rows(path, wanted.slice(start, _ROWS)):
                 number += 1
                 yield Row(f"{path}:{number}", fields)
+
+
+def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
+    """Returns the rows of an Arrow batch; times that Python's types cannot hold are texts.
+
+    Raises:
+      InputError: a column holds texts that are not UTF-8, or what neither Python nor a text holds.
+    """
+    import pyarrow
+
+    try:
+        return batch.to_pylist()
+    except (ValueError, OverflowError, ImportError):  # tell no column
+        pass
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            columns.append(column.to_pylist())
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path}: column {name!r}: holds text that is not UTF-8 ({reason(error)})."
+            ) from None
+        except (ValueError, OverflowError, ImportError) as error:
+            texts: list[Any] = [_BEYOND]
+            with contextlib.suppress(pyarrow.ArrowException):  # of nanoseconds
+                texts = column.cast(pyarrow.string()).to_pylist()
+            if any(text is not None and text.startswith(_BEYOND) for text in texts):
+                raise InputError(
+                    f"{path}: column {name!r}: a {column.type} cannot be read ({reason(error)}); "
+                    "convert or drop it."
+                ) from None
+            columns.append(texts)
+    rows = zip(*columns, strict=True)
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in rows]
 
 
 def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
@@ -487,6 +525,7 @@ class TableNotes:
         self.sentences: dict[str, None] = {}
         self.columns: dict[str, str] = {}
         self._lists: dict[str, list[int]] = {}
+        self._nulls: collections.Counter[str] = collections.Counter()
         self._no_answers: collections.Counter[str] = collections.Counter()
         self._rows = 0
         self._column = ""
@@ -499,6 +538,10 @@ class TableNotes:
         """Counts a list that a cell of a column holds as a text."""
         cells, least, most = self._lists.get(column, (0, texts, texts))
         self._lists[column] = [cells + 1, min(least, texts), max(most, texts)]
+
+    def count_nulls(self, column: str, count: int) -> None:
+        """Counts the nulls in a list of texts, which are left out."""
+        self._nulls[column] += count
 
     def count_answer(self, column: str, value: Any, text: str) -> None:
         """Counts an answer, and whether it is missing, empty, or says that there is none."""
@@ -530,14 +573,17 @@ class TableNotes:
         return lines
 
     def _warnings(self) -> list[str]:
-        """Returns a sentence if answers are texts that stand for none in a table."""
-        texts = [kind for kind in self._no_answers if kind not in ("missing", "empty")]
-        if not texts:
-            return []
-        return [
-            f"{self._column}: {', '.join(texts)} is scored as the text of an answer; leave the "
-            "cell empty where there is none."
+        """Returns sentences on nulls in lists, and on texts that stand for no answer."""
+        warnings = [
+            f"{column}: {counted(count, 'null')} in lists of texts left out."
+            for column, count in self._nulls.items()
         ]
+        if texts := [kind for kind in self._no_answers if kind not in ("missing", "empty")]:
+            warnings.append(
+                f"{self._column}: {', '.join(texts)} is scored as the text of an answer; leave the "
+                "cell empty where there is none."
+            )
+        return warnings
 
 
 _NO_ANSWERS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))

@@ -3,7 +3,6 @@
 A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scores.md has all.
 """
 
-import math
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -189,7 +188,7 @@ def _scores(fields: Mapping[str, Any], place: str) -> dict[str, float | None]:
 def _is_score(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return math.isfinite(value) and abs(value) <= LARGEST_SCORE
+    return abs(value) <= LARGEST_SCORE  # of an integer of any size; False of NaN
 
 
 def _cut(cut: Mapping[str, Any], place: str) -> dict[str, dict[str, int]]:

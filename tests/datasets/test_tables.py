@@ -1,6 +1,7 @@
 """Tables as pandas, Spark, Polars and `datasets` write them are read as rows."""
 
 import json
+import struct
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ from pyarrow import feather, parquet
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
+from faith_jax.datasets import tables
 from faith_jax.datasets.grounded_rows import Columns, file_examples
 from faith_jax.datasets.tables import TableForm, TableNotes, frame_rows, read_rows, table_files
 
@@ -212,6 +214,102 @@ def write_parts(folder, form, frame):
         (folder / f".{path.name}.crc").write_bytes(b"\x00\x01")
     (folder / "_SUCCESS").touch()
     (folder / f"part-00003-c000.{form}").touch()
+
+
+NOT_UTF_8 = pa.Array.from_buffers(
+    pa.string(), 1, [None, pa.py_buffer(struct.pack("<ii", 0, 1)), pa.py_buffer(b"\xff")]
+)
+
+
+def without_pandas(self):
+    raise ValueError("Nanosecond resolution needs pandas.")
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (pa.array([1], pa.timestamp("ns")), "1970-01-01 00:00:00.000000001"),
+        (pa.array([None], pa.timestamp("ns")), None),
+        (pa.array([1], pa.time64("ns")), "00:00:00.000000001"),
+    ],
+)
+def test_times_that_python_cannot_hold_are_texts(tmp_path, monkeypatch, column, text):
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"response": ["a"], "at": column}), path)
+
+    class Scalars:
+        """Stands for a column whose values only pandas can hold."""
+
+        to_pylist = without_pandas
+        cast = staticmethod(column.cast)
+        type = column.type
+
+    class Batch:
+        to_pylist = without_pandas
+        columns = (pa.array(["a"]), Scalars())
+        schema = pa.schema({"response": pa.string(), "at": column.type})
+
+    assert tables._python_rows(path, Batch()) == [{"response": "a", "at": text}]
+    (row,) = fields_of(path)[0]  # as it is here
+    assert (row["at"] is None) == (text is None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"at": pa.array([2**63 - 1], pa.timestamp("us"))},
+            r"column 'at': a timestamp\[us\] cannot",
+        ),
+        ({"at": NOT_UTF_8}, "column 'at': holds text that is not UTF-8"),
+        ({"answer": NOT_UTF_8}, "column 'answer': holds text that is not UTF-8"),
+    ],
+)
+def test_columns_that_cannot_be_read_are_named(tmp_path, columns, message):
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"contexts": ["Tea."], **columns}), path)
+    with pytest.raises(InputError, match=message):
+        fields_of(path)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_columns_of_one_name_are_an_error(tmp_path, ending):
+    table = pa.table([pa.array(["a"]), pa.array(["b"])], names=["answer", "answer"])
+    path = tmp_path / f"rows.{ending}"
+    if ending == "parquet":
+        parquet.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+    with pytest.raises(InputError, match="column 'answer' is there twice; rename or drop one"):
+        fields_of(path)
+
+
+def test_keys_of_one_name_are_an_error(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"answer": "a", "\\u0061nswer": "b", "n": {"x": 1, "y": 2}}\n')
+    # An escaped key is not seen: only what it decodes to counts.
+    assert fields_of(path)[0][0]["answer"] == "b"
+    path.write_text('{"answer": "the \\"answer\\"", "n": {"answer": 1}}\n')
+    assert fields_of(path)[0][0]["n"] == {"answer": 1}
+    path.write_text('{"answer": "a", "n": 1, "answer" : "b"}\n')
+    with pytest.raises(InputError, match=r'rows\.jsonl:1: the key "answer" is there twice'):
+        fields_of(path)
+    bad_rows = BadRows(skip=True)
+    assert fields_of(path, bad_rows=bad_rows)[0] == []
+    assert bad_rows.count == 1
+
+
+def test_nulls_in_lists_and_ids_of_whole_numbers(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": 1.0, "contexts": ["Tea.", null, null], "answer": "a"}\n')
+    (example,), report = examples_of(path)
+    assert example.id == "1"
+    assert example.grounding.texts == ("Tea.",)
+    assert report["warnings"] == ["contexts: 2 nulls in lists of texts left out."]
+    path.write_text(path.read_text() + '{"id": 1, "contexts": ["Tea."], "answer": "a"}\n')
+    with pytest.raises(InputError, match="'1' occurs twice"):
+        examples_of(path)
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "parquet"])

@@ -222,3 +222,10 @@ def test_responses_without_scores_are_to_be_scored_first(capsys, tmp_path, name,
     status, lines, error = evaluate(capsys, path)
     assert (status, lines) == (2, [])
     assert error == f"faith-jax: {path}{problem} Score its responses first: {command}"
+
+
+def test_integers_of_any_size_are_no_scores(capsys, tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"id": "a", "label": 1, "scores": {"m": 1' + "0" * 400 + "}}\n")
+    status, _, error = evaluate(capsys, path)
+    assert (status, "field 'scores.m': expected a finite number or null" in error) == (2, True)
