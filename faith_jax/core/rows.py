@@ -278,7 +278,7 @@ def _may_repeat_a_key(line: bytes, fields: Mapping[str, Any]) -> bool:
 
     It may stand in a text or deeper, too.
     """
-    if line.count(b'":') == len(fields):  # as in most lines, where it is each key once
+    if line.count(b'":') == len(fields) and b'" ' not in line:  # each key once, as in most lines
         return False
     return any(line.count(b'"%b"' % key.encode()) > 1 for key in fields)
 
