@@ -34,7 +34,7 @@ from faith_jax.cli.parser import CommandParser, add_commands
 from faith_jax.cli.plan_command import Plan
 from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import Score, Scorers
-from faith_jax.cli.shared import first_line, hearing_signals, keep_compiled_programs
+from faith_jax.cli.shared import first_line, hearing_signals, keep_compiled_programs, show
 from faith_jax.cli.t5x_flags import translated
 from faith_jax.core.errors import (
     ConfigError,
@@ -81,10 +81,10 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
     try:
         given, explained = translated(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
-        print(f"{parser.prog}: {first_line(error)}", file=sys.stderr)
+        show(f"{parser.prog}: {first_line(error)}", sys.stderr)
         return 2
     for line in explained:
-        print(f"{parser.prog}: {line}", file=sys.stderr)
+        show(f"{parser.prog}: {line}", sys.stderr)
     return _dispatch(parser, given)
 
 
@@ -113,11 +113,11 @@ def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
     try:
         options, unknown = parser.parse_known_args([part for parts in split for part in parts])
     except ConfigError as error:
-        print(first_line(error), file=sys.stderr)
+        show(first_line(error), sys.stderr)
         return 2
     if unknown:
         told = _unknown(parser.called(options), unknown[0])
-        print(f"{parser.prog}: {printable(told)}", file=sys.stderr)
+        show(f"{parser.prog}: {told}", sys.stderr)
         return 2
     keep_compiled_programs()
     handler = logging.StreamHandler()
@@ -163,33 +163,33 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
         with hearing_signals():
             return run()
     except FaithJaxError as error:
-        print(f"{prog}: {first_line(error)}", file=sys.stderr)
+        show(f"{prog}: {first_line(error)}", sys.stderr)
         return 2
     except StorageError as error:
-        print(f"{prog}: {first_line(error)} Free some space, then run this again.", file=sys.stderr)
+        show(f"{prog}: {first_line(error)} Free some space, then run this again.", sys.stderr)
         return 1
     except MetricError as error:
-        print(f"{prog}: {first_line(error)}", file=sys.stderr)
+        show(f"{prog}: {first_line(error)}", sys.stderr)
         return 1
     except ProcessError as error:
-        print(f"{prog}: {first_line(error)}", file=sys.stderr)
+        show(f"{prog}: {first_line(error)}", sys.stderr)
         return error.status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
         if problem := path_failure(error):
-            print(f"{prog}: {printable(problem)}.", file=sys.stderr)
+            show(f"{prog}: {problem}.", sys.stderr)
             return 2
         from faith_jax.core.files.stores import store_failure
 
         if told := store_failure(error):
-            print(f"{prog}: {printable(told)}; run this again when it is mended.", file=sys.stderr)
+            show(f"{prog}: {told}; run this again when it is mended.", sys.stderr)
             return 2 if isinstance(error, OSError) else 1
         if not (reason := storage_failure(error)):
             raise
-        print(f"{prog}: {reason}. Free some space, then run this again.", file=sys.stderr)
+        show(f"{prog}: {reason}. Free some space, then run this again.", sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"{prog}: interrupted", file=sys.stderr)
+        show(f"{prog}: interrupted", sys.stderr)
         return 130

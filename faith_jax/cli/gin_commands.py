@@ -5,10 +5,9 @@ import os
 import sys
 from typing import ClassVar
 
-from faith_jax.cli.shared import OneOfSeveral, first_line, resumable
+from faith_jax.cli.shared import OneOfSeveral, first_line, resumable, show
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
-from faith_jax.core.table import printable
 from faith_jax.runs.options import Names
 
 # `--gin.NAME=VALUE` is read as this option with the value NAME=VALUE.
@@ -126,7 +125,7 @@ class Train(_WithDryRun):
         try:
             gin_config.run(train.train, dry_run=self.dry_run)
         except train.Stopped as stopped:
-            print(first_line(stopped), file=sys.stderr)
+            show(first_line(stopped), sys.stderr)
             return 143
         return 0
 
@@ -186,6 +185,6 @@ class Infer(_WithDryRun):
         )
         if not self.dry_run and output.exists():
             for line in infer.first_responses(output):
-                print(printable(line))
-            print(output)
+                show(line)
+            show(output)
         return 0

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from faith_jax.cli.shared import resumable
+from faith_jax.cli.shared import resumable, show
 from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.runs.options import CheckOptions, EvidenceOptions
 
@@ -43,7 +43,7 @@ class Index:
 
         def make() -> int:
             given = (self.wikipedia, self.folder, self.paragraphs, self.processes, self.restart)
-            print("\n".join(index(*given)))
+            show("\n".join(index(*given)))
             return 0
 
         return resumable(make, lambda: "what is indexed is kept; the same command resumes there.")
@@ -91,7 +91,7 @@ class Embed:
             base = open_base(self.knowledge_base)
             given = (base, self.model, self.folder, self.vocabulary, self.restart, self.faiss)
             made = embed(*given)
-            print(f"{self.folder}: {made.values.shape[0]:,} vectors of {made.values.shape[1]}")
+            show(f"{self.folder}: {made.values.shape[0]:,} vectors of {made.values.shape[1]}")
             return 0
 
         return resumable(make, lambda: "what is encoded is kept; the same command resumes there.")
@@ -119,7 +119,7 @@ class Evidence(EvidenceOptions):
 
         def find() -> int:
             for line in evidence(self):
-                print(line)
+                show(line)
             return 0
 
         return resumable(find, lambda: "what is found is kept; the same command resumes there.")
@@ -145,7 +145,7 @@ class Check(CheckOptions):
 
         def find() -> int:
             for line in check(self):
-                print(line)
+                show(line)
             return 0
 
         return resumable(find, lambda: "what is found is kept; the same command resumes there.")

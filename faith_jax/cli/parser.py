@@ -31,9 +31,9 @@ import typing
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+from faith_jax.cli.shared import show
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.settings import from_text
-from faith_jax.core.table import printable
 
 _INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)\)")
 _ATTRIBUTE = re.compile(r"(\w+)(?: \((.*?)\))?: (.*)", re.DOTALL)
@@ -181,7 +181,7 @@ def _run(cls: type[Any], options: argparse.Namespace) -> int:
         if isinstance(made, int):
             return made
         for text in [made] if isinstance(made, str) else made or ():
-            print(printable(text.removesuffix("\n"), "\n\t"))
+            show(text)
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import faith_jax.reproduce
 from faith_jax.cli.parser import add_command, add_commands
-from faith_jax.cli.shared import resumable
+from faith_jax.cli.shared import resumable, show
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.reproduce.options import WORKFLOWS, Output, ScorerTable
 
@@ -54,8 +54,8 @@ class _Table(Output):
     def _made(self) -> int:
         page = "reproduce" if isinstance(self, ScorerTable) else "workflow"
         made = importlib.import_module(f"faith_jax.reproduce.{page}").make_table(self)
-        print(made, end="")
-        print(self.output)
+        show(made)
+        show(self.output)
         return 0
 
 

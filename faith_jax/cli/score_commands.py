@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from faith_jax.cli.shared import OneOfSeveral, resumable
+from faith_jax.cli.shared import OneOfSeveral, resumable, show
 from faith_jax.core.errors import counted
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.settings import NotNegative, Positive
@@ -109,7 +109,7 @@ class Score(ScoreInput, OneOfSeveral):
         if self.dry_run:
             score.preflight(self, told, *output, bad_rows)
             for line in bad_rows.told():
-                print(line)
+                show(line)
             return 0
         summary = score.score(
             self, told, *output, self.batch_size, bad_rows, self.restart, self.costs,
@@ -117,26 +117,26 @@ class Score(ScoreInput, OneOfSeveral):
         )  # fmt: skip
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
         if not summary.is_whole:
-            print(f"{summary.output}: other processes score what is missing")
+            show(f"{summary.output}: other processes score what is missing")
             return 0
-        print(f"{summary.output}: {rows}, {scorers}")
+        show(f"{summary.output}: {rows}, {scorers}")
         if summary.worst:
-            print(f"{self.worst}: the {counted(summary.worst, 'row')} with the lowest scores")
+            show(f"{self.worst}: the {counted(summary.worst, 'row')} with the lowest scores")
         for name, reasons in summary.undefined.items():
             if count := reasons.total():
                 causes = (f"{why or 'not told why'} ({n:,})" for why, n in reasons.most_common())
-                print(f"{name} is undefined in {count:,} of {rows}: {'; '.join(causes)}")
+                show(f"{name} is undefined in {count:,} of {rows}: {'; '.join(causes)}")
         for name, count in (+summary.cut).items():
             parts = "; ".join(
                 f"{counted(cut.tokens, 'token')} of {part} in {counted(cut.rows, 'row')}"
                 for part, cut in summary.cut_parts.get(name, {}).items()
             )
-            print(f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}")
+            show(f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}")
         if summary.left_out:
             columns = ", ".join(f"{name} ({kind})" for name, kind in summary.left_out.items())
-            print(f"columns that JSON cannot hold are left out: {columns}")
+            show(f"columns that JSON cannot hold are left out: {columns}")
         for line in bad_rows.told():
-            print(line)
+            show(line)
         return 0
 
 

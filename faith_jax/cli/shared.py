@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 from faith_jax.core.errors import storage_failure
 from faith_jax.core.files.staging import user_cache
@@ -32,6 +32,14 @@ def first_line(error: BaseException) -> str:
     if len(told) <= _LONGEST_LINE:
         return told
     return f"{told[: _LONGEST_LINE // 2]} ... {told[-_LONGEST_LINE // 2 + 5 :]}"
+
+
+def show(text: object, file: IO[str] | None = None) -> None:
+    """Prints a line, or several; what a terminal would obey is shown as escapes.
+
+    All that commands print comes through here: names of files, claims and columns are the user's.
+    """
+    print(printable(str(text).removesuffix("\n"), "\n\t"), file=file)
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -60,12 +68,12 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
     except KeyboardInterrupt as stopped:
         terminated = isinstance(stopped, TerminatedError)
         what = "terminated" if terminated else "interrupted"
-        print(f"faith-jax: {what}; {kept()}", file=sys.stderr)
+        show(f"faith-jax: {what}; {kept()}", sys.stderr)
         return 143 if terminated else 130
     except Exception as error:
         if not (reason := storage_failure(error)):
             raise
-        print(f"faith-jax: {reason}. Free some space; {kept()}", file=sys.stderr)
+        show(f"faith-jax: {reason}. Free some space; {kept()}", sys.stderr)
         return 1
     finally:
         if listens:

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -97,3 +98,29 @@ def test_of_a_long_error_the_middle_is_left_out():
     assert told.startswith("rows.csv:1: column xxx")
     assert told.endswith("xxx is missing; add it.")
     assert first_line(InputError("y" * 1000)) == "y" * 1000
+
+
+ESCAPE = "\x1b[2J"
+
+
+def test_nothing_that_commands_print_moves_the_terminal(command, tmp_path):
+    """Names of outputs, claims, and the texts of files; `show` is the only printer of commands."""
+    rows = tmp_path / f"rows{ESCAPE}.jsonl"
+    rows.write_text('{"grounding": "Tea.", "response": "Tea.", "col\\u001b[2J": 1}\n')
+    output = tmp_path / f"scores{ESCAPE}.jsonl"
+    printed = [
+        command("score", "--scorers=token_f1", f"--input={rows}", f"--output={output}"),
+        command("score", "--scorers=token_f1", f"--input={rows}", f"--output={output}"),
+        command("evaluate", output),
+        command("check", f"--claim=Tea {ESCAPE} is hot."),
+        command("check", "--claim=Tea.", f"--knowledge-base=base{ESCAPE}"),
+        command("score", f"--scorers=token{ESCAPE}", f"--input={rows}", f"--output={output}2"),
+    ]
+    assert [status for status, _, _ in printed] == [0, 2, 0, 0, 2, 2]
+    for _, out, err in printed:
+        assert "\x1b" not in out + err
+        assert "\\x1b[2J" in out + err
+    sources = (REPOSITORY / "faith_jax" / "cli").glob("*.py")
+    assert [p.name for p in sources if re.search(r"(?<![\w.])print\(", p.read_text())] == [
+        "shared.py"
+    ]
