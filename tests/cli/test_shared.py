@@ -106,7 +106,7 @@ ESCAPE = "\x1b[2J"
 def test_nothing_that_commands_print_moves_the_terminal(command, tmp_path):
     """Names of outputs, claims, and the texts of files; `show` is the only printer of commands."""
     rows = tmp_path / f"rows{ESCAPE}.jsonl"
-    rows.write_text('{"grounding": "Tea.", "response": "Tea.", "col\\u001b[2J": 1}\n')
+    rows.write_text('{"grounding": "Tea.", "response": "Tea.", "col\\u001b[2J": 1}\n' * 2)
     output = tmp_path / f"scores{ESCAPE}.jsonl"
     printed = [
         command("score", "--scorers=token_f1", f"--input={rows}", f"--output={output}"),
