@@ -139,6 +139,20 @@ def test_a_run_means_its_best_step(losses, best, tmp_path, caplog):
     assert caplog.text.count(said) == (best == 9)
 
 
+@pytest.mark.parametrize("way", ["below/../run", "./run/", "run/checkpoints/..", "link/../run"])
+def test_paths_with_dots_and_links(way, tmp_path, monkeypatch):
+    (tmp_path / "run").mkdir()
+    write_steps(tmp_path / "run", {9: 0.5})
+    (tmp_path / "below").mkdir()
+    # What ".." leads to is above what a link leads to.
+    (tmp_path / "far" / "folder").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "folder")
+    (tmp_path / "far" / "run").symlink_to(tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    checkpoint = open_checkpoint(way).read()
+    assert np.all(checkpoint.params["token_embedder"]["embedding"] == 9)
+
+
 def test_folders_within_a_run_are_not_the_run(tmp_path):
     write_model_json(tmp_path, Checkpoint(TINY, {}))
     (tmp_path / "exports" / "huggingface").mkdir(parents=True)

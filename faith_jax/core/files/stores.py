@@ -157,7 +157,8 @@ def store_failure(error: BaseException) -> str:
 def kvstore(folder: Any) -> dict[str, Any]:
     """Returns TensorStore's description of a folder of any storage, which it opens itself."""
     if not is_remote(folder):
-        return {"driver": "file", "path": f"{folder}/"}
+        # TensorStore refuses "..", which `realpath` follows as the operating system does.
+        return {"driver": "file", "path": f"{os.path.realpath(folder)}/"}
     bucket, _, name = folder.path.partition("/")
     if folder.protocol == "gs":
         return {"driver": "gcs", "bucket": bucket, "path": f"{name}/"}
