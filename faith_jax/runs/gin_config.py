@@ -21,6 +21,7 @@ import gin
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.settings import checked
+from faith_jax.runs.gin_safety import IMPORTABLE, check_calls, check_imports, check_macros_end
 from faith_jax.runs.log_once import forget_lines
 from faith_jax.runs.t5x import counterparts, translation
 
@@ -50,13 +51,10 @@ RENAMED_CONFIGURABLES = {
     "prompts.uniform": "soft_prompt.uniform",
     "truncation.LossTruncation": "loss_truncation.LossTruncation",
 }
-# What gin files can name; `--gin_allow` adds to it.
-ALLOWED = ("faith_jax", "seqio", "t5x", "optax", "flax", "jax", "jaxlib")
-_ALLOW = "A gin file can run what it names: if you trust this one, add --gin_allow={}."
-_IMPORT = re.compile(r"\s*(?:import\s+([\w.]+)|from\s+([\w.]+)\s+import\b)")
 _MACRO_SET = re.compile(r"^([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
 _GIN_ERRORS = (
     ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError,
+    AttributeError,
 )  # fmt: skip
 _FROM = re.compile(r"^from (\S+) import (\w+)(?: as (\w+))?[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"\b(?<![\w.])(\w+\.\w+)\b")
@@ -78,18 +76,17 @@ def parse(
 ) -> None:
     """Parses gin files and bindings, as T5X's launcher does; mistakes are ConfigErrors.
 
-    A gin file can call whatever it names. So it can only import and name what is in `ALLOWED`
-    modules and those of `allow`; other macros than the library's must be read by something.
+    A gin file can call whatever it names, so it can only import and name what `gin_safety` lists
+    and what `allow` adds; other macros than the library's must be read by something.
 
     Args:
       gin_files: paths, absolute, relative to the working folder, to a search path or to the
         library's own gin_configs folder; later ones override earlier ones.
       bindings: "NAME=value" or "module.function.argument=value", which override the files.
       search_paths: folders to look in before the library's own.
-      allow: further modules, with all that is in them.
+      allow: further modules, with all that is in them, or names of functions.
       unused: values of macros that must be set, but that the job does not use.
     """
-    allowed = (*ALLOWED, *allow)
     gin.clear_config()
     forget_lines()
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
@@ -97,7 +94,7 @@ def parse(
     # the working folder has a folder of that name.
     given: dict[str, str] = {}  # macros of the user's files, and the files
     reading: list[str] = []  # a file, what it includes, and so on
-    read = functools.partial(_opened, allowed=allowed, given=given, reading=reading)
+    read = functools.partial(_opened, allowed=allow, given=given, reading=reading)
     gin.config._FILE_READERS[:] = [(read, _is_file)]
     for path in search_paths:
         if not is_folder(path):
@@ -125,7 +122,7 @@ def parse(
         for binding in bindings:
             where = f"--gin.{binding}: "
             _check_closed(quoted(binding), f"--gin.{binding}")
-            _check_imports(binding, f"--gin.{binding}", allowed)
+            check_imports(binding, f"--gin.{binding}", allow)
             gin.parse_config(with_present_names(quoted(binding)))
     except ConfigError:
         raise
@@ -135,7 +132,8 @@ def parse(
         raise ConfigError(where + _gin_message(error, paths)) from None
     finally:
         logging.getLogger().removeFilter(_is_not_a_missed_search_path)
-    _check_references(allowed)
+    check_calls(allow)
+    check_macros_end()
     for name, value in (unused or {}).items():
         if repr(_macros().get(name)) == _REQUIRED:
             gin.parse_config(f"{name} = {value!r}")
@@ -181,7 +179,7 @@ def _opened(
             f"{error.start}."
         ) from None
     _check_closed(text, f"gin: {path}")
-    _check_imports(text, f"gin: {path}", allowed)
+    check_imports(text, f"gin: {path}", allowed)
     if is_remote(path_of(path)) or not pathlib.Path(path).resolve().is_relative_to(
         config_folder().resolve()
     ):
@@ -202,34 +200,6 @@ class _Text(io.StringIO):
         if not self.closed:
             self._reading.remove(self.name)
         super().close()
-
-
-def _check_imports(text: str, where: str, allowed: Sequence[str]) -> None:
-    """Raises ConfigError for a text that imports what is not allowed."""
-    for line in text.splitlines():
-        found = _IMPORT.match(line)
-        module = (found[1] or found[2]) if found else "__gin__"
-        if not _is_allowed(module, ("__gin__", "gin", *allowed)):
-            raise ConfigError(f"{where}: imports {module}. {_ALLOW.format(module)}")
-
-
-def _check_references(allowed: Sequence[str]) -> None:
-    """Raises ConfigError where a config names what is not in an allowed module.
-
-    What counts is where it was defined: modules also have others' attributes.
-    """
-    for reference in gin.config.iterate_references(gin.config._CONFIG):
-        selector = reference.configurable.selector
-        named = reference.configurable.wrapped
-        module = getattr(named, "__module__", None) or type(named).__module__
-        if selector not in ("gin.macro", "gin.constant", "gin.singleton") and not _is_allowed(
-            module, allowed
-        ):
-            raise ConfigError(f"gin: @{selector} is in {module}. {_ALLOW.format(module)}")
-
-
-def _is_allowed(module: str, allowed: Sequence[str]) -> bool:
-    return any(module == name or module.startswith(f"{name}.") for name in allowed)
 
 
 def _check_closed(text: str, where: str) -> None:
@@ -382,7 +352,7 @@ def _check_types() -> None:
 def _is_ours(kind: Any) -> bool:
     """Whether values of a type cannot be written in gin, but only referred to."""
     is_class = inspect.isclass(kind) and not issubclass(kind, enum.Enum)
-    is_class = is_class and kind.__module__.partition(".")[0] in ALLOWED
+    is_class = is_class and kind.__module__.partition(".")[0] in IMPORTABLE
     return is_class or typing.get_origin(kind) is Callable
 
 

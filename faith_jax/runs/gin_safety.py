@@ -1,0 +1,144 @@
+"""What a gin file may import and call: a list of configurables, and what the user adds to it.
+
+A gin file names functions that the program then calls. Whoever takes a file from elsewhere must be
+able to run it without reading it, so that only what recipes need is callable: no function that
+reads, writes or deletes files, and none that a module only imports.
+"""
+
+import io
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import gin
+
+from faith_jax.core.errors import ConfigError
+
+# Packages whose modules a gin file may import, which runs nothing but these.
+IMPORTABLE = ("faith_jax", "seqio", "t5x", "optax", "flax", "jax", "jaxlib")
+# What it may call: all that is defined in these modules, or these names alone.
+CALLABLE = (
+    "faith_jax.decoding.config",
+    "faith_jax.inference.checkpoint_decoding.from_checkpoint",
+    "faith_jax.input.task_batches.DatasetConfig",
+    "faith_jax.models.config",
+    "faith_jax.models.partitioning",
+    "faith_jax.models.soft_prompt",
+    "faith_jax.models.transformer",
+    "faith_jax.runs.as_trained.cut_policy",
+    "faith_jax.runs.as_trained.decode_length",
+    "faith_jax.runs.as_trained.decoding",
+    "faith_jax.runs.setup.encode_default",
+    "faith_jax.runs.setup.model_from_checkpoint",
+    "faith_jax.tokenizers.seqio_vocabulary",
+    "faith_jax.training.in_batch_negatives",
+    "faith_jax.training.infonce",
+    "faith_jax.training.label_cross_entropy",
+    "faith_jax.training.loss_truncation",
+    "faith_jax.training.objectives",
+    "faith_jax.training.optimizers",
+    "faith_jax.training.repetition",
+    "flax.linen",
+    *(f"jax.numpy.{name}" for name in ("bfloat16", "float16", "float32", "float64", "int32")),
+    "jax._src.nn",  # where jax.nn's functions are defined
+    "optax",
+    "seqio.preprocessors",
+    *(f"seqio.utils.mixing_rate_num_{what}" for what in ("characters", "examples")),
+    "seqio.vocabularies",
+)
+_GINS_OWN = ("gin.macro", "gin.constant", "gin.singleton")
+_REMEDY = "A gin file can run what it names: if you trust this one, add --gin_allow={}."
+
+
+def check_imports(text: str, where: str, allowed: Sequence[str]) -> None:
+    """Raises ConfigError for a text that imports what is neither `IMPORTABLE` nor `allowed`.
+
+    The text is read in tokens, as gin reads it: a statement may go over several lines.
+    """
+    for statement in _statements(text):
+        if statement[0] not in ("import", "from"):
+            continue
+        dotted = "".join(statement[1:])
+        module = dotted.partition("import")[0] if statement[0] == "from" else dotted
+        module = module.partition(";")[0]
+        if statement[0] == "import" and "as" in statement:
+            module = "".join(statement[1 : statement.index("as")])
+        if not _is_under(module, ("__gin__", "gin", *IMPORTABLE, *allowed)):
+            raise ConfigError(f"{where}: imports {module}. {_REMEDY.format(module)}")
+
+
+def _statements(text: str) -> Iterator[list[str]]:
+    """Yields the words of each logical line, as far as the text can be read."""
+    words: list[str] = []
+    skipped = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type in (tokenize.NEWLINE, tokenize.ENDMARKER) or token.string == ";":
+                if words:
+                    yield words
+                words = []
+            elif token.type not in skipped:
+                words.append(token.string)
+    except (tokenize.TokenError, SyntaxError):  # gin stops here too, and says it with the line
+        if words:
+            yield words
+
+
+def check_calls(allowed: Sequence[str]) -> None:
+    """Raises ConfigError where what gin has parsed names what is not `CALLABLE` or `allowed`.
+
+    What counts is where a function was defined: modules also have others' attributes.
+    """
+    for reference in _references(list(gin.config._CONFIG.values())):
+        selector = reference.configurable.selector
+        if selector in _GINS_OWN:
+            continue
+        function = reference.configurable.wrapped
+        module = getattr(function, "__module__", None) or type(function).__module__
+        name = f"{module}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+        if not _is_under(name, (*CALLABLE, *allowed)):
+            raise ConfigError(f"gin: @{selector} is {name}. {_REMEDY.format(name)}")
+
+
+def check_macros_end() -> None:
+    """Raises ConfigError for macros that lead back to themselves."""
+    used = {
+        name: [r.scopes[-1] for r in _references(values) if r.selector == "gin.macro" and r.scopes]
+        for (name, selector), values in gin.config._CONFIG.items()
+        if selector == "gin.macro"
+    }
+    for name in used:
+        way = [name]
+        while len(inner := used.get(way[-1], [])) and way[-1] not in way[:-1]:
+            # Of several, the one that leads back; any, where none does.
+            way.append(next((macro for macro in inner if _leads_to(macro, name, used)), inner[0]))
+        if way[-1] == name and len(way) > 1:
+            shown = " -> ".join(f"%{macro}" for macro in way)
+            raise ConfigError(f"gin: the macro {name} is given by itself: {shown}.")
+
+
+def _leads_to(macro: str, name: str, used: Mapping[str, Sequence[str]]) -> bool:
+    seen, waiting = set[str](), [macro]
+    while waiting:
+        if (inner := waiting.pop()) == name:
+            return True
+        if inner not in seen:
+            seen.add(inner)
+            waiting += used.get(inner, [])
+    return False
+
+
+def _references(value: Any) -> Iterator[Any]:
+    """Yields the references in a value, those of keys of dictionaries too."""
+    if isinstance(value, gin.config.ConfigurableReference):
+        yield value
+    elif isinstance(value, Mapping):
+        for pair in value.items():
+            yield from _references(pair)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from _references(item)
+
+
+def _is_under(name: str, allowed: Sequence[str]) -> bool:
+    return any(name == place or name.startswith(f"{place}.") for place in allowed)
