@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files.locks import locked
 from faith_jax.core.files.stores import is_remote, path_of
+from faith_jax.core.files.whole import is_stream
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +36,7 @@ def reserves(
             check_outputs(read, written)
             with contextlib.ExitStack() as held:
                 for option, output in written.items():
-                    if output:
+                    if output and not is_stream(path_of(output)):
                         held.enter_context(locked(path_of(output), option=option))
                 return run(*args, **kwargs)
 
@@ -59,7 +60,7 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
     for option, output in outputs.items():
         path = path_of(output)
         place = path.resolve()
-        if not output:
+        if not output or is_stream(path):
             continue
         problem = ""
         if not has_parent(path):

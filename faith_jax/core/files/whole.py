@@ -8,6 +8,7 @@ import pathlib
 import secrets
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,19 +25,20 @@ def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pa
     """Yields a local path, beside that of a file on a disk, whose place it takes at the end.
 
     On an error nothing is left, and what stood at `path` stays. If nothing is written, nothing
-    changes. What a kill leaves is written over the next time.
+    changes. What a kill leaves is written over the next time. What is no regular file, such as a
+    pipe or /dev/null, is written to, and never replaced; "-" is standard output.
 
     Args:
       path: of the file.
       shared: several processes may write it at once; the last one wins.
     """
     target = path_of(path)
-    if is_remote(target):
+    if is_remote(target) or is_stream(target):
         with tempfile.TemporaryDirectory(prefix="faith_jax_") as folder:
             beside = pathlib.Path(folder) / target.name
             yield beside
             if beside.exists():
-                upload_file(beside, target)
+                (_stream if is_stream(target) else upload_file)(beside, target)
         return
     mark = f"{secrets.token_hex(4)}." if shared else ""
     beside = target.with_name(f".{target.name}.{mark}partial")
@@ -46,6 +48,21 @@ def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pa
             put(beside, target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def is_stream(path: pathlib.Path) -> bool:
+    """Returns whether a path is "-", or of a device, a pipe or a socket, or leads to one."""
+    if is_remote(path) or str(path) == "-":
+        return not is_remote(path)
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
+def _stream(source: pathlib.Path, target: pathlib.Path) -> None:
+    if str(target) == "-":
+        sys.stdout.write(source.read_text(encoding="utf-8"))
+        return
+    with open(source, "rb") as file, open(target, "wb", buffering=0) as stream:
+        shutil.copyfileobj(file, stream)
 
 
 def put(made: pathlib.Path, target: pathlib.Path) -> None:

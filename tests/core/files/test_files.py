@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import pathlib
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -332,3 +333,20 @@ def test_an_input_that_changed_is_another_run(capsys, tmp_path, monkeypatch):
     assert (status, "keeps 6 rows of another run (other rows: the input, or" in error) == (2, True)
     source.write_text(whole)  # with another time of change
     assert score(capsys, "--scorers=bleu", *arguments)[0] == 0
+
+
+def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for path in (pipe, tmp_path / "link"):
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        write_text(path, "tea\n")
+        assert os.read(reader, 100) == b"tea\n"
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["link", "pipe"]
+    write_text(os.devnull, "tea\n")
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    write_text("-", "tea\n")
+    assert capsys.readouterr().out == "tea\n"
