@@ -98,8 +98,8 @@ class Traffic:
     bytes: float = 0.0
     sent: float = 0.0
 
-    def __add__(self, other: "Traffic") -> "Traffic":
-        return Traffic(self.count + other.count, self.bytes + other.bytes, self.sent + other.sent)
+    def __add__(self, more: "Traffic") -> "Traffic":
+        return Traffic(self.count + more.count, self.bytes + more.bytes, self.sent + more.sent)
 
     def __mul__(self, times: float) -> "Traffic":
         return Traffic(self.count * times, self.bytes * times, self.sent * times)
@@ -111,7 +111,7 @@ Collectives = Mapping[tuple[str, tuple[str, ...]], Traffic]
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a device does.
+    """The operations, reads and writes, and sent bytes of a device.
 
     Attributes:
       operations: floating-point operations of matrix products.
@@ -123,11 +123,11 @@ class Work:
     bytes: float = 0.0
     collectives: Collectives = dataclasses.field(default_factory=dict)
 
-    def __add__(self, other: "Work") -> "Work":
-        found = collections.defaultdict(Traffic, self.collectives)
-        for key, traffic in other.collectives.items():
-            found[key] += traffic
-        return Work(self.operations + other.operations, self.bytes + other.bytes, dict(found))
+    def __add__(self, more: "Work") -> "Work":
+        collectives = collections.defaultdict(Traffic, self.collectives)
+        for key, traffic in more.collectives.items():
+            collectives[key] += traffic
+        return Work(self.operations + more.operations, self.bytes + more.bytes, dict(collectives))
 
     def __mul__(self, times: float) -> "Work":
         scaled = {key: traffic * times for key, traffic in self.collectives.items()}
@@ -135,7 +135,7 @@ class Work:
 
 
 class ProgramWork(NamedTuple):
-    """What a program does.
+    """The work of a program on a device.
 
     Attributes:
       once: outside of the loops whose number of turns the program decides, such as a decoding loop
@@ -147,8 +147,8 @@ class ProgramWork(NamedTuple):
     once: Work
     turn: Work
 
-    def __add__(self, other: "ProgramWork") -> "ProgramWork":  # type: ignore[override]
-        return ProgramWork(self.once + other.once, self.turn + other.turn)
+    def __add__(self, more: "ProgramWork") -> "ProgramWork":  # type: ignore[override]
+        return ProgramWork(self.once + more.once, self.turn + more.turn)
 
     def __mul__(self, times: float) -> "ProgramWork":  # type: ignore[override]
         return ProgramWork(self.once * times, self.turn * times)
@@ -158,7 +158,7 @@ _NOTHING = ProgramWork(Work(), Work())
 
 
 def program_work(text: str, mesh: Mapping[str, int]) -> ProgramWork:
-    """Returns what a program does on each device.
+    """Returns the work of a program on each device.
 
     Args:
       text: of a compiled module, as JAX's `compiled.as_text()` returns it.
@@ -178,18 +178,18 @@ class _Program:
         self._devices = int(partitions[1]) if partitions else math.prod(self._mesh.values())
         current: dict[str, Instruction] = {}
         for line in text.splitlines():
-            if found := _COMPUTATION.match(line):
-                current = self._computations.setdefault(found[2], {})
-                self._entry = found[2] if found[1] else self._entry
-            elif found := _INSTRUCTION.match(line):
-                instruction = _instruction(found[2], found[3], bool(found[1]))
-                current[found[2]] = instruction
+            if match := _COMPUTATION.match(line):
+                current = self._computations.setdefault(match[2], {})
+                self._entry = match[2] if match[1] else self._entry
+            elif match := _INSTRUCTION.match(line):
+                instruction = _instruction(match[2], match[3], bool(match[1]))
+                current[match[2]] = instruction
         self._found: dict[str, ProgramWork] = {}
 
     def work(self) -> ProgramWork:
         """Returns the work of the whole module."""
         entry = self._computations[self._entry]
-        parts = [self._of_instruction(one, entry) for one in entry.values()]
+        parts = [self._of_instruction(op, entry) for op in entry.values()]
         once = sum((part.once for part in parts), start=Work())
         turns = [part.turn for part in parts]
         return ProgramWork(once, max(turns, key=lambda w: (w.operations, w.bytes), default=Work()))
@@ -205,73 +205,73 @@ class _Program:
         return self._found[name]
 
     def _of_instruction(
-        self, one: Instruction, computation: Mapping[str, Instruction]
+        self, op: Instruction, computation: Mapping[str, Instruction]
     ) -> ProgramWork:
-        if one.opcode in _FREE or one.opcode.endswith("-done"):
+        if op.opcode in _FREE or op.opcode.endswith("-done"):
             return _NOTHING
-        if one.opcode == "while":
-            (body,) = self._called(one)
-            turns = self._turns(one, computation)
-            found = self._of(body)
+        if op.opcode == "while":
+            (body,) = self._called(op)
+            turns = self._turns(op, computation)
+            one_turn = self._of(body)
             if turns is None:
-                return ProgramWork(Work(), found.once + found.turn)
-            return found * turns
-        called = self._called(one)
-        if one.opcode in ("call", "conditional", "async-start"):
+                return ProgramWork(Work(), one_turn.once + one_turn.turn)
+            return one_turn * turns
+        called = self._called(op)
+        if op.opcode in ("call", "conditional", "async-start"):
             # Of several branches, the one with the most operations and bytes.
             work = [self._of(name) for name in called]
             return max(work, key=lambda w: (w.once.operations, w.once.bytes), default=_NOTHING)
-        if one.opcode == "fusion":
+        if op.opcode == "fusion":
             inner = sum((self._arithmetic(name) for name in called), start=Work())
-            own = Work(bytes=self._fusion_bytes(one, called[0], computation))
-            return ProgramWork(own + inner, Work())
+            traffic = Work(bytes=self._fusion_bytes(op, called[0], computation))
+            return ProgramWork(traffic + inner, Work())
         return ProgramWork(
-            Work(bytes=_moved(one, computation)) + self._own_arithmetic(one, computation), Work()
+            Work(bytes=_moved(op, computation)) + self._own_arithmetic(op, computation), Work()
         )
 
     def _arithmetic(self, name: str) -> Work:
         """Returns the products and collectives of a fused computation, whose bytes stay inside."""
         total, computation = Work(), self._computations[name]
-        for one in computation.values():
-            total += self._own_arithmetic(one, computation)
-            if one.opcode in ("fusion", "call", "async-start"):
-                total += sum((self._arithmetic(inner) for inner in self._called(one)), Work())
+        for op in computation.values():
+            total += self._own_arithmetic(op, computation)
+            if op.opcode in ("fusion", "call", "async-start"):
+                total += sum((self._arithmetic(inner) for inner in self._called(op)), Work())
         if "all-reduce-scatter" in name:  # how TPUs reduce and keep a piece
             moved = {
-                ("reduce-scatter", axes): Traffic(found.count, found.bytes, found.sent / 2)
-                for (_, axes), found in total.collectives.items()
+                ("reduce-scatter", axes): Traffic(traffic.count, traffic.bytes, traffic.sent / 2)
+                for (_, axes), traffic in total.collectives.items()
             }
             total = dataclasses.replace(total, collectives=moved)
         return total
 
-    def _own_arithmetic(self, one: Instruction, computation: Mapping[str, Instruction]) -> Work:
-        kind = one.opcode.removesuffix("-start")
+    def _own_arithmetic(self, op: Instruction, computation: Mapping[str, Instruction]) -> Work:
+        kind = op.opcode.removesuffix("-start")
         if kind in _COLLECTIVES:
-            return Work(collectives=self._collective(kind, one, computation))
-        if one.opcode == "send" and (found := _BETWEEN_SLICES.search(one.attributes)):
-            kind = found[1].lower().replace("_", "-")
+            return Work(collectives=self._collective(kind, op, computation))
+        if op.opcode == "send" and (match := _BETWEEN_SLICES.search(op.attributes)):
+            kind = match[1].lower().replace("_", "-")
             axes, slices = (SLICE_AXIS,), self._mesh[SLICE_AXIS]
-            return Work(collectives=_traffic(kind, axes, slices, one.shapes[0].bytes))
-        shapes = [computation[name].shapes[0] for name in one.operands if name in computation]
+            return Work(collectives=_traffic(kind, axes, slices, op.shapes[0].bytes))
+        shapes = [computation[name].shapes[0] for name in op.operands if name in computation]
         if kind == "dot":
-            return Work(operations=_dot_operations(one, shapes))
+            return Work(operations=_dot_operations(op, shapes))
         if kind == "convolution":
-            return Work(operations=_convolution_operations(one, shapes))
+            return Work(operations=_convolution_operations(op, shapes))
         return Work()
 
-    def _called(self, one: Instruction) -> list[str]:
+    def _called(self, op: Instruction) -> list[str]:
         names = []
-        for single, several in _CALLED.findall(one.attributes):
+        for single, several in _CALLED.findall(op.attributes):
             names += [single] if single else [n.strip().lstrip("%") for n in several.split(",")]
         return [name for name in names if name in self._computations]
 
     def _turns(self, loop: Instruction, computation: Mapping[str, Instruction]) -> int | None:
         """Returns how often a loop runs; None = it depends on more than a counter."""
-        if known := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
-            return int(known[1])
+        if count := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
+            return int(count[1])
         name = re.search(rf"condition={_NAME}", loop.attributes)
         condition = self._computations[name[1]] if name else {}
-        root = next((one for one in condition.values() if one.is_root), None)
+        root = next((op for op in condition.values() if op.is_root), None)
         if root is None or root.opcode != "compare" or "direction=LT" not in root.attributes:
             return None
         counter, limit = (condition[operand] for operand in root.operands)
@@ -285,28 +285,28 @@ class _Program:
 
     def _step(self, body: Mapping[str, Instruction], place: int) -> int:
         """Returns what a loop's body adds to its counter, where it says so; else 1."""
-        root = next(one for one in body.values() if one.is_root)
+        root = next(op for op in body.values() if op.is_root)
         added = body.get(root.operands[place]) if root.opcode == "tuple" else None
         if added is None or added.opcode != "add":
             return 1
-        found = [self._constant(body[operand], body) for operand in added.operands]
-        return next((number for number in found if number is not None), 1)
+        summands = [self._constant(body[operand], body) for operand in added.operands]
+        return next((number for number in summands if number is not None), 1)
 
-    def _constant(self, one: Instruction, computation: Mapping[str, Instruction]) -> int | None:
+    def _constant(self, op: Instruction, computation: Mapping[str, Instruction]) -> int | None:
         """Returns a whole number that is known when the program is compiled, else None."""
-        while one.opcode in ("copy", "bitcast"):
-            one = computation[one.operands[0]]
-        return int(one.inside) if one.opcode == "constant" else None
+        while op.opcode in ("copy", "bitcast"):
+            op = computation[op.operands[0]]
+        return int(op.inside) if op.opcode == "constant" else None
 
     def _fusion_bytes(
         self, fusion: Instruction, name: str, computation: Mapping[str, Instruction]
     ) -> float:
         """Returns what a fusion reads and writes: of an array that it only slices, the slices."""
         inner, total = self._computations[name], 0.0
-        for place, one in self._parameters(name).items():
-            given = computation[fusion.operands[place]]
-            total += self._read_bytes(one, given.shapes, name)
-        for root in (one for one in inner.values() if one.is_root):
+        for place, parameter in self._parameters(name).items():
+            operand = computation[fusion.operands[place]]
+            total += self._read_bytes(parameter, operand.shapes, name)
+        for root in (op for op in inner.values() if op.is_root):
             parts = [root]
             if root.opcode == "tuple":
                 parts = [inner[operand] for operand in root.operands]
@@ -337,24 +337,24 @@ class _Program:
                 continue  # what is not overwritten stays where it is
             elif user.opcode == "fusion" and (called := self._called(user)):
                 place = user.operands.index(parameter.name)
-                own = self._parameters(called[0]).get(place)
-                read += whole if own is None else self._read_bytes(own, shapes, called[0])
+                inner = self._parameters(called[0]).get(place)
+                read += whole if inner is None else self._read_bytes(inner, shapes, called[0])
             else:
                 return whole
         return min(read, whole)
 
     def _parameters(self, name: str) -> dict[int, Instruction]:
-        found = self._computations[name].values()
-        return {int(one.inside): one for one in found if one.opcode == "parameter"}
+        instructions = self._computations[name].values()
+        return {int(op.inside): op for op in instructions if op.opcode == "parameter"}
 
     def _collective(
-        self, kind: str, one: Instruction, computation: Mapping[str, Instruction]
+        self, kind: str, op: Instruction, computation: Mapping[str, Instruction]
     ) -> Collectives:
-        given = [
-            s for name in one.operands if name in computation for s in computation[name].shapes
+        shapes = [
+            s for name in op.operands if name in computation for s in computation[name].shapes
         ]
-        size = sum(shape.bytes for shape in given)
-        return _traffic(kind, *self._group(one.attributes), size)
+        size = sum(shape.bytes for shape in shapes)
+        return _traffic(kind, *self._group(op.attributes), size)
 
     def _group(self, attributes: str) -> tuple[tuple[str, ...], int]:
         """Returns the axes in which a collective's devices differ, and how many they are."""
@@ -365,16 +365,16 @@ class _Program:
             differing = {axis for pair in moved for axis in self._axes(pair)}
             return tuple(axis for axis in self._mesh if axis in differing), 2
         text = attributes.partition("replica_groups=")[2]
-        if found := _MESH.match(text):
-            group = _mesh_group(found[1], found[2])
-        elif found := _IOTA.match(text):
-            groups, dims = _numbers(found[1]), _numbers(found[2])
+        if match := _MESH.match(text):
+            group = _mesh_group(match[1], match[2])
+        elif match := _IOTA.match(text):
+            groups, dims = _numbers(match[1]), _numbers(match[2])
             order = np.arange(math.prod(dims)).reshape(dims)
-            if found[3]:
-                order = order.transpose(_numbers(found[3]))
+            if match[3]:
+                order = order.transpose(_numbers(match[3]))
             group = order.reshape(groups)[0].tolist()
-        elif found := re.match(r"\{\{([\d,\s]*)\}", text):
-            group = _numbers(found[1])
+        elif match := re.match(r"\{\{([\d,\s]*)\}", text):
+            group = _numbers(match[1])
         else:
             group = list(range(self._devices))
         return self._axes(group), len(group)
@@ -386,13 +386,13 @@ class _Program:
 
 
 def _traffic(kind: str, axes: tuple[str, ...], count: int, size: float) -> Collectives:
-    """Returns what a device of a group of `count` sends, where it has `size` bytes."""
+    """Returns the traffic of a device of a group of `count`, where it has `size` bytes."""
     if count < 2 or not size:
         return {}
     share = (count - 1) / count
     sent = {"all-reduce": 2 * share, "all-gather": count - 1, "collective-permute": 1.0}
-    made = size * count if kind == "all-gather" else size
-    return {(kind, axes): Traffic(1.0, made, size * sent.get(kind, share))}
+    result = size * count if kind == "all-gather" else size
+    return {(kind, axes): Traffic(1.0, result, size * sent.get(kind, share))}
 
 
 def _mesh_group(axes: str, chosen: str) -> list[int]:
@@ -436,42 +436,42 @@ def _instruction(name: str, text: str, is_root: bool) -> Instruction:
 def _closing(text: str, start: int) -> int:
     """Returns the place of the parenthesis that closes the one at `start`."""
     depth = 0
-    for found in re.finditer(r"[()]", text[start:]):
-        depth += 1 if found[0] == "(" else -1
+    for match in re.finditer(r"[()]", text[start:]):
+        depth += 1 if match[0] == "(" else -1
         if not depth:
-            return start + found.start()
+            return start + match.start()
     return len(text)
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _shapes(text: str) -> tuple[Shape, ...]:
-    found = []
+    shapes = []
     for dtype, dims, layout in _SHAPE.findall(text):
         space = _SPACE.search(layout)
-        found.append(Shape(dtype, tuple(_numbers(dims)), int(space[1]) if space else 0))
-    return tuple(found)
+        shapes.append(Shape(dtype, tuple(_numbers(dims)), int(space[1]) if space else 0))
+    return tuple(shapes)
 
 
-def _moved(one: Instruction, computation: Mapping[str, Instruction]) -> float:
+def _moved(op: Instruction, computation: Mapping[str, Instruction]) -> float:
     """Returns the bytes that an instruction outside of fusions reads and writes."""
-    given = [computation[name].shapes for name in one.operands if name in computation]
-    if one.opcode in ("copy-start", "slice-start", "async-start"):
-        made = [one.shapes[1] if one.opcode == "slice-start" else one.shapes[0]]
-        source = sum(s.main_bytes for shapes in given for s in shapes)
-        return min(source, made[0].bytes) + made[0].main_bytes
-    written = sum(shape.main_bytes for shape in one.shapes)
-    if one.opcode.endswith("-start"):  # the result stands beside the operand
-        written -= sum(s.main_bytes for shapes in given for s in shapes)
+    operands = [computation[name].shapes for name in op.operands if name in computation]
+    if op.opcode in ("copy-start", "slice-start", "async-start"):
+        result = op.shapes[1 if op.opcode == "slice-start" else 0]
+        source = sum(s.main_bytes for shapes in operands for s in shapes)
+        return min(source, result.bytes) + result.main_bytes
+    written = sum(shape.main_bytes for shape in op.shapes)
+    if op.opcode.endswith("-start"):  # the result stands beside the operand
+        written -= sum(s.main_bytes for shapes in operands for s in shapes)
         written = max(0.0, written)
-    if one.opcode in ("dynamic-slice", "slice", "gather"):
-        return min(written, sum(s.main_bytes for s in given[0])) + written
-    if one.opcode == "dynamic-update-slice":
-        return 2 * sum(s.bytes for s in given[1]) if not one.shapes[0].space else 0.0
-    if one.opcode == "custom-call" and not given:
+    if op.opcode in ("dynamic-slice", "slice", "gather"):
+        return min(written, sum(s.main_bytes for s in operands[0])) + written
+    if op.opcode == "dynamic-update-slice":
+        return 2 * sum(s.bytes for s in operands[1]) if not op.shapes[0].space else 0.0
+    if op.opcode == "custom-call" and not operands:
         return 0.0
-    if one.opcode == "send":  # its result stands for what it reads
-        return sum(s.main_bytes for s in given[0])
-    return written + sum(s.main_bytes for shapes in given for s in shapes)
+    if op.opcode == "send":  # its result stands for what it reads
+        return sum(s.main_bytes for s in operands[0])
+    return written + sum(s.main_bytes for shapes in operands for s in shapes)
 
 
 def _updated(part: Instruction, inner: Mapping[str, Instruction]) -> float | None:
@@ -483,52 +483,54 @@ def _updated(part: Instruction, inner: Mapping[str, Instruction]) -> float | Non
     return sum(shape.bytes for shape in inner[part.operands[1]].shapes)
 
 
-def _dot_operations(one: Instruction, shapes: Sequence[Shape]) -> float:
-    contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", one.attributes)
+def _dot_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
+    contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", op.attributes)
     dims = _numbers(contracted[1]) if contracted else []
-    return 2.0 * math.prod(one.shapes[0].dims) * math.prod(shapes[0].dims[d] for d in dims)
+    return 2.0 * math.prod(op.shapes[0].dims) * math.prod(shapes[0].dims[d] for d in dims)
 
 
-def _convolution_operations(one: Instruction, shapes: Sequence[Shape]) -> float:
+def _convolution_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
     """Returns the operations of a convolution, in whose form TPUs have all matrix products.
 
     Where a dimension of a product is a batch's, the window's dilation makes all but one of its
     positions padding, which costs nothing.
     """
-    labels = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", one.attributes)
+    labels = re.search(r"dim_labels=(\w+)_(\w+)->(\w+)", op.attributes)
     if labels is None:
         return 0.0
     left, right, out = labels[1], labels[2], labels[3]
     sizes = dict(zip(left, shapes[0].dims, strict=True))
     kernel = dict(zip(right, shapes[1].dims, strict=True))
-    made = dict(zip(out, one.shapes[0].dims, strict=True))
-    batches = re.search(r"batch_group_count=(\d+)", one.attributes)
-    window = _window(one.attributes)
+    result = dict(zip(out, op.shapes[0].dims, strict=True))
+    batches = re.search(r"batch_group_count=(\d+)", op.attributes)
+    window = _window(op.attributes)
     pairs = 1.0
     for place, label in enumerate(sorted(label for label in out if label.isdigit())):
         pairs *= _valid_positions(
-            sizes[label], kernel[label], made[label],
+            sizes[label], kernel[label], result[label],
             *(window[name][place] if name in window else None for name in
               ("stride", "pad", "lhs_dilate", "rhs_dilate")),
         )  # fmt: skip
-    features = made["f"] * kernel["i"]  # of one group, where features have groups
-    return 2.0 * pairs * features * made["b"] / (int(batches[1]) if batches else 1)
+    features = result["f"] * kernel["i"]  # of one group, where features have groups
+    return 2.0 * pairs * features * result["b"] / (int(batches[1]) if batches else 1)
 
 
 def _window(attributes: str) -> dict[str, list[str]]:
-    found = re.search(r"window=\{([^}]*)\}", attributes)
-    parts = found[1].split() if found else []
+    match = re.search(r"window=\{([^}]*)\}", attributes)
+    parts = match[1].split() if match else []
     return {name: value.split("x") for name, _, value in (part.partition("=") for part in parts)}
 
 
 @functools.lru_cache(maxsize=4096)
 def _valid_positions(
-    size: int, kernel: int, made: int, stride: str | None, pad: str | None,
+    size: int, kernel: int, result: int, stride: str | None, pad: str | None,
     lhs_dilate: str | None, rhs_dilate: str | None,
 ) -> int:  # fmt: skip
     """Returns how many pairs of places, of kernel and result, fall on an element of the input."""
     low = int(pad.partition("_")[0]) if pad else 0
     step, base = int(stride or 1), int(lhs_dilate or 1)
-    places = np.arange(made)[:, None] * step + np.arange(kernel)[None] * int(rhs_dilate or 1) - low
+    places = (
+        np.arange(result)[:, None] * step + np.arange(kernel)[None] * int(rhs_dilate or 1) - low
+    )
     inside = (places >= 0) & (places % base == 0) & (places // base < size)
     return int(inside.sum())

@@ -77,8 +77,8 @@ class Turn(NamedTuple):
     fields: Fields
 
 
-class Asked(NamedTuple):
-    """What a model reads in place of the sentence that a turn used: a row of an own number."""
+class Request(NamedTuple):
+    """A text that a model reads in place of the sentence that a turn used, as a row of its own."""
 
     turn: Turn
     kind: str
@@ -107,10 +107,10 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
     source = pathlib.Path(folder).expanduser() / TRAIN
     if target.exists():
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
-    told = dataclasses.asdict(options)
-    run = {name: value for name, value in told.items() if name not in ("output", "restart")}
-    given = {name: told[name] for name in ("model", "infiller", "language_model")}
-    run["models"] = check(**given) | {
+    settings = dataclasses.asdict(options)
+    run = {name: value for name, value in settings.items() if name not in ("output", "restart")}
+    models = {name: settings[name] for name in ("model", "infiller", "language_model")}
+    run["models"] = check(**models) | {
         path: _named("--verifiers and --masker", checkpoint_digest, path)
         for path in (*options.verifiers, options.masker)
         if path
@@ -131,8 +131,8 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
     with Job(target, run, plan, stamp([source]), options.restart) as job:
         job.compute(rows, str(source), _BATCH, make)
         make.tell_cut()
-        with job.joined() as found:
-            if found is None:
+        with job.joined() as results:
+            if results is None:
                 return [f"{target}: other processes make what is missing"]
             return _finish(job, {turn.fields["id"]: turn for turn in turns}, options)
 
@@ -143,22 +143,22 @@ def _used(source: pathlib.Path) -> Iterator[Fields]:
 
 
 def _turn(number: int, read: Fields, options: MutateClaimsOptions) -> Turn:
-    """Returns what is kept of a turn: of all that the Wizard was shown, few sentences."""
+    """Keeps of a turn's fields those needed: of the sentences that the Wizard was shown, few."""
     fields = {
         name: read[name]
         for name in ("id", "dialogue", "history", "response", "knowledge", "knowledge_title")
     }
     pairs = zip(read["passage_titles"], read["passage_sentences"], strict=True)
-    own = [s for t, s in pairs if t == read["knowledge_title"] and s != read["knowledge"]]
+    same_article = [s for t, s in pairs if t == read["knowledge_title"] and s != read["knowledge"]]
     shown = [text for text in read["passage_sentences"] if text != read["knowledge"]]
     chosen = shown[draw(len(shown), options.seed, read["id"], "mutated")] if shown else ""
-    return Turn((0, number), fields | {"near": own[:_NEAR], "shown": chosen})
+    return Turn((0, number), fields | {"near": same_article[:_NEAR], "shown": chosen})
 
 
-def _named(option: str, make: Callable[..., Opened], *given: Any) -> Opened:
-    """Returns what is made of an option's value; errors name the option."""
+def _named(option: str, make: Callable[..., Opened], *values: Any) -> Opened:
+    """Calls `make` on an option's value; errors name the option."""
     try:
-        return make(*given)
+        return make(*values)
     except FaithJaxError as error:
         raise ConfigError(f"{option}: {error}") from None
 
@@ -190,9 +190,9 @@ class Maker:
 
     @functools.cached_property
     def _models(self) -> dict[str, Responder]:
-        given = {name: getattr(self._options, name) for name in ("model", "infiller")}
+        paths = {name: getattr(self._options, name) for name in ("model", "infiller")}
         heat = self._options.temperature
-        return {name: Responder(path, self._options, heat) for name, path in given.items() if path}
+        return {name: Responder(path, self._options, heat) for name, path in paths.items() if path}
 
     @functools.cached_property
     def _verifiers(self) -> list[ClaimVerifier]:
@@ -215,50 +215,52 @@ class Maker:
         """Yields of each turn its id, the kinds of all claims that were made, and those kept."""
         texts = [[t["response"], *t["history"][-2:], *t["near"]] for _, t in turns]
         tagged = iter(self._tagger.tag(list(itertools.chain.from_iterable(texts))))
-        parts = [list(itertools.islice(tagged, len(own))) for own in texts]
-        made = {
-            t["id"]: list(self._by_rules(t, claim, others))
-            for (_, t), (claim, *others) in zip(turns, parts, strict=True)
+        parts = [list(itertools.islice(tagged, len(turn_texts))) for turn_texts in texts]
+        claims_by_id = {
+            t["id"]: list(self._by_rules(t, claim, sources))
+            for (_, t), (claim, *sources) in zip(turns, parts, strict=True)
         }
         claims = [claim for claim, *_ in parts]
-        asked = [
-            Asked(turn, kind, text)
+        requests = [
+            Request(turn, kind, text)
             for turn, claim in zip(turns, claims, strict=True)
-            for kind, text in self._asked(turn.fields, claim)
+            for kind, text in self._replacements(turn.fields, claim)
         ]
-        responses: list[tuple[str, Asked, str]] = []
+        responses: list[tuple[str, Request, str]] = []
         if self._options.model:
-            responses += [("generated", *it) for it in self._generated(asked)]
+            responses += [("generated", *response) for response in self._generated(requests)]
         if self._options.infiller:
-            responses += [("filled", *it) for it in self._filled(asked, turns, claims)]
-        for how, it, text in responses:
-            turn = it.turn.fields
-            made[turn["id"]].append(_claim(turn, f"{how}_{it.kind}", text))
-        different = {name: _different(found) for name, found in made.items()}
+            responses += [
+                ("filled", *response) for response in self._filled(requests, turns, claims)
+            ]
+        for how, request, text in responses:
+            turn = request.turn.fields
+            claims_by_id[turn["id"]].append(_claim(turn, f"{how}_{request.kind}", text))
+        different = {name: _different(made_of_turn) for name, made_of_turn in claims_by_id.items()}
         kept = self._selected(different)
-        for name, found in different.items():
-            yield {"id": name, "made": [c["kind"] for c in found], "claims": kept[name]}
+        for name, made_of_turn in different.items():
+            yield {"id": name, "made": [c["kind"] for c in made_of_turn], "claims": kept[name]}
 
     def _by_rules(
-        self, turn: Fields, claim: TaggedText, others: Sequence[TaggedText]
+        self, turn: Fields, claim: TaggedText, sources: Sequence[TaggedText]
     ) -> Iterator[Claim]:
         """Yields the claims that need no model, the Wizard's first."""
         evidence, name, seed = [turn["knowledge"]], turn["id"], self._options.seed
         yield _claim(turn, "original", turn["response"])
-        for place, it in enumerate(mutation.negate(claim.text)):
-            yield _claim(turn, f"{it.kind}_{place}", it.claim)
-        for made in (
-            mutation.substitute_entity(claim, evidence, others, name, seed),
+        for place, negation in enumerate(mutation.negate(claim.text)):
+            yield _claim(turn, f"{negation.kind}_{place}", negation.claim)
+        for changed in (
+            mutation.substitute_entity(claim, evidence, sources, name, seed),
             mutation.substitute_sense(claim, evidence, self._senses, name, seed),
             mutation.substitute_adjective(claim, self._antonyms, name, seed),
         ):
-            if made is not None:
-                yield _claim(turn, made.kind, made.claim)
+            if changed is not None:
+                yield _claim(turn, changed.kind, changed.claim)
         if elsewhere := from_elsewhere(turn, self._pool, seed):
             yield _claim(turn, "evidence", claim.text, elsewhere)
 
-    def _asked(self, turn: Fields, claim: TaggedText) -> Iterator[tuple[str, str]]:
-        """Yields what takes the place of the sentence that was used, by kind."""
+    def _replacements(self, turn: Fields, claim: TaggedText) -> Iterator[tuple[str, str]]:
+        """Yields texts in place of the sentence that was used, with their kinds."""
         seed = self._options.seed
         yield _EMPTY, ""
         if turn["shown"]:
@@ -273,17 +275,17 @@ class Maker:
         if elsewhere := from_elsewhere(turn, similar, seed):
             yield _SIMILAR, elsewhere[1]
 
-    def _generated(self, asked: Sequence[Asked]) -> Iterator[tuple[Asked, str]]:
-        """Yields what the model says in place of the Wizard."""
-        rows = [it for it in asked if it.text or it.turn.fields["history"]]
-        inputs = [dialogue_inputs(it.text, it.turn.fields["history"]) for it in rows]
-        for it, text in zip(rows, self._responses("model", rows, inputs), strict=True):
+    def _generated(self, requests: Sequence[Request]) -> Iterator[tuple[Request, str]]:
+        """Yields the model's responses in place of the Wizard's."""
+        rows = [request for request in requests if request.text or request.turn.fields["history"]]
+        inputs = [dialogue_inputs(request.text, request.turn.fields["history"]) for request in rows]
+        for request, text in zip(rows, self._responses("model", rows, inputs), strict=True):
             if one_space(text):
-                yield it, text
+                yield request, text
 
     def _filled(
-        self, asked: Sequence[Asked], turns: Sequence[Turn], claims: Sequence[TaggedText]
-    ) -> Iterator[tuple[Asked, str]]:
+        self, requests: Sequence[Request], turns: Sequence[Turn], claims: Sequence[TaggedText]
+    ) -> Iterator[tuple[Request, str]]:
         """Yields claims whose masked words a model has filled in otherwise."""
         evidence = [(t["knowledge_title"], t["knowledge"]) for _, t in turns]
         if self._options.masker:
@@ -298,52 +300,57 @@ class Maker:
             for turn, claim, pieces in zip(turns, claims, spans, strict=True)
             if pieces
         }
-        rows = [it for it in asked if it.turn.fields["id"] in masked]
-        texts = [masked[it.turn.fields["id"]] for it in rows]
+        rows = [request for request in requests if request.turn.fields["id"] in masked]
+        texts = [masked[request.turn.fields["id"]] for request in rows]
         inputs = [
-            f"{dialogue_inputs(it.text, it.turn.fields['history'])} {text}"
-            for it, text in zip(rows, texts, strict=True)
+            f"{dialogue_inputs(request.text, request.turn.fields['history'])} {text}"
+            for request, text in zip(rows, texts, strict=True)
         ]
         answers = self._responses("infiller", rows, inputs)
-        for it, text, answer in zip(rows, texts, answers, strict=True):
+        for request, text, answer in zip(rows, texts, answers, strict=True):
             if filled := mutation.filled(text, answer):
-                yield it, filled
+                yield request, filled
 
-    def _responses(self, model: str, rows: Sequence[Asked], inputs: Sequence[str]) -> Sequence[str]:
-        given = [
-            InputRow(f"{it.turn.fields['id']}{_MARK}{it.kind}", text)
-            for it, text in zip(rows, inputs, strict=True)
+    def _responses(
+        self, model: str, rows: Sequence[Request], inputs: Sequence[str]
+    ) -> Sequence[str]:
+        input_rows = [
+            InputRow(f"{request.turn.fields['id']}{_MARK}{request.kind}", text)
+            for request, text in zip(rows, inputs, strict=True)
         ]
-        return self._models[model](given, [it.number for it in rows])
+        return self._models[model](input_rows, [request.number for request in rows])
 
-    def _selected(self, made: Mapping[str, Sequence[Claim]]) -> dict[str, list[Claim]]:
+    def _selected(self, claims_by_turn: Mapping[str, Sequence[Claim]]) -> dict[str, list[Claim]]:
         """Returns of each turn its own claim and the varied, fluent and hard ones of the new."""
         new = {
-            name: [claim for claim in found if claim["kind"] not in _UNCHANGED]
-            for name, found in made.items()
+            name: [claim for claim in claims if claim["kind"] not in _UNCHANGED]
+            for name, claims in claims_by_turn.items()
         }
-        examples = [_example(claim) for found in new.values() for claim in found]
+        examples = [_example(claim) for claims in new.values() for claim in claims]
         perplexities: np.ndarray | None = None
         if self._options.language_model:
             scores = self._fluency.score(examples)
             perplexities = np.exp([-score.value for score in scores])
         probabilities: np.ndarray | None = None
         if self._options.verifiers:
-            found = [
-                [verdict.probabilities for verdict in it.verdicts([it.read(e) for e in examples])]
-                for it in self._verifiers
+            judgements = [
+                [
+                    verdict.probabilities
+                    for verdict in verifier.verdicts([verifier.read(e) for e in examples])
+                ]
+                for verifier in self._verifiers
             ]
-            probabilities = np.array(found, float).reshape(-1, len(examples), 3).swapaxes(0, 1)
+            probabilities = np.array(judgements, float).reshape(-1, len(examples), 3).swapaxes(0, 1)
         kept, start = {}, 0
         for name, claims in new.items():
-            own = slice(start, start + len(claims))
+            span = slice(start, start + len(claims))
             chosen = chosen_of(
                 [claim["response"] for claim in claims],
-                None if perplexities is None else perplexities[own],
-                None if probabilities is None else probabilities[own],
+                None if perplexities is None else perplexities[span],
+                None if probabilities is None else probabilities[span],
                 self._options.most,
             )
-            unchanged = [claim for claim in made[name] if claim["kind"] in _UNCHANGED]
+            unchanged = [claim for claim in claims_by_turn[name] if claim["kind"] in _UNCHANGED]
             kept[name] = unchanged + [claims[place] for place in chosen]
             start += len(claims)
         return kept
@@ -363,13 +370,13 @@ def chosen_of(
       probabilities: float [claims, classifiers, 3]; None = the first claims are kept.
       most: how many.
     """
-    found = selection.varied(claims)
+    places = selection.varied(claims)
     if perplexities is not None:
-        found = [place for place in found if not np.isnan(perplexities[place])]
-        found = [found[i] for i in selection.fluent(perplexities[found].tolist())]
-    if probabilities is not None and found:
-        found = [found[i] for i in selection.hardest(probabilities[found], most)]
-    return found[:most]
+        places = [place for place in places if not np.isnan(perplexities[place])]
+        places = [places[i] for i in selection.fluent(perplexities[places].tolist())]
+    if probabilities is not None and places:
+        places = [places[i] for i in selection.hardest(probabilities[places], most)]
+    return places[:most]
 
 
 def _example(claim: Claim) -> GroundedExample:
@@ -380,10 +387,10 @@ def _example(claim: Claim) -> GroundedExample:
 
 def _different(claims: Sequence[Claim]) -> list[Claim]:
     """Returns the claims of a turn, each once."""
-    found: dict[tuple[str, str], Claim] = {}
+    unique: dict[tuple[str, str], Claim] = {}
     for claim in claims:
-        found.setdefault((claim["response"], claim["evidence_list"][0][2]), claim)
-    return list(found.values())
+        unique.setdefault((claim["response"], claim["evidence_list"][0][2]), claim)
+    return list(unique.values())
 
 
 def _claim(turn: Fields, kind: str, text: str, evidence: tuple[str, str] | None = None) -> Claim:
@@ -428,13 +435,13 @@ def _finish(job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions) -
             if place in chosen and (turns[turn].fields["dialogue"] in held) == is_held:
                 yield claim
 
-    with made_in(job.folder) as made:
-        made.mkdir()
+    with made_in(job.folder) as folder:
+        folder.mkdir()
         for part, name in FILES.items():
-            write_jsonl(made / name, claims(part == "validation"))
-        for line in prepare(DATASET, str(made / "tfds"), str(made), tell_ignored=False):
-            logger.info("%s", line.replace(str(made), str(target)))  # where it will be
-        put(made, target)
+            write_jsonl(folder / name, claims(part == "validation"))
+        for line in prepare(DATASET, str(folder / "tfds"), str(folder), tell_ignored=False):
+            logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
+        put(folder, target)
     return [
         _counts("made", kinds),
         _counts("kept", [kind for place, kind in enumerate(kept) if place in chosen]),
@@ -466,5 +473,7 @@ def _held_out(dialogues: Sequence[int], options: MutateClaimsOptions) -> set[int
 def _counts(where: str, kinds: Sequence[str]) -> str:
     labels = collections.Counter(_label(kind).value for kind in kinds)
     names = collections.Counter(kind.rstrip("0123456789").rstrip("_") for kind in kinds)
-    told = (f"{count:,} {name}" for name, count in (*sorted(labels.items()), *names.most_common()))
-    return f"{where}: {len(kinds):,} claims: {', '.join(told)}"
+    shares = (
+        f"{count:,} {name}" for name, count in (*sorted(labels.items()), *names.most_common())
+    )
+    return f"{where}: {len(kinds):,} claims: {', '.join(shares)}"

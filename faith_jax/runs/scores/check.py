@@ -104,7 +104,7 @@ _TASKS = "_verify"  # in the names of the tasks that have claims in the form "di
 
 
 class Checked(NamedTuple):
-    """What is found about a claim.
+    """The verdict on a claim, with its evidence.
 
     Attributes:
       claim: a sentence of the response.
@@ -127,7 +127,7 @@ class Checked(NamedTuple):
 
 
 class CheckedResponse(NamedTuple):
-    """What is found about a response: its verdict (see `response_verdict`), and its claims."""
+    """The verdict on a response (see `response_verdict`), and its checked claims."""
 
     verdict: str
     claims: list[Checked]
@@ -183,13 +183,13 @@ class FactChecker:
         self.unknown = UnknownTokens()  # of all that the verifier has read
 
     def __call__(self, response: str, history: Sequence[str] = ()) -> CheckedResponse:
-        """Returns what is found about a response; see `check_all`."""
+        """Checks a response; see `check_all`."""
         return self.check_all([response], [history])[0]
 
     def check_all(
         self, responses: Sequence[str], histories: Sequence[Sequence[str]] | None = None
     ) -> list[CheckedResponse]:
-        """Returns what is found about each response, and about each of its sentences.
+        """Checks each response and each of its sentences.
 
         Args:
           responses: texts.
@@ -199,39 +199,47 @@ class FactChecker:
           ConfigError: a text in place of a list, a response that is no text, and other than one
             history for each response.
         """
-        said = [()] * len(responses) if histories is None else histories
-        for name, value in {"responses": responses, "histories": said}.items():
+        dialogues = [()] * len(responses) if histories is None else histories
+        for name, value in {"responses": responses, "histories": dialogues}.items():
             if isinstance(value, str):
                 raise ConfigError(f"{name}: expected a list, got a text: {value[:80]!r}.")
-        if (other := next((it for it in responses if not isinstance(it, str)), "")) != "":
-            raise ConfigError(f"response: expected a text, got {other!r:.80}.")
-        if len(said) != len(responses):
+        wrong = [response for response in responses if not isinstance(response, str)]
+        if wrong:
+            raise ConfigError(f"response: expected a text, got {wrong[0]!r:.80}.")
+        if len(dialogues) != len(responses):
             raise ConfigError(
-                f"histories: expected {len(responses)}, one for each response, got {len(said)}."
+                f"histories: expected {len(responses)}, one for each response, "
+                f"got {len(dialogues)}."
             )
-        if (text := next((it for it in said if isinstance(it, str)), None)) is not None:
+        if (text := next((t for t in dialogues if isinstance(t, str)), None)) is not None:
             raise ConfigError(f"history: expected a list of turns, got a text: {text[:80]!r}.")
         sentences = [claims_of(response) for response in responses]
         claims = [
-            (claim, (*before, *own[:place]))
-            for own, before in zip(sentences, said, strict=True)
-            for place, claim in enumerate(own)
+            (claim, (*before, *own_claims[:place]))
+            for own_claims, before in zip(sentences, dialogues, strict=True)
+            for place, claim in enumerate(own_claims)
         ]
         finds = list(self._finder(claims))
-        ranked = [select_evidence(it.evidence) for it in finds]
+        ranked = [select_evidence(find.evidence) for find in finds]
         # Whether a claim can be verified is told by all that was found, not only by its subject's.
-        overlaps = self._overlap.score([_example(*it) for it in zip(claims, ranked, strict=True)])
-        found = [about(self.base, it.subjects, own) for it, own in zip(finds, ranked, strict=True)]
+        overlaps = self._overlap.score(
+            [_example(*pair) for pair in zip(claims, ranked, strict=True)]
+        )
+        about_subjects = [
+            about(self.base, find.subjects, best) for find, best in zip(finds, ranked, strict=True)
+        ]
         read = [
-            [it for it in evidence if self._may_decide(claim, it)]
-            for (claim, _), evidence in zip(claims, found, strict=True)
+            [sentence for sentence in evidence if self._may_decide(claim, sentence)]
+            for (claim, _), evidence in zip(claims, about_subjects, strict=True)
         ]
         with counting_unknown(self.unknown):
-            rows = [self._verifier.read(_example(*it)) for it in zip(claims, read, strict=True)]
+            rows = [self._verifier.read(_example(*pair)) for pair in zip(claims, read, strict=True)]
         verdicts = self._verifier.verdicts(rows)
-        checked = iter(map(self._checked, claims, found, overlaps, read, rows, verdicts))
-        by_response = [list(itertools.islice(checked, len(own))) for own in sentences]
-        return [CheckedResponse(response_verdict(it.verdict for it in b), b) for b in by_response]
+        checked = iter(map(self._checked, claims, about_subjects, overlaps, read, rows, verdicts))
+        by_response = [list(itertools.islice(checked, len(own_claims))) for own_claims in sentences]
+        return [
+            CheckedResponse(response_verdict(claim.verdict for claim in b), b) for b in by_response
+        ]
 
     def _may_decide(self, claim: str, evidence: Evidence) -> bool:
         """Whether a sentence has enough words of a claim; a model that reads all weighs them."""
@@ -245,13 +253,13 @@ class FactChecker:
         overlap: Score,
         read: list[Evidence],
         row: "ClaimRows",
-        found: "Verdict",
+        judgement: "Verdict",
     ) -> Checked:
-        verdict = verdict_of(overlap.value, found.probabilities, self._verifiable)
-        values = found.probabilities if read else (math.nan,) * len(_LABELS)
-        probabilities = dict(zip((it.value for it in _LABELS), values, strict=True))
-        is_one = found.decisive is not None and not self._verifier.reads_all
-        decisive = read[found.decisive or 0] if is_one else None
+        verdict = verdict_of(overlap.value, judgement.probabilities, self._verifiable)
+        values = judgement.probabilities if read else (math.nan,) * len(_LABELS)
+        probabilities = dict(zip((label.value for label in _LABELS), values, strict=True))
+        is_one = judgement.decisive is not None and not self._verifier.reads_all
+        decisive = read[judgement.decisive or 0] if is_one else None
         cut = by_name(row.cut)
         return Checked(claim[0], verdict, probabilities, evidence, decisive, overlap, cut)
 
@@ -266,14 +274,16 @@ def _check_names(options: Collection[str]) -> None:
         return
     from faith_jax.scoring.pair_classifier import ClassifierOptions
 
-    known = list(ClassifierOptions.__annotations__)
+    names = list(ClassifierOptions.__annotations__)
     of_finding = [field.name for field in dataclasses.fields(FindingOptions)]
     for name in options:
         if name in of_finding:
             raise ConfigError(f"{name}: give it as finding=FindingOptions({name}=…).")
-        if name not in known:
-            own = "knowledge_base", "model", "form", "labels", "verifiable", "finding"
-            raise ConfigError(f"there is no option {name!r}.{did_you_mean(name, (*own, *known))}")
+        if name not in names:
+            further = "knowledge_base", "model", "form", "labels", "verifiable", "finding"
+            raise ConfigError(
+                f"there is no option {name!r}.{did_you_mean(name, (*further, *names))}"
+            )
 
 
 def claims_of(response: str) -> list[str]:
@@ -285,8 +295,8 @@ def claims_of(response: str) -> list[str]:
     ['Tea is hot.', 'It is a drink.']
     """
     blocks = _BLOCKS.split(_EMPHASIS.sub("", response))
-    found = (sentence for block in blocks for sentence in split_sentences(block))
-    return [it for it in found if any(map(str.isalnum, _ADDRESS.sub("", it)))]
+    sentences = (sentence for block in blocks for sentence in split_sentences(block))
+    return [text for text in sentences if any(map(str.isalnum, _ADDRESS.sub("", text)))]
 
 
 def _example(
@@ -323,10 +333,10 @@ def _check_form(model: str, form: str) -> None:
     needed = "dialfact_verify_…" if wanted else "NLI"
     path = checkpoint_path(model)
     if str(model) in embedded_models() and (wanted or model != MINI_NLI):
-        told = "docs/dialfact.md says how to train a verifier"
+        advice = "docs/dialfact.md says how to train a verifier"
         raise ConfigError(
             f"form: {model} was not trained on {needed}; --model={MINI_NLI} with --form=nli is the "
-            f"package's verifier, and {told}."
+            f"package's verifier, and {advice}."
         )
     run = path.parent.parent if path.parent.name == "checkpoints" else path
     task = None
@@ -365,8 +375,8 @@ def check(options: CheckOptions) -> Iterator[str]:
         target = path_of(options.output or f"{folder}/checked.jsonl")
         form = form_of(target)
         bad_rows = BadRows(skip=options.skip_bad_rows)
-        given = responses_of(options.input, options) if options.input else None
-        rows = functools.partial(_responses, options, given)
+        source = responses_of(options.input, options) if options.input else None
+        rows = functools.partial(_responses, options, source)
         count = silent = labelled = 0
         columns: dict[str, Any] = {}
         for row in rows(bad_rows):
@@ -389,25 +399,27 @@ def check(options: CheckOptions) -> Iterator[str]:
             options.verifiable,
             options,
         )
-        with partial_output(target, _run(options, given, checker), options.restart) as kept:
+        with partial_output(target, _run(options, source, checker), options.restart) as kept:
             _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options)
-            found = (row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"])
-            with made_in(kept) as made:
-                write_scored(found, made, form, (*SCORERS, OVERLAP))
-                put(made, target)
+            claim_rows = (row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"])
+            with made_in(kept) as beside:
+                write_scored(claim_rows, beside, form, (*SCORERS, OVERLAP))
+                put(beside, target)
         claims = functools.partial(read_scored_rows, target)
-        told = [f"{counted(silent, 'response')} without a sentence, and so without claims"]
-        told *= bool(silent)
+        lines = []
+        if silent:
+            responses = counted(silent, "response")
+            lines.append(f"{responses} without a sentence, and so without claims")
         if options.html:
-            notes = _notes(options, checker.base) + told
+            notes = _notes(options, checker.base) + lines
             write_text(options.html, claims_page("Claims and evidence", claims(), SCORERS, notes))
         if options.claim:
-            yield from _told(claims())
+            yield from _claim_lines(claims())
         else:
             yield rendered(verdict_table(claims()))
             if (figures := gold_table(claims())).rows:
                 yield rendered(figures)
-        yield from told
+        yield from lines
         if cut := sum(any(row["cut_tokens"].values()) for row in claims()):
             yield f"{counted(cut, 'claim')} with evidence that was too long for the model, and cut"
         for warning in unknown_warnings(checker.unknown.report()):
@@ -416,14 +428,14 @@ def check(options: CheckOptions) -> Iterator[str]:
 
 
 def _responses(
-    options: CheckOptions, given: ScoreInput | None, bad_rows: BadRows
+    options: CheckOptions, source: ScoreInput | None, bad_rows: BadRows
 ) -> Iterator[ExampleRow]:
     """Yields the responses; one whose label cannot be read is a bad row."""
-    if given is None:
+    if source is None:
         example = GroundedExample("claim", Grounding(()), options.history, options.claim)
         yield ExampleRow(example, "claims", {})
         return
-    for row in given.rows(bad_rows):
+    for row in source.rows(bad_rows):
         part, number = row.place
         try:
             _gold(row, options, f"{options.input[part]}, row {number + 1}")
@@ -441,7 +453,7 @@ class _Gold(NamedTuple):
 
 
 def _gold(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
-    """Returns what a row says of the right verdicts.
+    """Reads the right verdicts of a row.
 
     DialFact's claims that are personal cannot be verified.
 
@@ -456,24 +468,26 @@ def _gold(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
     if column is None and row.fields.get("type_label") == DialFactType.PERSONAL:
         value = NOT_VERIFIABLE
     values = value if isinstance(value, list) else [value]
-    texts = ["" if it is None else str(it).strip() for it in values]
-    found = [it and (options.verdicts.get(it.lower()) or known_verdict(it)) for it in texts]
-    known = [it for it in found if it is not None]
-    if len(known) < len(found):
+    texts = ["" if label is None else str(label).strip() for label in values]
+    verdicts = [
+        text and (options.verdicts.get(text.lower()) or known_verdict(text)) for text in texts
+    ]
+    right = [verdict for verdict in verdicts if verdict is not None]
+    if len(right) < len(verdicts):
         remedy = (
             "say what others mean with --label-values=LABEL=VERDICT,…; --label-column= reads none"
         )
         raise field_error(place, name, f"one of {', '.join(VERDICTS)}", value, remedy)
     if not isinstance(value, list):
-        return _Gold(*known)
-    if (count := len(claims_of(row.example.response))) != len(known):
+        return _Gold(*right)
+    if (count := len(claims_of(row.example.response))) != len(right):
         expected = f"a text, or one for each of the {counted(count, 'sentence')} of the response"
         raise field_error(place, name, expected, value)
-    return _Gold(response_verdict(known) if all(known) else "", known)
+    return _Gold(response_verdict(right) if all(right) else "", right)
 
 
 def _notes(options: CheckOptions, base: KnowledgeBase) -> list[str]:
-    """Returns what was checked, and by what."""
+    """Returns lines that name the responses, the knowledge base and the verifier."""
     return [
         *(f"Responses: {path}" for path in options.input),
         f"Knowledge base: {options.knowledge_base} ({counted(len(base), 'article')})",
@@ -482,15 +496,15 @@ def _notes(options: CheckOptions, base: KnowledgeBase) -> list[str]:
     ]
 
 
-def _run(options: CheckOptions, given: ScoreInput | None, checker: FactChecker) -> dict[str, Any]:
-    """Returns what must be the same for a stopped run to resume."""
+def _run(options: CheckOptions, source: ScoreInput | None, checker: FactChecker) -> dict[str, Any]:
+    """Returns the settings and inputs that must be the same for a stopped run to resume."""
     from faith_jax.checkpoints.identity import checkpoint_digest  # imports JAX
 
     models = filter(None, (options.model, options.evidence_model, options.question_model))
     left_out = ("output", "html", "restart")
     run = {k: v for k, v in dataclasses.asdict(options).items() if k not in left_out}
     return run | {
-        "read": given.stamp() if given else [],
+        "read": source.stamp() if source else [],
         "base": msgspec.structs.asdict(checker.base.manifest),
         "models": [checkpoint_digest(model) for model in models],
     }
@@ -511,55 +525,58 @@ def _check(
     left = itertools.islice(rows, done, None)
     while batch := list(itertools.islice(left, size)):
         examples = [row.example for row in batch]
-        found = checker.check_all([e.response for e in examples], [e.history for e in examples])
+        responses = checker.check_all([e.response for e in examples], [e.history for e in examples])
         gold = [_gold(row, options) for row in batch]
-        told = map(_scored, batch, found, gold)
-        append_rows(kept, ({"claims": list(claims)} for claims in told))
+        scored = map(_scored, batch, responses, gold)
+        append_rows(kept, ({"claims": list(claims)} for claims in scored))
         progress.add(len(batch))
 
 
-def _scored(row: ExampleRow, found: CheckedResponse, gold: _Gold) -> Iterator[ScoredRow]:
+def _scored(row: ExampleRow, checked: CheckedResponse, gold: _Gold) -> Iterator[ScoredRow]:
     """Yields the claims of a response as scored rows; columns of the same names are renamed."""
-    said = row.example.history
-    for number, claim in enumerate(found.claims):
-        own = {
+    dialogue = row.example.history
+    for number, claim in enumerate(checked.claims):
+        own_fields = {
             "response_id": row.example.id,
-            VERDICT: found.verdict,
+            VERDICT: checked.verdict,
             "verdict": claim.verdict,
             "decisive": claim.decisive and claim.decisive.sentence,
-            "evidence_urls": [it.url for it in claim.evidence],
+            "evidence_urls": [sentence.url for sentence in claim.evidence],
             GOLD_RESPONSE: gold.response or None,
             GOLD: (gold.claims[number] or None) if gold.claims else None,
         }
-        fields = {f"input_{name}" if name in own else name: it for name, it in row.fields.items()}
-        fields |= {name: value for name, value in own.items() if value is not None}
+        fields = {
+            f"input_{name}" if name in own_fields else name: value
+            for name, value in row.fields.items()
+        }
+        fields |= {name: value for name, value in own_fields.items() if value is not None}
         scores = {
             name: Score(value, cut=claim.cut, undefined=_UNJUDGED if math.isnan(value) else "")
             for name, value in zip(SCORERS, claim.probabilities.values(), strict=True)
         }
-        example = _example((claim.claim, said), claim.evidence, f"{row.example.id}#{number}")
-        said = (*said, claim.claim)
+        example = _example((claim.claim, dialogue), claim.evidence, f"{row.example.id}#{number}")
+        dialogue = (*dialogue, claim.claim)
         yield scored_row(
             ExampleRow(example, row.corpus, fields), {**scores, OVERLAP: claim.overlap}
         )
 
 
-def _told(rows: Iterable[ScoredRow]) -> Iterator[str]:
+def _claim_lines(rows: Iterable[ScoredRow]) -> Iterator[str]:
     """Yields a response's claims with verdicts and evidence, and the verdict on the response."""
     count, verdict = 0, NOT_VERIFIABLE
     for row in rows:
         count += 1
-        told = ", ".join(
+        reason = ", ".join(
             f"{label.value.lower()} {row['scores'][name]:.2f}"
             for label, name in zip(_LABELS, SCORERS, strict=True)
             if row["scores"][name] is not None
         )
         verdict, overlap = row["fields"][VERDICT], row["scores"][OVERLAP]
         if row["fields"]["verdict"] == NOT_VERIFIABLE:
-            told = f"at most {overlap or 0:.0%} of its words are in one sentence"
-            told = told if row["grounding"] else "no evidence found"
-        told = told or _UNJUDGED
-        yield f"{row['fields']['verdict']}: {row['generated_text']}{told and f' ({told})'}"
+            reason = f"at most {overlap or 0:.0%} of its words are in one sentence"
+            reason = reason if row["grounding"] else "no evidence found"
+        reason = reason or _UNJUDGED
+        yield f"{row['fields']['verdict']}: {row['generated_text']}{reason and f' ({reason})'}"
         for title, text in zip(row["perspectives"], row["grounding"], strict=True):
             mark = "[decides] " if text == row["fields"].get("decisive") else ""
             yield f"  {mark}{title}: {text}"

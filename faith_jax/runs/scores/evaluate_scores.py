@@ -88,21 +88,21 @@ def _written(options: EvaluateFiles) -> tuple[list[str], dict[str, str]]:
 def evaluate(options: EvaluateFiles) -> str:
     """Evaluates scored files, writes what is asked for, and returns the table as text."""
     tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
-    found = evaluation(options.files, options)
-    write_evaluation(found, options.json, {form: path for form, path in tables.items() if path})
+    outcome = evaluation(options.files, options)
+    write_evaluation(outcome, options.json, {form: path for form, path in tables.items() if path})
     # What is drawn is of the rows that the table is of.
-    whole = counting_undefined(found.corpora, options)
+    whole = counting_undefined(outcome.corpora, options)
     drawn = {name: corpus.part(corpus.usable()) for name, corpus in whole.items()}
     if options.histograms:
         figures.save_histograms(drawn, path_of(options.histograms))
     if options.roc_curves:
         figures.save_roc_curves(drawn, path_of(options.roc_curves))
-    return "\n".join(rendered(table) for table in (found.table, *found.further))
+    return "\n".join(rendered(table) for table in (outcome.table, *outcome.further))
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found."""
+    """The table, figures and further tables of an evaluation."""
 
     table: Table
     figures: Mapping[str, Any]  # as JSON has them
@@ -127,10 +127,10 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         if options.protocol == "systems":
             compared = compare_systems(files, options)
             _check_several_rows(compared.ids)
-            table, found = compared.table, compared.figures()
+            table, figures_by_name = compared.table, compared.figures()
             further = (compared.worst,) if compared.worst.rows else ()
         else:
-            table, found, corpora, further = _PROTOCOLS[options.protocol](files, options)
+            table, figures_by_name, corpora, further = _PROTOCOLS[options.protocol](files, options)
     except FaithJaxError:
         raise
     except ValueError as error:
@@ -139,7 +139,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     if options.protocol != "dialfact":
         for name, checked in checked_claims(files, options).items():
             further = (*further, checked)
-            found = found | {name: (checked.tidy or checked).records()}
+            figures_by_name = figures_by_name | {name: (checked.tidy or checked).records()}
     if options.protocol != "auc":  # which tells of usable rows itself
         sizes = {name: len(corpus.ids) for name, corpus in corpora.items()}
         table = table._replace(notes=table.notes + few_rows(sizes))
@@ -148,8 +148,8 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         table = table._replace(notes=(*table.notes, note))
     drawn = ("resamples", "confidence", "seed")
     names = ("protocol", *(name for name in drawn if options.protocol in GOES_WITH[name]))
-    told = {name: getattr(options, name) for name in names} | found
-    return Evaluation(table, told, corpora, further)
+    settings = {name: getattr(options, name) for name in names}
+    return Evaluation(table, settings | figures_by_name, corpora, further)
 
 
 def checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table]:
@@ -167,12 +167,12 @@ def checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table
                     break
                 yield {**row, "fields": named | row["fields"]}
 
-    found = {"verdicts": verdict_table(rows())}
-    if found["verdicts"].rows:
-        found["verdicts_against_labels"] = gold_table(
+    tables = {"verdicts": verdict_table(rows())}
+    if tables["verdicts"].rows:
+        tables["verdicts_against_labels"] = gold_table(
             rows(), _draws(options), *cluster_fields(options)
         )
-    return {name: table for name, table in found.items() if table.rows}
+    return {name: table for name, table in tables.items() if table.rows}
 
 
 def _draws(options: Comparison) -> protocols.Draws:
@@ -185,40 +185,40 @@ def has_labels(files: Sequence[str]) -> bool:
     return any(row["label"] is not None for row in rows)
 
 
-def write_evaluation(found: Evaluation, json_path: str, tables: Mapping[str, str]) -> None:
+def write_evaluation(outcome: Evaluation, json_path: str, tables: Mapping[str, str]) -> None:
     """Writes the figures ("" = nowhere), and the table by format: "markdown", "latex", "csv"."""
     if json_path:
-        told = {"title": found.table.title, "notes": list(found.table.notes)}
-        write_json(json_path, told | dict(found.figures))
+        heading = {"title": outcome.table.title, "notes": list(outcome.table.notes)}
+        write_json(json_path, heading | dict(outcome.figures))
     for form, path in tables.items():
-        write_text(path, rendered(found.table, form))
+        write_text(path, rendered(outcome.table, form))
 
 
 def _corpora(
     files: Sequence[str], options: EvaluateOptions, kept: Kept = EVERYTHING
 ) -> dict[str, Corpus]:
     rows = {path: read_scored_rows(path_of(path)) for path in files}
-    found = read_corpora(rows, kept)
+    corpora = read_corpora(rows, kept)
     ensembles = _ensembles(options.ensemble)
     for name, ranges in ensembles.items():
-        found = with_ensembles(found, {name: tuple(ranges)}, functools.partial(_range, ranges))
-    return chosen_scorers(found, (*options.scorers, *ensembles) if options.scorers else ())
+        corpora = with_ensembles(corpora, {name: tuple(ranges)}, functools.partial(_range, ranges))
+    return chosen_scorers(corpora, (*options.scorers, *ensembles) if options.scorers else ())
 
 
 def _pairs(texts: Iterable[str]) -> dict[str, str]:
-    """Returns by system the one that it is compared with."""
-    found = {}
+    """Returns for each system the one that it is compared with."""
+    baselines = {}
     for text in texts:
         system, colon, baseline = text.rpartition(":")
         if not (system and colon and baseline) or system == baseline:
             raise ConfigError(f"--compare: expected SYSTEM:BASELINE, got {text!r}.")
-        found[system] = baseline
-    return found
+        baselines[system] = baseline
+    return baselines
 
 
 def _ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
     """Returns by name each ensemble's scorers with their ranges, None = not given."""
-    found: dict[str, dict[str, Range | None]] = {}
+    ranges_by_ensemble: dict[str, dict[str, Range | None]] = {}
     for text in texts:
         name, _, listed = text.partition("=")
         members = [member.split(":") for member in listed_names(listed)]
@@ -226,19 +226,19 @@ def _ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
             ranges = {s: Range(*map(float, ends)) if ends else None for s, *ends in members}
         except (ValueError, TypeError):
             ranges = {}
-        if not name or len(ranges) < 2 or name in found:
+        if not name or len(ranges) < 2 or name in ranges_by_ensemble:
             raise ConfigError(
                 "--ensemble: expected NAME=SCORER,SCORER, each name once and each scorer as SCORER "
                 f"or SCORER:LOW:HIGH, got {text!r}. -SCORER counts low scores as high ones."
             )
-        found[name] = ranges
-    return found
+        ranges_by_ensemble[name] = ranges
+    return ranges_by_ensemble
 
 
-def _range(given: Mapping[str, Range | None], scorer: str) -> Range:
+def _range(ranges: Mapping[str, Range | None], scorer: str) -> Range:
     """Returns the range that is given, or the one that the scorer's card declares."""
-    if (found := given[scorer]) is not None:
-        return found
+    if (chosen := ranges[scorer]) is not None:
+        return chosen
     scorer, low, high = scorer.removeprefix("-"), math.nan, math.nan
     if scorer in scorer_names():
         low, high = scorer_card(scorer).low, scorer_card(scorer).high
@@ -251,13 +251,13 @@ def _range(given: Mapping[str, Range | None], scorer: str) -> Range:
 
 
 def _ensemble_note(ensembles: Mapping[str, Mapping[str, Range | None]]) -> str:
-    """Returns what the ensembles are of."""
-    told = []
+    """Returns a note that names the scorers of each ensemble."""
+    parts = []
     for name, members in ensembles.items():
         ranges = {member: _range(members, member) for member in members}
         listed = ", ".join(f"{m} ({low:g} to {high:g})" for m, (low, high) in ranges.items())
-        told.append(f"{name} = {listed}")
-    return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(told)}."
+        parts.append(f"{name} = {listed}")
+    return f"Ensembles: the mean of scores mapped from their range to 0 to 1: {'; '.join(parts)}."
 
 
 def area_tables(
@@ -267,7 +267,7 @@ def area_tables(
 
     The first table has the AUCs, the second the best scorer against each other one.
     """
-    found = auc_table(
+    areas = auc_table(
         corpora,
         options.baseline,
         options.resamples,
@@ -277,9 +277,9 @@ def area_tables(
         options.cluster_field,
         undefined=undefined_score(options),
     )
-    table = auc_rows(found)
+    table = auc_rows(areas)
     table = table._replace(notes=table.notes + row_notes(counting_undefined(corpora, options)))
-    return found, (table, *([best_rows(found)] if found.best else []))
+    return areas, (table, *([best_rows(areas)] if areas.best else []))
 
 
 def undefined_score(options: Comparison) -> float:
@@ -303,12 +303,12 @@ def _auc(files: Sequence[str], options: EvaluateOptions) -> Made:
     filled = counting_undefined(corpora, options)
     check_usable(filled)
     _check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
-    found, (table, *further) = area_tables(corpora, options)
+    areas, (table, *further) = area_tables(corpora, options)
     ids = {
         name: [i for i, used in zip(corpus.ids, corpus.usable().tolist(), strict=True) if not used]
         for name, corpus in filled.items()
     }
-    return table, auc_figures(found) | {"left_out_ids": ids}, corpora, tuple(further)
+    return table, auc_figures(areas) | {"left_out_ids": ids}, corpora, tuple(further)
 
 
 def _check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:
@@ -332,11 +332,11 @@ def _by_threshold(files: Sequence[str], options: EvaluateOptions) -> Made:
     if options.development != SPLIT:
         parts[options.development] = [options.development]
     kept = only_fields(options.group_field if options.protocol == "begin" else "")
-    found = {what: _corpora(paths, options, kept) for what, paths in parts.items()}
-    for what, corpora in found.items():
+    by_source = {source: _corpora(paths, options, kept) for source, paths in parts.items()}
+    for source, corpora in by_source.items():
         if len(corpora) > 1:
-            raise InputError(f"{what}: expected one corpus, got {', '.join(corpora)}.")
-    tested, *others = (corpus for corpora in found.values() for corpus in corpora.values())
+            raise InputError(f"{source}: expected one corpus, got {', '.join(corpora)}.")
+    tested, *development = (corpus for corpora in by_source.values() for corpus in corpora.values())
     if options.protocol == "begin" and options.group_field:
         tested.field(
             options.group_field,
@@ -344,16 +344,19 @@ def _by_threshold(files: Sequence[str], options: EvaluateOptions) -> Made:
             "leave this out (--group-field=).",
         )
     notes: tuple[str, ...] = ()
-    if not others:
+    if not development:
         order = np.random.default_rng(options.seed).permutation(len(tested.ids))
         half = len(order) // 2
-        others, tested = [tested.part(np.sort(order[:half]))], tested.part(np.sort(order[half:]))
+        development, tested = (
+            [tested.part(np.sort(order[:half]))],
+            tested.part(np.sort(order[half:])),
+        )
         sizes = f"{counted(half, 'row')}, tested on the other {len(order) - half:,}"
         notes = (f"Thresholds chosen on {sizes}: a random split with the seed {options.seed}.",)
     if options.protocol == "verifiable":
-        table = protocols.verifiable_table(others[0], tested, _draws(options))
+        table = protocols.verifiable_table(development[0], tested, _draws(options))
     else:
-        table = protocols.threshold_table(others[0], tested, options.group_field)
+        table = protocols.threshold_table(development[0], tested, options.group_field)
     table = table._replace(notes=table.notes + notes)
     return table, {"rows": (table.tidy or table).records()}, {tested.name: tested}, ()
 
@@ -401,35 +404,40 @@ def compare_systems(
     a corpus have are then left out. If they are no systems, but corpora of their own, nothing is
     compared.
     """
-    found = _SystemRows(options, {} if options.table else systems_by_file(files))
+    system_rows = _SystemRows(options, {} if options.table else systems_by_file(files))
     layout = _read_table(options.table, Layout) if options.table else None
     columns = layout.columns.values() if layout else ()
     references = [column.reference for column in columns if not column.scorer]
     fields = [*references, *cluster_fields(options)]
     # The scorers of a table may compare the same responses with different texts.
     kept = Kept(bool(references), False, False, fields, same_grounding=layout is None)
-    corpora = read_corpora({path: found.rows(path) for path in files}, kept)
+    corpora = read_corpora({path: system_rows.rows(path) for path in files}, kept)
     grouped: dict[tuple[str, str], list[Corpus]] = {}
     for name, corpus in chosen_scorers(corpora, options.scorers).items():
-        grouped.setdefault(found.places[name], []).append(corpus)
+        grouped.setdefault(system_rows.places[name], []).append(corpus)
     notes: list[str] = []
     if layout is None:
         if are_systems:
             grouped = on_shared_rows(grouped, notes)
         else:
-            grouped = {(f"{of} of {name}", name): it for (of, name), it in grouped.items()}
+            grouped = {
+                (f"{of} of {name}", name): members for (of, name), members in grouped.items()
+            }
     baselines = _pairs(options.compare)
-    known = list(dict.fromkeys(system for _, system in grouped))
-    baseline = options.baseline or ("" if baselines or layout else known[0])
+    systems = list(dict.fromkeys(system for _, system in grouped))
+    baseline = options.baseline or ("" if baselines or layout else systems[0])
     if baseline:
-        baselines = {name: baseline for name in known if name != baseline}
-    own = {} if layout else _columns(grouped, options)
-    asked = {text.rpartition(":")[0] for text in options.below}
-    if any(it.below is not None and it.scorer not in asked for it in own.values()):
+        baselines = {name: baseline for name in systems if name != baseline}
+    columns_by_name = {} if layout else _columns(grouped, options)
+    with_threshold = {text.rpartition(":")[0] for text in options.below}
+    if any(
+        column.below is not None and column.scorer not in with_threshold
+        for column in columns_by_name.values()
+    ):
         notes.append(_NO_THRESHOLD)
     table = systems_table(
         grouped,
-        layout or Layout(columns=own),
+        layout or Layout(columns=columns_by_name),
         baselines,
         options.confidence,
         options.cluster_field,
@@ -437,12 +445,12 @@ def compare_systems(
         undefined=undefined_score(options),
     )
     table = table._replace(notes=(*table.notes, *notes))
-    if layout is None and not found.has_corpora():
+    if layout is None and not system_rows.has_corpora():
         table = _without_corpora(table)
         if not are_systems:
             table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
     ids = {name: corpus.ids for name, corpus in corpora.items()}
-    return ComparedSystems(table, found.worst(), ids)
+    return ComparedSystems(table, system_rows.worst(), ids)
 
 
 _NO_THRESHOLD = (
@@ -455,8 +463,8 @@ def _without_corpora(table: Table) -> Table:
     """Returns the table of systems without the column of their corpora, which they do not say."""
     lead, notes = f"{_NO_CORPUS}: ", []
     for note in table.notes:
-        told = note.removeprefix(lead)
-        notes.append(note if told == note else told[:1].upper() + told[1:])
+        bare = note.removeprefix(lead)
+        notes.append(note if bare == note else bare[:1].upper() + bare[1:])
     rows = tuple(row[1:] for row in table.rows)
     return table._replace(columns=table.columns[1:], rows=rows, notes=tuple(notes))
 
@@ -465,7 +473,9 @@ def _columns(
     grouped: Mapping[tuple[str, str], Sequence[Corpus]], options: EvaluateOptions
 ) -> dict[str, Column]:
     """Returns the columns of the scorers: their means, and the shares of rows below a score."""
-    scorers = list(dict.fromkeys(name for them in grouped.values() for name in them[0].scores))
+    scorers = list(
+        dict.fromkeys(name for corpora in grouped.values() for name in corpora[0].scores)
+    )
     below: dict[str, float] = {}
     for text in options.below:
         name, _, value = text.rpartition(":")
@@ -499,16 +509,16 @@ def systems_by_file(files: Sequence[str]) -> dict[str, str]:
     """
     firsts = {path: next(iter(read_scored_rows(path_of(path))), None) for path in files}
     plain = {path: row for path, row in firsts.items() if row and "system" not in row["fields"]}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for path, row in plain.items():
         if any(
-            other["corpus"] == row["corpus"] and other["scores"].keys() & row["scores"].keys()
-            for beside, other in plain.items()
+            another["corpus"] == row["corpus"] and another["scores"].keys() & row["scores"].keys()
+            for beside, another in plain.items()
             if beside != path
         ):
-            found[path] = pathlib.Path(path).stem
-    is_clear = len(set(found.values())) == len(found)
-    return found if is_clear else {path: path for path in found}
+            names[path] = pathlib.Path(path).stem
+    is_clear = len(set(names.values())) == len(names)
+    return names if is_clear else {path: path for path in names}
 
 
 def _cut(text: str) -> str:
@@ -557,17 +567,19 @@ class _SystemRows:
             self._lowest = dict(self._worst())
 
     def _worst(self) -> list[tuple[int, tuple[float, int, tuple[Any, ...]]]]:
-        return heapq.nsmallest(self._options.worst, self._lowest.items(), key=lambda it: it[1])
+        return heapq.nsmallest(
+            self._options.worst, self._lowest.items(), key=lambda entry: entry[1]
+        )
 
     def worst(self) -> Table:
         """Returns the rows with the lowest score of the first scorer, the lowest first.
 
         Rows of a system whose responses have the same words are one, with their number.
         """
-        found = [(row, self._alike[alike] - 1) for alike, (*_, row) in self._worst()]
+        lowest = [(row, self._alike[alike] - 1) for alike, (*_, row) in self._worst()]
         columns: tuple[str, ...] = ("system", "id", self._scorer, "query", "response")
-        tidy = Table("", (*columns, "alike"), tuple((*row, more) for row, more in found))
-        shown = [(*row[:-1], row[-1] + (f" (and {n} like it)" if n else "")) for row, n in found]
+        tidy = Table("", (*columns, "alike"), tuple((*row, more) for row, more in lowest))
+        shown = [(*row[:-1], row[-1] + (f" (and {n} like it)" if n else "")) for row, n in lowest]
         if not any(query for *_, query, _ in shown):
             columns = (*columns[:3], columns[4])
             shown = [(*row[:3], row[4]) for row in shown]
@@ -585,44 +597,51 @@ def on_shared_rows(
 
     Systems without such rows are no systems of one corpus: each is one of its own then.
     """
-    made: dict[tuple[str, str], list[Corpus]] = {}
+    regrouped: dict[tuple[str, str], list[Corpus]] = {}
     for corpus in dict.fromkeys(corpus for corpus, _ in grouped):
-        systems = {system: own for (of, system), own in grouped.items() if of == corpus}
-        every = [one for own in systems.values() for one in own]
+        systems = {system: members for (of, system), members in grouped.items() if of == corpus}
+        every = [member for members in systems.values() for member in members]
         shared = _shared_ids(every)
         scorers = [name for name in every[0].scores if all(name in o.scores for o in every)]
-        sizes = [len(one.ids) for one in every]
+        sizes = [len(member.ids) for member in every]
         if not shared or not scorers:
-            made |= {(f"rows of {system}", system): own for system, own in systems.items()}
-            what = "scorers" if shared else "rows"
-            notes.append(f"{', '.join(systems)}: have no {what} in common, and are not compared.")
+            regrouped |= {
+                (f"rows of {system}", system): members for system, members in systems.items()
+            }
+            lacked = "scorers" if shared else "rows"
+            notes.append(f"{', '.join(systems)}: have no {lacked} in common, and are not compared.")
             continue
-        if lacking := {name for one in every for name in one.scores} - set(scorers):
+        if lacking := {name for member in every for name in member.scores} - set(scorers):
             notes.append(
                 f"{corpus}: left out, because not all systems have their scores: "
                 f"{', '.join(sorted(lacking))}."
             )
-            systems = {name: [o.only(scorers) for o in own] for name, own in systems.items()}
+            systems = {
+                name: [o.only(scorers) for o in members] for name, members in systems.items()
+            }
         if len(shared) < max(sizes):
             notes.append(
                 f"{corpus}: compared on the {counted(len(shared), 'row')} that all systems "
                 f"have with the same grounding; the largest has {max(sizes):,}."
             )
-            systems = {name: [o.ordered(shared) for o in own] for name, own in systems.items()}
-        made |= {(corpus, system): own for system, own in systems.items()}
-    return made
+            systems = {
+                name: [o.ordered(shared) for o in members] for name, members in systems.items()
+            }
+        regrouped |= {(corpus, system): members for system, members in systems.items()}
+    return regrouped
 
 
 def _shared_ids(corpora: Sequence[Corpus]) -> list[str]:
     """Returns the ids that all corpora have, with the same grounding where they have one."""
     groundings = [
-        dict(zip(one.ids, one.hashes["grounding"].tolist(), strict=True)) for one in corpora
+        dict(zip(corpus.ids, corpus.hashes["grounding"].tolist(), strict=True))
+        for corpus in corpora
     ]
     return [
         identifier
         for identifier in corpora[0].ids
-        if all(identifier in own for own in groundings)
-        and len({own[identifier] for own in groundings} - {0}) < 2
+        if all(identifier in hashes for hashes in groundings)
+        and len({hashes[identifier] for hashes in groundings} - {0}) < 2
     ]
 
 
@@ -652,12 +671,12 @@ def _accuracy(files: Sequence[str], options: EvaluateOptions) -> Made:
     layout = _read_table(options.table, AccuracyLayout) if options.table else AccuracyLayout()
     drawn = options.resamples, options.confidence, options.seed
     table = protocols.accuracy_table(systems, layout, *drawn)
-    told = [
+    cuts = [
         f"{count:,} of {len(systems[system][of].ids):,} by {system} on {layout.corpora.get(of, of)}"
         for (system, of), count in cut.items()
         if count
     ]
-    notes = (f"Inputs that were cut: {'; '.join(told)}.",) if told else ()
+    notes = (f"Inputs that were cut: {'; '.join(cuts)}.",) if cuts else ()
     table = table._replace(notes=table.notes + notes)
     return table, {"rows": (table.tidy or table).records()}, {}, ()
 
@@ -676,11 +695,13 @@ def _dialfact(files: Sequence[str], options: EvaluateOptions) -> Made:
 
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
-    said = _predictions(files, bare)
-    table = protocols.verification_table(claims, said, _draws(options), *cluster_fields(options))
-    confusion = protocols.confusion_table(claims, said)
+    predictions = _predictions(files, bare)
+    table = protocols.verification_table(
+        claims, predictions, _draws(options), *cluster_fields(options)
+    )
+    confusion = protocols.confusion_table(claims, predictions)
     tables = {"rows": table, "confusion": confusion}
-    figures = {name: (made.tidy or made).records() for name, made in tables.items()}
+    figures = {name: (shown.tidy or shown).records() for name, shown in tables.items()}
     return table, figures, {}, (confusion,)
 
 
@@ -713,9 +734,9 @@ def _predictions(
     Files are predictions, or scores of the three labels; claims without evidence, which are not
     scored, are NOT ENOUGH INFO.
     """
-    found: dict[str, dict[str, str]] = {}
+    labels_by_file: dict[str, dict[str, str]] = {}
     for path in files:
-        by_id = found[path] = {}
+        by_id = labels_by_file[path] = {}
         bare: Sequence[str] = ()
         for place, fields in read_jsonl(path):
             row: _Prediction | _ScoredClaim
@@ -728,7 +749,7 @@ def _predictions(
             by_id[row.id] = row.prediction
         for identifier in bare:
             by_id.setdefault(identifier, DialFactLabel.NOT_ENOUGH_INFO.value)
-    return found
+    return labels_by_file
 
 
 _PROTOCOLS = {
