@@ -59,7 +59,7 @@ class Choice:
     parameter_partitioning_dims: int | None = None
 
     def given(self) -> dict[str, Any]:
-        """Returns what is not None, by name."""
+        """Returns the settings that are not None, by name."""
         return {n: v for n, v in dataclasses.asdict(self).items() if v is not None}
 
 
@@ -82,7 +82,7 @@ class Program(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What a run compiles.
+    """The programs that a run compiles, and their settings.
 
     Attributes:
       name: "train", "infer", "score" or "salience".
@@ -136,31 +136,31 @@ def configured(job: str = "run") -> Configured:
         makers = {infer.infer: functools.partial(_scoring, job)}
     for run, make in makers.items():
         try:
-            given = gin_config.arguments_of(run)
+            arguments = gin_config.arguments_of(run)
         except CheckpointError as error:
             raise ConfigError(_no_model(error)) from None
-        if given is None:
+        if arguments is None:
             continue
-        return _configured(run.__name__ if job == "run" else job, make, given)
+        return _configured(run.__name__ if job == "run" else job, make, arguments)
     names = " or ".join(f"`{run.__name__}`" for run in makers)
     raise ConfigError(f"The gin files configure no run {names}, which is what can be planned.")
 
 
-def _configured(name: str, make: Callable[..., Job], given: Mapping[str, Any]) -> Configured:
-    config = _model(given).config
+def _configured(name: str, make: Callable[..., Job], arguments: Mapping[str, Any]) -> Configured:
+    config = _model(arguments).config
     if name == "train":
-        dataset = given["train_dataset"]
+        dataset = arguments["train_dataset"]
         rows, lengths = dataset.batch_size, dataset.task_feature_lengths
         tokens = lengths.get("inputs", 0), lengths.get("targets", 0)
     else:
-        rows = given["batch_size"]
-        tokens = _input_length(given), _decoding_of(given).max_length
+        rows = arguments["batch_size"]
+        tokens = _input_length(arguments), _decoding_of(arguments).max_length
 
     def partitioner(devices: Sequence[Any]) -> Partitioner:
-        return given["partitioner_for"](config, num_partitions=1, devices=devices)
+        return arguments["partitioner_for"](config, num_partitions=1, devices=devices)
 
     summed = summed_bytes(config, *tokens)
-    return Configured(name, rows, functools.partial(make, given), partitioner, summed)
+    return Configured(name, rows, functools.partial(make, arguments), partitioner, summed)
 
 
 def summed_bytes(config: TransformerConfig, inputs: int, targets: int) -> int:
@@ -185,13 +185,13 @@ def _no_model(error: CheckpointError) -> str:
     )
 
 
-def _model(given: Mapping[str, Any]) -> Transformer:
+def _model(arguments: Mapping[str, Any]) -> Transformer:
     """Returns the model of a run; of `infer` that of its checkpoint, where none is given."""
-    return given["model"] or Transformer(_checkpoint_config(given["checkpoint_path"]))
+    return arguments["model"] or Transformer(_checkpoint_config(arguments["checkpoint_path"]))
 
 
 def _partitioner(
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     config: TransformerConfig,
     choice: Choice,
     devices: Sequence[Any],
@@ -200,15 +200,15 @@ def _partitioner(
     """Returns the partitioner of a run, over which so many rows of a batch divide."""
     names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
     chosen = {name: value for name, value in choice.given().items() if name in names}
-    made = given["partitioner_for"](config, devices=devices, **chosen)
+    partitioner = arguments["partitioner_for"](config, devices=devices, **chosen)
     try:
-        made.local_rows(rows)
+        partitioner.local_rows(rows)
     except ConfigError as error:
-        slices = made.mesh.shape.get(SLICE_AXIS, 1)
+        slices = partitioner.mesh.shape.get(SLICE_AXIS, 1)
         possible = ", ".join(map(str, partition_counts(len(devices), slices, rows)))
         more = f" Or give NUM_PARTITIONS one of {possible}." if possible else ""
         raise ConfigError(f"{error}{more}") from None
-    return made
+    return partitioner
 
 
 def _param_shapes(
@@ -226,25 +226,27 @@ def _param_shapes(
     return trained, frozen
 
 
-def _training(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+def _training(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
     """Returns the training step of a run `train`, and its evaluations."""
-    module: Transformer = given["model"]
+    module: Transformer = arguments["model"]
     if choice.remat_policy is not None:
         module = Transformer(module.config.replace(remat_policy=choice.remat_policy))
-    config, dataset = module.config, given["train_dataset"]
-    objective = setup.objective_of(config, given["objective"])
+    config, dataset = module.config, arguments["train_dataset"]
+    objective = setup.objective_of(config, arguments["objective"])
     objective.check(module, dataset.further_features)
-    partitioner = _partitioner(given, config, choice, devices, dataset.batch_size)
-    microbatches = choice.num_microbatches or given["num_microbatches"]
+    partitioner = _partitioner(arguments, config, choice, devices, dataset.batch_size)
+    microbatches = choice.num_microbatches or arguments["num_microbatches"]
     if dataset.batch_size % microbatches:
         raise ConfigError(
             f"BATCH_SIZE = {dataset.batch_size} does not divide into NUM_MICROBATCHES = "
             f"{microbatches}."
         )
-    trained, frozen = _param_shapes(module, partitioner, given["trainable"], given["params_dtype"])
-    optimizer, seed = given["optimizer"], given["seed"]
+    trained, frozen = _param_shapes(
+        module, partitioner, arguments["trainable"], arguments["params_dtype"]
+    )
+    optimizer, seed = arguments["optimizer"], arguments["seed"]
     trainer = Trainer(
-        module, objective, optimizer, partitioner, seed, microbatches, given["use_hardware_rng"]
+        module, objective, optimizer, partitioner, seed, microbatches, arguments["use_hardware_rng"]
     )
     state, batch = trainer.state_shapes(trained), batch_shapes(config, dataset, partitioner)
     held = {
@@ -262,17 +264,17 @@ def _training(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) 
         "TASK_FEATURE_LENGTHS": dict(dataset.task_feature_lengths),
         "NUM_MICROBATCHES": microbatches,
         "REMAT_POLICY": config.remat_policy,
-        **_model_settings(config, partitioner, given["params_dtype"]),
+        **_model_settings(config, partitioner, arguments["params_dtype"]),
     }
-    evaluations = _evaluations(given, trainer, held)
+    evaluations = _evaluations(arguments, trainer, held)
     return Job("train", partitioner, settings, step, evaluations)
 
 
 def _evaluations(
-    given: Mapping[str, Any], trainer: Trainer, held: Mapping[str, PyTree]
+    arguments: Mapping[str, Any], trainer: Trainer, held: Mapping[str, PyTree]
 ) -> dict[str, Program]:
     """Returns what a run `train` evaluates: the loss, and decoding for the task's metrics."""
-    dataset, decoding = given["eval_dataset"], given["decoding"]
+    dataset, decoding = arguments["eval_dataset"], arguments["decoding"]
     if dataset is None or dataset.split is None:
         return {}
     module, partitioner = trainer.module, trainer.partitioner
@@ -280,7 +282,7 @@ def _evaluations(
     trained, frozen = held["trained_parameters"], held["frozen_parameters"]
     batch = batch_shapes(module.config, dataset, partitioner)
     beside = ("optimizer_state",)
-    found = {
+    programs = {
         "evaluation": Program(
             lambda: trainer.compile_eval_step(trained, frozen, batch),
             {**held, "batch": batch},
@@ -293,14 +295,14 @@ def _evaluations(
         decoder = BatchDecoder(module, partitioner, _planned(decoding), dataset.batch_size)
         length = dataset.task_feature_lengths["inputs"]
         params = merge_params(trained, frozen)
-        found["decoded_evaluation"] = Program(
+        programs["decoded_evaluation"] = Program(
             lambda: decoder.compile(params, length, laid_out=False),
             held,
             DECODING,
             decoding.max_length,
             beside,
         )
-    return found
+    return programs
 
 
 def _model_settings(
@@ -315,7 +317,7 @@ def _model_settings(
 
 
 class _Inference(NamedTuple):
-    """What all that a run `infer` sets up has: a model on a mesh, and the longest rows."""
+    """The set-up of a run `infer`: a model on a mesh, and the longest rows."""
 
     module: Transformer
     partitioner: Partitioner
@@ -326,15 +328,15 @@ class _Inference(NamedTuple):
     settings: Mapping[str, Any]
 
 
-def _input_length(given: Mapping[str, Any]) -> int:
-    dataset = given["dataset"]
+def _input_length(arguments: Mapping[str, Any]) -> int:
+    dataset = arguments["dataset"]
     if dataset is not None:
         return dataset.task_feature_lengths["inputs"]
-    return given["max_input_length"]
+    return arguments["max_input_length"]
 
 
-def _decoding_of(given: Mapping[str, Any]) -> DecodingConfig:
-    return _planned(given["decoding"] or DecodingConfig())
+def _decoding_of(arguments: Mapping[str, Any]) -> DecodingConfig:
+    return _planned(arguments["decoding"] or DecodingConfig())
 
 
 def _planned(decoding: DecodingConfig) -> DecodingConfig:
@@ -344,26 +346,26 @@ def _planned(decoding: DecodingConfig) -> DecodingConfig:
     return decoding
 
 
-def _inference(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
-    module, rows = _model(given), given["batch_size"]
+def _inference(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
+    module, rows = _model(arguments), arguments["batch_size"]
     setup.check_generates(module.config)
-    partitioner = _partitioner(given, module.config, choice, devices, rows)
-    params = merge_params(*_param_shapes(module, partitioner, (), given["params_dtype"]))
-    length, decoding = _input_length(given), _decoding_of(given)
+    partitioner = _partitioner(arguments, module.config, choice, devices, rows)
+    params = merge_params(*_param_shapes(module, partitioner, (), arguments["params_dtype"]))
+    length, decoding = _input_length(arguments), _decoding_of(arguments)
     settings = {
         "BATCH_SIZE": rows,
         "MAX_INPUT_LENGTH": length,
         "DECODE_LENGTH": decoding.max_length,
-        **_model_settings(module.config, partitioner, given["params_dtype"]),
+        **_model_settings(module.config, partitioner, arguments["params_dtype"]),
     }
     return _Inference(module, partitioner, params, rows, decoding, length, settings)
 
 
-def _decoding(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+def _decoding(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
     """Returns the decoding program of a run `infer`, for its longest inputs."""
-    run = _inference(given, choice, devices)
+    run = _inference(arguments, choice, devices)
     decoding = run.decoding
-    decoder = BatchDecoder(run.module, run.partitioner, decoding, run.rows, given["seed"])
+    decoder = BatchDecoder(run.module, run.partitioner, decoding, run.rows, arguments["seed"])
     more = {"NUM_BEAMS": decoding.num_beams, "PMI": decoding.pmi is not None}
     program = Program(
         lambda: decoder.compile(run.params, run.input_length),
@@ -374,9 +376,9 @@ def _decoding(given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) 
     return Job("infer", run.partitioner, {**run.settings, **more}, program)
 
 
-def _scoring(job: str, given: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+def _scoring(job: str, arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
     """Returns the program of likelihoods or salience maps of the longest rows of a run `infer`."""
-    run = _inference(given, choice, devices)
+    run = _inference(arguments, choice, devices)
     row = LikelihoodRow([1] * run.input_length, [1] * run.decoding.max_length)
     if job == "score":
         compiled, turns = scoring_program(run.module, run.partitioner, run.params, row, run.rows)

@@ -76,11 +76,11 @@ def least_seconds(facts: Facts, partitions: int, chip: Chip) -> float:
 
 def needs_less(choice: Mapping[str, Any], plan: Report) -> bool:
     """Whether a choice with a plan's own number of partitions keeps less in memory."""
-    policy, own = choice.get("remat_policy"), plan["settings"].get("REMAT_POLICY")
+    policy, current = choice.get("remat_policy"), plan["settings"].get("REMAT_POLICY")
     return (
         choice["parameter_partitioning_dims"] == 2
         or choice.get("activation_partitioning_dims") == 2
-        or (policy is not None and _REMAT.index(policy) > _REMAT.index(own))
+        or (policy is not None and _REMAT.index(policy) > _REMAT.index(current))
     )
 
 
@@ -111,8 +111,8 @@ def sweep(
       ConfigError: for a number of partitions that cannot be tried.
     """
     possible = partition_counts(facts.devices, facts.slices, facts.rows)
-    own, fastest = too_large["mesh"]["model"] if too_large else 0, float("inf")
-    for number in partitions or [n for n in possible if n >= own]:
+    smallest, fastest = too_large["mesh"]["model"] if too_large else 0, float("inf")
+    for number in partitions or [n for n in possible if n >= smallest]:
         if number not in possible:
             raise ConfigError(
                 f"--partitions: {number} is not among the numbers that divide "
@@ -126,7 +126,7 @@ def sweep(
         fitting: Tried | None = None
         without_room = set()  # ways to lay out parameters that do not fit without any activation
         for choice in choices(facts, number):
-            if too_large and number == own and not needs_less(choice, too_large):
+            if too_large and number == smallest and not needs_less(choice, too_large):
                 continue
             dims = choice["parameter_partitioning_dims"]
             if dims in without_room:
@@ -150,17 +150,17 @@ def recommended(ask: Planner, tried: Sequence[Tried], least_free: float) -> Trie
 
     That of a training is planned with its evaluations, which may need more memory than a step.
     """
-    fitting = [one for one in tried if one.plan["fits"]]
-    fitting.sort(key=lambda one: one.free_share, reverse=True)
-    roomy = [one for one in fitting if one.free_share >= least_free]
-    roomy.sort(key=lambda one: one.seconds)
+    fitting = [trial for trial in tried if trial.plan["fits"]]
+    fitting.sort(key=lambda trial: trial.free_share, reverse=True)
+    roomy = [trial for trial in fitting if trial.free_share >= least_free]
+    roomy.sort(key=lambda trial: trial.seconds)
     best = None
-    for one in roomy or fitting[:1]:
-        if one.plan["job"] == "train":
-            one = Tried(one.choice, ask(Question(one.choice)))
-        if one.plan["fits"] and (best is None or one.free_share > best.free_share):
-            best = one
-        if one.free_share >= least_free:
+    for trial in roomy or fitting[:1]:
+        if trial.plan["job"] == "train":
+            trial = Tried(trial.choice, ask(Question(trial.choice)))
+        if trial.plan["fits"] and (best is None or trial.free_share > best.free_share):
+            best = trial
+        if trial.free_share >= least_free:
             break
     return best
 
@@ -202,17 +202,17 @@ def panels(
       least_free: share of the memory that is enough.
     """
     shown: dict[int, Tried] = {}
-    for one in tried:
-        before = shown.get(one.choice["num_partitions"])
+    for trial in tried:
+        before = shown.get(trial.choice["num_partitions"])
         if (
             before is None
             or before.free_share < least_free
-            or (one.free_share >= least_free and one.seconds < before.seconds)
+            or (trial.free_share >= least_free and trial.seconds < before.seconds)
         ):
-            shown[one.choice["num_partitions"]] = one
+            shown[trial.choice["num_partitions"]] = trial
     number = chosen["NUM_PARTITIONS"] if chosen else None
-    times = {n: one.seconds for n, one in shown.items() if one.seconds < float("inf")}
-    memory = {n: one.plan["memory"]["total"] / GIB for n, one in shown.items()}
+    times = {n: trial.seconds for n, trial in shown.items() if trial.seconds < float("inf")}
+    memory = {n: trial.plan["memory"]["total"] / GIB for n, trial in shown.items()}
     available = next(iter(shown.values())).plan["memory"]["available"] / GIB
     return [
         Panel("time of a step, at least", "seconds", times, None, number),

@@ -103,43 +103,53 @@ def decoding(
       ConfigError: as `decode_length`.
     """
     drafting: dict[str, Any] = {"speculation": speculation, "draft_length": draft_length}
-    given = {
+    chosen = {
         name: value
         for name, value in locals().items()
         if name not in ("path", "max_length", "drafting", *drafting) and value is not None
     }
     length = decode_length(path) if max_length is None else max_length
-    if given:
-        return DecodingConfig(max_length=length, **given, **drafting)
+    if chosen:
+        return DecodingConfig(max_length=length, **chosen, **drafting)
 
-    def found(settings: Mapping[str, Setting]) -> DecodingConfig | None:
-        said = _decoding(settings)
-        return said and dataclasses.replace(said, max_length=length)
+    def of_run(settings: Mapping[str, Setting]) -> DecodingConfig | None:
+        run_decoding = _decoding(settings)
+        return run_decoding and dataclasses.replace(run_decoding, max_length=length)
 
-    agreed = _agreed(path, "DECODING", found, DecodingConfig(max_length=length))
+    agreed = _agreed(path, "DECODING", of_run, DecodingConfig(max_length=length))
     return dataclasses.replace(agreed, **drafting)
 
 
 def _agreed(
     path: Paths, macro: str, of: Callable[[Mapping[str, Setting]], Any], default: Any
 ) -> Any:
-    """Returns what all checkpoints' runs say, and says it in the log, once."""
+    """Returns the setting that all checkpoints' runs agree on, and logs it once."""
     if not isinstance(path, str | Mapping):
         return default  # `infer` says what is wrong with it
-    given = path.values() if isinstance(path, Mapping) else [path]
-    paths = [one for some in given for one in ([some] if isinstance(some, str) else some)]
-    said = {one: _settings(one) for one in paths}
-    found = {one: None if settings is None else of(settings) for one, settings in said.items()}
-    values = {one: default if value is None else value for one, value in found.items()}
+    entries = path.values() if isinstance(path, Mapping) else [path]
+    paths = [
+        checkpoint
+        for entry in entries
+        for checkpoint in ([entry] if isinstance(entry, str) else entry)
+    ]
+    settings_by_path = {checkpoint: _settings(checkpoint) for checkpoint in paths}
+    values_of_runs = {
+        checkpoint: None if settings is None else of(settings)
+        for checkpoint, settings in settings_by_path.items()
+    }
+    values = {
+        checkpoint: default if value is None else value
+        for checkpoint, value in values_of_runs.items()
+    }
     first = next(iter(values.values()), default)
-    for one, value in values.items():
+    for checkpoint, value in values.items():
         if value != first:
             remedy = "--gin_file=decoding/….gin" if macro == "DECODING" else f"--gin.{macro}=…"
             raise ConfigError(
                 f"CHECKPOINT_PATH: the models were not trained with the same {macro} "
-                f"({paths[0]}: {_shown(first)}, {one}: {_shown(value)}); give {remedy}."
+                f"({paths[0]}: {_shown(first)}, {checkpoint}: {_shown(value)}); give {remedy}."
             )
-    if taken := [one for one, value in found.items() if value is not None]:
+    if taken := [checkpoint for checkpoint, value in values_of_runs.items() if value is not None]:
         log_once(f"{macro} = {_shown(first)}, as {', '.join(taken)} was trained with")
     return first
 
@@ -158,11 +168,11 @@ def _decoding(settings: Mapping[str, Setting]) -> DecodingConfig | None:
     if reference is None or not isinstance(reference.value, Reference):
         return None
     make: Any = _DECODINGS.get(reference.value.name.rpartition(".")[2])
-    given = _arguments(settings, "decoding")
+    arguments = _arguments(settings, "decoding")
     try:
-        if isinstance(given.get("pmi"), Reference):
-            given["pmi"] = PMIConfig(**_arguments(settings, "decoding.pmi"))
-        return make and make(**given)
+        if isinstance(arguments.get("pmi"), Reference):
+            arguments["pmi"] = PMIConfig(**_arguments(settings, "decoding.pmi"))
+        return make and make(**arguments)
     except (FaithJaxError, TypeError) as error:  # another version's, or a folder that has moved
         logger.warning("The DECODING that it was trained with is not taken: %s", error)
         return None
@@ -183,4 +193,4 @@ def _shown(value: Any) -> str:
         for field in dataclasses.fields(value)
         if getattr(value, field.name) != getattr(usual, field.name)
     }
-    return ", ".join(f"{name} = {found!r}" for name, found in differs.items()) or "greedy"
+    return ", ".join(f"{name} = {setting!r}" for name, setting in differs.items()) or "greedy"

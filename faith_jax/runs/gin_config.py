@@ -92,9 +92,9 @@ def parse(
     gin.config._LOCATION_PREFIXES[:] = [""]  # gin keeps search paths for the process's lifetime
     # Gin would also take 'runs/train.gin' for a file of a Python package `runs`, and break where
     # the working folder has a folder of that name.
-    given: dict[str, str] = {}  # macros of the user's files, and the files
+    user_macros: dict[str, str] = {}  # macros of the user's files, and the files
     reading: list[str] = []  # a file, what it includes, and so on
-    read = functools.partial(_opened, allowed=allow, given=given, reading=reading)
+    read = functools.partial(_opened, allowed=allow, user_macros=user_macros, reading=reading)
     gin.config._FILE_READERS[:] = [(read, _is_file)]
     for path in search_paths:
         if not is_folder(path):
@@ -116,7 +116,7 @@ def parse(
             gin.parse_config(translated.text)
             gin_files, bindings = (), ()
             macros = set(_MACRO_SET.findall(translated.text)) - translated.unread
-            given |= dict.fromkeys(macros, "a file written for T5X")
+            user_macros |= dict.fromkeys(macros, "a file written for T5X")
         gin.parse_config_files_and_bindings(list(gin_files), [], finalize_config=False)
         _check_bindings(bindings)
         for binding in bindings:
@@ -138,7 +138,7 @@ def parse(
         if repr(_macros().get(name)) == _REQUIRED:
             gin.parse_config(f"{name} = {value!r}")
     _check_macros()
-    _check_read(given)
+    _check_read(user_macros)
     _check_types()
     gin.finalize()
 
@@ -146,27 +146,27 @@ def parse(
 def _users_file(paths: Sequence[str], name: str) -> tuple[str, str] | None:
     """Returns path and text of a gin file that is not the library's; None for others."""
     places = [name, *(os.path.join(path, name) for path in paths)]
-    found = next(filter(_is_file, places), None)
-    if found is None or pathlib.Path(found).resolve().is_relative_to(config_folder().resolve()):
+    file = next(filter(_is_file, places), None)
+    if file is None or pathlib.Path(file).resolve().is_relative_to(config_folder().resolve()):
         return None
     try:
-        return found, with_present_names(path_of(found).read_text(encoding="utf-8"))
+        return file, with_present_names(path_of(file).read_text(encoding="utf-8"))
     except UnicodeDecodeError:
         return None  # `_opened` says what is wrong
 
 
 def _is_file(path: str) -> bool:
-    found = path_of(path)
-    return found.is_file() if is_remote(found) else os.path.isfile(path)
+    place = path_of(path)
+    return place.is_file() if is_remote(place) else os.path.isfile(path)
 
 
 def _opened(
-    path: str, allowed: Sequence[str], given: dict[str, str], reading: list[str]
+    path: str, allowed: Sequence[str], user_macros: dict[str, str], reading: list[str]
 ) -> typing.TextIO:
     """Opens a gin file for gin, which names neither a file that is cut off nor one not in UTF-8.
 
-    What it must not import is an error before it is imported. Adds its macros to `given`, unless
-    the file is the library's, and itself to `reading` until it is closed.
+    What it must not import is an error before it is imported. Adds its macros to `user_macros`,
+    unless the file is the library's, and itself to `reading` until it is closed.
     """
     if path in reading:
         circle = " includes ".join([*reading[reading.index(path) :], path])
@@ -183,7 +183,7 @@ def _opened(
     if is_remote(path_of(path)) or not pathlib.Path(path).resolve().is_relative_to(
         config_folder().resolve()
     ):
-        given |= dict.fromkeys(_MACRO_SET.findall(text), path)
+        user_macros |= dict.fromkeys(_MACRO_SET.findall(text), path)
     return _Text(with_present_names(text), path, reading)
 
 
@@ -241,9 +241,9 @@ def arguments_of(function: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 def _configured(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Returns what calls a function with gin's arguments; None where no gin file names it."""
-    known = gin.config._inverse_lookup(function) is not None
-    return gin.get_configurable(function) if known else None
+    """Returns a function that has gin's arguments; None where no gin file names it."""
+    is_named = gin.config._inverse_lookup(function) is not None
+    return gin.get_configurable(function) if is_named else None
 
 
 def quoted(binding: str) -> str:
@@ -265,14 +265,14 @@ def quoted(binding: str) -> str:
 def _check_file(name: str, paths: Sequence[str]) -> None:
     if _is_file(name) or any(_is_file(os.path.join(p, name)) for p in paths):
         return
-    known = [str(file) for file in path_of(name).parent.glob("*.gin")]
-    known += [
+    names = [str(file) for file in path_of(name).parent.glob("*.gin")]
+    names += [
         str(file.relative_to(path))
         for path in paths
         if is_folder(path)
         for file in path_of(path).rglob("*.gin")
     ]
-    raise ConfigError(f"There is no gin file {name!r}.{did_you_mean(name, known)}")
+    raise ConfigError(f"There is no gin file {name!r}.{did_you_mean(name, names)}")
 
 
 def _macros() -> dict[str, Any]:
@@ -289,11 +289,11 @@ def _used_macros() -> set[str]:
 
 
 def _check_bindings(bindings: Sequence[str]) -> None:
-    known = set(_macros()) | _used_macros()
+    macros = set(_macros()) | _used_macros()
     for name in (binding.partition("=")[0].strip() for binding in bindings):
-        if _MACRO.match(name) and name not in known:
+        if _MACRO.match(name) and name not in macros:
             raise ConfigError(
-                f"--gin.{name}: no gin file knows this macro.{did_you_mean(name, known)}"
+                f"--gin.{name}: no gin file knows this macro.{did_you_mean(name, macros)}"
             )
 
 
@@ -311,12 +311,12 @@ def _check_macros() -> None:
             raise ConfigError(f"The macro %{name} is used but has no value.{hint}")
 
 
-def _check_read(given: Mapping[str, str]) -> None:
+def _check_read(user_macros: Mapping[str, str]) -> None:
     """Raises ConfigError for a macro of a user's file that nothing reads."""
     used = _used_macros()
-    for name in sorted(given.keys() - used):
+    for name in sorted(user_macros.keys() - used):
         hint = did_you_mean(name, used)
-        raise ConfigError(f"gin: {given[name]}: nothing reads the macro {name}.{hint}")
+        raise ConfigError(f"gin: {user_macros[name]}: nothing reads the macro {name}.{hint}")
 
 
 def _check_types() -> None:
@@ -343,7 +343,7 @@ def _check_types() -> None:
                 continue
             if not all(kind in _CHECKED or _is_ours(kind) for kind in kinds):
                 continue
-            written = [one for one in parts if _plain(one) in _CHECKED]
+            written = [part for part in parts if _plain(part) in _CHECKED]
             if (written == [type(None)] and value is not None) or not written:
                 raise ConfigError(f"{name}: expected a reference such as @NAME(), got {value!r}.")
             checked(name, value, functools.reduce(operator.or_, written))

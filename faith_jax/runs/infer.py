@@ -160,13 +160,13 @@ def infer(
     output, several = path_of(output_dir).expanduser(), not isinstance(checkpoint_path, str)
     finished, is_made = [], True
     plan = functools.cache(functools.partial(_plan, source, limit, shards))
-    for one in _systems(checkpoint_path, output, system):
+    for system_run in _systems(checkpoint_path, output, system):
         # Its rows, and whether they have responses already.
-        one = one.pinned({} if restart else kept_note(one.output))
-        chosen = RunVocabulary.choose(vocabulary, one.checkpoint)
-        make_folder(str(output.parent if dry_run else one.output.parent))
+        system_run = system_run.pinned({} if restart else kept_note(system_run.output))
+        chosen = RunVocabulary.choose(vocabulary, system_run.checkpoint)
+        make_folder(str(output.parent if dry_run else system_run.output.parent))
         tokenizer = source.tokenizer(chosen)
-        one = one._replace(prefix=_control_prefix(control_tokens, tokenizer))
+        system_run = system_run._replace(prefix=_control_prefix(control_tokens, tokenizer))
         load = functools.partial(
             _responder,
             source=source,
@@ -176,46 +176,52 @@ def infer(
             batch_size=batch_size,
             seed=seed,
             loaded=functools.partial(
-                setup.load_for_inference, one.checkpoint, partitioner_for, model, params_dtype
+                setup.load_for_inference,
+                system_run.checkpoint,
+                partitioner_for,
+                model,
+                params_dtype,
             ),
         )
         if dry_run:
-            rows = map(one.row, itertools.islice(source.read((0, 0)), limit or None))
-            report = preflight.inference_report(source.name, rows, load(one).read)
+            rows = map(system_run.row, itertools.islice(source.read((0, 0)), limit or None))
+            report = preflight.inference_report(source.name, rows, load(system_run).read)
             if jax.process_index() == 0:
                 preflight.tell(report, preflight.beside(output), dry_run=True)
             return output
         run = {
-            "checkpoint": checkpoint_digest(one.checkpoint),
+            "checkpoint": checkpoint_digest(system_run.checkpoint),
             "tokenizer": fingerprint_of(tokenizer),
             "decoding": dataclasses.asdict(decoding),
             source.setting: source.max_length,
             "CUT_POLICY": source.cut_policy,
             "RANDOM_SEED": seed,
             "BATCH_SIZE": batch_size,
-            "INPUT_CONTROL_TOKENS": one.prefix,
-            "fields": one.fields,
+            "INPUT_CONTROL_TOKENS": system_run.prefix,
+            "fields": system_run.fields,
             "SHARDS": shards,
             "FORMATS": list(formats),
             "model": model and model.config.to_dict(),
             "PARAMS_DTYPE": params_dtype,
         }
-        with _job(one.output, run, source, plan, restart, joins_only) as job:
+        with _job(system_run.output, run, source, plan, restart, joins_only) as job:
             if job.finished:
-                logger.info("%s is kept", one.output)
+                logger.info("%s is kept", system_run.output)
             else:
                 if joins_only:
                     job.check_done()
                 elif job.undone():
-                    if "knowledge" in job.known["fields"] and reads_two_sides(one.checkpoint):
-                        logger.warning(TWO_SIDES_ONLY, one.checkpoint)
-                    load(one).respond(job, formats)
+                    if "knowledge" in job.known["fields"] and reads_two_sides(
+                        system_run.checkpoint
+                    ):
+                        logger.warning(TWO_SIDES_ONLY, system_run.checkpoint)
+                    load(system_run).respond(job, formats)
                 kept = ("jsonl", *formats) if several else formats
-                with job.joined() as found:
-                    if found is not None:
-                        _finish(job, found, kept, source, run)
-                    is_made &= found is not None or stands(one.output)
-        finished.append(one.output)
+                with job.joined() as shard_counts:
+                    if shard_counts is not None:
+                        _finish(job, shard_counts, kept, source, run)
+                    is_made &= shard_counts is not None or stands(system_run.output)
+        finished.append(system_run.output)
     if several and is_made and jax.process_index() == 0:
         with written_whole(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for folder in finished:
@@ -234,7 +240,7 @@ def first_responses(output: pathlib.Path, count: int = 3) -> Iterator[str]:
 
 
 class _Source(NamedTuple):
-    """What is responded to: a task's split or a file."""
+    """A source of rows to respond to: a task's split or a file."""
 
     name: str
     split: str  # of the task; "rows" of a file
@@ -249,9 +255,9 @@ class _Source(NamedTuple):
     def row_tokens(
         self, config: TransformerConfig, tokenizer: Any, decoding: DecodingConfig
     ) -> RowTokens:
-        """Returns what makes the tokens of rows; raises ConfigError for lengths that do not fit."""
-        given = self.max_length, self.setting, self.cut_policy, decoding.pmi is not None
-        read = RowTokens.of(config, tokenizer, *given)
+        """Returns the maker of rows' tokens; raises ConfigError for lengths that do not fit."""
+        arguments = self.max_length, self.setting, self.cut_policy, decoding.pmi is not None
+        read = RowTokens.of(config, tokenizer, *arguments)
         settings = (self.setting, "DECODE_LENGTH")
         read.layout.check_positions(self.max_length, decoding.max_length, settings)
         return read
@@ -298,10 +304,10 @@ def _plan(source: _Source, limit: int, shards: int) -> dict[str, Any]:
     """Reads all rows once: bad ones are found before anything is decoded."""
     fields = FieldKinds()
     rows = itertools.islice(source.read((0, 0)), limit or None)
-    found = split(fields.of(rows), shards)
-    if not found:
+    planned = split(fields.of(rows), shards)
+    if not planned:
         raise InputError(f"{source.name}: no rows to respond to.")
-    return {"shards": found, "fields": fields.kinds}
+    return {"shards": planned, "fields": fields.kinds}
 
 
 def _control_prefix(control_tokens: Sequence[str], vocabulary: Any) -> str:
@@ -328,13 +334,13 @@ class _System(NamedTuple):
         """
 
         def step() -> int:
-            found = note.get("checkpoint") or checkpoint_digest(self.checkpoint)
-            return _NONE if found["step"] is None else int(found["step"])
+            digest = note.get("checkpoint") or checkpoint_digest(self.checkpoint)
+            return _NONE if digest["step"] is None else int(digest["step"])
 
-        found = number_of_first_process(step, f"the step of {self.checkpoint}")
-        if found == _NONE:
+        number = number_of_first_process(step, f"the step of {self.checkpoint}")
+        if number == _NONE:
             return self
-        return self._replace(checkpoint=str(pinned(self.checkpoint, found)))
+        return self._replace(checkpoint=str(pinned(self.checkpoint, number)))
 
     def row(self, row: InputRow) -> InputRow:
         """Returns a row with these fields, and with the prefix of its inputs."""
@@ -343,14 +349,16 @@ class _System(NamedTuple):
 
 
 def _systems(
-    given: str | Mapping[str, str | Sequence[str]], output: pathlib.Path, system: str
+    checkpoints: str | Mapping[str, str | Sequence[str]], output: pathlib.Path, system: str
 ) -> Iterator[_System]:
-    if isinstance(given, str):
-        yield _System(given, output, {"system": system} if system else {})
+    if isinstance(checkpoints, str):
+        yield _System(checkpoints, output, {"system": system} if system else {})
         return
-    if not isinstance(given, Mapping) or not given:
-        raise ConfigError(f"CHECKPOINT_PATH: expected a path, or paths by system, got {given!r}.")
-    for name, paths in given.items():
+    if not isinstance(checkpoints, Mapping) or not checkpoints:
+        raise ConfigError(
+            f"CHECKPOINT_PATH: expected a path, or paths by system, got {checkpoints!r}."
+        )
+    for name, paths in checkpoints.items():
         parts = str(name).split("/")
         if not name or any(part in ("", ".", "..") for part in parts):
             raise ConfigError(f"CHECKPOINT_PATH: {name!r} is no name for a system and its folder.")
@@ -380,9 +388,9 @@ def _job(
         now = dict(run)
         if summary.get("stamp") != seen:
             now["rows"] = digest_of(plan()["shards"])
-        if found := difference(summary.get("run"), now):
+        if changes := difference(summary.get("run"), now):
             raise ConfigError(
-                f"{output} is not empty: it holds responses with {found}; remove it, or choose "
+                f"{output} is not empty: it holds responses with {changes}; remove it, or choose "
                 "another INFER_OUTPUT_DIR."
             )
         return True
@@ -396,7 +404,7 @@ def _job(
 
 
 class _Responder(NamedTuple):
-    """What responds to rows."""
+    """A model that responds to rows, and the rows' source."""
 
     system: _System
     source: _Source
@@ -421,7 +429,7 @@ class _Responder(NamedTuple):
             self._respond_to(taken, job.progress)
             if writes:
                 data_set = functools.partial(_data_set, job, self.source, self.system.fields)
-                shard.finish(*_counted(shard, data_set if "tfds" in formats else None))
+                shard.finish(*_count_rows(shard, data_set if "tfds" in formats else None))
         logger.info("%s compiled", counted(self.decoder.num_compilations, "program"))
         for warning in () if is_reported else unknown_warnings(self.unknown.report()):
             logger.warning("%s", warning)
@@ -436,15 +444,15 @@ class _Responder(NamedTuple):
         while window := list(itertools.islice(rows, self.window)):
             with counting_unknown(self.unknown):
                 inputs = [self.read(row) for row in window]
-            ids, second = [found.ids for found in inputs], [found.second for found in inputs]
+            ids, second = [tokens.ids for tokens in inputs], [tokens.second for tokens in inputs]
             first = shard.first + done
             numbers = range(first, first + len(window))
             decoded = self.decoder(self.params, ids, numbers, second, progress.add)
             if writes:
                 vocabulary, count = self.read.tokenizer, self.num_return
                 written = [
-                    _output_row(row, given.cut, found, vocabulary, count)
-                    for row, given, found in zip(window, inputs, decoded, strict=True)
+                    _output_row(row, tokens.cut, responses, vocabulary, count)
+                    for row, tokens, responses in zip(window, inputs, decoded, strict=True)
                 ]
                 append_rows(shard.rows, written)
             done += len(window)
@@ -481,19 +489,19 @@ def _responder(
 def _output_row(
     row: InputRow,
     cut: Mapping[Kind, int],
-    found: Sequence[DecodedRow],
+    decoded_rows: Sequence[DecodedRow],
     vocabulary: Any,
     num_return: int,
 ) -> dict[str, Any]:
-    """Returns what is written of a row; with several responses, all of them in `predictions`."""
+    """Returns a row of the output; with several responses, it has all of them in `predictions`."""
     responses = [
         {
-            "prediction": row.postprocess(vocabulary.decode([int(t) for t in one.tokens])),
-            "log_prob": one.log_prob,
-            "num_tokens": len(one.tokens),
-            "finished": one.finished,
+            "prediction": row.postprocess(vocabulary.decode([int(t) for t in decoded.tokens])),
+            "log_prob": decoded.log_prob,
+            "num_tokens": len(decoded.tokens),
+            "finished": decoded.finished,
         }
-        for one in found
+        for decoded in decoded_rows
     ]
     written = {"id": row.id, **row.fields, "inputs": row.inputs} | responses[0]
     written["inputs_cut_tokens"] = sum(cut.values())
@@ -501,29 +509,31 @@ def _output_row(
     if row.target is not None:  # score takes an empty text for a reference
         written["target"] = row.target
     if num_return > 1:
-        scored = zip(responses, found, strict=True)
-        written["predictions"] = [response | {"score": one.score} for response, one in scored]
+        scored = zip(responses, decoded_rows, strict=True)
+        written["predictions"] = [
+            response | {"score": decoded.score} for response, decoded in scored
+        ]
     return written
 
 
-def _counted(
+def _count_rows(
     shard: Shard, data_set: Callable[[Shard], "DataSet"] | None
 ) -> tuple[dict[str, int], *tuple[pathlib.Path, ...]]:
     """Counts what the summary says of a shard's rows, and writes its records of TFDS."""
-    found = {"inputs_cut": 0, "unfinished": 0}
+    counts = {"inputs_cut": 0, "unfinished": 0}
 
     def rows() -> Iterator[Mapping[str, Any]]:
         for _, row in read_jsonl(shard.rows):
-            found["inputs_cut"] += row["inputs_cut_tokens"] > 0
-            found["unfinished"] += not row["finished"]
+            counts["inputs_cut"] += row["inputs_cut_tokens"] > 0
+            counts["unfinished"] += not row["finished"]
             yield row
 
     if data_set is None:
         for _ in rows():
             pass
-        return (found,)
+        return (counts,)
     folder = made_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
-    return found, data_set(shard).write_shard(folder, shard.number, shard.of, rows())
+    return counts, data_set(shard).write_shard(folder, shard.number, shard.of, rows())
 
 
 def _data_set(job: Job, source: _Source, of_system: Mapping[str, str], shard: Shard) -> "DataSet":
@@ -546,33 +556,33 @@ def _data_set(job: Job, source: _Source, of_system: Mapping[str, str], shard: Sh
 
 def _finish(
     job: Job,
-    found: Sequence[Mapping[str, int]],
+    shard_counts: Sequence[Mapping[str, int]],
     formats: Sequence[str],
     source: _Source,
     run: Mapping[str, Any],
 ) -> None:
     """Turns the rows into the output, which appears whole."""
-    made = made_folder(job.folder / _MADE, "INFER_OUTPUT_DIR")
+    folder = made_folder(job.folder / _MADE, "INFER_OUTPUT_DIR")
     if "jsonl" in formats:
-        with written_whole(made / PREDICTIONS) as beside:
+        with written_whole(folder / PREDICTIONS) as beside:
             job.write_jsonl(beside)
     if "tfds" in formats:
         counts = [shard.count for shard in job.shards]
         data_set = _data_set(job, source, run["fields"], job.shards[0])
-        data_set.write_metadata(made / _TFDS, counts)
-    unfinished = sum(told["unfinished"] for told in found)
+        data_set.write_metadata(folder / _TFDS, counts)
+    unfinished = sum(count["unfinished"] for count in shard_counts)
     summary = {
         "source": source.name,
         "split": source.split,
         "rows": len(job),
-        "inputs_cut": sum(told["inputs_cut"] for told in found),
+        "inputs_cut": sum(count["inputs_cut"] for count in shard_counts),
         "unfinished": unfinished,
         "run": {**run, "rows": job.digest},
         "stamp": job.stamp,
     }
-    write_json(made / SUMMARY, summary)
+    write_json(folder / SUMMARY, summary)
     if job.target.exists() and not is_remote(job.target):
         job.target.rmdir()
-    put(made, job.target)
+    put(folder, job.target)
     reason = f", {unfinished:,} of them not finished at DECODE_LENGTH" if unfinished else ""
     logger.info("%s in %s%s", counted(len(job), "response"), job.target, reason)

@@ -34,7 +34,7 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 
 
 def _path(ending: str) -> Callable[[str], str]:
-    """Returns what reads the path of an output whose name ends so, or has no ending."""
+    """Returns a reader of the path of an output whose name ends so, or has no ending."""
 
     def read(text: str) -> str:
         if text and pathlib.Path(text).suffix not in ("", ending):
@@ -55,13 +55,13 @@ Png = Annotated[str, _path(".png")]
 
 
 def scorer_options(
-    names: Iterable[str], given: Iterable[str], among: str = "--scorers"
+    names: Iterable[str], texts: Iterable[str], among: str = "--scorers"
 ) -> dict[str, dict[str, Any]]:
     r"""Returns the options of each scorer.
 
     Args:
       names: of the scorers, or "NAME=SCORER".
-      given: as "scorer.name=value". Words stay as typed, such as `1,0` for `label_words`. In the
+      texts: as "scorer.name=value". Words stay as typed, such as `1,0` for `label_words`. In the
         text of a prompt (`…_prompt`), the two characters `\n` are a line break, `\t` a tab and
         `\\` a backslash.
       among: what the names are, for messages.
@@ -70,15 +70,17 @@ def scorer_options(
       ConfigError: for another form, and for an option of a scorer that is not among the names.
     """
     options: dict[str, dict[str, Any]] = {name: {} for name in names}
-    by_name = {told.partition("=")[0]: found for told, found in options.items()}
-    for text in given:
+    by_name = {full_name.partition("=")[0]: settings for full_name, settings in options.items()}
+    for text in texts:
         left, equals, value = text.partition("=")
         scorer, dot, name = left.partition(".")
         if not (equals and dot and name):
             raise ConfigError(f"--scorer-option: expected SCORER.NAME=VALUE, got {text!r}.")
         if scorer not in by_name:
             raise ConfigError(f"--scorer-option: {scorer!r} is not among {among}.")
-        scorer_name = next(told for told in options if told.partition("=")[0] == scorer)
+        scorer_name = next(
+            full_name for full_name in options if full_name.partition("=")[0] == scorer
+        )
         by_name[scorer][name] = _option_value(scorer_name.rpartition("=")[2], name, value)
     return options
 
@@ -180,7 +182,7 @@ class EvidenceOptions(FindingOptions, ClaimColumns):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckOptions(FindingOptions, ClaimColumns):
-    """What is checked, and by what.
+    """Responses or claims to check, and the verifier that checks them.
 
     Attributes:
       input (FILE): .jsonl, .json, .csv, .tsv or .parquet: responses and, where they are known, ids
@@ -226,24 +228,24 @@ class CheckOptions(FindingOptions, ClaimColumns):
             raise ConfigError("Give either --input or --claim. A claim must not be empty.")
         if self.history and self.input:
             raise ConfigError("--history: goes with --claim; the rows of a file have context.")
-        own = "label_column", "label_values"
-        of_input = (*(field.name for field in dataclasses.fields(ClaimColumns)), *own)
-        if self.claim and (told := [name for name in of_input if getattr(self, name)]):
-            raise ConfigError(f"--{told[0].replace('_', '-')}: goes with --input.")
+        of_labels = "label_column", "label_values"
+        of_input = (*(field.name for field in dataclasses.fields(ClaimColumns)), *of_labels)
+        if self.claim and (misplaced := [name for name in of_input if getattr(self, name)]):
+            raise ConfigError(f"--{misplaced[0].replace('_', '-')}: goes with --input.")
         _ = self.verdicts
 
     @functools.cached_property
     def verdicts(self) -> dict[str, str]:
-        """What `label_values` says of labels, in lower case."""
-        found = {}
+        """The verdicts of `label_values`, by label in lower case."""
+        by_label = {}
         for part in filter(None, map(str.strip, self.label_values.split(","))):
-            label, equals, value = (it.strip() for it in part.rpartition("="))
+            label, equals, value = (text.strip() for text in part.rpartition("="))
             verdict = known_verdict(value)
             if not (label and equals and verdict):
                 expected = f"LABEL=VERDICT, a verdict being one of {', '.join(VERDICTS)}"
                 raise ConfigError(f"--label-values: expected {expected}; got {part!r}.")
-            found[label.lower()] = verdict
-        return found
+            by_label[label.lower()] = verdict
+        return by_label
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -288,7 +290,7 @@ class WriteSheets(_Knowledge):
 
 @dataclasses.dataclass(frozen=True)
 class Sheets(_Knowledge):
-    """Filled sheets, and how they are read.
+    """Sheets that annotators have filled, and how they are read.
 
     Attributes:
       sheets (SHEET): .csv (with commas, semicolons or tabs), .jsonl
@@ -307,7 +309,7 @@ class Sheets(_Knowledge):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadSheets(Sheets):
-    """What is written of filled sheets.
+    """The outputs of filled sheets.
 
     Attributes:
       output (MARKS): .jsonl: what each annotator says
@@ -353,7 +355,7 @@ class AgreementOptions(_Draws, Sheets):
 
 @dataclasses.dataclass(frozen=True)
 class RatingOptions:
-    """What judges say of the responses of systems.
+    """Judges' ratings of the responses of systems.
 
     Attributes:
       sheets (SHEET): filled in, as annotate write --questions makes them
@@ -375,7 +377,7 @@ class RatingOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ExplainSource:
-    """What a response was written from.
+    """Texts that a response was written from.
 
     Attributes:
       query (TEXT): the question
@@ -412,7 +414,7 @@ class _ExplainSource:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _ExplainOutput:
-    """What is written of a map.
+    """The outputs of a salience map.
 
     Attributes:
       html (FILE): a page with the heat map
@@ -450,7 +452,7 @@ class SalienceMap:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExplainOptions(SalienceMap, _ExplainOutput, _ExplainSource):
-    """What is explained, and what is written.
+    """A response to explain, and the outputs.
 
     Attributes:
       model (FOLDER): of the language model, best the writer's
@@ -587,7 +589,7 @@ class EvaluateOptions(Comparison):
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateFiles(EvaluateOptions):
-    """What is evaluated, and what is written.
+    """Scored files to evaluate, and the outputs.
 
     Attributes:
       files (FILE): scored .jsonl or .parquet files, or TFDS folders
@@ -629,7 +631,7 @@ class _ReportSalience:
 
 @dataclasses.dataclass(frozen=True)
 class ReportOptions(_ReportSalience, Comparison):
-    """What a page of scored files shows.
+    """A page that shows scored files.
 
     Attributes:
       files (FILE): scored .jsonl or .parquet files, or TFDS folders

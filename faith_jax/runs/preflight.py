@@ -51,7 +51,7 @@ _CHUNK = 1 << 20
 def training_report(
     rows: "SplitRows", steps: int, validation: "SplitRows | None", tokenizer: Any
 ) -> Report:
-    """Returns what a training of so many steps will read.
+    """Reports on the rows that a training of so many steps will read.
 
     `members` has their rows, readings and epochs; `kinds` rows, readings and their share by field
     and value; `cut` is by part, see `cut_report`; `validation` has its rows and cuts, and how many
@@ -105,7 +105,7 @@ def training_report(
 def inference_report(
     source: str, rows: "Iterable[InputRow]", read: "RowTokens", total: int | None = None
 ) -> Report:
-    """Returns what `infer` will read: its rows, what is cut of them by part, the first ones.
+    """Reports on the rows that `infer` will read, on what is cut of them, and shows the first ones.
 
     `total` is how many rows there are, where these are only the first; then `looked_at` says how
     many these are.
@@ -114,14 +114,14 @@ def inference_report(
     unknown = UnknownTokens()
     for row in rows:
         with counting_unknown(unknown):
-            found = read(row)
-        lengths.append(len(found.ids))
-        cuts.append(found.cut)
+            row_tokens = read(row)
+        lengths.append(len(row_tokens.ids))
+        cuts.append(row_tokens.cut)
         if len(examples) < EXAMPLES:
-            examples.append({"id": row.id, "inputs": decoded(read.tokenizer, found.ids)})
-            if found.second:
-                examples[-1]["second"] = decoded(read.tokenizer, found.second)
-    report: Report = {"source": source, **_counted(len(lengths), total)}
+            examples.append({"id": row.id, "inputs": decoded(read.tokenizer, row_tokens.ids)})
+            if row_tokens.second:
+                examples[-1]["second"] = decoded(read.tokenizer, row_tokens.second)
+    report: Report = {"source": source, **_row_counts(len(lengths), total)}
     report |= {
         "lengths": {"inputs": percentiles(np.array(lengths))},
         "cut": cut_of_inputs(cuts),
@@ -132,7 +132,7 @@ def inference_report(
     return report
 
 
-def _counted(count: int, total: int | None) -> Report:
+def _row_counts(count: int, total: int | None) -> Report:
     return {"rows": count} if total in (None, count) else {"rows": total, "looked_at": count}
 
 
@@ -142,7 +142,7 @@ def scoring_report(
     scorers: Mapping[str, BaseScorer],
     total: int | None = None,
 ) -> Report:
-    """Returns what each scorer's model will read of rows, see `inference_report`.
+    """Reports on what each scorer's model will read of rows, see `inference_report`.
 
     For each scorer whose model reads tokens these are its `inputs`, how many are cut
     (`inputs_cut`), how much by part (`cut`), and the first `examples`.
@@ -156,13 +156,13 @@ def scoring_report(
         for name, scorer in scorers.items():
             try:
                 with counting_unknown(unknown[name]):
-                    found = scorer.seen(row.example)
+                    model_input = scorer.seen(row.example)
             except InputError as error:
                 raise InputError(f"{source}: {name}: {error}") from None
-            if found is not None:
-                seen[name].append(found.cut)
+            if model_input is not None:
+                seen[name].append(model_input.cut)
                 if len(first[name]) < EXAMPLES:
-                    first[name].append({"id": row.example.id, **found.texts})
+                    first[name].append({"id": row.example.id, **model_input.texts})
     if not count:
         raise InputError(f"{source}: no rows to score.")
     reports: Report = {
@@ -178,10 +178,10 @@ def scoring_report(
     }
     warnings = [
         f"{name}: {sentence}"
-        for name, found in reports.items()
-        for sentence in (*cut_warnings(found["cut"]), *unknown_warnings(found["unknown"]))
+        for name, report in reports.items()
+        for sentence in (*cut_warnings(report["cut"]), *unknown_warnings(report["unknown"]))
     ]
-    rows_told = {"source": source, **_counted(count, total)}
+    rows_told = {"source": source, **_row_counts(count, total)}
     return rows_told | {"scorers": reports, "warnings": warnings}
 
 
@@ -219,13 +219,13 @@ def cut_of_inputs(cuts: Sequence[CutTokens]) -> Report:
     many lose tokens of their last turn.
     """
     counts = {part: np.array([tokens.get(part, 0) for tokens in cuts]) for part in PARTS}
-    found = cut_report({part.name.lower(): count for part, count in counts.items()})
-    if "knowledge" in found:
+    report = cut_report({part.name.lower(): count for part, count in counts.items()})
+    if "knowledge" in report:
         before = np.array([tokens.knowledge for tokens in cuts])
-        found["knowledge"]["mostly"] = float((2 * counts[Kind.KNOWLEDGE] > before).mean())
+        report["knowledge"]["mostly"] = float((2 * counts[Kind.KNOWLEDGE] > before).mean())
     if last_turns := sum(tokens.last_turn for tokens in cuts):
-        found["history"]["last_turns"] = last_turns
-    return found
+        report["history"]["last_turns"] = last_turns
+    return report
 
 
 def cut_report(counts: Mapping[str, np.ndarray]) -> Report:
@@ -246,8 +246,8 @@ def percentiles(values: np.ndarray) -> dict[str, int]:
     """Returns {"p50", "p90", "p99", "max"} of whole numbers; 0 where there are none."""
     if not len(values):
         return dict.fromkeys(("p50", "p90", "p99", "max"), 0)
-    found = np.percentile(values, (50, 90, 99), method="higher")
-    names = zip(("p50", "p90", "p99"), found, strict=True)
+    quantiles = np.percentile(values, (50, 90, 99), method="higher")
+    names = zip(("p50", "p90", "p99"), quantiles, strict=True)
     return {name: int(value) for name, value in names} | {"max": int(np.max(values))}
 
 
@@ -258,16 +258,16 @@ def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
     In training any loss counts: targets were written with all the knowledge, and what is cut of it
     teaches the model to say what it was not given.
     """
-    for part, found in cut.items():
-        share, name = found["share"], "text outside of known parts" if part == "other" else part
-        what = f"tokens of their {name}"
+    for part, losses in cut.items():
+        share, name = losses["share"], "text outside of known parts" if part == "other" else part
+        lost = f"tokens of their {name}"
         if part == "knowledge" and training:
-            what += ", which their targets may need"
+            lost += ", which their targets may need"
         elif part == "knowledge":
-            share, what = found.get("mostly", 0), "more than half of their knowledge"
+            share, lost = losses.get("mostly", 0), "more than half of their knowledge"
         if share > MOST_CUT:
-            yield f"{100 * share:.1f}% of the inputs lose {what}."
-        if last_turns := found.get("last_turns"):
+            yield f"{100 * share:.1f}% of the inputs lose {lost}."
+        if last_turns := losses.get("last_turns"):
             inputs = counted(last_turns, "input")
             yield f"The last turn, which the response answers, is cut in {inputs}."
 
@@ -276,28 +276,30 @@ def cut_lines(cut: Report) -> Iterator[str]:
     """Yields a line for each part of which something is cut, or one that says that nothing is."""
     if not cut:
         yield "  nothing is cut"
-    for part, found in cut.items():
+    for part, losses in cut.items():
         yield (
-            f"  cut of {part}: {counted(found['rows'], 'row')} ({100 * found['share']:.1f}%); "
-            f"tokens that such a row loses: {shown_percentiles(found)}"
+            f"  cut of {part}: {counted(losses['rows'], 'row')} ({100 * losses['share']:.1f}%); "
+            f"tokens that such a row loses: {shown_percentiles(losses)}"
         )
 
 
-def shown_percentiles(found: Mapping[str, int]) -> str:
+def shown_percentiles(values: Mapping[str, int]) -> str:
     """Returns percentiles as a text."""
-    return f"median {found['p50']}, 90% {found['p90']}, 99% {found['p99']}, longest {found['max']}"
+    return (
+        f"median {values['p50']}, 90% {values['p90']}, 99% {values['p99']}, longest {values['max']}"
+    )
 
 
 def _readings(rows: "SplitRows", steps: int) -> list[np.ndarray]:
     """Returns how often each row of each member is read: int [rows] each."""
     last = rows.places(steps - 1)[-1]
-    found = [np.zeros(len(member), np.int64) for member in rows.members]
+    readings = [np.zeros(len(member), np.int64) for member in rows.members]
     for start in range(0, last[-1] + 1, _CHUNK):
         places = np.arange(start, min(start + _CHUNK, last[-1] + 1))
         members, numbers = rows.order.rows(places)
-        for member, counts in enumerate(found):
+        for member, counts in enumerate(readings):
             counts += np.bincount(numbers[members == member], minlength=len(counts))
-    return found
+    return readings
 
 
 def _kinds(members: "Sequence[RowCache]", readings: Sequence[np.ndarray]) -> Report:
@@ -314,18 +316,18 @@ def _kinds(members: "Sequence[RowCache]", readings: Sequence[np.ndarray]) -> Rep
             for field, value in json.loads(text).items():
                 if type(value) is not int:
                     fields.add(field)
-                    told = kinds[field].setdefault(str(value), {"rows": 0, "read": 0})
-                    told["rows"] += int(rows)
-                    told["read"] += int(reads)
+                    kind = kinds[field].setdefault(str(value), {"rows": 0, "read": 0})
+                    kind["rows"] += int(rows)
+                    kind["read"] += int(reads)
         expected.update(dict.fromkeys(fields, len(member)))
     total = max(1, sum(int(read.sum()) for read in readings))
     return {
         field: {
-            value: told | {"share": told["read"] / total} for value, told in sorted(values.items())
+            value: kind | {"share": kind["read"] / total} for value, kind in sorted(values.items())
         }
         for field, values in sorted(kinds.items())
         if 1 < len(values) <= _MOST_VALUES
-        and sum(told["rows"] for told in values.values()) == expected[field]
+        and sum(kind["rows"] for kind in values.values()) == expected[field]
     }
 
 
@@ -405,11 +407,11 @@ def _warnings(report: Report) -> Iterator[str]:
         if not member["shuffled"]:
             yield f"{member['name']} is read in its own order, without any shuffling."
     for field, values in report["kinds"].items():
-        for value, found in values.items():
-            if not found["read"]:
-                yield f"No row with {field} = {value!r} is ever read, of {found['rows']:,}."
-            elif found["share"] < RAREST:
-                share = 100 * found["share"]
+        for value, kind in values.items():
+            if not kind["read"]:
+                yield f"No row with {field} = {value!r} is ever read, of {kind['rows']:,}."
+            elif kind["share"] < RAREST:
+                share = 100 * kind["share"]
                 yield f"Rows with {field} = {value!r} are {share:.2f}% of what is read."
     yield from cut_warnings(report["cut"], training=True)
     yield from unknown_warnings(report["unknown"])
@@ -427,16 +429,18 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"{report['source']}: {counted(report['rows'], 'row')} to score{_looked_at(report)}"
         yield from (f"  {line}" for line in report.get("input", ()))
         alike: dict[str, list[str]] = {}  # scorers whose models read the same
-        for scorer, found in report["scorers"].items():
-            alike.setdefault(json.dumps(found), []).append(scorer)
+        for scorer, inputs_report in report["scorers"].items():
+            alike.setdefault(json.dumps(inputs_report), []).append(scorer)
         for scorers in alike.values():
-            found = report["scorers"][scorers[0]]
-            inputs = f"{counted(found['inputs'], 'input')}, {found['inputs_cut']:,} cut"
+            inputs_report = report["scorers"][scorers[0]]
+            inputs = (
+                f"{counted(inputs_report['inputs'], 'input')}, {inputs_report['inputs_cut']:,} cut"
+            )
             yield f"{', '.join(scorers)}: {inputs}"
-            yield from cut_lines(found["cut"])
-            yield from unknown_lines(found["unknown"])
+            yield from cut_lines(inputs_report["cut"])
+            yield from unknown_lines(inputs_report["unknown"])
             # As JSON, so that a text stays in one line and cannot steer a terminal.
-            yield from _example_lines(found["examples"], json.dumps)
+            yield from _example_lines(inputs_report["examples"], json.dumps)
         return
     if "steps" in report:
         yield (
@@ -455,8 +459,8 @@ def _lines(report: Report) -> Iterator[str]:
             yield f"  read by {field}: {shown}"
     else:
         yield f"{report['source']}: {counted(report['rows'], 'row')}{_looked_at(report)}"
-    for name, found in report["lengths"].items():
-        yield f"  tokens of {name}: {shown_percentiles(found)}"
+    for name, lengths in report["lengths"].items():
+        yield f"  tokens of {name}: {shown_percentiles(lengths)}"
     yield from cut_lines(report["cut"])
     yield from unknown_lines(report["unknown"])
     if report.get("negatives_cut"):

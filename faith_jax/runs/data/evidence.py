@@ -82,8 +82,10 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     bad_rows = BadRows(skip=options.skip_bad_rows)
     claims = list(read_claims(claims_file, options, bad_rows))
     finder = Finder(base, options)
-    told = dataclasses.asdict(options)
-    run = {name: value for name, value in told.items() if name not in ("output", "json", "restart")}
+    settings = dataclasses.asdict(options)
+    run = {
+        name: value for name, value in settings.items() if name not in ("output", "json", "restart")
+    }
     run["read"] = [stamp([claims_file]), msgspec.structs.asdict(base.manifest)]
     with partial_output(target, run, options.restart) as folder:
         rows = folder / ROWS
@@ -92,15 +94,17 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
             logger.info("%d of %d claims are done already", done, len(claims))
         progress = Progress("claim", len(claims), done)
         while batch := claims[done : done + _BATCH]:
-            append_rows(rows, _found(batch, finder))
+            append_rows(rows, _evidence_rows(batch, finder))
             done += len(batch)
             progress.update(done)
-        made = [dict(row.fields) for row in read_jsonl(rows)]
+        evidence_rows = [dict(row.fields) for row in read_jsonl(rows)]
         whole = folder / "made"
-        write_jsonl(whole, ({k: v for k, v in row.items() if k != "recall"} for row in made))
+        write_jsonl(
+            whole, ({k: v for k, v in row.items() if k != "recall"} for row in evidence_rows)
+        )
         put(whole, target)
-    yield f"{target}: evidence of {counted(len(made), 'claim')}"
-    table = _recall_table([row["recall"] for row in made], options)
+    yield f"{target}: evidence of {counted(len(evidence_rows), 'claim')}"
+    table = _recall_table([row["recall"] for row in evidence_rows], options)
     if options.json:
         write_json(options.json, {"rows": (table.tidy or table).records()})
     if table.rows:
@@ -109,7 +113,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
 
 
 def responses_of(files: Sequence[str], options: ClaimColumns) -> Responses:
-    """Returns what reads the responses, or claims, of files."""
+    """Returns a reader of the responses, or claims, of files."""
     return Responses(
         input=tuple(files),
         input_format=options.input_format,
@@ -132,16 +136,16 @@ def read_claims(
     for row in responses_of([str(path)], options).rows(bad_rows):
         example, place = row.example, f"{path}, row {row.place[1] + 1}"
         try:
-            known = converted(row.fields, place, _Known).evidence_list
+            gold_parts = converted(row.fields, place, _Known).evidence_list
         except InputError as error:
             bad_rows.add(error)
             continue
-        gold = [part[2] for part in known if len(part) > 2]
+        gold = [part[2] for part in gold_parts if len(part) > 2]
         yield ClaimRow(example.id, example.response, example.history, gold)
 
 
 class Found(NamedTuple):
-    """What was found for a claim.
+    """The articles and sentences that were found for a claim.
 
     Attributes:
       rankings: the numbers of the articles, best first, by retriever, and all together.
@@ -168,14 +172,17 @@ class Finder:
         self._ranker = _ranker(options, base)
 
     def __call__(self, claims: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Found]:
-        """Yields what is found for each of the claims, which come with what was said before."""
+        """Yields articles and sentences for claims, which come with the utterances before them."""
         options, turns = self._options, self._options.context_turns
-        queries = [Query(claim, tuple(said[-turns:] if turns else ())) for claim, said in claims]
+        queries = [
+            Query(claim, tuple(dialogue[-turns:] if turns else ())) for claim, dialogue in claims
+        ]
         lists = {
-            name: found(queries, options.documents) for name, found in self._retrievers.items()
+            name: retrieve(queries, options.documents)
+            for name, retrieve in self._retrievers.items()
         }
         for place, query in enumerate(queries):
-            rankings = {name: found[place] for name, found in lists.items()}
+            rankings = {name: by_claim[place] for name, by_claim in lists.items()}
             together = fused(list(rankings.values()), options.documents)
             candidates = ranking.candidates(self.base, together)
             best = ranking.ranked(query, candidates, self._ranker, options.sentences)
@@ -266,19 +273,21 @@ def relevant_class(names: Sequence[str]) -> int:
     )
 
 
-def _found(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[str, Any]]:
+def _evidence_rows(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[str, Any]]:
     """Yields for each claim its evidence, the titles of its documents, and what was recalled."""
-    found = finder([(row.claim, row.context) for row in claims])
-    for row, (rankings, best, _) in zip(claims, found, strict=True):
+    results = finder([(row.claim, row.context) for row in claims])
+    for row, (rankings, best, _) in zip(claims, results, strict=True):
         texts = {
             name: [" ".join(finder.base.article(number).paragraphs) for number in numbers]
             for name, numbers in rankings.items()
         }
-        texts[SENTENCES] = [it.sentence for it in best if it.score > 0]
-        shares = {name: found_share(known, row.gold) for name, known in texts.items()}
+        texts[SENTENCES] = [sentence.sentence for sentence in best if sentence.score > 0]
+        shares = {name: found_share(recalled, row.gold) for name, recalled in texts.items()}
         yield {
             "id": row.id,
-            "evidence": [[*it[:3], str(rank), it.score] for rank, it in enumerate(best)],
+            "evidence": [
+                [*sentence[:3], str(rank), sentence.score] for rank, sentence in enumerate(best)
+            ],
             "documents": [finder.base.article(number).title for number in rankings[FUSED]],
             "recall": {
                 name: None if math.isnan(share) else share for name, share in shares.items()
@@ -286,17 +295,21 @@ def _found(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[str, Any
         }
 
 
-def _recall_table(found: Sequence[Mapping[str, float | None]], options: EvidenceOptions) -> Table:
+def _recall_table(
+    row_shares: Sequence[Mapping[str, float | None]], options: EvidenceOptions
+) -> Table:
     """Returns a table of recall; it has no rows where no claim has gold evidence."""
     names = [*options.retrievers, *([FUSED] if len(options.retrievers) > 1 else []), SENTENCES]
     rows, tidy = [], []
     for name in names:
-        known = recall([math.nan if (it := row[name]) is None else it for row in found])
-        if known.claims:
+        estimate = recall(
+            [math.nan if (share := row[name]) is None else share for row in row_shares]
+        )
+        if estimate.claims:
             most = options.sentences if name == SENTENCES else options.documents
-            value, low, high = (100 * it for it in (known.value, *known.interval))
-            rows.append((name, most, figure_text(value, (low, high), 1), known.claims))
-            tidy.append((name, most, known.value, *known.interval, known.claims))
+            value, low, high = (100 * figure for figure in (estimate.value, *estimate.interval))
+            rows.append((name, most, figure_text(value, (low, high), 1), estimate.claims))
+            tidy.append((name, most, estimate.value, *estimate.interval, estimate.claims))
     columns = ("what", "at most", "recall %", "claims")
     plain = Table("", ("what", "at_most", "recall", "low", "high", "claims"), tuple(tidy))
     return Table("Gold evidence that was found", columns, tuple(rows), (), plain)

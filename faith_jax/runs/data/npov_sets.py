@@ -56,12 +56,12 @@ def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npo
     """Returns the topics of some splits; a split without any is an InputError."""
     folder = npov.topics_folder(knowledge)
     topics = npov.load_topics(folder)
-    there = dict.fromkeys(topic.split for topic in topics)
+    present = dict.fromkeys(topic.split for topic in topics)
     for split in splits:
-        if split not in there:
+        if split not in present:
             raise InputError(
                 f"{folder / npov.TOPICS_FILE}: no topic has the split {split!r}, only "
-                f"{', '.join(there)}; give one of them that split, or choose with --splits."
+                f"{', '.join(present)}; give one of them that split, or choose with --splits."
             )
     return [topic for topic in topics if topic.split in splits]
 
@@ -92,17 +92,19 @@ def check_errors_per_response(
       InputError: naming all sets for which too few rows with an error could be made, even if all
         responses were error-free.
     """
-    written, found = paraphrases(topics), collections.Counter[tuple[str, str, bool]]()
+    written, counts = paraphrases(topics), collections.Counter[tuple[str, str, bool]]()
     for topic in topics:
         for row in response_rows(topic, combinations, seed):
             plain = list(synthetic_rows({**row, "response": ""}, topic, lambda *_: []))
-            other = [made for made in plain if paraphrased_row(made, written) is not None]
-            for kind, rows in (("plain", plain), (PARAPHRASED, other)):
-                found.update((topic.split, kind, made["error"] != "none") for made in rows)
+            reworded = [
+                changed for changed in plain if paraphrased_row(changed, written) is not None
+            ]
+            for kind, rows in (("plain", plain), (PARAPHRASED, reworded)):
+                counts.update((topic.split, kind, changed["error"] != "none") for changed in rows)
     too_few = [
-        f"{split}, {kind}: {found[split, kind, True] / free:.4g}"
-        for (split, kind, wrong), free in found.items()
-        if not wrong and found[split, kind, True] < round(errors * free)
+        f"{split}, {kind}: {counts[split, kind, True] / free:.4g}"
+        for (split, kind, wrong), free in counts.items()
+        if not wrong and counts[split, kind, True] < round(errors * free)
     ]
     if too_few:
         raise InputError(
@@ -141,7 +143,7 @@ def write_sets(options: NpovSets) -> str:
     tables = [_verdict_table(rows, verdicts, labels is not None), _sets_table(sets)]
     shares = f"{len(free):,} of {counted(len(rows), 'response')}"
     notes = list(_notes(shares, labels, lost, options))
-    told = {"notes": notes, "tables": [table._asdict() for table in tables]}
+    summary = {"notes": notes, "tables": [table._asdict() for table in tables]}
     with working_folder(options.output) as (folder, _):
         for name, members in sets.items():
             path = folder / f"{name}.jsonl"
@@ -153,16 +155,18 @@ def write_sets(options: NpovSets) -> str:
             folder / TEST,
             ({"corpus": name, **row} for name, members in tests.items() for row in members or ()),
         )
-        write_json(folder / SUMMARY, told)
+        write_json(folder / SUMMARY, summary)
     shown = "\n".join(rendered(table) for table in tables)
     return "".join(f"{note}\n" for note in notes) + f"\n{shown}"
 
 
 def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
     """Returns the notes and tables that `write_sets` wrote into its folder."""
-    told = read_json(folder / SUMMARY)
-    tables = [Table(**table) for table in told["tables"]]
-    return told["notes"], [table._replace(rows=tuple(map(tuple, table.rows))) for table in tables]
+    summary = read_json(folder / SUMMARY)
+    tables = [Table(**table) for table in summary["tables"]]
+    return summary["notes"], [
+        table._replace(rows=tuple(map(tuple, table.rows))) for table in tables
+    ]
 
 
 class Response(msgspec.Struct):
@@ -178,22 +182,22 @@ class Response(msgspec.Struct):
 
 def _responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> list[dict[str, Any]]:
     """Returns the responses, topic by topic."""
-    found: list[dict[str, Any]] = []
+    responses: list[dict[str, Any]] = []
     seen: set[str] = set()
     for place, row in read_jsonl(path):
-        told = {"response": row["prediction"], **row} if "prediction" in row else row
-        made = msgspec.structs.asdict(converted(told, place, Response, strip=False))
-        if made["topic"] not in topics:
+        renamed = {"response": row["prediction"], **row} if "prediction" in row else row
+        response = msgspec.structs.asdict(converted(renamed, place, Response, strip=False))
+        if response["topic"] not in topics:
             raise InputError(
-                f"{place}: field 'topic': {made['topic']!r} is no topic of --knowledge; name the "
-                "folder of the topics that were responded to."
+                f"{place}: field 'topic': {response['topic']!r} is no topic of --knowledge; name "
+                "the folder of the topics that were responded to."
             )
-        if made["id"] in seen:
-            raise InputError(f"{place}: field 'id': {made['id']!r} occurs twice.")
-        seen.add(made["id"])
-        found.append({**made, "split": topics[made["topic"]].split})
+        if response["id"] in seen:
+            raise InputError(f"{place}: field 'id': {response['id']!r} occurs twice.")
+        seen.add(response["id"])
+        responses.append({**response, "split": topics[response["topic"]].split})
     order = list(topics)
-    return sorted(found, key=lambda row: (order.index(row["topic"]), row["id"]))
+    return sorted(responses, key=lambda row: (order.index(row["topic"]), row["id"]))
 
 
 def _labels(rows: Iterable[Row], marks: str) -> list[Label]:
@@ -204,8 +208,8 @@ def _labels(rows: Iterable[Row], marks: str) -> list[Label]:
             row["id"], grounding, (row["query"],), row["response"]
         )
     by_id = read_marks(pathlib.Path(marks), examples).by_id()
-    found = (combined(examples[name], group) for name, group in by_id.items())
-    return [label for label in found if label is not None]
+    labels = (combined(examples[name], group) for name, group in by_id.items())
+    return [label for label in labels if label is not None]
 
 
 def _verdicts(
@@ -217,12 +221,12 @@ def _verdicts(
     """Yields the ids of responses that were judged, with "error-free" or what is wrong."""
     rule = ErrorFreeRule(options.least_recall, options.least_precision)
     for label in labels or ():
-        told = str(label.slice).replace("_", " ")
-        yield label.example.id, _ERROR_FREE if label.slice is Slice.ERROR_FREE else told
+        slice_name = str(label.slice).replace("_", " ")
+        yield label.example.id, _ERROR_FREE if label.slice is Slice.ERROR_FREE else slice_name
     for row in rows if labels is None else ():
-        given = (*row["pro_arguments"], *row["con_arguments"])
+        arguments = (*row["pro_arguments"], *row["con_arguments"])
         unused = [t for s in ("pro", "con") for t in unused_arguments(row, topics[row["topic"]], s)]
-        error = rule.error(row["response"], row["query"], given, unused)
+        error = rule.error(row["response"], row["query"], arguments, unused)
         yield row["id"], error or _ERROR_FREE
 
 
@@ -234,19 +238,19 @@ def _split_sets(
     options: NpovSets,
 ) -> tuple[dict[str, SplitSets], int]:
     """Returns the rows of each split, and how many have an argument without a paraphrase."""
-    written, found, lost, too_few = paraphrases(topics.values()), {}, 0, []
+    written, sets, lost, too_few = paraphrases(topics.values()), {}, 0, []
     for split in npov.SPLITS:
         plain: list[Row] = [
-            made
+            changed
             for row in free
             if row["split"] == split
-            for made in synthetic_rows(row, topics[row["topic"]], retold_spans, options.seed)
+            for changed in synthetic_rows(row, topics[row["topic"]], retold_spans, options.seed)
         ]
-        other = [paraphrased_row(row, written) for row in plain]
-        lost += other.count(None)
+        reworded = [paraphrased_row(row, written) for row in plain]
+        lost += reworded.count(None)
         kinds: dict[str, Sequence[Row]] = {
             "plain": plain,
-            PARAPHRASED: [row for row in other if row is not None],
+            PARAPHRASED: [row for row in reworded if row is not None],
         }
         if options.errors_per_response is not None:
             for kind, members in kinds.items():
@@ -259,10 +263,10 @@ def _split_sets(
         organic = _organic_rows(rows, labels, split, Slice.FULL_ORGANIC)
         if organic is not None:
             organic = [row for row in organic if row["error"] == "organic"]
-        found[split] = SplitSets(kinds["plain"], kinds[PARAPHRASED], organic)
+        sets[split] = SplitSets(kinds["plain"], kinds[PARAPHRASED], organic)
     if too_few:
         raise InputError(f"--errors-per-response: {'; '.join(too_few)}. {_MORE_ERRORS}")
-    return found, lost
+    return sets, lost
 
 
 def _organic_rows(
@@ -271,8 +275,8 @@ def _organic_rows(
     """Returns a split's error-free responses and those with organic errors; None without marks."""
     if labels is None:
         return None
-    others = {row["id"]: {"topic": row["topic"]} for row in rows if row["split"] == split}
-    known = [label for label in labels if label.example.id in others]
+    fields_by_id = {row["id"]: {"topic": row["topic"]} for row in rows if row["split"] == split}
+    chosen = [label for label in labels if label.example.id in fields_by_id]
     names = (
         "id", "topic", "query", "pro_arguments", "con_arguments", "response", "has_hallucination",
         "has_coverage_error",
@@ -286,20 +290,20 @@ def _organic_rows(
             "paraphrased": 0,
             "hallucinated_spans": row["hallucinated_spans"],
         }
-        for row in slice_rows(known, part, others)
+        for row in slice_rows(chosen, part, fields_by_id)
     ]
 
 
 def _named_sets(
-    splits: Mapping[str, SplitSets], there: set[str]
+    splits: Mapping[str, SplitSets], present: set[str]
 ) -> dict[str, Sequence[Row] | None]:
     """Returns training and validation sets; None for those of splits without responses."""
-    found: dict[str, Sequence[Row] | None] = {}
+    sets: dict[str, Sequence[Row] | None] = {}
     for name, members in training_sets(splits["train"], splits["validation"]).items():
         needed = {"train"} if name in ("synth", "para") else {"train", "validation"}
-        found[f"train_{name}"] = members if needed <= there and members else None
+        sets[f"train_{name}"] = members if needed <= present and members else None
     validation = splits["validation"]
-    return found | {"validation": [*validation.plain, *validation.paraphrased] or None}
+    return sets | {"validation": [*validation.plain, *validation.paraphrased] or None}
 
 
 def _sets_table(sets: Mapping[str, Sequence[Row] | None]) -> Table:
@@ -327,8 +331,8 @@ def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: 
         for key, count in counts.items()
     ]
     for split in dict.fromkeys(split for split, _ in counts):
-        own = [line[2:] for line in lines if line[0] == split]
-        lines.append((split, "all topics", *(sum(column) for column in zip(*own, strict=True))))
+        members = [line[2:] for line in lines if line[0] == split]
+        lines.append((split, "all topics", *(sum(column) for column in zip(*members, strict=True))))
     by = (
         "people's marks, and with which errors"
         if is_marked

@@ -69,7 +69,7 @@ class Cut(NamedTuple):
 
 @dataclasses.dataclass
 class ScoreSummary:
-    """What a run of `score` made.
+    """The outcome of a run of `score`.
 
     Attributes:
       output: the file or folder.
@@ -124,7 +124,7 @@ class ScoreSummary:
 
 
 def score(
-    given: ScoreInput,
+    score_input: ScoreInput,
     scorers: Mapping[str, Mapping[str, Any]],
     output: str,
     output_format: str = "",
@@ -141,7 +141,7 @@ def score(
     """Scores all rows and writes them; see `faith_jax.export.scored_rows` for their form.
 
     Args:
-      given: what is scored.
+      score_input: the rows that are scored.
       scorers: options of each scorer by its name, or by "NAME=SCORER", whose scores are NAME's.
       output: the file, or for TFDS the folder, which must not exist.
       output_format: "jsonl", "parquet" or "tfds"; "" = as the ending says, TFDS without one.
@@ -171,32 +171,32 @@ def score(
     check_worst(worst)
     check_outputs([output], {"--costs": costs, "--worst": worst})
     bad_rows = bad_rows or BadRows()
-    run: dict[str, Any] = {"scorers": scorers, "input": given.options(), "models": digests}
+    run: dict[str, Any] = {"scorers": scorers, "input": score_input.options(), "models": digests}
     if digests:
         run["--batch-size"] = batch_size
     if modules:
         run["--scorer-module"] = dict(modules)
     run |= {"--shards": shards, "--format": form}
-    plan = functools.partial(_plan, given, bad_rows, shards)
+    plan = functools.partial(_plan, score_input, bad_rows, shards)
 
     def begin(restart: bool) -> Job:
-        return Job(target, run, plan, given.stamp(), restart, joins_only=joins_only)
+        return Job(target, run, plan, score_input.stamp(), restart, joins_only=joins_only)
 
     with _begun(begin, restart, several) as job, _own_devices(several):
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])
         count = len(job)
         summary = ScoreSummary(target, count, job.known["left_out"])
-        names = list(dict.fromkeys(told.partition("=")[0] for told in scorers))
-        data_set = _data_set(names, given) if form == TFDS else None
+        names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
+        data_set = _data_set(names, score_input) if form == TFDS else None
         warnings: list[str] = []
         if joins_only:
             job.check_done()
-        read = functools.partial(given.rows, BadRows(skip=bad_rows.skip))
+        read = functools.partial(score_input.rows, BadRows(skip=bad_rows.skip))
         whole_batch = batch_size if digests else 1
 
         def rows_of(shard: Shard) -> Iterator[ExampleRow]:
-            return shard.read(read, given.source)
+            return shard.read(read, score_input.source)
 
         def compute(
             shard: Shard,
@@ -217,14 +217,14 @@ def score(
             shard.finish(counts, *files)
 
         def take_part() -> None:
-            with begin(False) as own:
-                for shard in own.taken():
+            with begin(False) as helper_job:
+                for shard in helper_job.taken():
                     if os.getppid() != parent:
                         return
-                    compute(shard, rows_of(shard), True, shard.done_rows(), own.progress)
+                    compute(shard, rows_of(shard), True, shard.done_rows(), helper_job.progress)
 
         parent = os.getpid()
-        is_shared = given.input and not (digests or several or joins_only or costs)
+        is_shared = score_input.input and not (digests or several or joins_only or costs)
         with _helpers(job, loaded.values(), take_part if is_shared else None) as helpers:
             for shard, writes, done in _taken(
                 job, chosen, whole_batch, several, joins_only, helpers
@@ -236,18 +236,18 @@ def score(
                     else:
                         kept = list(rows)
                         first, rows = iter(kept), iter(kept)
-                    report = preflights.scoring_report(given.source, first, loaded, count)
+                    report = preflights.scoring_report(score_input.source, first, loaded, count)
                     report = preflights.with_notes(report, job.known["notes"])
                     warnings = report["warnings"]
                     beside = preflights.beside(target) if report["scorers"] else None
                     preflights.tell(report, beside)
                 compute(shard, rows, writes, done, job.progress)
-        with job.joined() as found:
-            if found is not None:
-                for told in found:
-                    summary.take(told)
+        with job.joined() as results:
+            if results is not None:
+                for result in results:
+                    summary.take(result)
                 if costs:
-                    _write_costs(costs, loaded, scorers, given)
+                    _write_costs(costs, loaded, scorers, score_input)
                 if worst:
                     columns = job.known["notes"]["columns"]
                     summary.worst = write_worst(worst, _all(job), names, columns, worst_rows)
@@ -260,7 +260,7 @@ def score(
     for name, cut in summary.cut_parts.items():
         # Of a scorer that asks a model what to ask, such as Q2, not all is known before.
         if not any(warning.startswith(f"{name}: ") for warning in warnings):
-            shares = {part: {"share": found.rows / count} for part, found in cut.items()}
+            shares = {part: {"share": loss.rows / count} for part, loss in cut.items()}
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
     return summary
@@ -343,35 +343,35 @@ def _taken(
     from faith_jax.models.partitioning import fits_own_devices
     from faith_jax.runs import processes
 
-    partitions = (told.get("num_partitions") or 1 for told in scorers.values())
+    partitions = (settings.get("num_partitions") or 1 for settings in scorers.values())
     together = not all(map(fits_own_devices, partitions))
     yield from processes.taken(job, together, batch_size)
 
 
-def _plan(given: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
+def _plan(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
     """Reads all rows once: bad ones are found before anything is scored."""
     left_out: dict[str, str] = {}
     notes = TableNotes()
 
     def rows() -> Iterator[ExampleRow]:
         progress, count = Progress("reading row"), 0
-        for count, row in enumerate(given.rows(bad_rows, notes=notes), 1):
+        for count, row in enumerate(score_input.rows(bad_rows, notes=notes), 1):
             left_out.update(row.left_out)
             yield row
             if count % 100 == 0:
                 progress.update(count)
 
-    found = split(rows(), shards)
-    if not found:
-        raise InputError(f"{given.source}: no rows to score.")
-    told = bad_rows.count, bad_rows.messages
-    return {"shards": found, "left_out": left_out, "bad_rows": told, "notes": notes.report()}
+    planned = split(rows(), shards)
+    if not planned:
+        raise InputError(f"{score_input.source}: no rows to score.")
+    bad = bad_rows.count, bad_rows.messages
+    return {"shards": planned, "left_out": left_out, "bad_rows": bad, "notes": notes.report()}
 
 
-def _data_set(scorers: Sequence[str], given: ScoreInput) -> "DataSet":
+def _data_set(scorers: Sequence[str], score_input: ScoreInput) -> "DataSet":
     from faith_jax.export import tfds
 
-    return tfds.scores((given.split or "rows").partition("[")[0], scorers)
+    return tfds.scores((score_input.split or "rows").partition("[")[0], scorers)
 
 
 def _pinned(
@@ -381,21 +381,21 @@ def _pinned(
 
     Also returns what identifies each of these checkpoints.
     """
-    chosen = {name: dict(told) for name, told in scorers.items()}
+    chosen = {name: dict(settings) for name, settings in scorers.items()}
     kept, digests = note.get("models", {}), {}
-    for name, told in chosen.items():
-        for option in (it for it in MODEL_OPTIONS if isinstance(told.get(it), str)):
+    for name, settings in chosen.items():
+        for option in (key for key in MODEL_OPTIONS if isinstance(settings.get(key), str)):
             from faith_jax.checkpoints.identity import checkpoint_digest, pinned  # imports JAX
 
-            path, place = told[option], f"{name}.{option}"
+            path, place = settings[option], f"{name}.{option}"
             step = (kept.get(place) or checkpoint_digest(path))["step"]
-            told[option] = path if step is None else str(pinned(path, step))
-            digests[place] = checkpoint_digest(told[option])
+            settings[option] = path if step is None else str(pinned(path, step))
+            digests[place] = checkpoint_digest(settings[option])
     return chosen, digests
 
 
 def preflight(
-    given: ScoreInput,
+    score_input: ScoreInput,
     scorers: Mapping[str, Mapping[str, Any]],
     output: str,
     output_format: str = "",
@@ -406,8 +406,8 @@ def preflight(
     form_of(target, output_format)
     loaded = _loaded(scorers, target)
     notes = TableNotes()
-    rows = given.rows(bad_rows or BadRows(), notes=notes)
-    report = preflights.scoring_report(given.source, rows, loaded)
+    rows = score_input.rows(bad_rows or BadRows(), notes=notes)
+    report = preflights.scoring_report(score_input.source, rows, loaded)
     report = preflights.with_notes(report, notes.report())
     preflights.tell(report, preflights.beside(target), dry_run=True)
 
@@ -418,8 +418,8 @@ def _loaded(
     if not scorers:
         raise ConfigError("--scorers: name at least one scorer.")
     loaded: dict[str, BaseScorer] = {}
-    for told, options in scorers.items():
-        name, _, scorer = told.partition("=")
+    for named, options in scorers.items():
+        name, _, scorer = named.partition("=")
         if name in loaded:
             raise ConfigError(f"--scorers: {name!r} is given twice; rename one as NAME=SCORER.")
         try:
@@ -483,18 +483,18 @@ def _finish(
         data_set.write_metadata(job.folder / TFDS, [shard.count for shard in job.shards])
         put(job.folder / TFDS, target)
         return
-    with written_whole(target) as made:
+    with written_whole(target) as beside:
         if form == "jsonl":
-            job.write_jsonl(made)
+            job.write_jsonl(beside)
         else:
-            write_parquet(_all(job), made, scorers)
+            write_parquet(_all(job), beside, scorers)
 
 
 def _write_costs(
     path: str,
     scorers: Mapping[str, BaseScorer],
     options: Mapping[str, Mapping[str, Any]],
-    given: ScoreInput,
+    score_input: ScoreInput,
 ) -> None:
     """Writes as JSON what each scorer costs, measured on the first rows of the first corpus.
 
@@ -507,21 +507,21 @@ def _write_costs(
     from faith_jax.inference.opening import open_model
     from faith_jax.runs.setup import count_params
 
-    rows = list(itertools.islice(given.rows(BadRows(skip=True)), _TIMED_ROWS))
+    rows = list(itertools.islice(score_input.rows(BadRows(skip=True)), _TIMED_ROWS))
     examples = [row.example for row in rows if row.corpus == rows[0].corpus]
-    found = {}
-    for (name, scorer), told in zip(scorers.items(), options.values(), strict=True):
+    costs = {}
+    for (name, scorer), settings in zip(scorers.items(), options.values(), strict=True):
         scorer.score(examples)
         scorer.score([_OTHER])
         start = time.perf_counter()
         scorer.score(examples)
         seconds = time.perf_counter() - start
-        folders = dict.fromkeys(told[it] for it in MODEL_OPTIONS if told.get(it))
-        found[name] = {
+        folders = dict.fromkeys(settings[key] for key in MODEL_OPTIONS if settings.get(key))
+        costs[name] = {
             "millions": [count_params(open_model(folder).params) / 1e6 for folder in folders],
             "examples_per_second": len(examples) / seconds,
             "rows": len(examples),
             "corpus": rows[0].corpus,
             "device": jax.devices()[0].device_kind,
         }
-    write_json(path, found)
+    write_json(path, costs)
