@@ -35,7 +35,7 @@ def cost_report(job: Job, topology: Topology, evaluations: bool = True) -> Repor
       (devices by axis), what `program_report` returns, and `evaluations`: such reports by name,
       where they were asked for. `fits` and `free_share` are those of what needs the most.
     """
-    found: Report = {
+    report: Report = {
         "topology": topology.name,
         "devices": topology.size,
         "compiler": "libtpu" if topology.is_tpu else "CPU",
@@ -43,17 +43,17 @@ def cost_report(job: Job, topology: Topology, evaluations: bool = True) -> Repor
         "settings": dict(job.settings),
         "mesh": dict(job.partitioner.mesh.shape),
     }
-    found.update(program_report(job.program, topology, job.partitioner.mesh))
+    report.update(program_report(job.program, topology, job.partitioner.mesh))
     if evaluations:
-        found["evaluations"] = {
+        report["evaluations"] = {
             name: program_report(program, topology, job.partitioner.mesh)
             for name, program in job.evaluations.items()
         }
-        for one in found["evaluations"].values():
-            found["fits"] &= one["fits"]
-            if "free_share" in one:
-                found["free_share"] = min(found["free_share"], one["free_share"])
-    return found
+        for evaluation in report["evaluations"].values():
+            report["fits"] &= evaluation["fits"]
+            if "free_share" in evaluation:
+                report["free_share"] = min(report["free_share"], evaluation["free_share"])
+    return report
 
 
 def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
@@ -68,7 +68,7 @@ def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
     beside = sum(arguments[name] for name in program.beside)
     available = topology.chip.memory
     needed = sum(arguments.values())
-    found: Report = {}
+    report: Report = {}
     if available is not None and needed > available:
         memory = memory_report(arguments, None, available)
     else:
@@ -81,17 +81,17 @@ def program_report(program: Program, topology: Topology, mesh: Any) -> Report:
                 raise
             memory = memory_report(arguments, None, available, total + beside)
         else:
-            found["compile_seconds"] = time.monotonic() - start
+            report["compile_seconds"] = time.monotonic() - start
             memory = memory_report(arguments, compiled.memory_analysis(), available, beside=beside)
             once, turn = program_work(compiled.as_text(), mesh.shape)
             works = (once, turn, once + turn * program.loops)[-len(program.parts) :]
-            found["work"] = {
+            report["work"] = {
                 name: work_report(work, topology, mesh)
                 for name, work in zip(program.parts, works, strict=True)
             }
     if available is not None:
-        found["free_share"] = memory["free_share"]
-    return {"fits": available is None or memory["free"] >= 0, "memory": memory, **found}
+        report["free_share"] = memory["free_share"]
+    return {"fits": available is None or memory["free"] >= 0, "memory": memory, **report}
 
 
 def device_bytes(tree: PyTree) -> int:
@@ -126,31 +126,31 @@ def memory_report(
       `total`, `available`, `free` and `free_share` (below 0 where they do not fit).
     """
     parts: Report = dict(arguments)
-    found: Report = {"arguments": parts}
+    report: Report = {"arguments": parts}
     if analysis is not None:
-        given = sum(arguments.values()) - beside
-        parts["padding"] = max(0, analysis.argument_size_in_bytes - given)
-        found["outputs"] = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
-        found["temporaries"] = analysis.temp_size_in_bytes
-        found["program"] = analysis.generated_code_size_in_bytes
+        passed = sum(arguments.values()) - beside
+        parts["padding"] = max(0, analysis.argument_size_in_bytes - passed)
+        report["outputs"] = max(0, analysis.output_size_in_bytes - analysis.alias_size_in_bytes)
+        report["temporaries"] = analysis.temp_size_in_bytes
+        report["program"] = analysis.generated_code_size_in_bytes
         # A run does not pass what its program does not use.
         total = beside + analysis.argument_size_in_bytes
-        total += sum(found[name] for name in ("outputs", "temporaries", "program"))
+        total += sum(report[name] for name in ("outputs", "temporaries", "program"))
     elif total is not None:
-        found["temporaries"] = max(0, total - sum(arguments.values()))
-    found["total"] = sum(arguments.values()) if total is None else total
-    found["is_whole"] = total is not None
+        report["temporaries"] = max(0, total - sum(arguments.values()))
+    report["total"] = sum(arguments.values()) if total is None else total
+    report["is_whole"] = total is not None
     if available is not None:
-        found["available"] = int(available)
-        found["free"] = int(available) - found["total"]
-        found["free_share"] = found["free"] / available
-    return found
+        report["available"] = int(available)
+        report["free"] = int(available) - report["total"]
+        report["free_share"] = report["free"] / available
+    return report
 
 
 def too_large(message: str) -> int | None:
     """Returns the bytes that XLA says a program needs, if this is why it was not compiled."""
-    found = _USED.search(message) or _TOO_LARGE.search(message)
-    return int(float(found[1]) * _UNITS[found[2]]) if found else None
+    match = _USED.search(message) or _TOO_LARGE.search(message)
+    return int(float(match[1]) * _UNITS[match[2]]) if match else None
 
 
 class Roofline(NamedTuple):
@@ -199,7 +199,7 @@ def work_report(work: Work, topology: Topology, mesh: Any) -> Report:
       known) and `roofline` (`compute_seconds`,
       `memory_seconds`, `network_seconds`, `seconds`, `bottleneck`), where the chip is known.
     """
-    found: Report = {
+    report: Report = {
         "operations": work.operations,
         "bytes_moved": work.bytes,
         "collectives": [
@@ -215,6 +215,6 @@ def work_report(work: Work, topology: Topology, mesh: Any) -> Report:
         ],
     }
     if (line := roofline(work, topology, mesh)) is not None:
-        found["roofline"] = {f"{name}_seconds": value for name, value in line._asdict().items()}
-        found["roofline"] |= {"seconds": line.seconds, "bottleneck": line.bottleneck}
-    return found
+        report["roofline"] = {f"{name}_seconds": value for name, value in line._asdict().items()}
+        report["roofline"] |= {"seconds": line.seconds, "bottleneck": line.bottleneck}
+    return report

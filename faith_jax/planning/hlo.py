@@ -184,7 +184,7 @@ class _Program:
             elif match := _INSTRUCTION.match(line):
                 instruction = _instruction(match[2], match[3], bool(match[1]))
                 current[match[2]] = instruction
-        self._found: dict[str, ProgramWork] = {}
+        self._work_by_name: dict[str, ProgramWork] = {}
 
     def work(self) -> ProgramWork:
         """Returns the work of the whole module."""
@@ -196,13 +196,13 @@ class _Program:
 
     def _of(self, name: str) -> ProgramWork:
         """Returns the work of a computation, which is looked at once."""
-        if name not in self._found:
+        if name not in self._work_by_name:
             total = _NOTHING
             computation = self._computations[name]
             for instruction in computation.values():
                 total += self._of_instruction(instruction, computation)
-            self._found[name] = total
-        return self._found[name]
+            self._work_by_name[name] = total
+        return self._work_by_name[name]
 
     def _of_instruction(
         self, op: Instruction, computation: Mapping[str, Instruction]
@@ -284,7 +284,7 @@ class _Program:
         return -(-(int(limit.inside) - start) // self._step(self._computations[body], place))
 
     def _step(self, body: Mapping[str, Instruction], place: int) -> int:
-        """Returns what a loop's body adds to its counter, where it says so; else 1."""
+        """Returns the number that a loop's body adds to its counter, where it says so; else 1."""
         root = next(op for op in body.values() if op.is_root)
         added = body.get(root.operands[place]) if root.opcode == "tuple" else None
         if added is None or added.opcode != "add":
@@ -301,7 +301,7 @@ class _Program:
     def _fusion_bytes(
         self, fusion: Instruction, name: str, computation: Mapping[str, Instruction]
     ) -> float:
-        """Returns what a fusion reads and writes: of an array that it only slices, the slices."""
+        """Returns the bytes that a fusion reads and writes; of sliced arrays, the slices'."""
         inner, total = self._computations[name], 0.0
         for place, parameter in self._parameters(name).items():
             operand = computation[fusion.operands[place]]
@@ -323,7 +323,7 @@ class _Program:
         shapes: Sequence[Shape],
         name: str,
     ) -> float:
-        """Returns what the computation `name` reads of its parameter, whose array has `shapes`."""
+        """Returns the bytes that the computation `name` reads of a parameter of these shapes."""
         whole = sum(shape.main_bytes for shape in shapes)
         if not whole:
             return 0.0

@@ -24,7 +24,7 @@ _MOST_TRIED = 12  # to find what fits, where the recipe does not
 
 
 class Wanted(NamedTuple):
-    """What is asked for.
+    """The plans that are wanted, and where they are written.
 
     Attributes:
       sweep: try numbers of partitions.
@@ -97,15 +97,15 @@ def report_of(ask: Planner, facts: Facts, chip: Chip, wanted: Wanted) -> tuple[R
         if not first["fits"]:
             logger.info("This does not fit; trying other settings")
             tries = sweeps.sweep(ask, facts, chip, (), wanted.least_free, first)
-    for one in tries:
-        logger.info("%s: %s", settings_line(one.choice), _short(one.plan))
-        tried.append(one)
-        if first and (one.free_share >= wanted.least_free or len(tried) == _MOST_TRIED):
+    for trial in tries:
+        logger.info("%s: %s", settings_line(trial.choice), _short(trial.plan))
+        tried.append(trial)
+        if first and (trial.free_share >= wanted.least_free or len(tried) == _MOST_TRIED):
             break
     chosen = sweeps.recommended(ask, tried, wanted.least_free)
     report = {
         "plan": chosen and chosen.plan if wanted.sweep else first,
-        "tried": [{"settings": _macros(one.choice), "plan": one.plan} for one in tried],
+        "tried": [{"settings": _macros(trial.choice), "plan": trial.plan} for trial in tried],
         "recommended": chosen and _macros(chosen.choice),
     }
     return report, tried
@@ -132,9 +132,9 @@ def lines(report: Report) -> Iterator[str]:
     if tried := report["tried"]:
         yield ""
         yield "tried:"
-        for one in tried:
-            settings = " ".join(f"{name}={value}" for name, value in one["settings"].items())
-            yield f"  {settings}: {_short(one['plan'])}"
+        for trial in tried:
+            settings = " ".join(f"{name}={value}" for name, value in trial["settings"].items())
+            yield f"  {settings}: {_short(trial['plan'])}"
     if chosen := report["recommended"]:
         yield f"recommended: {settings_line(chosen)}"
     elif tried:
@@ -150,13 +150,13 @@ def plan_lines(plan: Report) -> Iterator[str]:
     if plan["compiler"] == "CPU":
         yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
     yield from _program_lines("", plan)
-    for name, one in plan.get("evaluations", {}).items():
-        yield from _program_lines(f"{name.replace('_', ' ')}: ", one)
+    for name, evaluation in plan.get("evaluations", {}).items():
+        yield from _program_lines(f"{name.replace('_', ' ')}: ", evaluation)
 
 
-def _program_lines(title: str, found: Report) -> Iterator[str]:
+def _program_lines(title: str, report: Report) -> Iterator[str]:
     yield f"{title}memory of a device"
-    memory = found["memory"]
+    memory = report["memory"]
     for name, size in memory["arguments"].items():
         yield _row(name.replace("_", " "), _bytes(size))
     for name in ("outputs", "temporaries", "program"):
@@ -168,12 +168,12 @@ def _program_lines(title: str, found: Report) -> Iterator[str]:
     if "available" in memory:
         share = f"({100 * memory['free_share']:.0f}% of {memory['available'] / GIB:.2f} GiB)"
         yield _row("free", _bytes(memory["free"])) + f"  {share}"
-    if not found["fits"]:
+    if not report["fits"]:
         yield "  DOES NOT FIT"
-    for name, work in found.get("work", {}).items():
+    for name, work in report.get("work", {}).items():
         yield from _work_lines(f"{title}{name.replace('_', ' ')}", work)
-    if "compile_seconds" in found:
-        yield f"compiled in {found['compile_seconds']:.0f} s"
+    if "compile_seconds" in report:
+        yield f"compiled in {report['compile_seconds']:.0f} s"
 
 
 def _work_lines(name: str, work: Report) -> Iterator[str]:
@@ -182,11 +182,13 @@ def _work_lines(name: str, work: Report) -> Iterator[str]:
         "operations", _scaled(work["operations"], 1000, ("", "k", "M", "G", "T", "P"), "FLOP")
     )
     yield _row("bytes moved", _bytes(work["bytes_moved"]))
-    for one in work["collectives"]:
-        times = f"{one['count']:,.0f} time{'' if one['count'] == 1 else 's'}"
-        unknown = "" if one["bytes_per_second"] else " (not in the time: the speed is not known)"
-        sent = f" sent over {one['axes']}, {times}{unknown}"
-        yield _row(one["kind"], _bytes(one["sent_bytes"])) + sent
+    for collective in work["collectives"]:
+        times = f"{collective['count']:,.0f} time{'' if collective['count'] == 1 else 's'}"
+        unknown = (
+            "" if collective["bytes_per_second"] else " (not in the time: the speed is not known)"
+        )
+        sent = f" sent over {collective['axes']}, {times}{unknown}"
+        yield _row(collective["kind"], _bytes(collective["sent_bytes"])) + sent
     if line := work.get("roofline"):
         parts = ", ".join(f"{p} {_time(line[f'{p}_seconds'])}" for p in Roofline._fields)
         yield _row("at least", _time(line["seconds"])) + f"  ({parts})"

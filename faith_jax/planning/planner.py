@@ -17,7 +17,7 @@ from faith_jax.planning.worker import Facts, Question, Recipe
 
 # Returns the plan of a recipe with other settings; see `compiled_costs.cost_report`.
 Planner = Callable[[Question], dict[str, Any]]
-_TOLD = 3  # lines of a process that has failed
+_LAST_LINES = 3  # lines of a process that has failed
 
 
 class CompilingProcess:
@@ -51,8 +51,8 @@ class CompilingProcess:
         )
         try:
             recipe = self._recipe._asdict()
-            found = self._asked({"recipe": recipe, "topology": self._topology.name})
-            self.facts = Facts(**found)
+            facts = self._ask({"recipe": recipe, "topology": self._topology.name})
+            self.facts = Facts(**facts)
         except BaseException:
             self.__exit__()
             raise
@@ -69,9 +69,9 @@ class CompilingProcess:
 
     def __call__(self, question: Question) -> dict[str, Any]:
         """Returns the plan of the recipe with other settings; see `Planner`."""
-        return self._asked(question._asdict())
+        return self._ask(question._asdict())
 
-    def _asked(self, request: Mapping[str, Any]) -> Any:
+    def _ask(self, request: Mapping[str, Any]) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -82,9 +82,10 @@ class CompilingProcess:
         if not line:
             status = self._process.wait()
             self._errors.seek(0)
-            told = self._errors.read().decode(errors="replace").strip().splitlines()[-_TOLD:]
+            messages = self._errors.read().decode(errors="replace").strip().splitlines()
+            last_lines = " | ".join(messages[-_LAST_LINES:])
             raise ProcessError(
-                f"The process that compiles has ended with status {status}: {' | '.join(told)}",
+                f"The process that compiles has ended with status {status}: {last_lines}",
                 status or 1,
             )
         answer = json.loads(line)
@@ -100,11 +101,11 @@ def remembering(ask: Planner, path: pathlib.Path) -> Planner:
     kept = [(Question(**row["question"]), row["plan"]) for row in rows]
 
     def plan(question: Question) -> dict[str, Any]:
-        for known, found in kept:
-            if known == question:
-                return found
-        found = ask(question)
-        append_rows(path, [{"question": question._asdict(), "plan": found}])
-        return found
+        for past, past_plan in kept:
+            if past == question:
+                return past_plan
+        new_plan = ask(question)
+        append_rows(path, [{"question": question._asdict(), "plan": new_plan}])
+        return new_plan
 
     return plan

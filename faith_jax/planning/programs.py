@@ -273,7 +273,7 @@ def _training(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[An
 def _evaluations(
     arguments: Mapping[str, Any], trainer: Trainer, held: Mapping[str, PyTree]
 ) -> dict[str, Program]:
-    """Returns what a run `train` evaluates: the loss, and decoding for the task's metrics."""
+    """Returns the evaluations of a run `train`: the loss, and decoding for the task's metrics."""
     dataset, decoding = arguments["eval_dataset"], arguments["decoding"]
     if dataset is None or dataset.split is None:
         return {}

@@ -68,7 +68,7 @@ def choices(facts: Facts, partitions: int) -> Iterator[dict[str, Any]]:
 
 
 def least_seconds(facts: Facts, partitions: int, chip: Chip) -> float:
-    """Returns what so many partitions need at least to add up their states, on all links."""
+    """Returns the least time that so many partitions take to add up their states, on all links."""
     rows = facts.rows / (facts.devices // partitions)
     sent = 2 * (partitions - 1) / partitions * rows * facts.summed
     return sent / (chip.link * max(1, 2 * chip.axes)) if chip.link else 0.0
@@ -92,7 +92,7 @@ def sweep(
     least_free: float,
     too_large: Report | None = None,
 ) -> Iterator[Tried]:
-    """Yields what is tried, for each number of partitions up to a choice that fits.
+    """Yields trials of choices, for each number of partitions up to a choice that fits.
 
     After it, other policies of rematerialisation follow until one is not faster. More partitions
     are not tried where these alone take longer than what fits already. Evaluations are left out;

@@ -105,12 +105,12 @@ class Topology(NamedTuple):
         return self.slices * math.prod(self.shape)
 
     def environment(self) -> dict[str, str]:
-        """Returns what must be set in a process before it imports JAX."""
-        found = {"JAX_PLATFORMS": "cpu"}
+        """Returns the variables that a process must set before it imports JAX."""
+        variables = {"JAX_PLATFORMS": "cpu"}
         if self.is_tpu:
-            found |= {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
-            found |= {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v4-8"}
-        return found
+            variables |= {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+            variables |= {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v4-8"}
+        return variables
 
     def compilers(self) -> tuple[str, ...]:
         """Returns the packages that compile for it, beside JAX."""
@@ -140,14 +140,14 @@ class Topology(NamedTuple):
             more["num_slices"] = self.slices
         name = f"{self.chip.name}:{'x'.join(map(str, self.shape))}"
         try:
-            found = topologies.get_topology_desc(name, "tpu", **more).devices
+            devices = topologies.get_topology_desc(name, "tpu", **more).devices
         except jax.errors.JaxRuntimeError as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(
                 f"--topology={self.name}: libtpu has no such topology ({reason})."
                 f"{did_you_mean(name, _EXAMPLES)}"
             ) from None
-        return list(found)
+        return list(devices)
 
     def bandwidth(self, mesh: Any, axes: Sequence[str]) -> float | None:
         """Returns the bytes a second that a device can send to those that differ in these axes.
@@ -193,13 +193,13 @@ def parse_topology(name: str) -> Topology:
     Raises:
       ConfigError: for another name, with the nearest ones.
     """
-    found = _NAME.fullmatch(name.strip().lower())
-    kind = found["kind"] if found else ""
+    match = _NAME.fullmatch(name.strip().lower())
+    kind = match["kind"] if match else ""
     chip = CHIPS.get(kind)
-    if found is None or chip is None:
+    if match is None or chip is None:
         raise ConfigError(_unknown(name))
-    shape, slices = tuple(map(int, found["sizes"].split("x"))), int(found["slices"] or 1)
-    topology = Topology(found[0], chip, shape, slices)
+    shape, slices = tuple(map(int, match["sizes"].split("x"))), int(match["slices"] or 1)
+    topology = Topology(match[0], chip, shape, slices)
     if len(shape) != (chip.axes or 1) or not 1 <= topology.size <= _MOST_DEVICES:
         raise ConfigError(_unknown(name))
     if slices > 1 and not topology.is_tpu:
@@ -209,9 +209,9 @@ def parse_topology(name: str) -> Topology:
 
 def _unknown(name: str) -> str:
     kind = name.lower().partition(":")[0].rpartition("x")[2]
-    known = [example for example in _EXAMPLES if example.startswith(f"{kind}:")] or _EXAMPLES
+    examples = [example for example in _EXAMPLES if example.startswith(f"{kind}:")] or _EXAMPLES
     return (
-        f"--topology={name}: there is no such topology.{did_you_mean(name.lower(), known)} "
+        f"--topology={name}: there is no such topology.{did_you_mean(name.lower(), examples)} "
         f"Expected KIND:SIZES with KIND one of {', '.join(CHIPS)}: a TPU's chips as a torus, such "
         "as v4:4x4x4 or v5e:4x4, two slices of them as 2xv4:4x4x4, or a number of GPUs or CPUs, "
         "such as h100:8."

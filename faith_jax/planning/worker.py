@@ -18,7 +18,7 @@ from faith_jax.planning.topologies import Topology, parse_topology
 
 
 class Recipe(NamedTuple):
-    """What is planned: a job, and what `faith_jax.runs.gin_config.parse` reads."""
+    """A job to plan, and the arguments of `faith_jax.runs.gin_config.parse`."""
 
     gin_files: Sequence[str]
     bindings: Sequence[str]
@@ -28,7 +28,7 @@ class Recipe(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is to be planned.
+    """A request for a plan.
 
     Attributes:
       choice: settings in place of the recipe's, see `programs.Choice`.
@@ -40,7 +40,7 @@ class Question(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What is known of a recipe on devices before anything is compiled.
+    """Facts of a recipe on devices that are known before anything is compiled.
 
     Attributes:
       job: see `programs.Job`.
@@ -79,15 +79,15 @@ class Session:
         self._topology = topology
         self._devices = topology.devices() if devices is None else devices
         gin_config.parse(*recipe[:4], unused=programs.UNUSED)
-        self._found = programs.configured(recipe.job)
-        partitioner = self._found.partitioner(self._devices)
+        self._configured = programs.configured(recipe.job)
+        partitioner = self._configured.partitioner(self._devices)
         splits = {("mlp", MESH_AXES[1]), ("joined_kv", MESH_AXES[1])} <= set(partitioner.rules)
         self.facts = Facts(
-            self._found.name,
-            self._found.rows,
+            self._configured.name,
+            self._configured.rows,
             len(self._devices),
             partitioner.mesh.shape.get(SLICE_AXIS, 1),
-            self._found.summed if splits else 0,
+            self._configured.summed if splits else 0,
             gin.config_str(),
             {name: metadata.version(name) for name in ("faith_jax", "jax", *topology.compilers())},
         )
@@ -96,7 +96,7 @@ class Session:
         """Returns the `cost_report` of the recipe with other settings."""
         from faith_jax.planning import compiled_costs, programs
 
-        job = self._found.make(programs.Choice(**question.choice), self._devices)
+        job = self._configured.make(programs.Choice(**question.choice), self._devices)
         return compiled_costs.cost_report(job, self._topology, question.evaluations)
 
 

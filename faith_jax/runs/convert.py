@@ -156,8 +156,8 @@ def add_manifest(source: str) -> pathlib.Path:
 def _write_generation_config(folder: pathlib.Path) -> None:
     config = read_json(folder / hugging_face.CONFIG)
     names = [f"{name}_token_id" for name in ("bos", "decoder_start", "eos", "pad")]
-    said = {name: config[name] for name in names if config.get(name) is not None}
-    text = json.dumps(said, indent=2) + "\n"
+    token_ids = {name: config[name] for name in names if config.get(name) is not None}
+    text = json.dumps(token_ids, indent=2) + "\n"
     (folder / "generation_config.json").write_text(text, encoding="utf-8")
 
 
@@ -202,9 +202,15 @@ def read_prompts(source: str) -> Prompts:
     if checkpoint is None or not any(name in checkpoint.params for name in PROMPTS):
         checkpoint = open_checkpoint(source)
     params, config = checkpoint.params, checkpoint.config
-    found = {n: np.asarray(params[n]["embedding"], np.float32) for n in PROMPTS if n in params}
-    problem = "" if found else "no soft prompt; give a prompt-tuned MODEL_DIR or one of its steps"
-    for name, vectors in found.items():
+    vectors_by_name = {
+        n: np.asarray(params[n]["embedding"], np.float32) for n in PROMPTS if n in params
+    }
+    problem = (
+        ""
+        if vectors_by_name
+        else "no soft prompt; give a prompt-tuned MODEL_DIR or one of its steps"
+    )
+    for name, vectors in vectors_by_name.items():
         expected = (getattr(config, f"{name}_length"), config.emb_dim)
         if vectors.shape != expected:
             problem = f"{name} of the shape {vectors.shape}, but model.json says {expected}"
@@ -213,7 +219,7 @@ def read_prompts(source: str) -> Prompts:
             problem = f"no finite numbers in {name}, vector {row}; take an earlier step"
     if problem:
         raise CheckpointError(f"{source}: has {problem}.")
-    return Prompts(found, config, checkpoint.base)
+    return Prompts(vectors_by_name, config, checkpoint.base)
 
 
 def export_prompt(
@@ -271,8 +277,8 @@ def import_prompt(
     is_npy = _is_file(source)
     if is_npy and _is_file(target):
         raise ConfigError(f"{target}: SOURCE is a .npy file already; name a folder.")
-    found = PeftPrompt(read_npy(source), "", "") if is_npy else read_peft_prompt(source)
-    where = base or found.base
+    prompt_file = PeftPrompt(read_npy(source), "", "") if is_npy else read_peft_prompt(source)
+    where = base or prompt_file.base
     if not where:
         raise ConfigError(f"{source}: names no base model; say where it is with --base.")
     try:
@@ -282,8 +288,8 @@ def import_prompt(
             f"{source}: its base model cannot be opened ({error}) Say where it is with --base."
         ) from None
     setup.check_generates(checkpoint.config)
-    name = _prompt_name(checkpoint.config, which, found.task_type, where)
-    vectors = found.vectors
+    name = _prompt_name(checkpoint.config, which, prompt_file.task_type, where)
+    vectors = prompt_file.vectors
     if vectors.shape[1] != checkpoint.config.emb_dim:
         raise CheckpointError(
             f"{source}: its vectors are {vectors.shape[1]} wide, but the model {where} expects "
@@ -295,7 +301,7 @@ def import_prompt(
         _write_npy(place, vectors)
         return
     lengths = {f"{prompt}_length": len(vectors) if prompt == name else 0 for prompt in PROMPTS}
-    made = Checkpoint(
+    prompted = Checkpoint(
         checkpoint.config.replace(**lengths),
         {name: {"embedding": vectors}},
         {"source": str(source), "format": "npy" if is_npy else "peft"},
@@ -304,7 +310,7 @@ def import_prompt(
     )
     tokenizer = tokenizer_folder(checkpoint.metadata["source"])
     with _new_checkpoint(place, overwrite) as beside:
-        write_native(made, beside)
+        write_native(prompted, beside)
         if tokenizer is not None:
             hugging_face.copy_companions(tokenizer, beside)
 
@@ -338,8 +344,10 @@ def _free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
     if place.exists() and (not overwrite or (_is_file(place) and place.is_dir())):
         problem = "exists already; give another TARGET, or --overwrite"
     elif place.exists() and not _is_file(place):
-        own = [path for path in read if is_remote(path) == is_remote(place) and path.exists()]
-        if any(path.is_relative_to(place.resolve()) for path in own):
+        same_store = [
+            path for path in read if is_remote(path) == is_remote(place) and path.exists()
+        ]
+        if any(path.is_relative_to(place.resolve()) for path in same_store):
             problem = "holds SOURCE, which would be lost; give another TARGET"
         elif not place.is_dir():
             problem = "is a file, which --overwrite does not replace"

@@ -146,10 +146,10 @@ def check_former_run(
             *(d for d in changed if d not in free and not _is_within(d, _PLACES)),
         ]
         if decisive:
-            told = dict.fromkeys(f"{d.name} is {d.before} there, {d.now} here" for d in decisive)
+            changes = dict.fromkeys(f"{d.name} is {d.before} there, {d.now} here" for d in decisive)
             raise ConfigError(
-                f"MODEL_DIR = {str(folder)!r} holds another run: {'; '.join(told)}. Choose another "
-                "MODEL_DIR, or remove this one."
+                f"MODEL_DIR = {str(folder)!r} holds another run: {'; '.join(changes)}. Choose "
+                "another MODEL_DIR, or remove this one."
             )
     if vocabulary is not None:
         # The vocabulary is whole where model.json, which is written after it, exists.
@@ -186,13 +186,15 @@ def _check_initial(
         return
     if (before or {}).get("content_hash") != (now or {}).get("content_hash"):
         raise CheckpointError(
-            f"{path}: this run began with {_named(before)} but INITIAL_CHECKPOINT_PATH is "
-            f"{_named(now)}. Give what it began with, or another MODEL_DIR."
+            f"{path}: this run began with {_base_text(before)} but INITIAL_CHECKPOINT_PATH is "
+            f"{_base_text(now)}. Give what it began with, or another MODEL_DIR."
         )
 
 
-def _named(told: Mapping[str, str] | None) -> str:
-    return f"{told['content_hash'][:12]}… ({told.get('path')})" if told else "random parameters"
+def _base_text(origin: Mapping[str, str] | None) -> str:
+    return (
+        f"{origin['content_hash'][:12]}… ({origin.get('path')})" if origin else "random parameters"
+    )
 
 
 def _model_differences(before: TransformerConfig, now: TransformerConfig) -> list[Difference]:
@@ -219,16 +221,18 @@ def _changed_settings(folder: pathlib.Path) -> list[Difference]:
     return differences(before, now)
 
 
-def _is_within(found: Difference, paths: tuple[str, ...]) -> bool:
-    return any(found.path == path or found.path.startswith(f"{path}.") for path in paths)
+def _is_within(difference: Difference, paths: tuple[str, ...]) -> bool:
+    return any(difference.path == path or difference.path.startswith(f"{path}.") for path in paths)
 
 
-def _is_free(found: Difference, changed: list[Difference]) -> bool:
-    if _is_within(found, (*_FREE, TRAIN_STEPS)):
+def _is_free(difference: Difference, changed: list[Difference]) -> bool:
+    if _is_within(difference, (*_FREE, TRAIN_STEPS)):
         return True
     # A schedule that ends where training does.
     steps = [(d.before, d.now) for d in changed if d.path == TRAIN_STEPS]
-    return found.path.endswith(f".{TRAIN_STEPS}") and (found.before, found.now) in steps
+    return (
+        difference.path.endswith(f".{TRAIN_STEPS}") and (difference.before, difference.now) in steps
+    )
 
 
 def log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
@@ -243,9 +247,9 @@ def log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
             steps.now,
         )
         changed = [d for d in changed if d.name != steps.name]
-    for name, found in {d.name: d for d in changed}.items():
+    for name, change in {d.name: d for d in changed}.items():
         logger.info(
-            "%s is resumed with %s = %s, which was %s", folder, name, found.now, found.before
+            "%s is resumed with %s = %s, which was %s", folder, name, change.now, change.before
         )
 
 
@@ -277,9 +281,9 @@ def write_prompt_starts(
     folder: pathlib.Path, starts: Mapping[str, NDArray[np.floating]], origin: Mapping[str, str]
 ) -> None:
     """Writes the starts, [length, embed] by name, and their origin into MODEL_DIR."""
-    given = {name: np.asarray(v, np.float32) for name, v in starts.items()}
+    arrays = {name: np.asarray(v, np.float32) for name, v in starts.items()}
     with written_whole(folder / PROMPT_START) as beside:
-        tensors.write_tensor_file(beside, given, origin)
+        tensors.write_tensor_file(beside, arrays, origin)
 
 
 def read_prompt_starts(folder: pathlib.Path) -> tuple[Starts | None, dict[str, str]]:
@@ -315,11 +319,13 @@ class RunLog:
         return self._curve(name, lambda row: "gradient_norm" not in row)
 
     def vectors(self, name: str, length: int) -> Curve:
-        """Returns what is logged of each vector of a prompt, [points, length]."""
-        found = self._curve(name, lambda row: len(row.get(name, ())) == length)
-        return found._replace(values=found.values.reshape(-1, length))
+        """Returns the curve of a figure of each vector of a prompt, [points, length]."""
+        curve = self._curve(name, lambda row: len(row.get(name, ())) == length)
+        return curve._replace(values=curve.values.reshape(-1, length))
 
     def _curve(self, name: str, chosen: Callable[[Mapping[str, Any]], bool]) -> Curve:
-        found = {row["step"]: row[name] for row in self._rows if chosen(row) and name in row}
-        values = np.array(list(found.values()), np.float64)
-        return Curve(np.array(list(found), np.int64), values)
+        value_by_step = {
+            row["step"]: row[name] for row in self._rows if chosen(row) and name in row
+        }
+        values = np.array(list(value_by_step.values()), np.float64)
+        return Curve(np.array(list(value_by_step), np.int64), values)

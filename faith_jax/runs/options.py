@@ -589,7 +589,7 @@ class EvaluateOptions(Comparison):
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateFiles(EvaluateOptions):
-    """Scored files to evaluate, and the outputs.
+    """Files of scores to evaluate, and the outputs.
 
     Attributes:
       files (FILE): scored .jsonl or .parquet files, or TFDS folders

@@ -39,18 +39,18 @@ def join(address: Address, found_by_cluster: bool, stops_together: bool = False)
     Raises:
       ConfigError: where only some fields are given, both ways are, or no cluster is found.
     """
-    given = [field is not None for field in address]
-    if any(given) and not all(given):
+    are_given = [field is not None for field in address]
+    if any(are_given) and not all(are_given):
         raise ConfigError(
             "Give --coordinator_address, --process_count and --process_index together."
         )
-    if any(given) and found_by_cluster:
+    if any(are_given) and found_by_cluster:
         raise ConfigError(
             "--multiprocess: the cluster says where the processes are; leave out "
             "--coordinator_address, --process_count and --process_index."
         )
     jax.config.update("jax_enable_preemption_service", stops_together)
-    if any(given):
+    if any(are_given):
         jax.distributed.initialize(*address)
     elif found_by_cluster:
         try:
@@ -79,8 +79,8 @@ def configure_alike(configure: Callable[[], None]) -> None:
         failed = error
     if jax.process_count() > 1:
         versions = f"faith_jax {__version__}, jax {jax.__version__}, {platform.python_version()}"
-        own = [_digest("failed" if failed else gin.config_str()), _digest(versions)]
-        everywhere = from_all(np.stack(own), "all have read their configurations")
+        digests = [_digest("failed" if failed else gin.config_str()), _digest(versions)]
+        everywhere = from_all(np.stack(digests), "all have read their configurations")
         if failed is None:
             _compare(everywhere)
     if failed is not None:
@@ -99,13 +99,15 @@ def _compare(digests: np.ndarray) -> None:
             f"process {np.flatnonzero(failed)[0]} could not read its configuration; see what it "
             "says."
         )
-    for number, what in enumerate(("gin files and --gin options", "versions of faith_jax and JAX")):
+    for number, compared in enumerate(
+        ("gin files and --gin options", "versions of faith_jax and JAX")
+    ):
         differs = (digests[:, number] != digests[0, number]).any(axis=1)
         if differs.any():
             names = ", ".join(map(str, np.flatnonzero(differs)))
             raise ConfigError(
-                f"process {names} of this run has other {what} than process 0; start all processes "
-                "with the same command, but for --process_index."
+                f"process {names} of this run has other {compared} than process 0; start all "
+                "processes with the same command, but for --process_index."
             )
 
 
@@ -154,8 +156,8 @@ def taken(job: Job, together: bool, batch_size: int) -> Iterator[Taken]:
         shard = next(mine, None)
         return _NONE if shard is None else shard.number
 
-    while (found := number_of_first_process(number, "a shard")) != _NONE:
-        shard = job.shards[found]
+    while (shard_number := number_of_first_process(number, "a shard")) != _NONE:
+        shard = job.shards[shard_number]
 
         def done(shard: Shard = shard) -> int:
             return shard.done_rows(batch_size)

@@ -46,13 +46,13 @@ _SETTINGS = {
 }
 
 
-def _written(
+def _inputs_and_outputs(
     sources: Sequence[str], nearest: int = 3, html: str = "", png: str = "", json_path: str = ""
 ) -> tuple[Sequence[str], dict[str, str]]:
     return sources, {"--html": html, "--png": png, "--json": json_path}
 
 
-@reserves(_written)
+@reserves(_inputs_and_outputs)
 def prompt_report(
     sources: Sequence[str], nearest: int = 3, html: str = "", png: str = "", json_path: str = ""
 ) -> str:
@@ -104,7 +104,7 @@ class _Base:
 
 
 def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") -> RunHealth:
-    """Returns what there is to know of a run, with `count` nearest pieces for each vector."""
+    """Returns the health of a run's prompts, with `count` nearest pieces for each vector."""
     prompts = read_prompts(source)
     path = path_of(source).expanduser()
     folder = run_folder(path) if is_native(path) else path
@@ -120,22 +120,24 @@ def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") 
     if starts is None:
         notes.append("its start is unknown: it was not kept with the prompt.")
     log = RunLog(folder, step)
-    found = {}
+    health_by_prompt = {}
     for name, vectors in prompts.vectors.items():
         start = (starts or {}).get(name)
         if start is not None and start.shape != vectors.shape:
             notes.append(f"{name}: its start is unknown: the one that was kept is {start.shape}.")
             start = None
-        found[name] = _health(name, vectors, start, vocabulary, log, count)
-    given = {name: settings[path].value for name, path in _SETTINGS.items() if path in settings}
-    shown = {n: str(it) for n, it in given.items() if not isinstance(it, Reference | None)}
+        health_by_prompt[name] = _health(name, vectors, start, vocabulary, log, count)
+    chosen = {name: settings[path].value for name, path in _SETTINGS.items() if path in settings}
+    shown = {
+        n: str(value) for n, value in chosen.items() if not isinstance(value, Reference | None)
+    }
     return RunHealth(
         name=source,
         step=step,
-        initializer=_initializer(origin, settings, base, list(found)),
+        initializer=_initializer(origin, settings, base, list(health_by_prompt)),
         settings=shown | {k: origin[k] for k in ("seed",) if k in origin},
         base=str((prompts.base or {}).get("content_hash") or ""),
-        prompts=found,
+        prompts=health_by_prompt,
         training_loss=log.training("loss"),
         validation_loss=log.validation("loss"),
         notes=tuple(notes),
@@ -156,10 +158,10 @@ def _base_of(prompts: Prompts, source: str, open_base: Callable[[str, str], _Bas
 def _open_base(path: str, expected: str) -> _Base:
     try:
         checkpoint = open_checkpoint(path)
-        found = checkpoint.content_hash or content_hash(checkpoint.params)
+        digest = checkpoint.content_hash or content_hash(checkpoint.params)
     except FaithJaxError as error:
         return _Base(None, problem=str(error))
-    if found != expected:
+    if digest != expected:
         return _Base(None, problem=f"{path} is another model than the one it was trained on.")
     prompts = [name for name in checkpoint.params if name.endswith("_prompt")]
     return _Base(np.asarray(checkpoint.params["token_embedder"]["embedding"]), prompts)
@@ -236,7 +238,7 @@ def _initializer(
         return origin["initializer"]
     if "prompt_initializer" not in settings:
         return UNKNOWN
-    found = settings["prompt_initializer"].value
-    if isinstance(found, Reference):
-        return found.name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
-    return _DEFAULT_START if found is None else UNKNOWN
+    initializer = settings["prompt_initializer"].value
+    if isinstance(initializer, Reference):
+        return initializer.name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
+    return _DEFAULT_START if initializer is None else UNKNOWN

@@ -45,7 +45,7 @@ class _GinValues(config_parser.ParserDelegate):
 
 
 class Setting(NamedTuple):
-    """What a config gives an argument."""
+    """The value that a config gives an argument."""
 
     value: Any  # followed through macros; of a reference, its name
     name: str  # by which it is set: its macro's, or such as "adafactor.decay_rate"
@@ -79,22 +79,22 @@ def settings_of(text: str) -> dict[str, Setting] | None:
     except (ValueError, SyntaxError, tokenize.TokenError):
         return None
     config = _Config(statements)
-    found = dict(config.arguments(TRAIN, (), "", ()))
-    return found if TRAIN_STEPS in found else None
+    settings = dict(config.arguments(TRAIN, (), "", ()))
+    return settings if TRAIN_STEPS in settings else None
 
 
 def differences(before: Mapping[str, Setting], now: Mapping[str, Setting]) -> list[Difference]:
     """Returns where two runs' settings differ; of another reference, its arguments do not count."""
-    found: list[Difference] = []
+    changed: list[Difference] = []
     for path in {**now, **before}:
-        was, given = before.get(path), now.get(path)
-        if was is not None and given is not None and was.value == given.value:
+        was, current = before.get(path), now.get(path)
+        if was is not None and current is not None and was.value == current.value:
             continue
-        if any(path.startswith(f"{above.path}.") for above in found):
+        if any(path.startswith(f"{above.path}.") for above in changed):
             continue
-        name = (given or was or Setting(None, path)).name
-        found.append(Difference(path, name, _shown(was), _shown(given)))
-    return found
+        name = (current or was or Setting(None, path)).name
+        changed.append(Difference(path, name, _shown(was), _shown(current)))
+    return changed
 
 
 def _shown(setting: Setting | None) -> str:
@@ -129,10 +129,10 @@ class _Config:
         """Yields the arguments of a configurable by path; `above` are those that refer to it."""
         if name in above:
             return
-        given = _defaults(name)
+        bound = _defaults(name)
         for depth in range(len(scopes) + 1):
-            given |= self._bound.get(("/".join(scopes[:depth]), name), {})
-        for argument, value in given.items():
+            bound |= self._bound.get(("/".join(scopes[:depth]), name), {})
+        for argument, value in bound.items():
             shown = f"{name.rpartition('.')[2]}.{argument}"
             yield from self._values(value, f"{path}{argument}", shown, (*above, name))
 
@@ -189,11 +189,11 @@ def _without_references(macros: Mapping[str, Any], value: Any) -> Any:
 
 def _defaults(name: str) -> dict[str, Any]:
     """Returns the defaults of a configurable that gin knows by now, else nothing."""
-    known = gin.config._REGISTRY.get_all_matches(name)
-    if len(known) != 1:
+    configurables = gin.config._REGISTRY.get_all_matches(name)
+    if len(configurables) != 1:
         return {}
     try:
-        parameters = inspect.signature(known[0].wrapped).parameters.values()
+        parameters = inspect.signature(configurables[0].wrapped).parameters.values()
     except (TypeError, ValueError):
         return {}
     return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}

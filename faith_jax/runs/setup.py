@@ -79,7 +79,7 @@ class BaseModel:
     family: str = ""  # as its checkpoint says, "" where it does not
 
     def described(self) -> dict[str, str]:
-        """Returns what model.json says of it."""
+        """Returns the entries that model.json has of it."""
         return {"path": self.path, "content_hash": self.content_hash}
 
 
@@ -145,8 +145,8 @@ def initial_params(
         checkpoint, config.replace(question_encoder=False) if new_questions else config
     )
     if new_questions:
-        other = open_checkpoint(question_checkpoint_path or checkpoint_path)
-        params[QUESTION_ENCODER] = _question_encoder(other, config)
+        question_model = open_checkpoint(question_checkpoint_path or checkpoint_path)
+        params[QUESTION_ENCODER] = _question_encoder(question_model, config)
         if split_params(params, trainable)[1].get(QUESTION_ENCODER):
             raise ConfigError("TRAINABLE: the new encoder of questions must be trained as a whole.")
     key = jax.random.fold_in(jax.random.key(seed), 1)
@@ -197,10 +197,10 @@ def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:
     # An embedded model's name stays a name; a path is found again from any folder.
     path = path_of(path_or_name).expanduser()
     where = str(path.absolute()) if path.exists() else str(path_or_name)
-    found = checkpoint.content_hash or text_of_first_process(
+    digest = checkpoint.content_hash or text_of_first_process(
         lambda: content_hash(checkpoint.params), f"the content hash of {path_or_name}"
     )
-    return BaseModel(where, found, checkpoint.family)
+    return BaseModel(where, digest, checkpoint.family)
 
 
 def matching_params(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:
@@ -273,7 +273,7 @@ def check_language_model(option: str, path: str) -> None:
 
 
 def objective_of(config: TransformerConfig, objective: Objective | None) -> Objective:
-    """Returns what a model is trained for, by default cross-entropy; checks that it is its kind."""
+    """Returns a training's objective, by default cross-entropy; checks that it fits the model."""
     if objective is None:
         return LabelCrossEntropy() if config.is_encoder_only else CrossEntropy()
     if config.is_encoder_only != isinstance(objective, LabelCrossEntropy | InBatchNegatives):

@@ -45,19 +45,19 @@ def write_sheets(options: WriteSheets) -> list[str]:
                 f"--output: {path} exists already, and may be filled in; name another file, or "
                 "give --overwrite."
             )
-    asked = forms().get(options.questions)
-    chosen = read_responses(pathlib.Path(options.input), options.knowledge, several=bool(asked))
+    questions = forms().get(options.questions)
+    chosen = read_responses(pathlib.Path(options.input), options.knowledge, several=bool(questions))
     chosen = _sampled(chosen, options.sample, options.seed)
-    if asked:
+    if questions:
         chosen, _ = coded(chosen)
-    columns = asked.columns if asked else MARKS
+    columns = questions.columns if questions else MARKS
     examples = [response.example for response in chosen]
     lines = []
     for path, names in files.items():
         write_text(path, sheet_text(examples, names, form, columns))
         rows = counted(len(examples) * max(1, len(names)), "row")
-        told = f" for {', '.join(names)}" if names else ""
-        lines.append(f"{path}: {counted(len(examples), 'response')}, {rows} to fill in{told}")
+        for_whom = f" for {', '.join(names)}" if names else ""
+        lines.append(f"{path}: {counted(len(examples), 'response')}, {rows} to fill in{for_whom}")
     split = sum(response.by_sentence for response in chosen)
     if split:
         lines.append(
@@ -97,20 +97,20 @@ def _sampled(
     return [response for response in responses if response.example.id in drawn]
 
 
-def _read(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
-    """Returns what sheets say, and by id the other fields of the input's rows."""
-    paths, originals, others = [pathlib.Path(path) for path in sheets.sheets], None, {}
+def _read_annotations(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
+    """Reads the annotations of sheets, and by id the other fields of the input's rows."""
+    paths, originals, fields_by_id = [pathlib.Path(path) for path in sheets.sheets], None, {}
     if sheets.input:
         responses = read_responses(pathlib.Path(sheets.input), sheets.knowledge)
         originals = {response.example.id: response.example for response in responses}
-        others = {response.example.id: response.fields for response in responses}
-    found = read_annotations(paths, originals, sheets.blank_is_no, sheets.complete)
-    if not found.marks:
+        fields_by_id = {response.example.id: response.fields for response in responses}
+    annotations = read_annotations(paths, originals, sheets.blank_is_no, sheets.complete)
+    if not annotations.marks:
         raise InputError(
-            f"{', '.join(sheets.sheets)}: none of {counted(len(found.empty), 'row')} is annotated "
-            f"yet; fill in the columns {', '.join(ERRORS)}."
+            f"{', '.join(sheets.sheets)}: none of {counted(len(annotations.empty), 'row')} is "
+            f"annotated yet; fill in the columns {', '.join(ERRORS)}."
         )
-    return found, others
+    return annotations, fields_by_id
 
 
 def _marks_and_labels(options: ReadSheets) -> tuple[list[str], dict[str, str]]:
@@ -129,28 +129,32 @@ def read_sheets(options: ReadSheets) -> list[str]:
     for option, path in (("--output", output), ("--labels", labels)):
         if pathlib.Path(path).suffix != ".jsonl":
             raise ConfigError(f"{option}: {path}: JSON lines are written; name a .jsonl file.")
-    found, others = _read(options)
-    by_id = found.by_id()
-    given = [combined(found.examples[name], marks, ties) for name, marks in by_id.items()]
-    kept = [label for label in given if label is not None]
+    annotations, fields_by_id = _read_annotations(options)
+    by_id = annotations.by_id()
+    combined_labels = [
+        combined(annotations.examples[name], marks, ties) for name, marks in by_id.items()
+    ]
+    kept = [label for label in combined_labels if label is not None]
     rows = {
-        output: [marks_row(marks) for marks in found.marks],
-        labels: [label_row(label, others.get(label.example.id)) for label in kept],
-    } | {path: list(slice_rows(kept, part, others)) for part, path in parts.items()}
+        output: [marks_row(marks) for marks in annotations.marks],
+        labels: [label_row(label, fields_by_id.get(label.example.id)) for label in kept],
+    } | {path: list(slice_rows(kept, part, fields_by_id)) for part, path in parts.items()}
     if slices:
         made_folder(slices, "--slices")
         check_outputs(inputs, {f"--slices ({path})": path for path in parts.values()})
     for path, written in rows.items():
         write_jsonl(path, written)
-    waiting = f"; {counted(len(found.empty), 'row')} not annotated yet" if found.empty else ""
-    marked = counted(len(found.marks), "row")
-    people = counted(len(found.annotators()), "annotator")
+    waiting = (
+        f"; {counted(len(annotations.empty), 'row')} not annotated yet" if annotations.empty else ""
+    )
+    marked = counted(len(annotations.marks), "row")
+    people = counted(len(annotations.annotators()), "annotator")
     counts = collections.Counter(label.slice for label in kept)
     free = f"{counts[Slice.ERROR_FREE]:,} error-free"
     return [
         f"{output}: {marked} of {people}{waiting}",
         _labels_line(labels, kept),
-        *_tie_lines(kept, len(given) - len(kept), ties),
+        *_tie_lines(kept, len(combined_labels) - len(kept), ties),
         *(f"{p}: {free} against {counts[part]:,} {_ORGANIC[part]}" for part, p in parts.items()),
     ]
 
@@ -170,16 +174,20 @@ def _tie_lines(labels: Sequence[Label], dropped: int, ties: Ties) -> list[str]:
     if dropped:
         return [f"{counted(dropped, 'response')} left out for ties"]
     tied = sum(bool(label.ties) for label in labels)
-    what = "as errors" if ties is Ties.ERROR else "as no errors"
-    line = f"{counted(tied, 'response')} with as many yes as no to an error, taken {what} (--ties)"
-    return [line] if tied else []
+    if not tied:
+        return []
+    treatment = "as errors" if ties is Ties.ERROR else "as no errors"
+    responses = counted(tied, "response")
+    return [f"{responses} with as many yes as no to an error, taken {treatment} (--ties)"]
 
 
 @reserves(lambda options: ([*options.sheets, options.input], {"--json": options.json}))
 def agreement(options: AgreementOptions) -> str:
     """Returns the table of agreement between annotators, and writes its figures if asked to."""
-    found, _ = _read(options)
-    table, figures = agreement_table(found, options.resamples, options.confidence, options.seed)
+    annotations, _ = _read_annotations(options)
+    table, figures = agreement_table(
+        annotations, options.resamples, options.confidence, options.seed
+    )
     if options.json:
         write_json(options.json, figures)
     return rendered(table)

@@ -59,17 +59,17 @@ class Turn(NamedTuple):
 
 def dialogues_of(folder: pathlib.Path) -> Dialogues:
     """Returns whose files a folder has, which those of validation tell."""
-    found = [
+    matching = [
         data
         for data in (FAITHDIAL, WIZARD_OF_WIKIPEDIA)
         if any((folder / name).exists() for name in data.files[1:])
     ]
-    if len(found) > 1:
+    if len(matching) > 1:
         raise InputError(
             f"{folder}: holds valid.json (FaithDial) and valid_random_split.json or "
             "valid_topic_split.json (Wizard of Wikipedia); give each a folder of its own."
         )
-    return found[0] if found else FAITHDIAL
+    return matching[0] if matching else FAITHDIAL
 
 
 def write_pairs(folder: str, target: str) -> pathlib.Path:
@@ -111,15 +111,15 @@ def classified(
     classify = pair_classifier(model, check_classes=order, **options)
     numbers = order(classify.label_names)
     by_number = {number: label.value for label, number in numbers.items()}
-    found: dict[str, str] = {}
+    label_by_id: dict[str, str] = {}
     progress = Progress("turn", len(turns))
     for start in range(0, len(turns), _ROWS):
         part = turns[start : start + _ROWS]
         probabilities, _ = classify([(turn.knowledge, turn.response) for turn in part])
         calls = probabilities.argmax(axis=1)
-        found |= {t.id: by_number[int(c)] for t, c in zip(part, calls, strict=True)}
-        progress.update(len(found), force=len(found) == len(turns))
-    return found
+        label_by_id |= {t.id: by_number[int(c)] for t, c in zip(part, calls, strict=True)}
+        progress.update(len(label_by_id), force=len(label_by_id) == len(turns))
+    return label_by_id
 
 
 def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
@@ -187,7 +187,7 @@ def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]
         start = f"{path.stem}-{position if number is None else number}"
         marked = []
         for turn, utterance in enumerate(row.fields[utterances]):
-            own = tokens.get(f"{start}-{turn}")
-            marked.append(utterance | {"control_tokens": own} if own else utterance)
+            turn_tokens = tokens.get(f"{start}-{turn}")
+            marked.append(utterance | {"control_tokens": turn_tokens} if turn_tokens else utterance)
         dialogues.append({**row.fields, utterances: marked})
     return dialogues

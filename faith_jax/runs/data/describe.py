@@ -69,8 +69,8 @@ def describe(
         corpora = _true_corpora(builder, name.partition("/")[2], data_dir, raw_folder)
         yield rendered(tables.true_table(corpora)).rstrip("\n")
         return
-    made = prepared(builder, config, data_dir, raw_folder)
-    splits = {split: _examples(made, split) for split in made.info.splits}
+    dataset = prepared(builder, config, data_dir, raw_folder)
+    splits = {split: _examples(dataset, split) for split in dataset.info.splits}
     for table in _tables(builder.name, splits, before):
         yield rendered(table).rstrip("\n")
         yield ""
@@ -81,22 +81,22 @@ def describe(
 def _true_corpora(
     builder: Any, config: str, data_dir: str | None, raw_folder: str | None
 ) -> dict[str, list[dict[str, Any]]]:
-    found, errors = {}, []
+    corpora, errors = {}, []
     for corpus in CORPORA:
         part = f"{corpus}_sample" if config else corpus
         try:
-            made = prepared(builder, part, data_dir, raw_folder, fetch=False)
+            dataset = prepared(builder, part, data_dir, raw_folder, fetch=False)
         except InputError as error:
             errors.append(error)
             continue
-        found[corpus] = _examples(made, "test")
-    if not found:
+        corpora[corpus] = _examples(dataset, "test")
+    if not corpora:
         raise errors[0]
-    return found
+    return corpora
 
 
 def _said_before(folder: pathlib.Path) -> tables.Before:
-    """Returns what Seekers said in Wizard of Wikipedia's files."""
+    """Reads the Seekers' utterances in Wizard of Wikipedia's files."""
     files = sorted(folder.glob("*.json"))
     if not files:
         raise ConfigError(f"--wow: {folder}: expected Wizard of Wikipedia's .json files in it.")
@@ -159,9 +159,11 @@ def _plot(name: str, splits: Splits, path: pathlib.Path) -> str:
 
     figure, axes = pyplot.subplots(1, len(splits), figsize=(4 * len(splits), 3.5), squeeze=False)
     for panel, (split, examples) in zip(axes[0], splits.items(), strict=True):
-        found = [extractiveness(_response(e), _KNOWLEDGE[name](e)) for e in examples]
-        panel.scatter([f.coverage for f in found], [f.density for f in found], s=12, alpha=0.4)
-        panel.set(xlabel="coverage", ylabel="density", title=f"{split} ({len(found):,})")
+        measures = [extractiveness(_response(e), _KNOWLEDGE[name](e)) for e in examples]
+        panel.scatter(
+            [f.coverage for f in measures], [f.density for f in measures], s=12, alpha=0.4
+        )
+        panel.set(xlabel="coverage", ylabel="density", title=f"{split} ({len(measures):,})")
         panel.set_xlim(-0.02, 1.02)
     figure.suptitle(f"Extractiveness of {name}")
     save_figure(figure, path)

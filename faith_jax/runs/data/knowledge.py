@@ -53,11 +53,11 @@ def index(
     """
     path = ENCYCLOPEDIA if source == SAMPLE else pathlib.Path(source).expanduser()
     if (path / _TFDS).is_file():
-        made = _of_tfds(path, folder, paragraphs, restart)
+        base = _of_tfds(path, folder, paragraphs, restart)
     else:
         count = processes or os.cpu_count() or 1
-        made = knowledge_index.build(path, folder, paragraphs, count, restart)
-    return describe(made)
+        base = knowledge_index.build(path, folder, paragraphs, count, restart)
+    return describe(base)
 
 
 def open_base(folder: str | pathlib.Path) -> KnowledgeBase:
@@ -80,8 +80,8 @@ def _sample_base() -> KnowledgeBase:
     try:
         kept.mkdir(parents=True, exist_ok=True)
         made_once(kept / digest, _make_sample)
-        for other in sorted(kept.iterdir(), key=lambda it: it.stat().st_mtime)[:-_MOST_SAMPLES]:
-            shutil.rmtree(other, ignore_errors=True)
+        for old in sorted(kept.iterdir(), key=lambda entry: entry.stat().st_mtime)[:-_MOST_SAMPLES]:
+            shutil.rmtree(old, ignore_errors=True)
         return KnowledgeBase.open(kept / digest)
     except (OSError, StorageError, ConfigError) as error:  # not ours to write, full, or damaged
         logger.warning("The sample's knowledge base cannot be kept (%s).", error)
@@ -95,12 +95,15 @@ def _make_sample(folder: pathlib.Path) -> KnowledgeBase:
     return knowledge_index.build(str(ENCYCLOPEDIA), folder, 0)
 
 
-def describe(made: KnowledgeBase) -> list[str]:
+def describe(base: KnowledgeBase) -> list[str]:
     """Returns lines that say what a knowledge base has, and what was left out."""
-    told = made.manifest
-    articles, names = counted(told.articles, "article"), counted(told.names, "name")
-    lines = [f"{made.folder}: {articles}, {names}, {told.size / 1e6:,.1f} MB"]
-    return [*lines, *(f"left out: {what}: {number:,}" for what, number in told.left_out.items())]
+    manifest = base.manifest
+    articles, names = counted(manifest.articles, "article"), counted(manifest.names, "name")
+    lines = [f"{base.folder}: {articles}, {names}, {manifest.size / 1e6:,.1f} MB"]
+    return [
+        *lines,
+        *(f"left out: {reason}: {number:,}" for reason, number in manifest.left_out.items()),
+    ]
 
 
 def _of_tfds(source: pathlib.Path, folder: str, paragraphs: int, restart: bool) -> KnowledgeBase:
@@ -122,8 +125,8 @@ def _of_tfds(source: pathlib.Path, folder: str, paragraphs: int, restart: bool) 
     def records(begin: int, first: int) -> Iterator[tuple[int, int, Article]]:
         for number in range(begin, len(splits)):
             start = first if number == begin else 0
-            found = articles_of(rows(splits[number], start), paragraphs or None)
-            for place, article in enumerate(found, start + 1):
+            articles = articles_of(rows(splits[number], start), paragraphs or None)
+            for place, article in enumerate(articles, start + 1):
                 yield number, place, article
 
     files = [path for path in sorted(source.iterdir()) if path.is_file()]

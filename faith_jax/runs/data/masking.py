@@ -45,19 +45,19 @@ def neutral_spans(
             title, sentence = evidence[number]
             grounding = Grounding((sentence,), (title,))
             rows.append(verifier.read(GroundedExample(str(number), grounding, (), text)))
-        return [(found.label, found.probabilities[2]) for found in verifier.verdicts(rows)]
+        return [(verdict.label, verdict.probabilities[2]) for verdict in verifier.verdicts(rows)]
 
     spans = [content_spans(claim) for claim in claims]
     whole = verdicts([(number, claim.text) for number, claim in enumerate(claims)])
-    asked = [
+    left_out = [
         (number, span)
         for number, (label, _) in enumerate(whole)
         if label is DialFactLabel.SUPPORTS
         for span in spans[number]
     ]
-    found = verdicts([(n, without(claims[n].text, [span])) for n, span in asked])
+    judged = verdicts([(n, without(claims[n].text, [span])) for n, span in left_out])
     neutral: dict[int, list[float]] = {}
-    for (number, _), (_, share) in zip(asked, found, strict=True):
+    for (number, _), (_, share) in zip(left_out, judged, strict=True):
         neutral.setdefault(number, []).append(share)
     tried: list[tuple[int, list[Span]]] = []
     for number, shares in neutral.items():

@@ -115,7 +115,9 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
         for path in (*options.verifiers, options.masker)
         if path
     }
-    turns = [_turn(number, fields, options) for number, fields in enumerate(_used(source))]
+    turns = [
+        _turn(number, fields, options) for number, fields in enumerate(_turns_with_sentence(source))
+    ]
     if not turns:
         raise InputError(f"{source}: no turn of the Wizard uses a sentence.")
     make = Maker(turns, options)
@@ -137,7 +139,7 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
             return _finish(job, {turn.fields["id"]: turn for turn in turns}, options)
 
 
-def _used(source: pathlib.Path) -> Iterator[Fields]:
+def _turns_with_sentence(source: pathlib.Path) -> Iterator[Fields]:
     """Yields the turns that use a sentence."""
     return (turn for turn in read_turns(source, BadRows()) if turn["knowledge"])
 

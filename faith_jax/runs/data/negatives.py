@@ -69,8 +69,8 @@ def negatives(options: NegativesOptions) -> list[str]:
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
     is_sample = options.folder == SAMPLE
     source = sample_folder("faithdial") if is_sample else pathlib.Path(options.folder).expanduser()
-    told = dataclasses.asdict(options)
-    run = {name: value for name, value in told.items() if name not in ("output", "restart")}
+    settings = dataclasses.asdict(options)
+    run = {name: value for name, value in settings.items() if name not in ("output", "restart")}
     run["models"] = check(model=options.model)
     load_tagger(options.tagger)  # says what is wrong with it
     turns = {name: list(read_turns(source / name, BadRows())) for name in (*FILES, "test.json")}
@@ -79,13 +79,13 @@ def negatives(options: NegativesOptions) -> list[str]:
     kept = partial_folder(target) / PERTURBED
 
     def plan() -> dict[str, Any]:
-        found = list(_perturbed([turn for name in FILES for turn in turns[name]], options))
-        if not found:
+        perturbed = list(_perturbed_rows([turn for name in FILES for turn in turns[name]], options))
+        if not perturbed:
             raise InputError(
                 f"{source}: {options.tagger} finds no entity or verb in any knowledge that could "
                 "be another; choose another --tagger."
             )
-        write_jsonl(kept, found)
+        write_jsonl(kept, perturbed)
         return {"shards": split(rows((0, 0)), options.shards)}
 
     def rows(place: Place) -> Iterator[InputRow]:
@@ -97,8 +97,8 @@ def negatives(options: NegativesOptions) -> list[str]:
         return Responder(options.model, options)
 
     def responses(batch: Sequence[InputRow]) -> Iterator[dict[str, Any]]:
-        found = opened()(batch, [row.place[1] for row in batch])
-        for row, text in zip(batch, found, strict=True):
+        texts = opened()(batch, [row.place[1] for row in batch])
+        for row, text in zip(batch, texts, strict=True):
             yield {**row.fields, "response": text}
 
     inputs = [source / name for name in turns]
@@ -106,8 +106,8 @@ def negatives(options: NegativesOptions) -> list[str]:
         job.compute(rows, str(source), _BATCH, responses)
         if opened.cache_info().currsize:
             opened().tell_cut()
-        with job.joined() as found:
-            if found is None:
+        with job.joined() as results:
+            if results is None:
                 return [f"{target}: other processes make what is missing"]
             return _finish(job, source, turns)
 
@@ -116,28 +116,30 @@ def _finish(job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, A
     """Makes the files with what was generated, and the data set."""
     target = job.target
     generated: dict[str, list[str]] = {}
-    with made_in(job.folder) as made:
-        made.mkdir()
-        job.write_jsonl(made / "responses.jsonl")
-        for _, row in read_jsonl(made / "responses.jsonl"):
+    with made_in(job.folder) as folder:
+        folder.mkdir()
+        job.write_jsonl(folder / "responses.jsonl")
+        for _, row in read_jsonl(folder / "responses.jsonl"):
             generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["response"])
-        lines = [_write(source / name, made, turns[name], generated) for name in FILES]
-        shutil.copy(source / "test.json", made / "test.json")
-        for line in prepare("faithdial", str(made / "tfds"), str(made), tell_ignored=False):
-            logger.info("%s", line.replace(str(made), str(target)))  # where it will be
-        put(made, target)
+        lines = [_write(source / name, folder, turns[name], generated) for name in FILES]
+        shutil.copy(source / "test.json", folder / "test.json")
+        for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
+            logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
+        put(folder, target)
     return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]
 
 
-def _perturbed(turns: list[dict[str, Any]], options: NegativesOptions) -> Iterator[dict[str, str]]:
+def _perturbed_rows(
+    turns: list[dict[str, Any]], options: NegativesOptions
+) -> Iterator[dict[str, str]]:
     """Yields a row to respond to for each different perturbation of each turn's knowledge."""
     texts = list(dict.fromkeys(turn["knowledge"] for turn in turns))
-    tagger, found = load_tagger(options.tagger), []
+    tagger, tagged_texts = load_tagger(options.tagger), []
     progress = Progress("knowledge", len(texts))
     for start in range(0, len(texts), _TAGGED):
-        found += tagger.tag(texts[start : start + _TAGGED])
-        progress.update(len(found), force=len(found) == len(texts))
-    tagged = dict(zip(texts, found, strict=True))
+        tagged_texts += tagger.tag(texts[start : start + _TAGGED])
+        progress.update(len(tagged_texts), force=len(tagged_texts) == len(texts))
+    tagged = dict(zip(texts, tagged_texts, strict=True))
     substitutes = {kind: collect(tagged.values()) for kind, (collect, _) in _CHANGES.items()}
     for turn in turns:
         variants = _variants(tagged[turn["knowledge"]], substitutes, turn["id"], options)
@@ -153,17 +155,17 @@ def _variants(
     options: NegativesOptions,
 ) -> dict[str, str]:
     """Returns texts that differ, by "entity-0", "verb-0" …; fewer where draws repeat."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     # A draw may repeat another, or find nothing: as many again are tried.
     for attempt in range(2 * options.perturbations):
         kind, number = ("entity", "verb")[attempt % 2], attempt // 2
         change = _CHANGES[kind][1]
-        made = change(knowledge, substitutes[kind], identifier, options.seed, number)
-        if made is not None and made.text not in {knowledge.text, *found.values()}:
-            found[f"{kind}-{number}"] = made.text
-        if len(found) == options.perturbations:
+        changed = change(knowledge, substitutes[kind], identifier, options.seed, number)
+        if changed is not None and changed.text not in {knowledge.text, *texts.values()}:
+            texts[f"{kind}-{number}"] = changed.text
+        if len(texts) == options.perturbations:
             break
-    return found
+    return texts
 
 
 def _write(

@@ -50,7 +50,7 @@ class GeneratorOptions:
 
 @dataclasses.dataclass(frozen=True)
 class NegativesOptions(GeneratorOptions):
-    """What decides the negatives.
+    """Settings of the making of negatives.
 
     Attributes:
       folder (FOLDER): of FaithDial's train.json, valid.json and test.json; or sample
@@ -71,7 +71,7 @@ class NegativesOptions(GeneratorOptions):
 
 @dataclasses.dataclass(frozen=True)
 class MutateClaimsOptions(GeneratorOptions):
-    """What decides the claims.
+    """Settings of the making of claims.
 
     Attributes:
       folder (FOLDER): of Wizard of Wikipedia's train.json; or sample
@@ -127,7 +127,7 @@ class NpovTopics:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NpovCombinations:
-    """What is responded to.
+    """Topics and combinations of arguments to respond to.
 
     Attributes:
       splits (NAMES): whose topics, separated by commas (without: of all splits)
@@ -169,7 +169,7 @@ class NpovErrors:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NpovInputs(NpovCombinations, NpovTopics):
-    """What a generator responds to.
+    """Inputs for a generator, and where they are written.
 
     Attributes:
       output (FOLDER): gets a file for each temperature: t0.0.jsonl and t0.7.jsonl

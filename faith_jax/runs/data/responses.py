@@ -56,8 +56,8 @@ class Responder:
         """
         inputs = [self._read(row) for row in rows]
         self._rows += len(rows)
-        self._cut += sum(bool(it.cut) for it in inputs)
-        ids, second = [it.ids for it in inputs], [it.second for it in inputs]
+        self._cut += sum(bool(tokens.cut) for tokens in inputs)
+        ids, second = [tokens.ids for tokens in inputs], [tokens.second for tokens in inputs]
         decoded = self._decoder(self._params, ids, numbers, second)
         decode = self._read.tokenizer.decode
         return [decode([int(token) for token in best.tokens]) for best, *_ in decoded]
@@ -74,14 +74,14 @@ class Responder:
 
 
 def check(**models: str) -> dict[str, Any]:
-    """Returns what identifies models, given by their options; "" = not given.
+    """Returns the digests of models, given by their options; "" = not given.
 
     Raises:
       ConfigError: naming the option of one that is no language model.
     """
-    found = {}
+    digests = {}
     for option, path in models.items():
         if path:
             setup.check_language_model(f"--{option.replace('_', '-')}", path)
-            found[option] = checkpoint_digest(path)
-    return found
+            digests[option] = checkpoint_digest(path)
+    return digests

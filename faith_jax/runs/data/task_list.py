@@ -14,23 +14,23 @@ def task_list() -> Iterator[str]:
     for name in sorted({*TASKS, *MIXTURES}):
         parts = MIXTURES.get(name, (name,))
         sizes = {part: task_sizes(part) for part in parts}
-        if missing := next((part for part, found in sizes.items() if found is None), None):
+        if missing := next((part for part, size in sizes.items() if size is None), None):
             yield f"{name}  (not prepared: {_remedy(missing)})"
             continue
-        yield f"{name}  ({_told(sizes)})"
+        yield f"{name}  ({_split_sizes(sizes)})"
         if name in MIXTURES:
             yield f"    a mixture of {', '.join(sorted(parts))}"
 
 
-def _told(sizes: Mapping[str, Mapping[str, int] | None]) -> str:
+def _split_sizes(sizes: Mapping[str, Mapping[str, int] | None]) -> str:
     counts: collections.Counter[str] = collections.Counter()
-    for found in sizes.values():
-        counts.update(found or {})
+    for part_sizes in sizes.values():
+        counts.update(part_sizes or {})
     return ", ".join(f"{split} {count:,}" for split, count in counts.items())
 
 
 def _remedy(task: str) -> str:
-    """Returns what prepares the data of a task."""
+    """Returns how the data of a task is prepared."""
     if TASKS[task] in TFDS_SPLITS:
         return f"TFDS fetches {', '.join(TASKS[task])} when it is read"
     return f"faith-jax prepare {TASKS[task][0]}"

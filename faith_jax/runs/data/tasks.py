@@ -55,11 +55,13 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
             yield from _shown(feature, row[feature], row[f"{feature}_pretokenized"], length)
         for feature in task.output_features.keys() - lengths.keys():  # several texts each
             texts = zip(row[feature], row[f"{feature}_pretokenized"], strict=True)
-            for place, (tokens, text) in enumerate(texts):
-                yield from _shown(f"{feature}[{place}]", tokens, text, lengths["targets"])
+            for place, (text_tokens, text) in enumerate(texts):
+                yield from _shown(f"{feature}[{place}]", text_tokens, text, lengths["targets"])
     if read:
-        told = "; ".join(_lengths(it, tokens[it], limit) for it, limit in lengths.items())
-        yield f"the first {counted(read, 'row')} of {split}: {told}"
+        summary = "; ".join(
+            _lengths(feature, tokens[feature], limit) for feature, limit in lengths.items()
+        )
+        yield f"the first {counted(read, 'row')} of {split}: {summary}"
 
 
 def _count(tokens: Any) -> int:
@@ -78,8 +80,8 @@ def _lengths(name: str, tokens: list[int], limit: int) -> str:
 def _shown(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
     """Yields a text with its count of tokens that are no padding, and how many do not fit."""
     count = _count(tokens)
-    what = "" if name == "targets" else f": {count - length} would be cut"
-    over = f"; {length} fit{what}" if count > length else ""
+    cut = "" if name == "targets" else f": {count - length} would be cut"
+    over = f"; {length} fit{cut}" if count > length else ""
     yield f"  {name} ({counted(count, 'token')}{over})"
     yield textwrap.fill(_text(text), _WIDTH, initial_indent="    ", subsequent_indent="    ")
 
@@ -119,27 +121,27 @@ def prepare(
     data_dir = data_dir or task_data.data_dir()
     ignored = _ignored(builder, config, data_dir, raw_folder) if tell_ignored else ""
     try:
-        made = prepared(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
+        dataset = prepared(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
     except InputError as error:
         raise InputError(f"{ignored}{' ' if ignored else ''}{error}") from None
-    for split, info in made.info.splits.items():
-        yield f"{made.info.full_name}  {split}: {info.num_examples:,} examples"
+    for split, info in dataset.info.splits.items():
+        yield f"{dataset.info.full_name}  {split}: {info.num_examples:,} examples"
     if bad_rows.count:
         yield f"{counted(bad_rows.count, 'bad row')} skipped:"
         yield from (f"  {message}" for message in bad_rows.messages)
     if ignored:
         yield ignored
-    yield str(made.data_dir)
+    yield str(dataset.data_dir)
 
 
 def _ignored(
     builder: type[RawBuilder], config: str, data_dir: str | None, raw_folder: str | None
 ) -> str:
     """Returns a sentence that names the files that are in the raw folder and not read, or ""."""
-    known = builder.builder_configs.get(config)
-    if known is None or known.sample:
+    builder_config = builder.builder_configs.get(config)
+    if builder_config is None or builder_config.sample:
         return ""
-    dataset = known.dataset
+    dataset = builder_config.dataset
     if raw_folder is None:  # what else lies in TFDS's manual folder is of other data sets
         expanded = data_dir and os.path.expanduser(data_dir)
         folders = [manual_folder(builder(config=config, data_dir=expanded)) / dataset.folder]
@@ -148,7 +150,7 @@ def _ignored(
     folder = next((path for path in folders if path.is_dir()), None)
     if folder is None or not (names := ignored_files(dataset, folder, DATASETS)):
         return ""
-    listed, wanted = (_listed(it) for it in (names, list(dataset.files)))
+    listed, wanted = (_listed(files) for files in (names, list(dataset.files)))
     return f"{folder}: {dataset.name} does not read {listed}; its files are {wanted}."
 
 

@@ -78,13 +78,13 @@ _SHOWN = 100  # characters of a response in a table
 _NO_CORPUS = "rows"  # the corpus of systems that say none
 
 
-def _written(options: EvaluateFiles) -> tuple[list[str], dict[str, str]]:
+def _inputs_and_outputs(options: EvaluateFiles) -> tuple[list[str], dict[str, str]]:
     outputs = ("json", "markdown", "latex", "csv", "histograms", "roc_curves")
     named = {f"--{name.replace('_', '-')}": getattr(options, name) for name in outputs}
     return [*options.files, options.development], named
 
 
-@reserves(_written)
+@reserves(_inputs_and_outputs)
 def evaluate(options: EvaluateFiles) -> str:
     """Evaluates scored files, writes what is asked for, and returns the table as text."""
     tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}

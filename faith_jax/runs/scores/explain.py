@@ -25,26 +25,34 @@ logger = logging.getLogger("faith_jax")
 MOST_EXAMPLES = 20
 
 
-def _written(given: ExplainOptions) -> tuple[list[str], dict[str, str]]:
-    return [given.input or ""], {"--html": given.html, "--png": given.png, "--json": given.json}
+def _inputs_and_outputs(options: ExplainOptions) -> tuple[list[str], dict[str, str]]:
+    return [options.input or ""], {
+        "--html": options.html,
+        "--png": options.png,
+        "--json": options.json,
+    }
 
 
-@reserves(_written)
-def explain(given: ExplainOptions) -> list[SaliencePicture]:
+@reserves(_inputs_and_outputs)
+def explain(options: ExplainOptions) -> list[SaliencePicture]:
     """Computes the maps, writes what was asked for, and returns the pictures in order."""
-    examples = _examples(given)
-    settings = {field.name: getattr(given, field.name) for field in dataclasses.fields(SalienceMap)}
-    if reads_two_sides(given.model) and not all(it.grounding.perspectives for it in examples):
+    examples = _examples(options)
+    settings = {
+        field.name: getattr(options, field.name) for field in dataclasses.fields(SalienceMap)
+    }
+    if reads_two_sides(options.model) and not all(
+        example.grounding.perspectives for example in examples
+    ):
         logger.warning(
             "%s was trained on arguments of two sides: its gradients say little about other texts. "
             "Look at the words with a star, or score with npov_rouge1_hallucination.",
-            given.model,
+            options.model,
         )
-    salience = open_salience(given.model, **cast(SalienceOptions, settings))
-    writes = not given.input and given.response is None
-    found = pictures(salience, examples, given.threshold, writes)
-    _write(found, given.html, given.png, given.json)
-    return found
+    salience = open_salience(options.model, **cast(SalienceOptions, settings))
+    writes = not options.input and options.response is None
+    drawn = pictures(salience, examples, options.threshold, writes)
+    _write(drawn, options.html, options.png, options.json)
+    return drawn
 
 
 def _write(shown: Sequence[SaliencePicture], html: str, png: str, json_file: str) -> None:
@@ -66,13 +74,13 @@ def _write(shown: Sequence[SaliencePicture], html: str, png: str, json_file: str
 def _json_row(picture: SaliencePicture) -> dict[str, Any]:
     salience = picture.salience
 
-    def word(found, value):
+    def word(salience_word, value):
         return {
-            "word": found.text,
-            "start": found.start,
-            "end": found.end,
-            "text": found.number,
-            "perspective": found.perspective,
+            "word": salience_word.text,
+            "start": salience_word.start,
+            "end": salience_word.end,
+            "text": salience_word.number,
+            "perspective": salience_word.perspective,
             "value": round(float(value), 6),
         }
 
@@ -96,61 +104,63 @@ def _json_row(picture: SaliencePicture) -> dict[str, Any]:
     }
 
 
-def _examples(given: ExplainOptions) -> list[GroundedExample]:
-    sided, history = given.pro or given.con, given.history
-    if given.query:
-        history = (*history, given.query)
+def _examples(options: ExplainOptions) -> list[GroundedExample]:
+    sided, history = options.pro or options.con, options.history
+    if options.query:
+        history = (*history, options.query)
     problem = ""
-    if bool(sided or given.grounding) + bool(given.knowledge) + bool(given.input) != 1:
+    if bool(sided or options.grounding) + bool(options.knowledge) + bool(options.input) != 1:
         problem = (
             "Give what the response was written from, by one of: --pro and --con, --grounding, "
             "--knowledge, --input."
         )
-    elif given.input and given.response is not None:
+    elif options.input and options.response is not None:
         problem = "--response: the rows of --input have theirs; leave one out."
-    elif given.grounding and sided:
+    elif options.grounding and sided:
         problem = "--grounding: is for texts without sides; leave --pro and --con out."
-    elif sided and not (given.pro and given.con):
-        there, missing = ("--pro", "--con") if given.pro else ("--con", "--pro")
+    elif sided and not (options.pro and options.con):
+        present, missing = ("--pro", "--con") if options.pro else ("--con", "--pro")
         problem = (
-            f"The arguments are on one side only: {there} without {missing}. Give {missing} "
+            f"The arguments are on one side only: {present} without {missing}. Give {missing} "
             "too, or texts without sides by --grounding."
         )
-    elif not all(text.strip() for text in (*given.grounding, *given.pro, *given.con)):
+    elif not all(text.strip() for text in (*options.grounding, *options.pro, *options.con)):
         problem = "An argument is empty; leave it out or give its text."
-    elif given.knowledge and not history:
+    elif options.knowledge and not history:
         problem = "--knowledge: ask one of its questions by --query."
     if problem:
         raise ConfigError(problem)
-    if given.input:
-        return _of_file(given)
-    if given.knowledge:
-        topics = npov.load_topics(given.knowledge)
+    if options.input:
+        return _of_file(options)
+    if options.knowledge:
+        topics = npov.load_topics(options.knowledge)
         topic = npov.retrieve(topics, history[-1])
-        pro, con = npov.choose_arguments(topic, given.arguments, given.seed)
-        grounding = two_sided([one.text for one in pro], [one.text for one in con])
+        pro, con = npov.choose_arguments(topic, options.arguments, options.seed)
+        grounding = two_sided(
+            [argument.text for argument in pro], [argument.text for argument in con]
+        )
     else:
-        grounding = two_sided(given.pro, given.con) if sided else Grounding(given.grounding)
-    return [GroundedExample("response", grounding, history, given.response or "")]
+        grounding = two_sided(options.pro, options.con) if sided else Grounding(options.grounding)
+    return [GroundedExample("response", grounding, history, options.response or "")]
 
 
-def _of_file(given: ExplainOptions) -> list[GroundedExample]:
-    path = path_of(given.input)
-    wanted = set(given.id)
+def _of_file(options: ExplainOptions) -> list[GroundedExample]:
+    path = path_of(options.input)
+    wanted = set(options.id)
     columns = Columns(
-        grounding_column=given.grounding_column,
-        response_column=given.response_column,
-        history_column=given.history_column,
+        grounding_column=options.grounding_column,
+        response_column=options.response_column,
+        history_column=options.history_column,
     )
-    found, seen = [], []
+    examples, seen = [], []
     for row in file_examples(path, "", columns, path.stem, BadRows()):
         seen.append(row.example.id)
         if not wanted or row.example.id in wanted:
-            found.append(row.example)
-        if not wanted and len(found) == MOST_EXAMPLES:
+            examples.append(row.example)
+        if not wanted and len(examples) == MOST_EXAMPLES:
             break
-    for missing in sorted(wanted - {example.id for example in found}):
+    for missing in sorted(wanted - {example.id for example in examples}):
         raise InputError(f"{path}: no row has the id {missing!r}.{did_you_mean(missing, seen)}")
-    if not found:
+    if not examples:
         raise InputError(f"{path}: has no rows.")
-    return found
+    return examples

@@ -135,10 +135,10 @@ def _evaluated(
         try:
             chosen = EvaluateOptions(scorers=tuple(scorers), **options)
         except TypeError:
-            known = [field.name for field in dataclasses.fields(EvaluateOptions)]
-            (unknown, *_) = [name for name in options if name not in known]
+            option_names = [field.name for field in dataclasses.fields(EvaluateOptions)]
+            (unknown, *_) = [name for name in options if name not in option_names]
             raise ConfigError(
-                f"evaluate has no option {unknown!r}.{did_you_mean(unknown, known)}"
+                f"evaluate has no option {unknown!r}.{did_you_mean(unknown, option_names)}"
             ) from None
         table = evaluation(files, chosen).table
     tidy: Table = table.tidy or table
@@ -171,12 +171,12 @@ def _write(
                 ids.setdefault(name, {})[row["id"]] = None
                 file.write(msgspec.json.encode(row) + b"\n")
         files.append(str(path))
-    first, *others = ids
-    for other in others if compared else ():
-        if ids[first].keys().isdisjoint(ids[other]):
+    first, *rest = ids
+    for second in rest if compared else ():
+        if ids[first].keys().isdisjoint(ids[second]):
             raise InputError(
-                f"{first} and {other} have no rows in common: their first ids are "
-                f"{next(iter(ids[first]))!r} and {next(iter(ids[other]))!r}; give both the same "
+                f"{first} and {second} have no rows in common: their first ids are "
+                f"{next(iter(ids[first]))!r} and {next(iter(ids[second]))!r}; give both the same "
                 "index, or a column 'id'."
             )
     return tuple(files)
@@ -212,7 +212,7 @@ def _scored_rows(
         yield from _without_texts(rows, chosen, columns.get("label", "label"))
         return
     for row, read in zip(rows, example_rows(rows, layout, "rows"), strict=True):
-        others = {key: value for key, value in read.fields.items() if key not in chosen}
+        further = {key: value for key, value in read.fields.items() if key not in chosen}
         example = read.example
         yield {
             "id": example.id,
@@ -221,7 +221,7 @@ def _scored_rows(
             "history": list(example.history),
             "generated_text": example.response,
             "label": example.label,
-            "fields": others,
+            "fields": further,
             "scores": _scores(row.fields, chosen),
         }
 

@@ -73,8 +73,8 @@ class _Examples:
 
     def _at(self, place: int) -> ScoredRow:
         self._file.seek(place)
-        found: ScoredRow = msgspec.json.decode(self._file.readline())
-        return found
+        row: ScoredRow = msgspec.json.decode(self._file.readline())
+        return row
 
     def __setitem__(self, key: _Key, row: ScoredRow) -> None:
         numbers = self._numbers.setdefault(key[0], {})
@@ -92,17 +92,17 @@ def report(options: ReportOptions) -> pathlib.Path:
     examples = _Examples()
     texts: dict[_Key, int] = {}
     systems = systems_by_file(options.files)
-    rows = {path: _read(path, systems) for path in options.files}
+    rows = {path: _file_rows(path, systems) for path in options.files}
     if options.salience_model:
-        rows = {path: _noting_texts(own, texts) for path, own in rows.items()}
-    found = read_corpora(
+        rows = {path: _noting_texts(file_rows, texts) for path, file_rows in rows.items()}
+    all_corpora = read_corpora(
         {
-            path: _gathering(own, examples, lambda _: len(examples) < options.most_examples)
-            for path, own in rows.items()
+            path: _gathering(file_rows, examples, lambda _: len(examples) < options.most_examples)
+            for path, file_rows in rows.items()
         },
         only_fields(*cluster_fields(options), *ERROR_FIELDS.values()),
     )
-    corpora = chosen_scorers(found, options.scorers)
+    corpora = chosen_scorers(all_corpora, options.scorers)
     filled = counting_undefined(corpora, options)
     check_usable(filled, labels=False)  # examples can be read without
     # All that is shown but the examples is of the rows that the table is of; where there are no
@@ -124,16 +124,16 @@ def report(options: ReportOptions) -> pathlib.Path:
     note = ""
     sections: list[dict[str, Any]] = []
     if options.salience_model:
-        note, sections = _salience(found, texts, scorers_of(used)[0], options)
+        note, sections = _salience(all_corpora, texts, scorers_of(used)[0], options)
     shown = ({**row, "generated_text": row["generated_text"] or ""} for row in examples)
     title = options.title or ", ".join(pathlib.Path(path).name for path in options.files)
-    left_out = sum(len(corpus.ids) for corpus in found.values()) - len(examples)
-    told = title, used, tables, shown, left_out, note, sections, _meanings(scorers_of(used))
-    write_page(target, lambda files: report_page(*told, files))
+    left_out = sum(len(corpus.ids) for corpus in all_corpora.values()) - len(examples)
+    page_parts = title, used, tables, shown, left_out, note, sections, _meanings(scorers_of(used))
+    write_page(target, lambda files: report_page(*page_parts, files))
     return target
 
 
-def _read(path: str, systems: Mapping[str, str]) -> Iterator[ScoredRow]:
+def _file_rows(path: str, systems: Mapping[str, str]) -> Iterator[ScoredRow]:
     """Yields the rows of a file; those of one of several systems are a corpus of its name."""
     for row in read_scored_rows(path_of(path)):
         if path in systems:
@@ -142,13 +142,13 @@ def _read(path: str, systems: Mapping[str, str]) -> Iterator[ScoredRow]:
 
 
 def _meanings(scorers: Iterable[str]) -> dict[str, str]:
-    """Returns what each known scorer measures, with its range and direction."""
-    known, found = set(scorer_names()), {}
+    """Returns descriptions of the known scorers, with their ranges and directions."""
+    known_scorers, meanings = set(scorer_names()), {}
     for name in scorers:
-        if name in known:
+        if name in known_scorers:
             card = scorer_card(name)
-            found[name] = f"{card.description} {card.low:g} to {card.high:g}; {card.direction}."
-    return found
+            meanings[name] = f"{card.description} {card.low:g} to {card.high:g}; {card.direction}."
+    return meanings
 
 
 def _areas(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Table]:
@@ -183,7 +183,7 @@ def _salience(
     The rows with the lowest score of the scorer have one, the lowest first; where none has a score,
     the first rows. Rows without a response or a grounding (see `_noting_texts`) are skipped.
     """
-    usable = [key for key, known in texts.items() if known == _RESPONSE | _GROUNDING]
+    usable = [key for key, parts in texts.items() if parts == _RESPONSE | _GROUNDING]
     if not usable:
         raise InputError(
             "--salience-model: no row has generated_text and grounding, which the maps are of."
@@ -204,7 +204,7 @@ def _salience(
     rows = _Examples()
     systems = systems_by_file(options.files)
     for path in options.files:
-        again = _read(path, systems)
+        again = _file_rows(path, systems)
         collections.deque(_gathering(again, rows, frozenset(chosen).__contains__), maxlen=0)
     examples = [_example(rows[key]) for key in chosen]
     # JAX, which other reports do without.
@@ -212,9 +212,9 @@ def _salience(
 
     maps = open_salience(options.salience_model, method=options.salience_method)(examples)
     sections = [
-        salience_section(salience_picture(example, found, options.salience_threshold))
-        for example, found in zip(examples, maps, strict=True)
-        if found is not None  # it is None for empty responses only
+        salience_section(salience_picture(example, salience_map, options.salience_threshold))
+        for example, salience_map in zip(examples, maps, strict=True)
+        if salience_map is not None  # it is None for empty responses only
     ]
     return f"{rule} Gradients ({options.salience_method}) of {options.salience_model}.", sections
 
@@ -237,11 +237,11 @@ def _gathering(
     for row in rows:
         key = row["corpus"], row["id"]
         if key in examples:
-            known = examples[key]
-            label = row["label"] if known["label"] is None else known["label"]
-            merged = {name: {**known[name], **row[name]} for name in ("scores", "words")}
-            texts = {name: known[name] or row[name] for name in _TEXTS}
-            examples[key] = {**known, **merged, "label": label, **texts}
+            former = examples[key]
+            label = row["label"] if former["label"] is None else former["label"]
+            merged = {name: {**former[name], **row[name]} for name in ("scores", "words")}
+            texts = {name: former[name] or row[name] for name in _TEXTS}
+            examples[key] = {**former, **merged, "label": label, **texts}
         elif is_wanted(key):
             examples[key] = row
         yield row
@@ -252,6 +252,6 @@ def _noting_texts(rows: Iterable[ScoredRow], texts: dict[_Key, int]) -> Iterator
     for row in rows:
         key = row["corpus"], row["id"]
         speaks = not is_blank(row["generated_text"] or "")
-        found = _RESPONSE * speaks | _GROUNDING * bool(row["grounding"])
-        texts[key] = texts.get(key, 0) | found
+        parts = (_RESPONSE if speaks else 0) | (_GROUNDING if row["grounding"] else 0)
+        texts[key] = texts.get(key, 0) | parts
         yield row

@@ -609,15 +609,15 @@ def counterpart(
         if script != "train" and getattr(value, "name", "") == "INITIAL_CHECKPOINT_PATH":
             return [f"{macro} = {value!r}"]
         return _restored_path(macro)(value, where)
-    known = _KNOWN.get(f"{selector}.{name}")
-    if known is None:
+    rule = _KNOWN.get(f"{selector}.{name}")
+    if rule is None:
         near = did_you_mean(f"{selector}.{name}", _KNOWN)
         raise ConfigError(
             f"gin: {where}: T5X's {selector.split('.')[-1]}.{name} has no counterpart here.{near} "
             "Delete it, or run this file under T5X itself (docs/t5x.md)."
         )
     # `model_dir = %MODEL_DIR` would become a macro that refers to itself.
-    return [line for line in _lines(known, value, where, macros) if not _SELF.fullmatch(line)]
+    return [line for line in _lines(rule, value, where, macros) if not _SELF.fullmatch(line)]
 
 
 def _lines(handler: Counterpart, value: Any, where: str, macros: Mapping[str, Any]) -> list[str]:

@@ -117,7 +117,7 @@ def translate(
         collected.add_file(name, "the command line")
     for binding in bindings:
         collected.add_text(binding, f"--gin.{binding}")
-    return _written(collected)
+    return _write_translation(collected)
 
 
 class Translation(NamedTuple):
@@ -267,7 +267,7 @@ def _resolved(value: Any, aliases: Mapping[str, str]) -> Any:
     return value
 
 
-def _written(collected: _Collected) -> Translation:
+def _write_translation(collected: _Collected) -> Translation:
     """Returns the text: our run file first, then each statement's counterpart."""
     script = _script(collected)
     roles = {s.scope: s.scope for s in collected.statements}
@@ -285,9 +285,9 @@ def _written(collected: _Collected) -> Translation:
             include = "prompts/uniform.gin" if from_file else statement.include
             lines.append(f"include {include!r}")
             continue
-        own = counterparts.counterpart(statement, script, roles, macros)
-        lines += own
-        if not own:
+        counterpart_lines = counterparts.counterpart(statement, script, roles, macros)
+        lines += counterpart_lines
+        if not counterpart_lines:
             dropped.update(_MACRO_USE.findall(repr(statement.value)), [statement.name])
     head = ["from __gin__ import dynamic_registration", *counterparts.IMPORTS]
     head += dict.fromkeys(collected.imports.values())
