@@ -189,44 +189,45 @@ class _Program:
     def work(self) -> ProgramWork:
         """Returns the work of the whole module."""
         entry = self._computations[self._entry]
-        parts = [self._of_instruction(op, entry) for op in entry.values()]
+        parts = [self._instruction_work(op, entry) for op in entry.values()]
         once = sum((part.once for part in parts), start=Work())
         turns = [part.turn for part in parts]
         return ProgramWork(once, max(turns, key=lambda w: (w.operations, w.bytes), default=Work()))
 
-    def _of(self, name: str) -> ProgramWork:
+    def _computation_work(self, name: str) -> ProgramWork:
         """Returns the work of a computation, which is looked at once."""
         if name not in self._work_by_name:
             total = _NOTHING
             computation = self._computations[name]
             for instruction in computation.values():
-                total += self._of_instruction(instruction, computation)
+                total += self._instruction_work(instruction, computation)
             self._work_by_name[name] = total
         return self._work_by_name[name]
 
-    def _of_instruction(
+    def _instruction_work(
         self, op: Instruction, computation: Mapping[str, Instruction]
     ) -> ProgramWork:
         if op.opcode in _FREE or op.opcode.endswith("-done"):
             return _NOTHING
         if op.opcode == "while":
-            (body,) = self._called(op)
+            (body,) = self._called_computations(op)
             turns = self._turns(op, computation)
-            one_turn = self._of(body)
+            one_turn = self._computation_work(body)
             if turns is None:
                 return ProgramWork(Work(), one_turn.once + one_turn.turn)
             return one_turn * turns
-        called = self._called(op)
+        called = self._called_computations(op)
         if op.opcode in ("call", "conditional", "async-start"):
             # Of several branches, the one with the most operations and bytes.
-            work = [self._of(name) for name in called]
+            work = [self._computation_work(name) for name in called]
             return max(work, key=lambda w: (w.once.operations, w.once.bytes), default=_NOTHING)
         if op.opcode == "fusion":
             inner = sum((self._arithmetic(name) for name in called), start=Work())
             traffic = Work(bytes=self._fusion_bytes(op, called[0], computation))
             return ProgramWork(traffic + inner, Work())
         return ProgramWork(
-            Work(bytes=_moved(op, computation)) + self._own_arithmetic(op, computation), Work()
+            Work(bytes=_moved_bytes(op, computation)) + self._own_arithmetic(op, computation),
+            Work(),
         )
 
     def _arithmetic(self, name: str) -> Work:
@@ -235,7 +236,9 @@ class _Program:
         for op in computation.values():
             total += self._own_arithmetic(op, computation)
             if op.opcode in ("fusion", "call", "async-start"):
-                total += sum((self._arithmetic(inner) for inner in self._called(op)), Work())
+                total += sum(
+                    (self._arithmetic(inner) for inner in self._called_computations(op)), Work()
+                )
         if "all-reduce-scatter" in name:  # how TPUs reduce and keep a piece
             moved = {
                 ("reduce-scatter", axes): Traffic(traffic.count, traffic.bytes, traffic.sent / 2)
@@ -259,7 +262,7 @@ class _Program:
             return Work(operations=_convolution_operations(op, shapes))
         return Work()
 
-    def _called(self, op: Instruction) -> list[str]:
+    def _called_computations(self, op: Instruction) -> list[str]:
         names = []
         for single, several in _CALLED.findall(op.attributes):
             names += [single] if single else [n.strip().lstrip("%") for n in several.split(",")]
@@ -280,7 +283,7 @@ class _Program:
         place = int(re.findall(r"index=(\d+)", counter.attributes)[0])
         state = computation[loop.operands[0]]
         start = self._constant(computation[state.operands[place]], computation) or 0
-        (body,) = self._called(loop)
+        (body,) = self._called_computations(loop)
         return -(-(int(limit.inside) - start) // self._step(self._computations[body], place))
 
     def _step(self, body: Mapping[str, Instruction], place: int) -> int:
@@ -313,7 +316,7 @@ class _Program:
             for part, shape in itertools.zip_longest(parts, fusion.shapes):
                 if part is None or shape is None or shape.space:
                     continue
-                update = _updated(part, inner)
+                update = _updated_bytes(part, inner)
                 total += shape.bytes if update is None else update
         return total
 
@@ -335,7 +338,7 @@ class _Program:
                 read += user.shapes[0].bytes
             elif user.opcode == "dynamic-update-slice" and user.operands[0] == parameter.name:
                 continue  # what is not overwritten stays where it is
-            elif user.opcode == "fusion" and (called := self._called(user)):
+            elif user.opcode == "fusion" and (called := self._called_computations(user)):
                 place = user.operands.index(parameter.name)
                 inner = self._parameters(called[0]).get(place)
                 read += whole if inner is None else self._read_bytes(inner, shapes, called[0])
@@ -452,7 +455,7 @@ def _shapes(text: str) -> tuple[Shape, ...]:
     return tuple(shapes)
 
 
-def _moved(op: Instruction, computation: Mapping[str, Instruction]) -> float:
+def _moved_bytes(op: Instruction, computation: Mapping[str, Instruction]) -> float:
     """Returns the bytes that an instruction outside of fusions reads and writes."""
     operands = [computation[name].shapes for name in op.operands if name in computation]
     if op.opcode in ("copy-start", "slice-start", "async-start"):
@@ -474,7 +477,7 @@ def _moved(op: Instruction, computation: Mapping[str, Instruction]) -> float:
     return written + sum(s.main_bytes for shapes in operands for s in shapes)
 
 
-def _updated(part: Instruction, inner: Mapping[str, Instruction]) -> float | None:
+def _updated_bytes(part: Instruction, inner: Mapping[str, Instruction]) -> float | None:
     """Returns the bytes that a fusion writes where its result is an array with a new slice."""
     while part.opcode in ("bitcast", "copy") and part.operands:
         part = inner[part.operands[0]]

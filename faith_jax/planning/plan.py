@@ -179,7 +179,7 @@ def _program_lines(title: str, report: Report) -> Iterator[str]:
 def _work_lines(name: str, work: Report) -> Iterator[str]:
     yield f"{name}, on each device"
     yield _row(
-        "operations", _scaled(work["operations"], 1000, ("", "k", "M", "G", "T", "P"), "FLOP")
+        "operations", _with_prefix(work["operations"], 1000, ("", "k", "M", "G", "T", "P"), "FLOP")
     )
     yield _row("bytes moved", _bytes(work["bytes_moved"]))
     for collective in work["collectives"]:
@@ -200,14 +200,14 @@ def _row(name: str, value: str) -> str:
 
 
 def _bytes(size: float) -> str:
-    return _scaled(size, 1024, ("", "Ki", "Mi", "Gi", "Ti"), "B")
+    return _with_prefix(size, 1024, ("", "Ki", "Mi", "Gi", "Ti"), "B")
 
 
 def _time(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
-def _scaled(value: float, step: int, prefixes: Sequence[str], unit: str) -> str:
+def _with_prefix(value: float, step: int, prefixes: Sequence[str], unit: str) -> str:
     """Returns a number with the largest prefix that keeps it at 1 or more."""
     place = 0
     while abs(value) >= step and place < len(prefixes) - 1:

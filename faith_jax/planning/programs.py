@@ -141,12 +141,14 @@ def configured(job: str = "run") -> Configured:
             raise ConfigError(_no_model(error)) from None
         if arguments is None:
             continue
-        return _configured(run.__name__ if job == "run" else job, make, arguments)
+        return _configured_job(run.__name__ if job == "run" else job, make, arguments)
     names = " or ".join(f"`{run.__name__}`" for run in makers)
     raise ConfigError(f"The gin files configure no run {names}, which is what can be planned.")
 
 
-def _configured(name: str, make: Callable[..., Job], arguments: Mapping[str, Any]) -> Configured:
+def _configured_job(
+    name: str, make: Callable[..., Job], arguments: Mapping[str, Any]
+) -> Configured:
     config = _model(arguments).config
     if name == "train":
         dataset = arguments["train_dataset"]
@@ -292,7 +294,7 @@ def _evaluations(
     }
     if decoding is not None:
         setup.check_generates(module.config)
-        decoder = BatchDecoder(module, partitioner, _planned(decoding), dataset.batch_size)
+        decoder = BatchDecoder(module, partitioner, _check_one_model(decoding), dataset.batch_size)
         length = dataset.task_feature_lengths["inputs"]
         params = merge_params(trained, frozen)
         programs["decoded_evaluation"] = Program(
@@ -336,11 +338,11 @@ def _input_length(arguments: Mapping[str, Any]) -> int:
 
 
 def _decoding_of(arguments: Mapping[str, Any]) -> DecodingConfig:
-    return _planned(arguments["decoding"] or DecodingConfig())
+    return _check_one_model(arguments["decoding"] or DecodingConfig())
 
 
-def _planned(decoding: DecodingConfig) -> DecodingConfig:
-    """Refuses what names a second model: a plan opens none."""
+def _check_one_model(decoding: DecodingConfig) -> DecodingConfig:
+    """Returns a decoding, if it names no second model: a plan opens none."""
     drafted = decoding.speculation not in (None, "ngram")
     decoding.require("speculation", not drafted, "None or 'ngram' in a plan")
     return decoding

@@ -48,7 +48,7 @@ def decode_length(path: Paths) -> int:
         length = decoding.max_length if decoding else targets and targets.value
         return length and checked("DECODE_LENGTH", length, Positive)
 
-    return _agreed(path, "DECODE_LENGTH", found, _LENGTH)
+    return _agreed_setting(path, "DECODE_LENGTH", found, _LENGTH)
 
 
 def cut_policy(path: Paths) -> str:
@@ -60,7 +60,7 @@ def cut_policy(path: Paths) -> str:
             check_policy(policy.value)
         return policy and policy.value
 
-    return _agreed(path, "CUT_POLICY", found, _POLICY)
+    return _agreed_setting(path, "CUT_POLICY", found, _POLICY)
 
 
 def decoding(
@@ -116,11 +116,11 @@ def decoding(
         run_decoding = _decoding(settings)
         return run_decoding and dataclasses.replace(run_decoding, max_length=length)
 
-    agreed = _agreed(path, "DECODING", of_run, DecodingConfig(max_length=length))
+    agreed = _agreed_setting(path, "DECODING", of_run, DecodingConfig(max_length=length))
     return dataclasses.replace(agreed, **drafting)
 
 
-def _agreed(
+def _agreed_setting(
     path: Paths, macro: str, of: Callable[[Mapping[str, Setting]], Any], default: Any
 ) -> Any:
     """Returns the setting that all checkpoints' runs agree on, and logs it once."""
@@ -147,10 +147,11 @@ def _agreed(
             remedy = "--gin_file=decoding/….gin" if macro == "DECODING" else f"--gin.{macro}=…"
             raise ConfigError(
                 f"CHECKPOINT_PATH: the models were not trained with the same {macro} "
-                f"({paths[0]}: {_shown(first)}, {checkpoint}: {_shown(value)}); give {remedy}."
+                f"({paths[0]}: {_setting_text(first)}, {checkpoint}: {_setting_text(value)}); "
+                f"give {remedy}."
             )
     if taken := [checkpoint for checkpoint, value in values_of_runs.items() if value is not None]:
-        log_once(f"{macro} = {_shown(first)}, as {', '.join(taken)} was trained with")
+        log_once(f"{macro} = {_setting_text(first)}, as {', '.join(taken)} was trained with")
     return first
 
 
@@ -183,7 +184,7 @@ def _arguments(settings: Mapping[str, Setting], name: str) -> dict[str, Any]:
     return {argument: value for (above, _, argument), value in parts if above == name}
 
 
-def _shown(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     """Returns a value; of a decoding what is not usual, without its length."""
     if not isinstance(value, DecodingConfig):
         return repr(value)

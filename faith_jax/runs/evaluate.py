@@ -187,7 +187,7 @@ class DecodedEvaluation:
                 continue
             if task.name not in self._examples:
                 self._examples[task.name] = list(TaskExamples(self._rows.config, task))
-            responses = self._decoded(params, member) if "predictions" in needed else []
+            responses = self._decode_responses(params, member) if "predictions" in needed else []
             outputs = ModelOutputs(
                 [row.tokens.tolist() for row in responses],
                 self._scores(params, member) if "scores" in needed else None,
@@ -208,7 +208,7 @@ class DecodedEvaluation:
             raise MetricError("; ".join(failures), metrics)
         return metrics
 
-    def _decoded(self, params: PyTree, member: RowCache) -> list[DecodedRow]:
+    def _decode_responses(self, params: PyTree, member: RowCache) -> list[DecodedRow]:
         """Returns the response to each row of a task."""
         count = len(member)
         logger.info("Decoding %s, for the task's metrics", counted(count, "response"))

@@ -94,7 +94,9 @@ def parse(
     # the working folder has a folder of that name.
     user_macros: dict[str, str] = {}  # macros of the user's files, and the files
     reading: list[str] = []  # a file, what it includes, and so on
-    read = functools.partial(_opened, allowed=allow, user_macros=user_macros, reading=reading)
+    read = functools.partial(
+        _open_gin_file, allowed=allow, user_macros=user_macros, reading=reading
+    )
     gin.config._FILE_READERS[:] = [(read, _is_file)]
     for path in search_paths:
         if not is_folder(path):
@@ -152,7 +154,7 @@ def _users_file(paths: Sequence[str], name: str) -> tuple[str, str] | None:
     try:
         return file, with_present_names(path_of(file).read_text(encoding="utf-8"))
     except UnicodeDecodeError:
-        return None  # `_opened` says what is wrong
+        return None  # `_open_gin_file` says what is wrong
 
 
 def _is_file(path: str) -> bool:
@@ -160,7 +162,7 @@ def _is_file(path: str) -> bool:
     return place.is_file() if is_remote(place) else os.path.isfile(path)
 
 
-def _opened(
+def _open_gin_file(
     path: str, allowed: Sequence[str], user_macros: dict[str, str], reading: list[str]
 ) -> typing.TextIO:
     """Opens a gin file for gin, which names neither a file that is cut off nor one not in UTF-8.
@@ -219,7 +221,7 @@ def _is_not_a_missed_search_path(record: logging.LogRecord) -> bool:
 
 def run(function: Callable[..., Any], **more: Any) -> Any:
     """Calls a run with the arguments that gin binds to it, and more."""
-    configured = _configured(function)
+    configured = _with_gin_arguments(function)
     if configured is None:
         name = function.__name__
         raise ConfigError(
@@ -233,14 +235,14 @@ def arguments_of(function: Callable[..., Any]) -> dict[str, Any] | None:
 
     What gin refers to is made.
     """
-    configured = _configured(function)
+    configured = _with_gin_arguments(function)
     bound = gin.get_bindings(configured) if configured else {}
     parameters = inspect.signature(function).parameters.values()
     defaults = {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}
     return {**defaults, **bound} if bound else None
 
 
-def _configured(function: Callable[..., Any]) -> Callable[..., Any] | None:
+def _with_gin_arguments(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """Returns a function that has gin's arguments; None where no gin file names it."""
     is_named = gin.config._inverse_lookup(function) is not None
     return gin.get_configurable(function) if is_named else None

@@ -93,11 +93,11 @@ def differences(before: Mapping[str, Setting], now: Mapping[str, Setting]) -> li
         if any(path.startswith(f"{above.path}.") for above in changed):
             continue
         name = (current or was or Setting(None, path)).name
-        changed.append(Difference(path, name, _shown(was), _shown(current)))
+        changed.append(Difference(path, name, _setting_text(was), _setting_text(current)))
     return changed
 
 
-def _shown(setting: Setting | None) -> str:
+def _setting_text(setting: Setting | None) -> str:
     if setting is None:
         return "not set"
     if isinstance(setting.value, Reference):

@@ -47,7 +47,7 @@ def write_sheets(options: WriteSheets) -> list[str]:
             )
     questions = forms().get(options.questions)
     chosen = read_responses(pathlib.Path(options.input), options.knowledge, several=bool(questions))
-    chosen = _sampled(chosen, options.sample, options.seed)
+    chosen = _sample_responses(chosen, options.sample, options.seed)
     if questions:
         chosen, _ = coded(chosen)
     columns = questions.columns if questions else MARKS
@@ -81,7 +81,7 @@ def _sheet_files(output: str, annotators: Sequence[str]) -> dict[str, Sequence[s
     return {output.replace(ANNOTATOR, name): [name] for name in annotators}
 
 
-def _sampled(
+def _sample_responses(
     responses: list[AnnotationResponse], sample: int | None, seed: int
 ) -> list[AnnotationResponse]:
     """Returns the responses to rows that are drawn by their ids."""

@@ -156,7 +156,7 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
             three = control_tokens(turn.response, precision, bounds, labels[turn.id])
             tokens[turn.id] = [token.value for token in three]
         path = source.with_name(name_with_tokens(source.name))
-        contents[path] = _marked(source, data.utterances, tokens)
+        contents[path] = _mark_turns(source, data.utterances, tokens)
         counts = collections.Counter(token for turn in tokens.values() for token in turn)
         shares = ", ".join(f"{t} {n / len(tokens):.1%}" for t, n in sorted(counts.items()))
         lines.append(f"{path}: {len(tokens)} turns: {shares}")
@@ -178,7 +178,7 @@ def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[Turn]]:
     }
 
 
-def _marked(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]) -> list[Any]:
+def _mark_turns(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]) -> list[Any]:
     """Returns a file's dialogues with the tokens of their turns."""
     dialogues = []
     for position, row in enumerate(read_array(path)):

@@ -111,7 +111,7 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
     run = {name: value for name, value in settings.items() if name not in ("output", "restart")}
     models = {name: settings[name] for name in ("model", "infiller", "language_model")}
     run["models"] = check(**models) | {
-        path: _named("--verifiers and --masker", checkpoint_digest, path)
+        path: _call_for_option("--verifiers and --masker", checkpoint_digest, path)
         for path in (*options.verifiers, options.masker)
         if path
     }
@@ -157,7 +157,7 @@ def _turn(number: int, read: Fields, options: MutateClaimsOptions) -> Turn:
     return Turn((0, number), fields | {"near": same_article[:_NEAR], "shown": chosen})
 
 
-def _named(option: str, make: Callable[..., Opened], *values: Any) -> Opened:
+def _call_for_option(option: str, make: Callable[..., Opened], *values: Any) -> Opened:
     """Calls `make` on an option's value; errors name the option."""
     try:
         return make(*values)
@@ -181,8 +181,8 @@ class Maker:
     def __init__(self, turns: Sequence[Turn], options: MutateClaimsOptions):
         self._options = options
         self._tagger = load_tagger(options.tagger)
-        self._antonyms = _named("--antonyms", load_antonyms, options.antonyms)
-        self._senses = _named("--senses", load_senses, options.senses)
+        self._antonyms = _call_for_option("--antonyms", load_antonyms, options.antonyms)
+        self._senses = _call_for_option("--senses", load_senses, options.senses)
         self._pool: list[PoolEntry] = [
             (t["dialogue"], t["knowledge_title"], t["knowledge"]) for _, t in turns
         ]
@@ -198,15 +198,17 @@ class Maker:
 
     @functools.cached_property
     def _verifiers(self) -> list[ClaimVerifier]:
-        return [_named("--verifiers", ClaimVerifier, path) for path in self._options.verifiers]
+        return [
+            _call_for_option("--verifiers", ClaimVerifier, path) for path in self._options.verifiers
+        ]
 
     @functools.cached_property
     def _masker(self) -> ClaimVerifier:
-        return _named("--masker", ClaimVerifier, self._options.masker)
+        return _call_for_option("--masker", ClaimVerifier, self._options.masker)
 
     @functools.cached_property
     def _fluency(self) -> FluencyScorer:
-        return _named("--language-model", FluencyScorer, self._options.language_model)
+        return _call_for_option("--language-model", FluencyScorer, self._options.language_model)
 
     def tell_cut(self) -> None:
         """Warns where knowledge was cut that models read."""
@@ -230,16 +232,16 @@ class Maker:
         ]
         responses: list[tuple[str, Request, str]] = []
         if self._options.model:
-            responses += [("generated", *response) for response in self._generated(requests)]
+            responses += [("generated", *response) for response in self._generate_claims(requests)]
         if self._options.infiller:
             responses += [
-                ("filled", *response) for response in self._filled(requests, turns, claims)
+                ("filled", *response) for response in self._fill_claims(requests, turns, claims)
             ]
         for how, request, text in responses:
             turn = request.turn.fields
             claims_by_id[turn["id"]].append(_claim(turn, f"{how}_{request.kind}", text))
         different = {name: _different(made_of_turn) for name, made_of_turn in claims_by_id.items()}
-        kept = self._selected(different)
+        kept = self._select_claims(different)
         for name, made_of_turn in different.items():
             yield {"id": name, "made": [c["kind"] for c in made_of_turn], "claims": kept[name]}
 
@@ -277,7 +279,7 @@ class Maker:
         if elsewhere := from_elsewhere(turn, similar, seed):
             yield _SIMILAR, elsewhere[1]
 
-    def _generated(self, requests: Sequence[Request]) -> Iterator[tuple[Request, str]]:
+    def _generate_claims(self, requests: Sequence[Request]) -> Iterator[tuple[Request, str]]:
         """Yields the model's responses in place of the Wizard's."""
         rows = [request for request in requests if request.text or request.turn.fields["history"]]
         inputs = [dialogue_inputs(request.text, request.turn.fields["history"]) for request in rows]
@@ -285,7 +287,7 @@ class Maker:
             if one_space(text):
                 yield request, text
 
-    def _filled(
+    def _fill_claims(
         self, requests: Sequence[Request], turns: Sequence[Turn], claims: Sequence[TaggedText]
     ) -> Iterator[tuple[Request, str]]:
         """Yields claims whose masked words a model has filled in otherwise."""
@@ -322,7 +324,9 @@ class Maker:
         ]
         return self._models[model](input_rows, [request.number for request in rows])
 
-    def _selected(self, claims_by_turn: Mapping[str, Sequence[Claim]]) -> dict[str, list[Claim]]:
+    def _select_claims(
+        self, claims_by_turn: Mapping[str, Sequence[Claim]]
+    ) -> dict[str, list[Claim]]:
         """Returns of each turn its own claim and the varied, fluent and hard ones of the new."""
         new = {
             name: [claim for claim in claims if claim["kind"] not in _UNCHANGED]
@@ -428,7 +432,7 @@ def _finish(job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions) -
 
     kinds = [kind for row in rows() for kind in row["made"]]
     kept = [claim["kind"] for row in rows() for claim in row["claims"]]
-    chosen = _balanced(kept, options)
+    chosen = _balance_labels(kept, options)
     held = _held_out([turn.fields["dialogue"] for turn in turns.values()], options)
 
     def claims(is_held: bool) -> Iterator[Claim]:
@@ -451,7 +455,7 @@ def _finish(job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions) -
     ]
 
 
-def _balanced(kinds: Sequence[str], options: MutateClaimsOptions) -> set[int]:
+def _balance_labels(kinds: Sequence[str], options: MutateClaimsOptions) -> set[int]:
     """Returns the places of as many claims of each label as the rarest has; or all are wanted."""
     by_label = collections.defaultdict[str, list[int]](list)
     for place, kind in enumerate(kinds):

@@ -44,7 +44,8 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
     split = split or list(task.splits)[-1]
     lookup.check_split(task, split)
     read, tokens = 0, {feature: list[int]() for feature in lengths}
-    for number, row in enumerate(itertools.islice(_rows(task, split), max(count, _SAMPLE))):
+    rows = numpy_examples(task.get_dataset(None, split, shuffle=False))
+    for number, row in enumerate(itertools.islice(rows, max(count, _SAMPLE))):
         read += 1
         for feature in lengths:
             tokens[feature].append(_count(row[feature]))
@@ -52,11 +53,11 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
             continue
         yield f"{name}, {split}, row {number}"
         for feature, length in lengths.items():
-            yield from _shown(feature, row[feature], row[f"{feature}_pretokenized"], length)
+            yield from _text_lines(feature, row[feature], row[f"{feature}_pretokenized"], length)
         for feature in task.output_features.keys() - lengths.keys():  # several texts each
             texts = zip(row[feature], row[f"{feature}_pretokenized"], strict=True)
             for place, (text_tokens, text) in enumerate(texts):
-                yield from _shown(f"{feature}[{place}]", text_tokens, text, lengths["targets"])
+                yield from _text_lines(f"{feature}[{place}]", text_tokens, text, lengths["targets"])
     if read:
         summary = "; ".join(
             _lengths(feature, tokens[feature], limit) for feature, limit in lengths.items()
@@ -77,13 +78,15 @@ def _lengths(name: str, tokens: list[int], limit: int) -> str:
     return f"{text} (over {limit} in {over})" if over else text
 
 
-def _shown(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
+def _text_lines(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
     """Yields a text with its count of tokens that are no padding, and how many do not fit."""
     count = _count(tokens)
     cut = "" if name == "targets" else f": {count - length} would be cut"
     over = f"; {length} fit{cut}" if count > length else ""
     yield f"  {name} ({counted(count, 'token')}{over})"
-    yield textwrap.fill(_text(text), _WIDTH, initial_indent="    ", subsequent_indent="    ")
+    yield textwrap.fill(
+        text.decode("utf-8"), _WIDTH, initial_indent="    ", subsequent_indent="    "
+    )
 
 
 def builder_of(name: str) -> tuple[type[RawBuilder], str]:
@@ -119,7 +122,7 @@ def prepare(
         raise ConfigError(f"--raw: {raw_folder}: no such folder.")
     bad_rows = BadRows(skip=skip_bad_rows)
     data_dir = data_dir or task_data.data_dir()
-    ignored = _ignored(builder, config, data_dir, raw_folder) if tell_ignored else ""
+    ignored = _ignored_files(builder, config, data_dir, raw_folder) if tell_ignored else ""
     try:
         dataset = prepared(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
     except InputError as error:
@@ -134,7 +137,7 @@ def prepare(
     yield str(dataset.data_dir)
 
 
-def _ignored(
+def _ignored_files(
     builder: type[RawBuilder], config: str, data_dir: str | None, raw_folder: str | None
 ) -> str:
     """Returns a sentence that names the files that are in the raw folder and not read, or ""."""
@@ -150,18 +153,10 @@ def _ignored(
     folder = next((path for path in folders if path.is_dir()), None)
     if folder is None or not (names := ignored_files(dataset, folder, DATASETS)):
         return ""
-    listed, wanted = (_listed(files) for files in (names, list(dataset.files)))
+    listed, wanted = (_join_names(files) for files in (names, list(dataset.files)))
     return f"{folder}: {dataset.name} does not read {listed}; its files are {wanted}."
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(names[:_NAMES]) + more
-
-
-def _rows(task: Any, split: str) -> Iterator[dict[str, Any]]:
-    return numpy_examples(task.get_dataset(None, split, shuffle=False))
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8")

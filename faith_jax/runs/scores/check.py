@@ -235,7 +235,9 @@ class FactChecker:
         with counting_unknown(self.unknown):
             rows = [self._verifier.read(_example(*pair)) for pair in zip(claims, read, strict=True)]
         verdicts = self._verifier.verdicts(rows)
-        checked = iter(map(self._checked, claims, about_subjects, overlaps, read, rows, verdicts))
+        checked = iter(
+            map(self._check_claim, claims, about_subjects, overlaps, read, rows, verdicts)
+        )
         by_response = [list(itertools.islice(checked, len(own_claims))) for own_claims in sentences]
         return [
             CheckedResponse(response_verdict(claim.verdict for claim in b), b) for b in by_response
@@ -246,7 +248,7 @@ class FactChecker:
         overlap = lexical_overlap(visible(claim), [visible(evidence.sentence)])
         return self._verifier.reads_all or overlap >= self._verifiable
 
-    def _checked(
+    def _check_claim(
         self,
         claim: tuple[str, Sequence[str]],
         evidence: list[Evidence],
@@ -527,12 +529,12 @@ def _check(
         examples = [row.example for row in batch]
         responses = checker.check_all([e.response for e in examples], [e.history for e in examples])
         gold = [_gold(row, options) for row in batch]
-        scored = map(_scored, batch, responses, gold)
+        scored = map(_scored_claims, batch, responses, gold)
         append_rows(kept, ({"claims": list(claims)} for claims in scored))
         progress.add(len(batch))
 
 
-def _scored(row: ExampleRow, checked: CheckedResponse, gold: _Gold) -> Iterator[ScoredRow]:
+def _scored_claims(row: ExampleRow, checked: CheckedResponse, gold: _Gold) -> Iterator[ScoredRow]:
     """Yields the claims of a response as scored rows; columns of the same names are renamed."""
     dialogue = row.example.history
     for number, claim in enumerate(checked.claims):

@@ -47,7 +47,7 @@ def evaluate(
       ConfigError: for wrong options, and where no column is named as a scorer.
       InputError: for a score, a label or a text that is none; it names the row.
     """
-    return _evaluated({"frame": frame}, scorers, columns, options)
+    return _evaluate_frames({"frame": frame}, scorers, columns, options)
 
 
 def compare(
@@ -84,7 +84,7 @@ def compare(
     if len(names) != len(frames) or len(set(names)) < len(names):
         raise ConfigError(f"names: expected {len(frames)} different ones, got {', '.join(names)}.")
     systems = dict(zip(names, frames, strict=True))
-    return _evaluated(systems, scorers, columns, {"protocol": "systems", **options})
+    return _evaluate_frames(systems, scorers, columns, {"protocol": "systems", **options})
 
 
 def write_report(
@@ -124,7 +124,7 @@ def _is_table(value: Any) -> bool:
     return is_records or isinstance(value, Mapping) or hasattr(value, "columns")
 
 
-def _evaluated(
+def _evaluate_frames(
     systems: Mapping[str, Any],
     scorers: Sequence[str],
     columns: Mapping[str, str] | None,

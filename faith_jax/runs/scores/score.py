@@ -159,15 +159,15 @@ def score(
     target = path_of(output)
     form = form_of(target, output_format)
     try:
-        chosen, digests = _pinned(scorers, {} if restart else kept_note(target))
+        chosen, digests = _pin_checkpoints(scorers, {} if restart else kept_note(target))
     except CheckpointError:
-        _loaded(scorers, target)  # says all that is wrong with the models of a scorer
+        _load_scorers(scorers, target)  # says all that is wrong with the models of a scorer
         raise
     several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
     if several and costs:
         raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
     with _own_devices(several):
-        loaded = {} if joins_only else _loaded(chosen, target)
+        loaded = {} if joins_only else _load_scorers(chosen, target)
     check_worst(worst)
     check_outputs([output], {"--costs": costs, "--worst": worst})
     bad_rows = bad_rows or BadRows()
@@ -182,7 +182,7 @@ def score(
     def begin(restart: bool) -> Job:
         return Job(target, run, plan, score_input.stamp(), restart, joins_only=joins_only)
 
-    with _begun(begin, restart, several) as job, _own_devices(several):
+    with _begin_job(begin, restart, several) as job, _own_devices(several):
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])
         count = len(job)
@@ -212,7 +212,7 @@ def score(
             files = []
             if data_set is not None:
                 folder = made_folder(shard.folder / TFDS)
-                scored = _scored(shard.rows)
+                scored = _read_scored(shard.rows)
                 files = [data_set.write_shard(folder, shard.number, shard.of, scored)]
             shard.finish(counts, *files)
 
@@ -226,7 +226,7 @@ def score(
         parent = os.getpid()
         is_shared = score_input.input and not (digests or several or joins_only or costs)
         with _helpers(job, loaded.values(), take_part if is_shared else None) as helpers:
-            for shard, writes, done in _taken(
+            for shard, writes, done in _take_shards(
                 job, chosen, whole_batch, several, joins_only, helpers
             ):
                 rows = rows_of(shard)
@@ -274,7 +274,7 @@ def _own_devices(several: bool) -> contextlib.AbstractContextManager[None]:
     return own_devices()
 
 
-def _begun(begin: Callable[[bool], Job], restart: bool, several: bool) -> Job:
+def _begin_job(begin: Callable[[bool], Job], restart: bool, several: bool) -> Job:
     if not several:
         return begin(restart)
     from faith_jax.runs import processes
@@ -319,7 +319,7 @@ def _helpers(
             helper.join()
 
 
-def _taken(
+def _take_shards(
     job: Job,
     scorers: Mapping[str, Mapping[str, Any]],
     batch_size: int,
@@ -338,7 +338,7 @@ def _taken(
         for helper in helpers:
             helper.join()
         if helpers:
-            yield from _taken(job, scorers, batch_size, several, joins_only)
+            yield from _take_shards(job, scorers, batch_size, several, joins_only)
         return
     from faith_jax.models.partitioning import fits_own_devices
     from faith_jax.runs import processes
@@ -374,7 +374,7 @@ def _data_set(scorers: Sequence[str], score_input: ScoreInput) -> "DataSet":
     return tfds.scores((score_input.split or "rows").partition("[")[0], scorers)
 
 
-def _pinned(
+def _pin_checkpoints(
     scorers: Mapping[str, Mapping[str, Any]], note: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """Returns scorers with the steps of checkpoints that a stopped run noted, or that are there.
@@ -404,7 +404,7 @@ def preflight(
     """Prints what `score` would see, and writes it to OUTPUT.preflight.json; nothing is scored."""
     target = path_of(output)
     form_of(target, output_format)
-    loaded = _loaded(scorers, target)
+    loaded = _load_scorers(scorers, target)
     notes = TableNotes()
     rows = score_input.rows(bad_rows or BadRows(), notes=notes)
     report = preflights.scoring_report(score_input.source, rows, loaded)
@@ -412,7 +412,7 @@ def preflight(
     preflights.tell(report, preflights.beside(target), dry_run=True)
 
 
-def _loaded(
+def _load_scorers(
     scorers: Mapping[str, Mapping[str, Any]], target: pathlib.Path
 ) -> dict[str, BaseScorer]:
     if not scorers:
@@ -451,7 +451,7 @@ def _score_rows(
         logger.info("%d of %d rows are scored already", done, progress.total)
         progress.others(done)
     if done and lines is not None:
-        summary.add(_scored(lines))
+        summary.add(_read_scored(lines))
     rows = itertools.islice(rows, done, None)
     while batch := list(itertools.islice(rows, batch_size)):
         examples = [row.example for row in batch]
@@ -467,12 +467,12 @@ def _score_rows(
     return summary.counts()
 
 
-def _scored(lines: pathlib.Path) -> Iterator[ScoredRow]:
+def _read_scored(lines: pathlib.Path) -> Iterator[ScoredRow]:
     return (dict(row.fields) for row in read_jsonl(lines))
 
 
 def _all(job: Job) -> Iterator[ScoredRow]:
-    return itertools.chain.from_iterable(_scored(shard.rows) for shard in job.shards)
+    return itertools.chain.from_iterable(_read_scored(shard.rows) for shard in job.shards)
 
 
 def _finish(

@@ -82,7 +82,7 @@ class Statement(NamedTuple):
 
 def is_t5x(text: str) -> bool:
     """Whether a gin file configures T5X's trainer: by its imports and includes."""
-    for statement in _parsed(text, "", quietly=True):
+    for statement in _parse_statements(text, "", quietly=True):
         if isinstance(statement, config_parser.ImportStatement):
             if statement.module.split(".")[0] in _ROOTS:
                 return True
@@ -189,7 +189,7 @@ class _Collected:
     def add_text(self, text: str, path: str) -> None:
         """Adds the statements of a text."""
         aliases: dict[str, str] = {}
-        for statement in _parsed(text, path):
+        for statement in _parse_statements(text, path):
             where = f"{path}, line {statement.location.line_num}" if "\n" in text else path
             if isinstance(statement, config_parser.ImportStatement):
                 self._import(statement, aliases, where)
@@ -219,17 +219,17 @@ class _Collected:
         if not statement.selector or not statement.arg_name:  # a macro: NAME = value
             name = statement.selector or statement.arg_name
             self.statements.append(
-                Statement(where, "", "", name, _resolved(statement.value, aliases))
+                Statement(where, "", "", name, _with_full_names(statement.value, aliases))
             )
             return
         selector = _full_name(statement.selector, aliases)
-        value = _resolved(statement.value, aliases)
+        value = _with_full_names(statement.value, aliases)
         self.statements.append(
             Statement(where, statement.scope, selector, statement.arg_name, value)
         )
 
 
-def _parsed(text: str, path: str, quietly: bool = False) -> Iterator[Any]:
+def _parse_statements(text: str, path: str, quietly: bool = False) -> Iterator[Any]:
     try:
         yield from config_parser.ConfigParser(text, _Values())
     except (SyntaxError, ValueError, tokenize.TokenError, RecursionError) as error:
@@ -251,7 +251,7 @@ def _full_name(selector: str, aliases: Mapping[str, str]) -> str:
     return counterparts.by_short_name(selector)
 
 
-def _resolved(value: Any, aliases: Mapping[str, str]) -> Any:
+def _with_full_names(value: Any, aliases: Mapping[str, str]) -> Any:
     """Returns a value whose references have full names, but for those of our own modules."""
     if isinstance(value, Reference):
         scope, _, name = value.name.rpartition("/")
@@ -261,9 +261,9 @@ def _resolved(value: Any, aliases: Mapping[str, str]) -> Any:
     if isinstance(value, Macro):
         return value
     if isinstance(value, list | tuple):
-        return type(value)(_resolved(each, aliases) for each in value)
+        return type(value)(_with_full_names(each, aliases) for each in value)
     if isinstance(value, dict):
-        return {key: _resolved(each, aliases) for key, each in value.items()}
+        return {key: _with_full_names(each, aliases) for key, each in value.items()}
     return value
 
 
