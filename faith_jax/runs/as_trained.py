@@ -42,25 +42,26 @@ def decode_length(path: Paths) -> int:
       ConfigError: for several checkpoints whose runs differ.
     """
 
-    def found(settings: Mapping[str, Setting]) -> int | None:
+    def of_run(settings: Mapping[str, Setting]) -> int | None:
         targets = settings.get(f"{_DATA}.task_feature_lengths.targets")
         decoding = _decoding(settings)
         length = decoding.max_length if decoding else targets and targets.value
         return length and checked("DECODE_LENGTH", length, Positive)
 
-    return _agreed_setting(path, "DECODE_LENGTH", found, _LENGTH)
+    return _agreed_setting(path, "DECODE_LENGTH", of_run, _LENGTH)
 
 
 def cut_policy(path: Paths) -> str:
     """Returns CUT_POLICY of the run of a checkpoint; raises as `decode_length`."""
 
-    def found(settings: Mapping[str, Setting]) -> str | None:
+    def of_run(settings: Mapping[str, Setting]) -> str | None:
         policy = settings.get(f"{_DATA}.cut_policy")
-        if policy:
-            check_policy(policy.value)
-        return policy and policy.value
+        if policy is None:
+            return None
+        check_policy(policy.value)
+        return policy.value
 
-    return _agreed_setting(path, "CUT_POLICY", found, _POLICY)
+    return _agreed_setting(path, "CUT_POLICY", of_run, _POLICY)
 
 
 def decoding(
@@ -114,7 +115,9 @@ def decoding(
 
     def of_run(settings: Mapping[str, Setting]) -> DecodingConfig | None:
         run_decoding = _decoding(settings)
-        return run_decoding and dataclasses.replace(run_decoding, max_length=length)
+        if run_decoding is None:
+            return None
+        return dataclasses.replace(run_decoding, max_length=length)
 
     agreed = _agreed_setting(path, "DECODING", of_run, DecodingConfig(max_length=length))
     return dataclasses.replace(agreed, **drafting)
@@ -173,7 +176,7 @@ def _decoding(settings: Mapping[str, Setting]) -> DecodingConfig | None:
     try:
         if isinstance(arguments.get("pmi"), Reference):
             arguments["pmi"] = PMIConfig(**_arguments(settings, "decoding.pmi"))
-        return make and make(**arguments)
+        return None if make is None else make(**arguments)
     except (FaithJaxError, TypeError) as error:  # another version's, or a folder that has moved
         logger.warning("The DECODING that it was trained with is not taken: %s", error)
         return None

@@ -353,9 +353,9 @@ def _check_types() -> None:
 
 def _is_ours(kind: Any) -> bool:
     """Whether values of a type cannot be written in gin, but only referred to."""
-    is_class = inspect.isclass(kind) and not issubclass(kind, enum.Enum)
-    is_class = is_class and kind.__module__.partition(".")[0] in IMPORTABLE
-    return is_class or typing.get_origin(kind) is Callable
+    if inspect.isclass(kind) and not issubclass(kind, enum.Enum):
+        return kind.__module__.partition(".")[0] in IMPORTABLE
+    return typing.get_origin(kind) is Callable
 
 
 def _plain(hint: Any) -> Any:

@@ -575,10 +575,11 @@ def _claim_lines(rows: Iterable[ScoredRow]) -> Iterator[str]:
         )
         verdict, overlap = row["fields"][VERDICT], row["scores"][OVERLAP]
         if row["fields"]["verdict"] == NOT_VERIFIABLE:
-            reason = f"at most {overlap or 0:.0%} of its words are in one sentence"
-            reason = reason if row["grounding"] else "no evidence found"
+            reason = "no evidence found"
+            if row["grounding"]:
+                reason = f"at most {overlap or 0:.0%} of its words are in one sentence"
         reason = reason or _UNJUDGED
-        yield f"{row['fields']['verdict']}: {row['generated_text']}{reason and f' ({reason})'}"
+        yield f"{row['fields']['verdict']}: {row['generated_text']} ({reason})"
         for title, text in zip(row["perspectives"], row["grounding"], strict=True):
             mark = "[decides] " if text == row["fields"].get("decisive") else ""
             yield f"  {mark}{title}: {text}"

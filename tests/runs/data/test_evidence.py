@@ -102,7 +102,7 @@ def test_the_context_is_left_out_where_it_is_told(command, base, claims, tmp_pat
 
 def test_a_stopped_run_resumes(command, base, claims, tmp_path, monkeypatch):
     command("evidence", claims, base, f"--output={tmp_path / 'whole'}")
-    output, find = tmp_path / "evidence", evidence._found
+    output, find = tmp_path / "evidence", evidence._evidence_rows
     monkeypatch.setattr(evidence, "_BATCH", 2)
 
     def stops(batch, *rest):
@@ -111,14 +111,16 @@ def test_a_stopped_run_resumes(command, base, claims, tmp_path, monkeypatch):
         return find(batch, *rest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(evidence, "_found", stops)
+        patched.setattr(evidence, "_evidence_rows", stops)
         status, _, err = command("evidence", claims, base, f"--output={output}")
     assert (status, "the same command resumes" in err) == (130, True)
     assert not output.exists()
     seen = []
     with monkeypatch.context() as patched:
         patched.setattr(
-            evidence, "_found", lambda batch, *rest: seen.extend(batch) or find(batch, *rest)
+            evidence,
+            "_evidence_rows",
+            lambda batch, *rest: seen.extend(batch) or find(batch, *rest),
         )
         assert command("evidence", claims, base, f"--output={output}")[0] == 0
     assert [row.id for row in seen] == ["3", "4"]
