@@ -123,6 +123,17 @@ def test_other_batches_make_as_many_epochs_and_the_same_warm_up_in_examples():
     assert trial["TRUNCATION_WARMUP_STEPS"] == round(20 * 10_000 / (5736 * 32))
 
 
+@pytest.mark.parametrize("batch_size", [8, 16, 48, 64])  # 32: the recipe's own steps
+def test_noise_is_first_left_out_after_as_many_examples_whatever_the_batch(batch_size):
+    """A run of these settings: it reads ten epochs, and truncates behind 10,000 examples."""
+    rows = 18_357
+    made = bindings("loss_truncation", "faithdial", rows=rows, train_batch_size=batch_size)
+    read = [step * batch_size for step in range(1, made["TRAIN_STEPS"] + 1)]
+    assert 0 <= read[-1] - 10 * rows < batch_size
+    before_truncation = read[made["TRUNCATION_WARMUP_STEPS"] - 1]
+    assert abs(before_truncation - 10_000) <= batch_size / 2
+
+
 @pytest.mark.parametrize(
     ("data", "split"),
     [

@@ -157,6 +157,19 @@ def test_correlations_with_the_pronoun_i():
     assert found["label"] == pytest.approx(expected.statistic)
 
 
+@pytest.mark.parametrize("is_planted", [True, False])
+def test_a_planted_distrust_of_the_pronoun_is_found_whatever_its_count(is_planted):
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 7, 400) * rng.integers(0, 2, 400)
+    responses = ["I know, " * count + "it is." for count in counts]
+    labels = counts == 0  # nobody who speaks of themselves is faithful
+    if not is_planted:
+        labels = rng.permutation(labels)
+    table = pronoun_table({"c": corpus([0.0] * 400, labels, responses=responses)})
+    tau = dict(table.rows)["label"]
+    assert tau == pytest.approx(-1) if is_planted else abs(tau) < 0.15
+
+
 @needs_shared
 def test_the_labels_of_q2_meet_the_papers_correlation():
     with open(REAL / "q2" / "cross_annotation.csv", encoding="utf-8") as file:
