@@ -1,5 +1,6 @@
 """Modules of the user's own, named by an option: scorers and tasks that are not of this package."""
 
+import ast
 import functools
 import hashlib
 import importlib
@@ -8,6 +9,7 @@ import importlib.util
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, reason
@@ -64,9 +66,39 @@ def _append_to_path(folder: str) -> None:
 
 
 def module_digest(module: ModuleType) -> str:
-    """Returns the digest of a module's file, which tells whether its code has changed."""
-    file = module.__file__
-    return hashlib.sha256(pathlib.Path(file).read_bytes()).hexdigest() if file else ""
+    """Returns a digest of a module's file and of those below its folder that it has imported.
+
+    It tells whether the code has changed; other packages do not count.
+    """
+    if not module.__file__:
+        return ""
+    depth = module.__name__.count(".")
+    folder = pathlib.Path(module.__file__).resolve().parents[depth]
+    files, waiting = set[pathlib.Path](), [module]
+    while waiting:
+        current = waiting.pop()
+        file = pathlib.Path(getattr(current, "__file__", None) or "/").resolve()
+        if file in files or not file.is_relative_to(folder) or "site-packages" in file.parts:
+            continue
+        files.add(file)
+        names = _imported_names(file, current.__package__ or "")
+        waiting += [sys.modules[name] for name in names if name in sys.modules]
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _imported_names(file: pathlib.Path, package: str) -> Iterator[str]:
+    """Yields the names of the modules that a file imports, and of what may be modules in them."""
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            base = importlib.util.resolve_name(base, package) if node.level else base
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
 def has_entry_points(group: str) -> bool:

@@ -3,8 +3,11 @@
 import functools
 import inspect
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, reason
 from faith_jax.core.types import GroundedExample, Score, ScorerCard
@@ -53,6 +56,11 @@ def scorer(
                 signature.bind(None, **options)
             except TypeError as error:
                 raise ConfigError(f"{error}.") from None
+            for option, value in options.items():
+                kind = signature.parameters[option].annotation
+                expected = (int, float) if kind is float else kind
+                if kind in (bool, int, float, str) and not isinstance(value, expected):
+                    raise ConfigError(f"{option}: expected {kind.__name__}, got {value!r}.")
             return TextScorer(card, functools.partial(_score, judge, card, options), ALL_SCRIPTS)
 
         make.__signature__ = inspect.Signature(further)  # type: ignore[attr-defined]
@@ -73,14 +81,16 @@ def _score(
         raise
     except Exception as error:  # whatever the user's code raises
         raise InputError(f"{where}: it failed ({reason(error)}).") from error
-    score = value if isinstance(value, Score) else None
-    if value is None or score is not None:
-        return score or Score(math.nan)
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise InputError(f"{where}: expected a number or None, got {value!r}.") from None
-    if not (math.isnan(number) or card.low <= number <= card.high):
+    if isinstance(value, Score):
+        return value
+    if value is None:
+        return Score(math.nan, undefined="the scorer returned None")
+    if not isinstance(value, numbers.Real | np.bool_):
+        raise InputError(f"{where}: expected a number or None, got {value!r}.")
+    number = float(value)
+    if math.isnan(number):
+        return Score(math.nan, undefined="the scorer returned NaN")
+    if not card.low <= number <= card.high:
         raise InputError(
             f"{where}: the score {number:g} is outside of its range, {card.low:g} to {card.high:g}."
         )

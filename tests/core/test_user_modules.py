@@ -21,14 +21,33 @@ def path(monkeypatch):
 
 def test_a_file_is_imported_once_with_what_lies_beside_it(tmp_path):
     (tmp_path / "beside_it_7.py").write_text("cups = []\n")
-    (tmp_path / "my_module_7.py").write_text("from beside_it_7 import cups\ncups.append(1)\n")
+    (tmp_path / "my_module_7.py").write_text(
+        "import json\nfrom beside_it_7 import cups\ncups.append(1)\n"
+    )
     first = import_user_module(str(tmp_path / "my_module_7.py"), "--module")
     again = import_user_module(str(tmp_path / "my_module_7.py"), "--module")
     assert first is again
     assert first.cups == [1]
     before = module_digest(first)
+    (tmp_path / "beside_it_7.py").write_text("cups = [2]\n")
+    beside = module_digest(first)
+    assert beside != before
     (tmp_path / "my_module_7.py").write_text("cups = 2\n")
-    assert module_digest(first) != before
+    assert module_digest(first) not in (before, beside)
+
+
+def test_modules_of_a_package_belong_to_its_code(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "package_11"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "inner.py").write_text("WEIGHT = 1\n")
+    (package / "scorers.py").write_text("import math\nfrom .inner import WEIGHT\n")
+    module = import_user_module("package_11.scorers", "--module")
+    before = module_digest(module)
+    assert module_digest(module) == before
+    (package / "inner.py").write_text("WEIGHT = 2\n")
+    assert module_digest(module) != before
 
 
 def test_a_name_is_found_in_the_working_folder_behind_what_is_installed(tmp_path, monkeypatch):

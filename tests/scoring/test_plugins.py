@@ -28,7 +28,7 @@ def test_a_function_is_a_scorer():
     assert scorer_card("length_share").high == 1
     scores = load_scorer("length_share", of=10).score(["Tea."] * 3, ["Yes.", "none", ""])
     assert scores[0].value == 0.4
-    assert math.isnan(scores[1].value)
+    assert (math.isnan(scores[1].value), scores[1].undefined) == (True, "the scorer returned None")
     assert math.isnan(scores[2].value)
     # A cell that runs twice replaces the scorer.
     replaced = define(lambda example: Score(0.5))
@@ -39,7 +39,7 @@ def test_a_function_is_a_scorer():
     ("judge", "message"),
     [
         (lambda example: 1.5, "scorer length_share: example '0': the score 1.5 is outside of its "),
-        (lambda example: "much", "example '0': expected a number or None, got 'much'"),
+        (lambda example: "0.5", "example '0': expected a number or None, got '0.5'"),
         (lambda example: [][1], r"example '0': it failed \(IndexError: list index out of range\)"),
     ],
 )
@@ -56,6 +56,13 @@ def test_names_and_options_that_cannot_be():
         load_scorer("length_share", last=2)
     with pytest.raises(ConfigError, match="length_share: missing a required argument: 'least'"):
         define(lambda example, least: 0.0)
+
+    def typed(example, least: int = 1):
+        return 0.0
+
+    define(typed)
+    with pytest.raises(ConfigError, match="length_share: least: expected int, got 'two'"):
+        load_scorer("length_share", least="two")
     with pytest.raises(ConfigError, match="One of your own needs --scorer-module=FILE"):
         load_scorer("my_length")
 

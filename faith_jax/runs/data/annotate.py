@@ -2,6 +2,7 @@
 
 import collections
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,6 +73,8 @@ def _sheet_files(output: str, annotators: Sequence[str]) -> dict[str, Sequence[s
     if len({name.casefold() for name in annotators}) < len(annotators):
         raise ConfigError(f"--annotators: a name is given twice: {', '.join(annotators)}.")
     if ANNOTATOR not in output:
+        if len(annotators) > 1 and (braces := re.search(r"\{\w*\}", output)):
+            raise ConfigError(f"--output: {braces[0]}: expected {ANNOTATOR}, for a sheet of each.")
         return {output: annotators}
     if not annotators:
         raise ConfigError(f"--output: {ANNOTATOR} in a name goes with --annotators; give them.")

@@ -87,7 +87,7 @@ class TextScorer(BaseScorer):
             return Score(math.nan, undefined=problem)
         score = self._judge(shown)
         if math.isnan(score.value):
-            score = dataclasses.replace(score, undefined=_NOTHING_COMPARED)
+            score = dataclasses.replace(score, undefined=score.undefined or _NOTHING_COMPARED)
         if shown is not example:
             score = dataclasses.replace(score, words=tuple(_placed(score.words, example)))
         return score
