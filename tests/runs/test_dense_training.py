@@ -37,8 +37,8 @@ def trained(command, folder, *settings):
 
 
 def assert_learnt(losses):
-    # Before training, the right one of 7 is found about as often as at random. The vocabulary, which
-    # is trained for the test, is not the same each time.
+    # Before training, the right one of 7 is found about as often as at random; the vocabulary is
+    # trained for the test, and not the same each time.
     assert losses[0][1] < 4.5 / 7
     assert losses[-1][1] == 1.0
     assert losses[-1][0] < 0.2 * losses[0][0]
