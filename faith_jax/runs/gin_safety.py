@@ -58,11 +58,10 @@ def check_imports(text: str, where: str, allowed: Sequence[str]) -> None:
     for statement in _statements(text):
         if statement[0] not in ("import", "from"):
             continue
-        dotted = "".join(statement[1:])
-        module = dotted.partition("import")[0] if statement[0] == "from" else dotted
-        module = module.partition(";")[0]
-        if statement[0] == "import" and "as" in statement:
-            module = "".join(statement[1 : statement.index("as")])
+        # Of "from MODULE import NAME" and "import MODULE as NAME".
+        end = {"from": "import", "import": "as"}[statement[0]]
+        words = statement[1:]
+        module = "".join(words[: words.index(end)] if end in words else words)
         if not _is_under(module, ("__gin__", "gin", *IMPORTABLE, *allowed)):
             raise ConfigError(f"{where}: imports {module}. {_REMEDY.format(module)}")
 
