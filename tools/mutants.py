@@ -624,15 +624,15 @@ STATISTICS = _of(
     (
         "roc-below",
         "roc.py",
-        'below = np.searchsorted(ordered, own, side="left")',
-        'below = np.searchsorted(ordered, own, side="right")',
+        'below = np.searchsorted(ordered, positive_scores, side="left")',
+        'below = np.searchsorted(ordered, positive_scores, side="right")',
         _ROC,
     ),
     (
         "verifiable-direction",
         "protocols.py",
-        "threshold = sign * best_threshold(sign * given, truth, macro=True)",
-        "threshold = best_threshold(given, truth, macro=True)",
+        "threshold = sign * best_threshold(sign * values, truth, macro=True)",
+        "threshold = best_threshold(values, truth, macro=True)",
         "tests/statistics/test_protocols.py::test_development_chooses_the_direction",
     ),
     (
@@ -673,8 +673,8 @@ STATISTICS = _of(
     (
         "difference-of-other-rows",
         "systems.py",
-        "(self.counts == self.replicates) & (other.counts == other.replicates)",
-        "(self.counts == self.replicates) | (other.counts == other.replicates)",
+        "(self.counts == self.replicates) & (baseline.counts == baseline.replicates)",
+        "(self.counts == self.replicates) | (baseline.counts == baseline.replicates)",
         "tests/statistics/test_systems.py::test_differences_are_of_the_rows_that_both_have",
     ),
     (

@@ -104,10 +104,10 @@ class AucCell:
     def figures(self, baseline: str = "") -> dict[str, Any]:
         """Returns the figures as JSON has them."""
         compared = self.compared.get(baseline)
-        found = {"auc": self.auc, "low": self.interval.low, "high": self.interval.high}
+        figures = {"auc": self.auc, "low": self.interval.low, "high": self.interval.high}
         p_value = compared.corrected if compared else None
         better = compared is not None and compared.better
-        return plain(found | {"p_value": p_value, "better": better})
+        return plain(figures | {"p_value": p_value, "better": better})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +231,7 @@ def auc_table(
       InputError: where a row lacks the cluster field.
     """
     scorers = _shared_scorers(corpora)
-    tested = _tested(scorers, baselines)
+    tested = _choose_compared(scorers, baselines)
     if test not in TESTS:
         raise ValueError(f"There is no test {test!r}: choose of {', '.join(TESTS)}.")
     if test == "hanley_mcneil":
@@ -305,7 +305,7 @@ def _shared_scorers(corpora: Mapping[str, Corpus]) -> list[str]:
     return list(first.scores)
 
 
-def _tested(
+def _choose_compared(
     scorers: Sequence[str], baselines: str | Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
     """Returns by baseline the scorers that are compared with it."""
@@ -373,7 +373,11 @@ def _column(
 
 
 def _pairs(tested: Mapping[str, Sequence[str]]) -> list[_Pair]:
-    return [(scorer, baseline) for baseline, others in tested.items() for scorer in others]
+    return [
+        (scorer, baseline)
+        for baseline, compared_scorers in tested.items()
+        for scorer in compared_scorers
+    ]
 
 
 def _contrast(scorers: Sequence[str], first: str, second: str = "") -> np.ndarray:
@@ -429,14 +433,14 @@ def _best(
     estimates = {pair: column.estimate(_contrast(scorers, *pair)) for pair in pairs}
     p_values = [estimate.p_value() for estimate in estimates.values()]
     corrected = dict(zip(pairs, holm(p_values).tolist(), strict=True))
-    others, settling = {}, {}
+    margins, settling = {}, {}
     for name in ranked[1:]:
         pair = ranked[0], name
         estimate = estimates[pair]
         interval = estimate.interval(confidence)
-        others[name] = Compared(estimate.value, interval, estimate.p_value(), corrected[pair])
+        margins[name] = Compared(estimate.value, interval, estimate.p_value(), corrected[pair])
         settling[name] = "" if units is None else settling_text(estimate, len(pairs), units)
-    return Best(ranked[0], others, settling)
+    return Best(ranked[0], margins, settling)
 
 
 def _silences(
@@ -465,17 +469,17 @@ def _silences(
                 s: {UNDEFINED: mean_measure(is_missing, high=0.01, bounds=_SHARE)}
                 for s, is_missing in missing.items()
             }
-            others = {scorer: reference for scorer in scorers if scorer != reference}
+            baselines = {scorer: reference for scorer in scorers if scorer != reference}
             cells = {
                 scorer: row[UNDEFINED]
-                for scorer, row in compared(shares, others, confidence, units.numbers).items()
+                for scorer, row in compared(shares, baselines, confidence, units.numbers).items()
             }
             for scorer, cell in cells.items():
                 if cell.value > 0:
                     rows.setdefault(f"{scorer}: {UNDEFINED}", {})[name] = cell.text(1)
                 if cell.difference is not None and abs(cell.difference.value) > 0:
-                    what = f"{scorer} {MINUS} {reference}: {UNDEFINED}"
-                    rows.setdefault(what, {})[name] = cell.difference_text(1)
+                    label = f"{scorer} {MINUS} {reference}: {UNDEFINED}"
+                    rows.setdefault(label, {})[name] = cell.difference_text(1)
                     size = f"{len(parts[name].ids):,} of {counted(len(labelled.ids), 'row')}"
                     warnings.append(_warning(name, scorer, cell, reference, cells, size))
         if len(labelled.is_empty) and (labelled.is_empty == 1).any():
@@ -510,8 +514,8 @@ def auc_rows(table: AucTable) -> Table:
             versus = [cells[c].compared.get(table.baseline) for c in table.columns]
             name = f"{scorer} {MINUS} {table.baseline}"
             rows.append((name, *("" if pair is None else pair.text() for pair in versus)))
-    for what, texts_by_corpus in table.silences.items():
-        rows.append((what, *(texts_by_corpus.get(c, "") for c in table.columns)))
+    for label, texts_by_corpus in table.silences.items():
+        rows.append((label, *(texts_by_corpus.get(c, "") for c in table.columns)))
     counts = {"rows": table.rows}
     if any(table.left_out.values()):
         counts["rows left out"] = table.left_out
@@ -524,9 +528,9 @@ def auc_rows(table: AucTable) -> Table:
 def best_rows(table: AucTable) -> Table:
     """Returns how far the best scorer of each column is above each other one, in points."""
     rows = tuple(
-        (column, best.scorer, other, compared_with.text())
+        (column, best.scorer, rival, compared_with.text())
         for column, best in table.best.items()
-        for other, compared_with in best.others.items()
+        for rival, compared_with in best.others.items()
     )
     title = "The best scorer against each other one: difference of ROC AUC in points"
     pairs = math.comb(len(table.cells), 2)
@@ -542,9 +546,9 @@ def _tidy_best(table: AucTable) -> Table:
     """Returns the figures of `best_rows` for machines, one in each cell."""
     names = ("difference", "low", "high", "p_value", "p_corrected")
     tidy = tuple(
-        (column, best.scorer, other, pair.difference, *pair.interval, pair.p_value, pair.corrected)
+        (column, best.scorer, rival, pair.difference, *pair.interval, pair.p_value, pair.corrected)
         for column, best in table.best.items()
-        for other, pair in best.others.items()
+        for rival, pair in best.others.items()
     )
     return Table("", ("corpus", "best", "other", *names), tidy)
 
@@ -638,7 +642,7 @@ def auc_figures(table: AucTable) -> dict[str, Any]:
         "average": {scorer: cell.figures(baseline) for scorer, cell in table.average.items()},
         "units": {name: units.total for name, units in table.units.items()},
         "best": _tidy_best(table).records(),
-        "undefined_and_empty": {what: dict(row) for what, row in table.silences.items()},
+        "undefined_and_empty": {label: dict(row) for label, row in table.silences.items()},
     }
 
 
@@ -656,9 +660,9 @@ def npov_rows(
         (*key, *(row[name].text() if name in row else None for name in slices))
         for key, row in cells.items()
     )
-    what, number = ("erroneous words", 3) if words else ("errors", 1)
+    kind, number = ("erroneous words", 3) if words else ("errors", 1)
     title = (
-        f"Detection of {what}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
+        f"Detection of {kind}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
         f"(Chang 2024, table {number})"
     )
     tidy = tuple(
@@ -672,7 +676,7 @@ def npov_rows(
 
 def npov_figures(cells: Mapping[tuple[str, str], Mapping[str, AucCell]]) -> dict[str, Any]:
     """Returns the figures of `npov_rows` as JSON has them, by error, scorer and slice."""
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     for (error, scorer), row in cells.items():
-        found.setdefault(error, {})[scorer] = {name: it.figures() for name, it in row.items()}
-    return found
+        figures.setdefault(error, {})[scorer] = {name: cell.figures() for name, cell in row.items()}
+    return figures

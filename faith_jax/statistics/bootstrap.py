@@ -78,7 +78,7 @@ def drawn_counts(
 
 
 def on_all_cores(compute: Callable[[Given], Found], items: Iterable[Given]) -> Iterator[Found]:
-    """Yields what NumPy computes of each item, in order; a few items at a time are in memory."""
+    """Yields NumPy's result for each item, in order; a few items at a time are in memory."""
     waiting: collections.deque[concurrent.futures.Future[Found]] = collections.deque()
     with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
         for item in items:

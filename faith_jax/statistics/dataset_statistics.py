@@ -43,7 +43,10 @@ def faithdial_table(splits: Splits, before: Before | None = None) -> Table:
 
 
 def said_before(turns: Iterable[Example]) -> dict[tuple[str, str], set[str]]:
-    """Returns what was said before the responses of Wizard of Wikipedia's turns."""
+    """Collects the texts that stand right before the responses of Wizard of Wikipedia's turns.
+
+    They are by response and knowledge.
+    """
     before: dict[tuple[str, str], set[str]] = {}
     for turn in turns:
         if turn["history"]:
@@ -57,9 +60,9 @@ def _edited_seekers(examples: Sequence[Example], before: Before) -> list[bool]:
     edited = []
     for example in examples:
         response = one_space(example["original_response"] or example["response"])
-        known = before.get((response, one_space(example["knowledge"])))
-        if known and example["history"]:
-            edited.append(one_space(example["history"][-1]) not in known)
+        seekers = before.get((response, one_space(example["knowledge"])))
+        if seekers and example["history"]:
+            edited.append(one_space(example["history"][-1]) not in seekers)
     return edited
 
 
@@ -81,10 +84,15 @@ def share_by_class(splits: Splits) -> Table:
             if name := begin_class(example["begin_labels"]):
                 by_class.setdefault(name, []).append(example["vrm_labels"])
         total = sum(map(len, by_class.values()))
-        for name, given in sorted(by_class.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-            share = 100 * len(given) / total
-            uses = [100 * sum(mode in modes for modes in given) / len(given) for mode in named]
-            rows.append((split, name, len(given), share, *uses))
+        for name, modes_of_responses in sorted(
+            by_class.items(), key=lambda pair: (-len(pair[1]), pair[0])
+        ):
+            share = 100 * len(modes_of_responses) / total
+            uses = [
+                100 * sum(mode in modes for modes in modes_of_responses) / len(modes_of_responses)
+                for mode in named
+            ]
+            rows.append((split, name, len(modes_of_responses), share, *uses))
     columns = ("split", "class", "responses", "%", *(f"{mode} %" for mode in named))
     title = "BEGIN's classes, and speech acts in them (Dziri 2022, table 1 and figure 2)"
     return Table(title, columns, tuple(rows), _PUBLISHED_CLASSES)
@@ -112,8 +120,8 @@ def _by_split(
 def _dialogue_statistics(examples: Sequence[Example]) -> dict[str, float]:
     last: dict[Any, Example] = {}
     for example in examples:
-        known = last.get(example["dialogue"])
-        if known is None or len(example["history"]) >= len(known["history"]):
+        longest = last.get(example["dialogue"])
+        if longest is None or len(example["history"]) >= len(longest["history"]):
             last[example["dialogue"]] = example
     dialogues = [[*example["history"], example["response"]] for example in last.values()]
     turns = sum(map(len, dialogues))
@@ -192,9 +200,9 @@ def extractiveness_table(
     """
     rows = []
     for name, examples in splits.items():
-        found = [extractiveness(response(e), knowledge(e)) for e in examples]
+        measures = [extractiveness(response(e), knowledge(e)) for e in examples]
         for measure in ("coverage", "density"):
-            values = sorted(v for f in found if (v := getattr(f, measure)) == v)
+            values = sorted(v for f in measures if (v := getattr(f, measure)) == v)
             if values:
                 quartiles = _quartiles(values)
                 rows.append((name, measure, statistics.fmean(values), *quartiles))
@@ -216,7 +224,7 @@ def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 
     """
     pairs = [(example[text], example[label]) for example in examples]
     labels = [name for _, name in pairs]
-    ranked = lexical_bias([one for one, _ in pairs], labels)
+    ranked = lexical_bias([claim for claim, _ in pairs], labels)
     rows = tuple(
         # In units of 10^-6, as the paper has it.
         (name, b.ngram, 1e6 * b.local_mutual_information, b.probability, b.occurrences)
@@ -266,9 +274,9 @@ def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> lis
     for (gram, label), count in pairs.items():
         by_gram[gram] += count
         by_label[label] += count
-    found = []
+    biases = []
     for (gram, label), count in pairs.items():
         probability = count / by_gram[gram]
         value = count / total * math.log(probability / (by_label[label] / total))
-        found.append(Bias(gram, label, value, probability, count))
-    return sorted(found, key=lambda b: (-b.local_mutual_information, b.ngram, b.label))
+        biases.append(Bias(gram, label, value, probability, count))
+    return sorted(biases, key=lambda b: (-b.local_mutual_information, b.ngram, b.label))

@@ -55,11 +55,11 @@ def npov_cells(
     parts = _slices(corpora, slice_field)
     scorers = dict.fromkeys(scorer for part in parts.values() for scorer in part.scores)
     methods = {scorer: dict.fromkeys(ERRORS, scorer) for scorer in scorers}
-    found: dict[tuple[str, str], dict[str, AucCell]] = {}
+    cells: dict[tuple[str, str], dict[str, AucCell]] = {}
     settings = words, resamples, seed, "", confidence
     for key, detection in detections(parts, methods, *settings).items():
-        found.setdefault((key.error, key.method), {})[key.slice] = detection.cell
-    return found
+        cells.setdefault((key.error, key.method), {})[key.slice] = detection.cell
+    return cells
 
 
 def with_errors(corpora: Mapping[str, Corpus]) -> dict[str, Corpus]:
@@ -68,14 +68,14 @@ def with_errors(corpora: Mapping[str, Corpus]) -> dict[str, Corpus]:
     return {
         name: corpus
         for name, corpus in corpora.items()
-        if corpus.fields and all(it in fields for fields in corpus.fields for it in names)
+        if corpus.fields and all(field in fields for fields in corpus.fields for field in names)
     }
 
 
 def detectors(part: Corpus, error: str, words: bool = False) -> list[str]:
     """Returns the scorers that detect an error: its name is in theirs, or none is."""
-    other = next(name for name in ERRORS if name != error)
-    named = [name for name in part.scores if error in name or other not in name]
+    other_error = next(name for name in ERRORS if name != error)
+    named = [name for name in part.scores if error in name or other_error not in name]
     if words and error == "hallucination" and not _has_spans(part):
         return []
     return [name for name in named if name in part.words] if words else named
@@ -88,11 +88,11 @@ def without_spans(corpora: Mapping[str, Corpus], slice_field: str = "") -> tuple
         for name, part in _slices(corpora, slice_field).items()
         if not _has_spans(part) and set(detectors(part, "hallucination")) & set(part.words)
     ]
-    told = (
+    note = (
         f"Hallucinations: left out for {', '.join(lacking)}, whose rows do not say which words are "
         "hallucinated (the field 'hallucinated_spans')."
     )
-    return (told,) if lacking else ()
+    return (note,) if lacking else ()
 
 
 def _has_spans(part: Corpus) -> bool:
@@ -112,16 +112,18 @@ def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[H
     Raises:
       InputError: where a row lacks one of the fields, or has another value there.
     """
-    found: dict[Hashable, Judged] = {}
+    examples: dict[Hashable, Judged] = {}
     if not words:
         flags = {name: _flags(part, field) for name, field in ERROR_FIELDS.items()}
         for row, score in enumerate(part.scores[scorer].tolist()):
             clean = not any(values[row] for values in flags.values())
             if (clean or flags[error][row]) and not math.isnan(score):
-                found[row] = Judged(row, score, float(clean))
-        return found
+                examples[row] = Judged(row, score, float(clean))
+        return examples
     is_hallucination = error == "hallucination"
-    added = [] if is_hallucination else [_added(text) for text in part.field("added_argument")]
+    added = (
+        [] if is_hallucination else [_read_arguments(text) for text in part.field("added_argument")]
+    )
     for row, row_words in enumerate(part.words[scorer]):
         spans = _spans(part, row) if is_hallucination else []
         for start, end, score, text in row_words:
@@ -131,8 +133,8 @@ def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[H
                 wrong = any(start < last and first < end for first, last in spans)
             else:
                 wrong = part.groundings[row][text] in added[row]
-            found[row, text, start, end] = Judged(row, float(score), float(not wrong))
-    return found
+            examples[row, text, start, end] = Judged(row, float(score), float(not wrong))
+    return examples
 
 
 def _flags(part: Corpus, field: str) -> list[bool]:
@@ -145,7 +147,7 @@ def _flags(part: Corpus, field: str) -> list[bool]:
     return [_TRUTH[value] for value in values]
 
 
-def _added(text: str) -> list[str]:
+def _read_arguments(text: str) -> list[str]:
     """Returns the arguments that a response leaves out, of one text or a JSON list."""
     try:
         return msgspec.json.decode(text, type=list[str])
@@ -171,7 +173,7 @@ def _slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
         for name in dict.fromkeys(names):
             if name in slices:
                 raise InputError(f"Two corpora have the slice {name!r}.")
-            slices[name] = corpus.part(np.array([other == name for other in names]))
+            slices[name] = corpus.part(np.array([row_name == name for row_name in names]))
     return slices if field else dict(corpora)
 
 
@@ -254,49 +256,49 @@ def detections(
     Raises:
       InputError: where a row lacks one of the fields, or has another value there.
     """
-    found: dict[Key, Detection] = {}
+    table: dict[Key, Detection] = {}
     for number, (name, corpus) in enumerate(corpora.items()):
         groups = corpus.field(cluster_field) if cluster_field else corpus.ids
         for error in ERRORS:
-            known = detectors(corpus, error, words)
+            usable = detectors(corpus, error, words)
             rows = {
                 method: judged(corpus, scorers[error], error, words)
                 for method, scorers in methods.items()
-                if scorers.get(error) in known
+                if scorers.get(error) in usable
             }
             drawn = groups, resamples, (seed, number), confidence
-            cells = {method: _cell(own, *drawn) for method, own in rows.items()}
-            for method, detection in _compared(cells, rows).items():
-                found[Key(name, error, method)] = detection
-    corrected = bonferroni([detection.p_value for detection in found.values()]).tolist()
+            cells = {method: _cell(examples, *drawn) for method, examples in rows.items()}
+            for method, detection in _compare_methods(cells, rows).items():
+                table[Key(name, error, method)] = detection
+    corrected = bonferroni([detection.p_value for detection in table.values()]).tolist()
     return {
         key: dataclasses.replace(detection, p_value=value)
-        for (key, detection), value in zip(found.items(), corrected, strict=True)
+        for (key, detection), value in zip(table.items(), corrected, strict=True)
     }
 
 
-def _compared(
+def _compare_methods(
     cells: Mapping[str, AucCell], rows: Mapping[str, Mapping[Hashable, Judged]]
 ) -> dict[str, Detection]:
     """Returns the methods of one test set and error, with p-values that are not corrected yet."""
     if not cells:
         return {}
-    first, *others = rows.values()
-    common = [key for key in first if all(key in other for other in others)]
+    first, *further = rows.values()
+    common = [key for key in first if all(key in examples for examples in further)]
     labels = np.array([first[key].label for key in common])
-    scores = {m: np.array([own[key].score for key in common]) for m, own in rows.items()}
+    scores = {m: np.array([examples[key].score for key in common]) for m, examples in rows.items()}
     areas = {m: -math.inf if math.isnan(cell.auc) else cell.auc for m, cell in cells.items()}
     best = max(areas, key=areas.__getitem__)
-    errors, found = int(len(labels) - labels.sum()), {}
+    errors, by_method = int(len(labels) - labels.sum()), {}
     for method, cell in cells.items():
         has_area, is_best = not math.isnan(cell.auc), method == best
         p_value = math.nan
         if has_area and not is_best:
             p_value = hanley_mcneil_test(scores[best], scores[method], labels).p_value
-        found[method] = Detection(cell, p_value, len(labels), errors, has_area and is_best)
-    return found
+        by_method[method] = Detection(cell, p_value, len(labels), errors, has_area and is_best)
+    return by_method
 
 
-def comparisons(found: Mapping[Key, Detection]) -> int:
+def comparisons(table: Mapping[Key, Detection]) -> int:
     """Returns how many methods of a table are compared with a best one."""
-    return sum(not math.isnan(detection.p_value) for detection in found.values())
+    return sum(not math.isnan(detection.p_value) for detection in table.values())

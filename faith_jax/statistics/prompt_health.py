@@ -72,7 +72,7 @@ class Piece(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """What was logged by step: steps int [points]; values [points], or [points, length]."""
+    """Values that were logged by step: steps int [points]; values [points], or [points, length]."""
 
     steps: NDArray[np.int64]
     values: Floats
@@ -200,9 +200,9 @@ def nearest_by_cosine(
     It returns ids and cosines [length, count], best first; equal ones by id. Rows of zeros point no
     way and come last.
     """
-    found = np.concatenate([cosines(vectors, rows) for rows in _parts(embedding)], axis=1)
-    order = np.argsort(-np.nan_to_num(found, nan=-2.0), axis=1, kind="stable")[:, :count]
-    return order, np.take_along_axis(found, order, axis=1)
+    similarities = np.concatenate([cosines(vectors, rows) for rows in _parts(embedding)], axis=1)
+    order = np.argsort(-np.nan_to_num(similarities, nan=-2.0), axis=1, kind="stable")[:, :count]
+    return order, np.take_along_axis(similarities, order, axis=1)
 
 
 def nearest_by_distance(
@@ -214,9 +214,9 @@ def nearest_by_distance(
     """
     from scipy.spatial.distance import cdist  # takes half a second to import, as below
 
-    found = np.concatenate([cdist(vectors, rows) for rows in _parts(embedding)], axis=1)
-    order = np.argsort(found, axis=1, kind="stable")[:, :count]
-    return order, np.take_along_axis(found, order, axis=1)
+    distances = np.concatenate([cdist(vectors, rows) for rows in _parts(embedding)], axis=1)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :count]
+    return order, np.take_along_axis(distances, order, axis=1)
 
 
 def rows_that_are(vectors: Rows, embedding: Rows) -> list[int | None]:
@@ -270,11 +270,11 @@ def spread(values: Sequence[float]) -> Spread:
     >>> spread([1.0, 3.0])
     Spread(runs=2, mean=2.0, low=1.0, high=3.0, deviation=1.4142135623730951)
     """
-    found = [value for value in values if not np.isnan(value)]
-    if not found:
+    defined = [value for value in values if not np.isnan(value)]
+    if not defined:
         return Spread(0, np.nan, np.nan, np.nan, np.nan)
-    deviation = float(np.std(found, ddof=1)) if len(found) > 1 else np.nan
-    return Spread(len(found), float(np.mean(found)), min(found), max(found), deviation)
+    deviation = float(np.std(defined, ddof=1)) if len(defined) > 1 else np.nan
+    return Spread(len(defined), float(np.mean(defined)), min(defined), max(defined), deviation)
 
 
 def by_initializer(runs: Sequence[RunHealth]) -> dict[str, Spread]:
@@ -299,32 +299,36 @@ def matching(first: Floats, second: Floats) -> tuple[tuple[int, ...], tuple[floa
 
 def pairs(runs: Sequence[RunHealth]) -> list[Pair]:
     """Compares each two runs of one base model that have a prompt of the same name and width."""
-    found = []
+    compared = []
     for first, second in itertools.combinations(runs, 2):
         if first.base == second.base and first.base:
             for name in [name for name in first.prompts if name in second.prompts]:
-                one, other, start = first.prompts[name], second.prompts[name], np.nan
-                if one.start is not None and other.start is not None:
-                    start = float(np.mean(matching(one.start, other.start)[1]))
-                matched = matching(one.vectors, other.vectors)
-                found.append(Pair(first.name, second.name, name, *matched, start))
-    return found
+                first_prompt, second_prompt, start = (
+                    first.prompts[name],
+                    second.prompts[name],
+                    np.nan,
+                )
+                if first_prompt.start is not None and second_prompt.start is not None:
+                    start = float(np.mean(matching(first_prompt.start, second_prompt.start)[1]))
+                matched = matching(first_prompt.vectors, second_prompt.vectors)
+                compared.append(Pair(first.name, second.name, name, *matched, start))
+    return compared
 
 
 def run_warnings(run: RunHealth) -> list[str]:
-    """Returns what is off in a run; empty where nothing is."""
-    found = [line for prompt in run.prompts.values() for line in prompt_warnings(prompt)]
-    return found + _loss_warnings(run)
+    """Returns the warnings about a run; empty where nothing is off."""
+    warnings = [line for prompt in run.prompts.values() for line in prompt_warnings(prompt)]
+    return warnings + _loss_warnings(run)
 
 
 def prompt_warnings(prompt: PromptHealth) -> list[str]:
-    """Returns what is off in a prompt: movement, gradients, norms, vectors that are alike."""
-    found = [*_movement_warnings(prompt), *_gradient_warnings(prompt), *_norm_warnings(prompt)]
+    """Returns the warnings about a prompt: movement, gradients, norms, vectors that are alike."""
+    warnings = [*_movement_warnings(prompt), *_gradient_warnings(prompt), *_norm_warnings(prompt)]
     upper = np.triu(np.nan_to_num(prompt.cosines), 1) > SAME_WAY
     if upper.any():
-        alike = _listed([f"{i} and {j}" for i, j in np.argwhere(upper)])
-        found.append(f"vectors point the same way ({alike}): a shorter prompt may do as well.")
-    return [f"{prompt.name}: {line}" for line in found]
+        alike = _list_names([f"{i} and {j}" for i, j in np.argwhere(upper)])
+        warnings.append(f"vectors point the same way ({alike}): a shorter prompt may do as well.")
+    return [f"{prompt.name}: {line}" for line in warnings]
 
 
 def _movement_warnings(prompt: PromptHealth) -> Iterator[str]:
@@ -388,28 +392,28 @@ def _norm_warnings(prompt: PromptHealth) -> Iterator[str]:
 
 
 def _loss_warnings(run: RunHealth) -> list[str]:
-    found = []
-    for what, curve in (("training", run.training_loss), ("validation", run.validation_loss)):
+    warnings = []
+    for part, curve in (("training", run.training_loss), ("validation", run.validation_loss)):
         broken = ~np.isfinite(curve.values)
         if broken.any():
-            found.append(f"the {what} loss is not finite at step {curve.steps[broken][0]}.")
-    if _rose(run.training_loss):
-        found.append("the training loss is higher in the second half than in the first.")
+            warnings.append(f"the {part} loss is not finite at step {curve.steps[broken][0]}.")
+    if _is_rising(run.training_loss):
+        warnings.append("the training loss is higher in the second half than in the first.")
     step, lowest = run.lowest_loss
     if run.final_loss > lowest + RISEN * abs(lowest):
-        found.append(
+        warnings.append(
             f"the validation loss rose from {lowest:.4f} at step {step} to {run.final_loss:.4f}: "
             f"take checkpoints/{step} if it was kept."
         )
     elif len(run.validation_loss.steps) > 2 and step == run.validation_loss.steps[0]:
-        found.append(
+        warnings.append(
             f"the validation loss never fell below its first value, {lowest:.4f} at step {step}: "
             "the prompt does not steer the model on what it was not trained on."
         )
-    return found
+    return warnings
 
 
-def _rose(curve: Curve) -> bool:
+def _is_rising(curve: Curve) -> bool:
     """Whether the second half of a curve is above the first, by more than its noise."""
     values, half = curve.values, len(curve.values) // 2
     if half < 2 or not np.isfinite(values).all():
@@ -422,37 +426,37 @@ def _rose(curve: Curve) -> bool:
 
 def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[Pair]) -> list[str]:
     """Returns where runs disagree, or cannot be compared."""
-    found = []
+    warnings = []
     if len({run.base for run in runs if run.base}) > 1:
-        found.append(
+        warnings.append(
             "the runs are of different base models: their vectors and losses do not compare."
         )
     for name, why in (("task", "tasks"), ("lengths", "lengths of inputs and targets")):
         if len({run.settings[name] for run in runs if name in run.settings}) > 1:
-            found.append(f"the runs were validated on different {why}: losses do not compare.")
+            warnings.append(f"the runs were validated on different {why}: losses do not compare.")
     losses = {run.name: run.final_loss for run in runs if np.isfinite(run.final_loss)}
-    if not found and len(losses) > 1:
+    if not warnings and len(losses) > 1:
         best, worst = min(losses, key=losses.__getitem__), max(losses, key=losses.__getitem__)
         if losses[worst] > losses[best] * (1 + DISAGREED):
-            found.append(
+            warnings.append(
                 f"the runs disagree: a validation loss of {losses[best]:.4f} ({best}) and of "
                 f"{losses[worst]:.4f} ({worst}); train several seeds and take the best, or train "
                 "longer."
             )
     for pair in pairs:
         if pair.start_cosine > TOGETHER and pair.mean < APART:
-            found.append(
+            warnings.append(
                 f"{pair.first} and {pair.second} began at one start but disagree: their matched "
                 f"vectors have a mean cosine of {pair.mean:.2f}."
             )
-    return found
+    return warnings
 
 
 def _vectors(places: np.ndarray) -> str:
     names = [str(place) for place in places]
-    return f"vector {names[0]}" if len(names) == 1 else f"vectors {_listed(names)}"
+    return f"vector {names[0]}" if len(names) == 1 else f"vectors {_list_names(names)}"
 
 
-def _listed(names: Sequence[str], most: int = 8) -> str:
+def _list_names(names: Sequence[str], most: int = 8) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

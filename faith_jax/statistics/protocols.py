@@ -72,8 +72,8 @@ def threshold_table(development: Corpus, test: Corpus, group_field: str = "sourc
     labelled = ~np.isnan(test.labels)
     rows = []
     for scorer, scores in test.scores.items():
-        known = ~np.isnan(development.scores[scorer] + development.labels)
-        threshold = best_threshold(development.scores[scorer][known], development.labels[known])
+        defined = ~np.isnan(development.scores[scorer] + development.labels)
+        threshold = best_threshold(development.scores[scorer][defined], development.labels[defined])
         calls = scores >= threshold
         figures = _class_figures(test.labels[labelled], calls[labelled], threshold)
         parts = [labelled & (groups == name) for name in names]
@@ -173,16 +173,16 @@ def directed_threshold(scores: ArrayLike, labels: ArrayLike) -> DirectedThreshol
     """
     from sklearn import metrics
 
-    given, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
-    known = ~np.isnan(given + truth)
-    given, truth = given[known], truth[known]
+    values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    defined = ~np.isnan(values + truth)
+    values, truth = values[defined], truth[defined]
     best = NO_THRESHOLD
     for direction, sign in (("high", 1), ("low", -1)):
-        threshold = sign * best_threshold(sign * given, truth, macro=True)
+        threshold = sign * best_threshold(sign * values, truth, macro=True)
         if math.isnan(threshold):
             return NO_THRESHOLD
         candidate = DirectedThreshold(threshold, direction, 0.0)
-        f1 = metrics.f1_score(truth, candidate.calls(given), average="macro", zero_division=0)
+        f1 = metrics.f1_score(truth, candidate.calls(values), average="macro", zero_division=0)
         if direction == "high" or 100 * f1 > best.macro_f1 + 1e-9:
             best = candidate._replace(macro_f1=100 * float(f1))
     return best
@@ -204,18 +204,18 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike, macro: bool = False) ->
       labels: [rows], 1 or 0; NaN is returned where a class is missing.
       macro: the mean F1 of both classes instead of class 1's.
     """
-    given, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
     if len(np.unique(truth)) < 2:
         return math.nan
-    order = np.argsort(-given, kind="stable")
-    falling = given[order]
+    order = np.argsort(-values, kind="stable")
+    falling = values[order]
     ends = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
     calls, hits = ends + 1, np.cumsum(truth[order])[ends]
     ones, zeros = truth.sum(), truth.size - truth.sum()
     f1 = 2 * hits / (calls + ones)
     if macro:
-        others = truth.size - calls
-        f1 = (f1 + 2 * (others - (ones - hits)) / (others + zeros)) / 2
+        zero_calls = truth.size - calls
+        f1 = (f1 + 2 * (zero_calls - (ones - hits)) / (zero_calls + zeros)) / 2
     return float(falling[ends][f1 >= f1.max() - 1e-12][0])  # equal but for rounding
 
 
@@ -229,10 +229,10 @@ def best_ordered_thresholds(scores: ArrayLike, labels: ArrayLike) -> np.ndarray:
     Returns:
       [2]: at or above the first begins class 1, at or above the second class 2.
     """
-    given, truth = np.asarray(scores, np.float64), np.asarray(labels)
-    places = np.append(np.unique(given), np.inf)
+    values, truth = np.asarray(scores, np.float64), np.asarray(labels)
+    places = np.append(np.unique(values), np.inf)
     # By threshold and class the rows at or above it: [thresholds, 3].
-    parts = [np.sort(given[truth == label]) for label in range(3)]
+    parts = [np.sort(values[truth == label]) for label in range(3)]
     above = np.stack([part.size - np.searchsorted(part, places) for part in parts], axis=1)
     total = np.bincount(truth, minlength=3)
     low, high = above[:, None], above[None]
@@ -273,11 +273,11 @@ def pronoun_table(
         if not corpus.responses:
             raise InputError(f"{name}: rows without generated_text, in which pronouns are counted.")
         occurs = [first_person_count(text, pronouns) > 0 for text in corpus.responses]
-        given = {"label": corpus.labels, **corpus.scores}
-        columns[name] = {what: _tau(values, occurs) for what, values in given.items()}
-    names = dict.fromkeys(what for column in columns.values() for what in column)
+        series = {"label": corpus.labels, **corpus.scores}
+        columns[name] = {scorer: _tau(values, occurs) for scorer, values in series.items()}
+    names = dict.fromkeys(scorer for column in columns.values() for scorer in column)
     rows = tuple(
-        (what, *(column.get(what, math.nan) for column in columns.values())) for what in names
+        (scorer, *(column.get(scorer, math.nan) for column in columns.values())) for scorer in names
     )
     named = ", ".join(f'"{"I" if word == "i" else word}"' for word in sorted(pronouns))
     title = f"Kendall's tau of labels and scores with having {named} or not (Steen 2023, table 3)"
@@ -305,7 +305,7 @@ Claim = Mapping[str, Any]
 
 def call_figures(
     labels: Sequence[str],
-    said: Sequence[str],
+    calls: Sequence[str],
     draws: Draws = DRAWS,
     clusters: Sequence[Hashable] | None = None,
 ) -> dict[str, Figure]:
@@ -313,29 +313,29 @@ def call_figures(
 
     Args:
       labels: [rows], the class of each.
-      said: [rows], what is said of each; "no label" is wrong, and no class.
+      calls: [rows], the class that each is called; "no label" is wrong, and no class.
       draws: of the intervals.
       clusters: [rows], what each is drawn together with; None = alone.
 
-    Macro F1 is over the classes that rows have or are said to have, in a resample over its own.
+    Macro F1 is over the classes that rows have or are called, in a resample over its own.
     """
-    names = sorted({*labels, *said} - {_OTHER})
+    names = sorted({*labels, *calls} - {_OTHER})
     places = {name: place for place, name in enumerate((*names, _OTHER))}
     cells = np.zeros((len(labels), len(names), len(names) + 1), np.float32)
-    pairs = [(places[label], places[it]) for label, it in zip(labels, said, strict=True)]
+    pairs = [(places[label], places[call]) for label, call in zip(labels, calls, strict=True)]
     cells[np.arange(len(labels)), *np.transpose(pairs)] = 1
     rows = cells.reshape(len(labels), -1)
     drawn = drawn_counts(len(labels), draws.resamples, draws.seed, clusters)
     tables = [counts.astype(np.float32) @ rows for counts in drawn]
-    found = _of_confusions(np.concatenate([rows.sum(axis=0)[None], *tables]), len(names))
+    figures = _of_confusions(np.concatenate([rows.sum(axis=0)[None], *tables]), len(names))
     # Of one group all draws are the same, which is no certainty.
     is_drawn = len(set(range(len(labels)) if clusters is None else clusters)) > 1
     return {
-        what: Figure(
+        figure: Figure(
             float(values[0]),
             percentile_interval(values[1:], draws.confidence) if is_drawn else NO_INTERVAL,
         )
-        for what, values in zip((ACCURACY, _MACRO_F1, *names), 100 * found, strict=True)
+        for figure, values in zip((ACCURACY, _MACRO_F1, *names), 100 * figures, strict=True)
     }
 
 
@@ -346,8 +346,8 @@ def _of_confusions(counts: np.ndarray, classes: int) -> np.ndarray:
     """
     tables = counts.astype(np.float64).reshape(-1, classes, classes + 1)
     hits = np.diagonal(tables, axis1=1, axis2=2)
-    there = tables.sum(axis=2) + tables.sum(axis=1)[:, :classes]
-    f1 = np.divide(2 * hits, there, out=np.full_like(hits, np.nan), where=there > 0)
+    sizes = tables.sum(axis=2) + tables.sum(axis=1)[:, :classes]
+    f1 = np.divide(2 * hits, sizes, out=np.full_like(hits, np.nan), where=sizes > 0)
     accuracy = hits.sum(axis=1) / tables.sum(axis=(1, 2))
     return np.stack([accuracy, np.nanmean(f1, axis=1), *f1.T])
 
@@ -371,7 +371,9 @@ def verification_table(
     """
     if not claims:
         raise InputError("There are no claims to compare predictions with.")
-    if cluster_field and (lacking := [it["id"] for it in claims if cluster_field not in it]):
+    if cluster_field and (
+        lacking := [claim["id"] for claim in claims if cluster_field not in claim]
+    ):
         raise InputError(f"{lacking[0]}: the claim has no field {cluster_field!r}.")
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
@@ -384,10 +386,10 @@ def verification_table(
             )
         for group, chosen in _GROUPS.items():
             if members := [claim for claim in claims if chosen(claim)]:
-                found = _verification_figures(members, by_id, draws, cluster_field)
+                figures = _verification_figures(members, by_id, draws, cluster_field)
                 lead = system, group, len(members)
-                rows.append((*lead, *(it.text for it in found.values())))
-                ends = ((it.value, *it.interval) for it in found.values())
+                rows.append((*lead, *(figure.text for figure in figures.values())))
+                ends = ((figure.value, *figure.interval) for figure in figures.values())
                 tidy.append((*lead, *itertools.chain.from_iterable(ends)))
     heads = "system", "claims", "number"
     columns = [f"{part} {figure}" for part in _PARTS for figure in (ACCURACY, _MACRO_F1)]
@@ -401,7 +403,7 @@ def verification_table(
 
 
 def confusion_table(claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]) -> Table:
-    """Returns what each system says of the claims of each label (Gupta 2022, figure 2).
+    """Counts each system's answers on the claims of each label (Gupta 2022, figure 2).
 
     Figures are per cent of the label's claims, 0 to 100. A row adds up to 100, and more is better
     where label and call are the same. Labels are the three of `verification_table`, and what is
@@ -412,22 +414,25 @@ def confusion_table(claims: Sequence[Claim], predictions: Mapping[str, Mapping[s
         system: [_prediction(by_id[claim["id"]], 3) for claim in claims]
         for system, by_id in predictions.items()
     }
-    said = [*_THREE, *([_OTHER] if any(_OTHER in answers for answers in calls.values()) else [])]
+    answer_labels = [
+        *_THREE,
+        *([_OTHER] if any(_OTHER in answers for answers in calls.values()) else []),
+    ]
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
     for system, answers in calls.items():
         counts = collections.Counter(zip(labels, answers, strict=True))
         for label in filter(labels.count, _THREE):
             size = labels.count(label)
-            shares = [100 * counts[label, call] / size for call in said]
+            shares = [100 * counts[label, call] / size for call in answer_labels]
             rows.append((system, label, size, *(f"{share:.1f}" for share in shares)))
             tidy += [
                 (system, label, call, size, counts[label, call], share)
-                for call, share in zip(said, shares, strict=True)
+                for call, share in zip(answer_labels, shares, strict=True)
             ]
     title = "Claims of each label by what is said of them, per cent (Gupta 2022, figure 2)"
     plain = Table("", ("system", "label", "said", "claims", "count", "value"), tuple(tidy))
-    return Table(title, ("system", "label", "claims", *said), tuple(rows), (), plain)
+    return Table(title, ("system", "label", "claims", *answer_labels), tuple(rows), (), plain)
 
 
 _GROUPS: dict[str, Callable[[Claim], bool]] = {
@@ -447,20 +452,22 @@ def _verification_figures(
     claims: Sequence[Claim], predictions: Mapping[str, str], draws: Draws, cluster_field: str
 ) -> dict[tuple[str, str], Figure]:
     """Returns the figures by part of the claims and by what they are."""
-    found: dict[tuple[str, str], Figure] = {}
+    by_part: dict[tuple[str, str], Figure] = {}
     for name, (chosen, ways) in _PARTS.items():
         part = [claim for claim in claims if chosen(claim)]
         labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
-        said = [_prediction(predictions[claim["id"]], ways) for claim in part]
+        calls = [_prediction(predictions[claim["id"]], ways) for claim in part]
         clusters = [claim[cluster_field] for claim in part] if cluster_field else None
-        figures = call_figures(labels, said, draws, clusters) if part else {}
-        found |= {(name, it): figures.get(it, UNDEFINED) for it in (ACCURACY, _MACRO_F1)}
-    return found
+        figures = call_figures(labels, calls, draws, clusters) if part else {}
+        by_part |= {
+            (name, figure): figures.get(figure, UNDEFINED) for figure in (ACCURACY, _MACRO_F1)
+        }
+    return by_part
 
 
 def _prediction(text: str, ways: int) -> str:
-    known = {label.casefold(): label for label in (*_THREE, *_TWO)}
-    label = known.get(" ".join(text.split()).casefold(), _OTHER)
+    by_casefold = {label.casefold(): label for label in (*_THREE, *_TWO)}
+    label = by_casefold.get(" ".join(text.split()).casefold(), _OTHER)
     if ways == 3:
         return label if label in _THREE else _OTHER
     if label == _OTHER:
@@ -507,9 +514,9 @@ def accuracy(
 
     Scores are [rows], at least 0.5 = 1, NaN = no call; labels [rows], NaN = unknown.
     """
-    given, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
-    known = ~np.isnan(given + truth)
-    hits = ((given[known] >= 0.5) == (truth[known] == 1)).astype(np.float64)
+    values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    defined = ~np.isnan(values + truth)
+    hits = ((values[defined] >= 0.5) == (truth[defined] == 1)).astype(np.float64)
     if not hits.size:
         return Accuracy(math.nan, Interval(math.nan, math.nan), 0)
     drawn = [counts @ hits for counts in drawn_counts(hits.size, resamples, seed)]
@@ -528,25 +535,25 @@ def accuracy_table(
 
     `systems` has by system and corpus the rows, each with one scorer.
     """
-    here = dict.fromkeys(corpus for found in systems.values() for corpus in found)
-    corpora = {name: layout.corpora.get(name, name) for name in [*layout.corpora, *here]}
-    columns = [shown for name, shown in corpora.items() if name in here]
+    evaluated = dict.fromkeys(corpus for by_corpus in systems.values() for corpus in by_corpus)
+    corpora = {name: layout.corpora.get(name, name) for name in [*layout.corpora, *evaluated]}
+    columns = [shown for name, shown in corpora.items() if name in evaluated]
     rows: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
-    for system, given in systems.items():
-        found = {}
-        for name, corpus in given.items():
+    for system, by_corpus in systems.items():
+        cells = {}
+        for name, corpus in by_corpus.items():
             (scores,) = corpus.scores.values()
             cell = accuracy(scores, corpus.labels, resamples, confidence, seed)
-            found[corpora[name]] = cell
+            cells[corpora[name]] = cell
         marks = {c: layout.marks.get(system, {}).get(c, "") for c in columns}
-        shown = (_accuracy_text(found[c], marks[c]) if c in found else "" for c in columns)
+        shown = (_accuracy_text(cells[c], marks[c]) if c in cells else "" for c in columns)
         rows.append((system, *shown))
         if theirs := layout.published.get(system, {}):
             shown = (f"{theirs[c]:.1f}{marks[c]}" if c in theirs else "" for c in columns)
             rows.append((f"{system} (published)", *shown))
-        for column in (c for c in columns if c in found):
-            value, interval, count = found[column]
+        for column in (c for c in columns if c in cells):
+            value, interval, count = cells[column]
             share = round(theirs[column] / 100, 6) if column in theirs else None
             tidy.append((system, column, count, value, *interval, share))
     names = (*layout.headings, "rows", "accuracy", "low", "high", "published")
@@ -559,8 +566,8 @@ def accuracy_table(
     )
 
 
-def _accuracy_text(found: Accuracy, mark: str) -> str:
-    if math.isnan(found.value):
+def _accuracy_text(cell: Accuracy, mark: str) -> str:
+    if math.isnan(cell.value):
         return "no labels"
-    low, high = found.interval
-    return figure_text(100 * found.value, (100 * low, 100 * high), 1, mark)
+    low, high = cell.interval
+    return figure_text(100 * cell.value, (100 * low, 100 * high), 1, mark)

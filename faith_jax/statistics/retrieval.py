@@ -43,9 +43,9 @@ def found_share(texts: Sequence[str], gold: Sequence[str]) -> float:
     Returns:
       NaN without gold sentences.
     """
-    known = [sentence for sentence in gold if lower_words(sentence)]
-    found = [any(has_half(text, sentence) for text in texts) for sentence in known]
-    return sum(found) / len(found) if found else math.nan
+    sentences = [sentence for sentence in gold if lower_words(sentence)]
+    hits = [any(has_half(text, sentence) for text in texts) for sentence in sentences]
+    return sum(hits) / len(hits) if hits else math.nan
 
 
 class Recall(NamedTuple):
@@ -64,8 +64,8 @@ class Recall(NamedTuple):
 
 def recall(shares: Sequence[float], seed: int = 0) -> Recall:
     """Returns the mean of `found_share` of claims; NaN shares do not count."""
-    known = np.asarray([share for share in shares if not math.isnan(share)], np.float64)
-    if not known.size:
+    defined = np.asarray([share for share in shares if not math.isnan(share)], np.float64)
+    if not defined.size:
         return Recall(math.nan, Interval(math.nan, math.nan), 0)
-    means = known @ resampled_counts(known.size, seed=seed) / known.size
-    return Recall(float(known.mean()), percentile_interval(means), known.size)
+    means = defined @ resampled_counts(defined.size, seed=seed) / defined.size
+    return Recall(float(defined.mean()), percentile_interval(means), defined.size)

@@ -22,15 +22,15 @@ def checked(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
       ValueError: for lengths that differ, scores that are not finite, and other labels.
     """
     values = np.asarray(scores, np.float64)
-    given = np.asarray(labels)
-    if given.ndim != 1 or values.shape[-1:] != given.shape:
-        raise ValueError(f"Scores of the shape {values.shape} and labels of {given.shape}.")
+    classes = np.asarray(labels)
+    if classes.ndim != 1 or values.shape[-1:] != classes.shape:
+        raise ValueError(f"Scores of the shape {values.shape} and labels of {classes.shape}.")
     if not np.isfinite(values).all():
         place = np.argwhere(~np.isfinite(values))[0]
         raise ValueError(f"The score of row {place[-1]} is {values[tuple(place)]}.")
-    if not np.isin(given, (0, 1)).all():
+    if not np.isin(classes, (0, 1)).all():
         raise ValueError("Labels are 0 and 1.")
-    return values, given.astype(bool)
+    return values, classes.astype(bool)
 
 
 def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
@@ -54,8 +54,8 @@ def weighted_roc_auc(
     """
     order, step = sorted_classes(scores, positive), max(1, CELLS // max(1, len(scores)))
     lines = weights.T
-    found = [weighted_areas(order, lines[i : i + step]) for i in range(0, len(lines), step)]
-    return np.concatenate(found) if found else np.zeros(0)
+    areas = [weighted_areas(order, lines[i : i + step]) for i in range(0, len(lines), step)]
+    return np.concatenate(areas) if areas else np.zeros(0)
 
 
 class SortedClasses(NamedTuple):
@@ -78,9 +78,9 @@ def sorted_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> 
     """Sorts rows once, for all weights; see `weighted_roc_auc`."""
     places = np.argsort(scores, kind="stable")
     positives, negatives = places[positive[places]], places[~positive[places]]
-    ordered, own = scores[negatives], scores[positives]
-    below = np.searchsorted(ordered, own, side="left")
-    not_above = np.searchsorted(ordered, own, side="right")
+    ordered, positive_scores = scores[negatives], scores[positives]
+    below = np.searchsorted(ordered, positive_scores, side="left")
+    not_above = np.searchsorted(ordered, positive_scores, side="right")
     tied = bool((below != not_above).any())
     return SortedClasses(positives, negatives, below, not_above if tied else None)
 

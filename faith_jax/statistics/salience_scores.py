@@ -59,11 +59,11 @@ class WordSalience:
         return sum(self.cut.values())
 
     def contributions(self, aggregation: str = "max") -> Floats:
-        """Returns what each argument word contributes to the response: alpha [argument words]."""
+        """Returns how far argument words contribute to the response: alpha [argument words]."""
         return aggregated(self.values, aggregation)
 
     def attributions(self, aggregation: str = "max") -> Floats:
-        """Returns what of each response word the arguments account for: beta [response words]."""
+        """Returns how far the arguments account for each response word: beta [response words]."""
         return aggregated(self.values.T, aggregation)
 
     def attribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:

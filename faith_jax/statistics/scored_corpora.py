@@ -56,10 +56,10 @@ class Corpus:
 
     def usable(self) -> NDArray[np.bool_]:
         """Returns which rows have a label and a defined score of every scorer: [rows]."""
-        known = ~np.isnan(self.labels)
+        defined = ~np.isnan(self.labels)
         for values in self.scores.values():
-            known &= ~np.isnan(values)
-        return known
+            defined &= ~np.isnan(values)
+        return defined
 
     def only(self, scorers: Sequence[str]) -> "Corpus":
         """Returns the corpus with some of its scorers, in the order given."""
@@ -89,7 +89,7 @@ class Corpus:
 
     def counting_undefined(self, score: float) -> "Corpus":
         """Returns the corpus with this score where one is undefined; NaN = as it is."""
-        scores = {n: np.where(np.isnan(them), score, them) for n, them in self.scores.items()}
+        scores = {n: np.where(np.isnan(values), score, values) for n, values in self.scores.items()}
         return dataclasses.replace(self, scores=scores)
 
     def places(self, ids: Sequence[str]) -> NDArray[np.intp]:
@@ -105,16 +105,16 @@ class Corpus:
         """Returns a field of all rows; one that lacks it is an InputError, with the remedy."""
         for identifier, fields in zip(self.ids, self.fields, strict=True):
             if name not in fields:
-                known = ", ".join(fields) or "none"
+                names = ", ".join(fields) or "none"
                 raise InputError(
-                    f"{self.name}: row {identifier!r} has no field {name!r}; it has: {known}."
+                    f"{self.name}: row {identifier!r} has no field {name!r}; it has: {names}."
                     f"{remedy}"
                 )
         return [fields[name] for fields in self.fields]
 
 
 class Kept(NamedTuple):
-    """What is kept of rows beside ids, labels and scores; by default everything.
+    """The parts of rows that are kept beside ids, labels and scores; by default all of them.
 
     Attributes:
       texts: whether the responses are.
@@ -135,7 +135,7 @@ EVERYTHING = Kept()
 
 
 def only_fields(*names: str) -> Kept:
-    """Returns what keeps the scores and these fields; "" is none."""
+    """Keeps the scores and these fields; "" is none."""
     return Kept(False, False, False, tuple(filter(None, names)))
 
 
@@ -150,7 +150,7 @@ def read_corpora(
     Raises:
       InputError: for rows or files that do not fit together, and where there are no rows.
     """
-    found: dict[str, _Part] = {}
+    parts: dict[str, _Part] = {}
     origin: dict[str, str] = {}
     for path, rows in files.items():
         columns: dict[str, _Columns] = {}
@@ -161,12 +161,12 @@ def read_corpora(
             columns[name].add(row)
         for name, read in columns.items():
             part = read.part()
-            if name in found:
-                part = _joined(found[name], part, origin[name], path, kept.same_grounding)
-            found[name], origin[name] = part, path
-    if not found:
+            if name in parts:
+                part = _join_parts(parts[name], part, origin[name], path, kept.same_grounding)
+            parts[name], origin[name] = part, path
+    if not parts:
         raise InputError(f"{', '.join(files)}: no scored rows.")
-    return {name: part.corpus for name, part in found.items()}
+    return {name: part.corpus for name, part in parts.items()}
 
 
 class _Part(NamedTuple):
@@ -255,13 +255,13 @@ class _Columns:
                 if any(scorer in words for words in self._words)
             },
             is_empty=np.array(self._is_empty),
-            hashes={name: np.array(them, np.int64) for name, them in self._hashes.items()},
+            hashes={name: np.array(values, np.int64) for name, values in self._hashes.items()},
         )
         responses = np.array(self._response_hashes, np.int64)
         return _Part(corpus, responses[:0] if self._lacks_text else responses)
 
 
-def _joined(
+def _join_parts(
     first_part: _Part, second_part: _Part, origin: str, path: str, same_grounding: bool
 ) -> _Part:
     """Returns a corpus with the scores of both, on the rows of the first."""
@@ -293,7 +293,9 @@ def _joined(
         scores={**first.scores, **second.scores},
         words={**first.words, **second.words},
         is_empty=np.where(np.isnan(first.is_empty), second.is_empty, first.is_empty),
-        hashes={n: np.where(own == 0, second.hashes[n], own) for n, own in first.hashes.items()},
+        hashes={
+            n: np.where(values == 0, second.hashes[n], values) for n, values in first.hashes.items()
+        },
     )
     with_texts = first_part if len(first_part.responses) else second_part
     return _Part(corpus, with_texts.responses)
@@ -306,18 +308,18 @@ def _check_same_texts(
     if len(first.responses) and len(second.responses):
         _check_equal(first.responses != second.responses, "responses", first, origin, path)
     if same_grounding:
-        own, other = (part.corpus.hashes["grounding"] for part in (first, second))
-        differing = (own != 0) & (other != 0) & (own != other)
+        first_hashes, second_hashes = (part.corpus.hashes["grounding"] for part in (first, second))
+        differing = (first_hashes != 0) & (second_hashes != 0) & (first_hashes != second_hashes)
         _check_equal(differing, "groundings", first, origin, path)
 
 
 def _check_equal(
-    differing: NDArray[np.bool_], what: str, first: _Part, origin: str, path: str
+    differing: NDArray[np.bool_], texts: str, first: _Part, origin: str, path: str
 ) -> None:
     if differing.any():
         corpus = first.corpus
         raise InputError(
-            f"{origin} and {path} have different {what} of {corpus.name!r}, row "
+            f"{origin} and {path} have different {texts} of {corpus.name!r}, row "
             f"{corpus.ids[int(np.argmax(differing))]!r}; if they are of different systems or data, "
             "give each a corpus of its own (score --corpus=NAME, or the field 'corpus')."
         )
@@ -369,7 +371,7 @@ def pooled(name: str, corpora: Sequence[Corpus]) -> Corpus:
         scorer: np.concatenate([corpus.scores[scorer] for corpus in usable])
         for scorer in corpora[0].scores
     }
-    ids = tuple(f"{corpus.name}/{one}" for corpus in usable for one in corpus.ids)
+    ids = tuple(f"{corpus.name}/{identifier}" for corpus in usable for identifier in corpus.ids)
     return Corpus(name, ids, np.concatenate([corpus.labels for corpus in usable]), scores)
 
 
@@ -377,12 +379,12 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
     """Returns which rows are left out and why, and where there are too few."""
     notes = []
     for name, corpus in corpora.items():
-        known = ~np.isnan(corpus.labels)
-        reasons = [f"{s} undefined in {n:,}" for s, n in _undefined(corpus.part(known)).items()]
-        if not known.all():
-            reasons.insert(0, f"no label in {int((~known).sum()):,}")
+        labelled = ~np.isnan(corpus.labels)
+        reasons = [f"{s} undefined in {n:,}" for s, n in _undefined(corpus.part(labelled)).items()]
+        if not labelled.all():
+            reasons.insert(0, f"no label in {int((~labelled).sum()):,}")
         if reasons:
-            notes.append(f"{name}: of {counted(len(known), 'row')}, {', '.join(reasons)}.")
+            notes.append(f"{name}: of {counted(len(labelled), 'row')}, {', '.join(reasons)}.")
     return (*notes, *few_rows({n: int(corpus.usable().sum()) for n, corpus in corpora.items()}))
 
 
@@ -425,30 +427,32 @@ def with_ensembles(
       InputError: for a member without scores, an ensemble with the name of a scorer, and a score
         outside of its range.
     """
-    found = dict(corpora)
+    extended = dict(corpora)
     for name, members in ensembles.items():
-        for corpus in found.values():
+        for corpus in extended.values():
             where = f"--ensemble: {corpus.name}: ensemble {name}"
             if name in corpus.scores:
                 raise InputError(f"{where}: is a scorer's name; give the ensemble another.")
             for scorer in (member.removeprefix("-") for member in members):
                 if scorer not in corpus.scores:
                     hint = did_you_mean(scorer, corpus.scores)
-                    known = ", ".join(corpus.scores)
+                    names = ", ".join(corpus.scores)
                     raise InputError(
-                        f"{where}: there are no scores of {scorer!r}, only of {known}.{hint}"
+                        f"{where}: there are no scores of {scorer!r}, only of {names}.{hint}"
                     )
             scaled = []
             for member in members:
                 scorer = member.removeprefix("-")
-                values = _scaled(corpus.scores[scorer], range_of(member), f"{where}: {scorer}")
+                values = _scale_scores(
+                    corpus.scores[scorer], range_of(member), f"{where}: {scorer}"
+                )
                 scaled.append(values if member == scorer else 1 - values)
             scores = {**corpus.scores, name: np.mean(scaled, axis=0)}
-            found[corpus.name] = dataclasses.replace(corpus, scores=scores)
-    return found
+            extended[corpus.name] = dataclasses.replace(corpus, scores=scores)
+    return extended
 
 
-def _scaled(values: NDArray[np.float64], scale: Range, where: str) -> NDArray[np.float64]:
+def _scale_scores(values: NDArray[np.float64], scale: Range, where: str) -> NDArray[np.float64]:
     """Returns scores mapped linearly, the scale's low end to 0 and its high end to 1."""
     low, high = scale
     if not (math.isfinite(high - low) and low < high):

@@ -61,31 +61,33 @@ def exchanges(
     # Whole numbers in the order of the ranks: areas are then sums of counts, without sorting.
     _, places = np.unique(ranks, return_inverse=True)
     places = places.reshape(ranks.shape)
-    known, generator = int(places.max()) + 1, np.random.default_rng(seed)
+    distinct, generator = int(places.max()) + 1, np.random.default_rng(seed)
     count = int(groups.max()) + 1
     wins = np.empty(rounds, np.int64)
     # The classes apart: [scorers, rows of the class].
     sides = [(places[:, rows], groups[rows]) for rows in (positive, ~positive)]
     for number in range(rounds):
         swap = generator.random(count) < 0.5
-        (own, other), (own_negatives, other_negatives) = (
-            _swapped(side, swap.take(side_groups)) for side, side_groups in sides
+        (first_positives, second_positives), (first_negatives, second_negatives) = (
+            _swap_scores(side, swap.take(side_groups)) for side, side_groups in sides
         )
-        wins[number] = _twice_won(own, own_negatives, known)
-        wins[number] -= _twice_won(other, other_negatives, known)
+        wins[number] = _count_wins_twice(first_positives, first_negatives, distinct)
+        wins[number] -= _count_wins_twice(second_positives, second_negatives, distinct)
     positives = int(positive.sum())
     return Exchanges(difference, wins / (2 * positives * (positive.size - positives)))
 
 
-def _swapped(pair: NDArray[np.intp], swap: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:
+def _swap_scores(pair: NDArray[np.intp], swap: NDArray[np.bool_]) -> tuple[NDArray, NDArray]:
     first, second = pair
     moved = (second - first) * swap  # ten times as fast as np.where
     return first + moved, second - moved
 
 
-def _twice_won(positives: NDArray[np.intp], negatives: NDArray[np.intp], known: int) -> int:
+def _count_wins_twice(
+    positives: NDArray[np.intp], negatives: NDArray[np.intp], distinct: int
+) -> int:
     """Returns over all pairs 2 where the positive is above the negative, and 1 for a tie."""
-    counts = np.bincount(negatives, minlength=known)
+    counts = np.bincount(negatives, minlength=distinct)
     below = np.cumsum(counts)
     return int(2 * below.take(positives).sum() - counts.take(positives).sum())
 
@@ -126,7 +128,7 @@ def delong_test(
 
 
 class AreaComponents(NamedTuple):
-    """What each unit contributes to the AUCs of scorers, by which these vary together.
+    """The contributions of units to the AUCs of scorers, by which these vary together.
 
     Attributes:
       areas: [scorers]; NaN where a class is missing.
@@ -200,12 +202,12 @@ def area_components(
     beaten = (everywhere[:, :m] - stats.rankdata(positives, axis=1)) / n
     beating = 1 - (everywhere[:, m:] - stats.rankdata(negatives, axis=1)) / m
     areas = beaten.mean(axis=1)
-    own, other = groups[positive], groups[~positive]
+    positive_groups, negative_groups = groups[positive], groups[~positive]
     return AreaComponents(
         areas,
-        unit_sums((beaten - areas[:, None]).T / m, own, units).T,
-        unit_sums((beating - areas[:, None]).T / n, other, units).T,
-        (len(np.unique(own)), len(np.unique(other)), units),
+        unit_sums((beaten - areas[:, None]).T / m, positive_groups, units).T,
+        unit_sums((beating - areas[:, None]).T / n, negative_groups, units).T,
+        (len(np.unique(positive_groups)), len(np.unique(negative_groups)), units),
     )
 
 
@@ -257,8 +259,8 @@ def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[st
     corrected: dict[tuple[str, str], float] = {}
     for baseline in dict.fromkeys(baseline for _, baseline in p_values):
         pairs = [pair for pair in p_values if pair[1] == baseline]
-        found = holm([p_values[pair] for pair in pairs]).tolist()
-        corrected |= zip(pairs, found, strict=True)
+        adjusted = holm([p_values[pair] for pair in pairs]).tolist()
+        corrected |= zip(pairs, adjusted, strict=True)
     return corrected
 
 

@@ -68,13 +68,13 @@ class Measure(NamedTuple):
         """Returns the figure of the rows that count, with its error; `units` are [rows]."""
         return _estimate([self], self.counts > 0, units)
 
-    def difference(self, other: "Measure", units: NDArray[np.intp] | None = None) -> Estimate:
+    def difference(self, baseline: "Measure", units: NDArray[np.intp] | None = None) -> Estimate:
         """Returns this figure less another of the same rows, on those that both have."""
-        return _estimate([self, other], self.shared(other), units)
+        return _estimate([self, baseline], self.shared(baseline), units)
 
-    def shared(self, other: "Measure") -> NDArray[np.bool_]:
+    def shared(self, baseline: "Measure") -> NDArray[np.bool_]:
         """Returns which rows all replicates of both have: [rows]."""
-        return (self.counts == self.replicates) & (other.counts == other.replicates)
+        return (self.counts == self.replicates) & (baseline.counts == baseline.replicates)
 
 
 def _estimate(
@@ -165,7 +165,7 @@ class Cell(NamedTuple):
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a column of the table shows: a mean of scores, mapped so that `low` is 0, `high` is 1.
+    """A column of the table: a mean of scores, mapped so that `low` is 0 and `high` is 1.
 
     Attributes:
       scorer: whose scores.
@@ -242,12 +242,12 @@ def bleu_measure(
     from sacrebleu.metrics import BLEU
 
     bleu = BLEU(effective_order=True, lowercase=lowercase)
-    found = [
+    sentences = [
         bleu.sentence_score(text, [gold]) for text, gold in zip(responses, references, strict=True)
     ]
     summands = np.array(
-        [[*f.counts, *f.totals, f.sys_len, f.ref_len] for f in found], np.float64
-    ).reshape(len(found), 10)
+        [[*f.counts, *f.totals, f.sys_len, f.ref_len] for f in sentences], np.float64
+    ).reshape(len(sentences), 10)
 
     def value(totals: Floats) -> Floats:
         scores = []
@@ -256,7 +256,7 @@ def bleu_measure(
             scores.append(BLEU.compute_bleu(counts[:4], counts[4:8], *lengths, "exp").score)
         return np.array(scores, np.float64)
 
-    return Measure(summands, value, np.ones(len(found), np.intp), (0.0, 100.0))
+    return Measure(summands, value, np.ones(len(sentences), np.intp), (0.0, 100.0))
 
 
 def compared(
@@ -345,19 +345,21 @@ def systems_table(
         of the layout is there, and where all scores are undefined.
       ConfigError: for an unknown baseline.
     """
-    known = {system for _, system in rows}
-    for name in {*baselines, *baselines.values()} - known:
+    system_names = {system for _, system in rows}
+    for name in {*baselines, *baselines.values()} - system_names:
         raise ConfigError(
-            f"There is no system {name!r}.{did_you_mean(name, known)} The systems are: "
-            f"{', '.join(sorted(known))}."
+            f"There is no system {name!r}.{did_you_mean(name, system_names)} The systems are: "
+            f"{', '.join(sorted(system_names))}."
         )
     scorers = sorted({name for corpora in rows.values() for name in corpora[0].scores})
     columns = layout.columns or {name: Column(name) for name in scorers}
-    columns = {n: it for n, it in columns.items() if not it.scorer or it.scorer in scorers}
+    columns = {
+        n: column for n, column in columns.items() if not column.scorer or column.scorer in scorers
+    }
     if not columns:
         raise InputError("The rows have none of the table's scorers.")
     _check_defined(rows, columns, undefined)
-    means = [n for n, it in columns.items() if it.scorer and it.below is None]
+    means = [n for n, column in columns.items() if column.scorer and column.below is None]
     together = means if differences else []
     shown: list[tuple[Any, ...]] = []
     tidy: list[tuple[Any, ...]] = []
@@ -392,17 +394,17 @@ def systems_table(
                 _tidy_row(corpus, system, column, cell, theirs.get(column))
                 for column, cell in row.items()
             ]
-        for what, shares in _silences(systems, columns, cells).items():
+        for silence, shares in _silences(systems, columns, cells).items():
             silent = compared(shares, tested, confidence, units.numbers)
             digits = dict.fromkeys(columns, 1)
             for system, row in silent.items():
-                shown.append((corpus, f"{system}: {what}", *_texts(Cell.text, row, digits)))
+                shown.append((corpus, f"{system}: {silence}", *_texts(Cell.text, row, digits)))
                 if system in tested:
-                    name = f"{system} {MINUS} {tested[system]}: {what}"
+                    name = f"{system} {MINUS} {tested[system]}: {silence}"
                     shown.append((corpus, name, *_texts(Cell.difference_text, row, digits)))
-                    warnings += _warnings(corpus, what, system, tested[system], silent)
+                    warnings += _warnings(corpus, silence, system, tested[system], silent)
                 tidy += [
-                    _tidy_row(corpus, system, _silence_name(what, column), cell, None)
+                    _tidy_row(corpus, system, _silence_name(silence, column), cell, None)
                     for column, cell in row.items()
                 ]
         notes += units.notes(corpus)
@@ -411,8 +413,8 @@ def systems_table(
     names = ("corpus", "system", "column", "rows", "value", "low", "high", "spread", "p_value")
     further = ("significant", "published", "difference", "difference_low", "difference_high")
     plain = Table("", (*names, *further, "p_corrected", "difference_rows"), tuple(tidy))
-    told = (*verdicts, *warnings, *_notes(layout, columns, used, confidence, together), *notes)
-    return Table(layout.title, ("corpus", "system", *columns), tuple(shown), told, plain)
+    all_notes = (*verdicts, *warnings, *_notes(layout, columns, used, confidence, together), *notes)
+    return Table(layout.title, ("corpus", "system", *columns), tuple(shown), all_notes, plain)
 
 
 def _texts(
@@ -464,9 +466,9 @@ def _silences(
     scorer's stands in its first column, that of empty answers in the first column of all.
     """
     shares: dict[str, dict[str, dict[str, Measure]]] = {}
-    here = next(iter(cells.values()))
+    first_cells = next(iter(cells.values()))
     firsts: dict[str, str] = {}
-    for column in here:
+    for column in first_cells:
         if scorer := columns[column].scorer:
             firsts.setdefault(scorer, column)
     for scorer, column in firsts.items():
@@ -476,53 +478,57 @@ def _silences(
         }
         _add_shares(shares, UNDEFINED, column, values)
     every = [part for replicates in systems.values() for part in replicates]
-    if here and all(len(part.is_empty) and not np.isnan(part.is_empty).any() for part in every):
+    if first_cells and all(
+        len(part.is_empty) and not np.isnan(part.is_empty).any() for part in every
+    ):
         values = {
             name: [part.is_empty for part in replicates] for name, replicates in systems.items()
         }
-        _add_shares(shares, EMPTY, next(iter(here)), values)
+        _add_shares(shares, EMPTY, next(iter(first_cells)), values)
     return shares
 
 
 def _add_shares(
     shares: dict[str, dict[str, dict[str, Measure]]],
-    what: str,
+    silence: str,
     column: str,
     values: Mapping[str, Sequence[NDArray[Any]]],
 ) -> None:
     if not any(part.any() for replicates in values.values() for part in replicates):
         return
     for name, replicates in values.items():
-        share = _joined([mean_measure(part, high=0.01, bounds=(0.0, 1.0)) for part in replicates])
-        shares.setdefault(what, {}).setdefault(name, {})[column] = share
+        share = _join_replicates(
+            [mean_measure(part, high=0.01, bounds=(0.0, 1.0)) for part in replicates]
+        )
+        shares.setdefault(silence, {}).setdefault(name, {})[column] = share
 
 
-def _silence_name(what: str, column: str) -> str:
-    return what if what == EMPTY else f"{column}: {what}"
+def _silence_name(silence: str, column: str) -> str:
+    return silence if silence == EMPTY else f"{column}: {silence}"
 
 
 def _warnings(
     corpus: str,
-    what: str,
+    silence: str,
     system: str,
     baseline: str,
     cells: Mapping[str, Mapping[str, Cell]],
 ) -> Iterator[str]:
     """Yields a warning for each share of undefined scores or empty answers that differs."""
     for column, cell in cells[system].items():
-        other = cells[baseline][column]
-        if abs(cell.value - other.value) < 1e-9:
+        base = cells[baseline][column]
+        if abs(cell.value - base.value) < 1e-9:
             continue
         test = "" if math.isnan(cell.corrected) else f" ({p_value_text(cell.corrected)})"
-        subject = "answers are empty" if what == EMPTY else f"scores of {column} are undefined"
+        subject = "answers are empty" if silence == EMPTY else f"scores of {column} are undefined"
         meaning = (
             "An empty answer has no score."
-            if what == EMPTY
+            if silence == EMPTY
             else "Means are of the rows that a system has, differences of the rows that both have; "
             "--undefined=VALUE counts an undefined score as VALUE."
         )
         yield (
-            f"{corpus}: Warning: {cell.value:.1f}% of {system}'s {subject}, {other.value:.1f}% of "
+            f"{corpus}: Warning: {cell.value:.1f}% of {system}'s {subject}, {base.value:.1f}% of "
             f"{baseline}'s{test}. {meaning}"
         )
 
@@ -537,7 +543,7 @@ def _measures(
     first = next(iter(systems.values()))[0]
     return {
         system: {
-            name: _joined(
+            name: _join_replicates(
                 [column.measure(part.counting_undefined(undefined)) for part in replicates]
             )
             for name, column in columns.items()
@@ -548,7 +554,7 @@ def _measures(
     }
 
 
-def _joined(replicates: Sequence[Measure]) -> Measure:
+def _join_replicates(replicates: Sequence[Measure]) -> Measure:
     """Returns the figure of the rows of all replicates together."""
     return replicates[0]._replace(
         summands=np.sum([measure.summands for measure in replicates], axis=0),
@@ -641,9 +647,9 @@ def settling_text(estimate: Estimate, comparisons: int, units: Units) -> str:
     count = estimate.units_to_settle(SIGNIFICANT / max(1, comparisons))
     if not math.isfinite(count) or count <= estimate.units:
         return ""
-    what = "groups" if units.field else "rows"
+    kind = "groups" if units.field else "rows"
     size = f"about {count:,}" if count <= _MANY else f"more than {_MANY:,}"
-    return f"; a difference of this size needs {size} {what}"
+    return f"; a difference of this size needs {size} {kind}"
 
 
 def _notes(
@@ -664,8 +670,8 @@ def _notes(
             f"\u2264 {SIGNIFICANT:g}, with Holm's correction {over}."
         )
     if left_out := [name for name in layout.columns if name not in columns]:
-        told = ", ".join(f"{name} ({layout.columns[name].scorer})" for name in left_out)
-        yield f"Left out, because the rows have no such scores: {told}."
+        columns_left_out = ", ".join(f"{name} ({layout.columns[name].scorer})" for name in left_out)
+        yield f"Left out, because the rows have no such scores: {columns_left_out}."
     yield from layout.notes
 
 

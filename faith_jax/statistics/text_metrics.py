@@ -109,8 +109,8 @@ def matching_words(words: Iterable[Hashable], reference: Iterable[Hashable]) -> 
     for word in reference:
         left[word] = count_of(word, 0) + 1
     for word in words:
-        if found := count_of(word, 0):
-            left[word] = found - 1
+        if remaining := count_of(word, 0):
+            left[word] = remaining - 1
             count += 1
     return count
 
@@ -136,12 +136,12 @@ def _unicode_texts(text: str) -> list[str]:
 
 def token_overlap(response: str, reference: str, normalization: str = "true") -> Overlap:
     """Returns token precision, recall and F1 of a response with its reference; see `f1_words`."""
-    words, others = (f1_words(text, normalization) for text in (response, reference))
-    matches = matching_words(words, others)
+    words, reference_words = (f1_words(text, normalization) for text in (response, reference))
+    matches = matching_words(words, reference_words)
     return Overlap(
         precision=_share(matches, len(words)),
-        recall=_share(matches, len(others)),
-        f1=_share(2 * matches, len(words) + len(others)),
+        recall=_share(matches, len(reference_words)),
+        f1=_share(2 * matches, len(words) + len(reference_words)),
     )
 
 
@@ -163,13 +163,16 @@ def rouge(
     ROUGE-2 (NaN). Values are the package's, but ROUGE-L holds no table of all pairs of words.
     """
     tokenize = _rouge_tokenizer(use_stemmer, normalization)
-    words, others = tokenize(response), tokenize(reference)
+    words, reference_words = tokenize(response), tokenize(reference)
     overlaps = {}
     for name in kinds:
         if name == "rougeL":
-            matches, sizes = common_subsequence(words, others), (len(words), len(others))
+            matches, sizes = (
+                common_subsequence(words, reference_words),
+                (len(words), len(reference_words)),
+            )
         else:
-            units, other_units = (_ngrams(side, int(name[-1])) for side in (words, others))
+            units, other_units = (_ngrams(side, int(name[-1])) for side in (words, reference_words))
             matches, sizes = matching_words(units, other_units), (len(units), len(other_units))
         precision, recall = (_share(matches, size) for size in sizes)
         # As the package rounds it; to it, a share of nothing is 0.
@@ -198,11 +201,11 @@ def _ngrams(words: Sequence[str], size: int) -> Sequence[Hashable]:
     return words if size == 1 else list(zip(*(words[i:] for i in range(size)), strict=False))
 
 
-def common_subsequence(words: Sequence[Hashable], others: Sequence[Hashable]) -> int:
+def common_subsequence(words: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
     """Returns the length of the longest common subsequence.
 
     Bit i of `unmatched` is 0 where the longest common subsequence of the words up to i and of the
-    others so far is longer than without word i. One whole number holds all bits, so that a step
+    reference so far is longer than without word i. One whole number holds all bits, so that a step
     takes len(words) / 64 machine operations.
 
     Reference: Hyyrö 2004, Bit-parallel LCS-length computation revisited.
@@ -215,9 +218,9 @@ def common_subsequence(words: Sequence[Hashable], others: Sequence[Hashable]) ->
         places[word] = places.get(word, 0) | 1 << place
     every = (1 << len(words)) - 1
     unmatched = every
-    for known in filter(None, map(places.get, others)):
-        found = unmatched & known
-        unmatched = (unmatched + found | unmatched - found) & every
+    for bits in filter(None, map(places.get, reference)):
+        free = unmatched & bits
+        unmatched = (unmatched + free | unmatched - free) & every
     return len(words) - unmatched.bit_count()
 
 
@@ -232,7 +235,7 @@ class ContentWord:
 
 
 def _plain_words(text: str) -> Iterator[Word]:
-    return (Word(found.group().lower(), *found.span()) for found in _WORD.finditer(text))
+    return (Word(match.group().lower(), *match.span()) for match in _WORD.finditer(text))
 
 
 def _words_of(text: str, normalization: str) -> Iterator[Word]:
@@ -263,8 +266,8 @@ def words_in_none(response: str, texts: Iterable[str]) -> tuple[ContentWord, ...
     >>> [word.text for word in words_in_none("PJ drank 30 teas.", ["Drink 3 cups of tea."])]
     ['PJ', 'drank', '30']
     """
-    known = {_form(word) for text in texts for word in content_words(text)}
-    return tuple(word for word in content_words(response) if _form(word) not in known)
+    forms = {_form(word) for text in texts for word in content_words(text)}
+    return tuple(word for word in content_words(response) if _form(word) not in forms)
 
 
 def _form(word: ContentWord) -> str:
@@ -286,8 +289,8 @@ class _Stems(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) >= _MOST_STEMS:
             self.clear()
-        found = self[word] = self._stem(word) if len(word) >= self._shortest else word
-        return found
+        stem = self[word] = self._stem(word) if len(word) >= self._shortest else word
+        return stem
 
 
 _content_stems = functools.cache(_Stems)
@@ -342,16 +345,16 @@ def argument_overlap(
     """
     find = functools.partial(content_words, normalization=normalization)
     response_words = find(response)
-    told = [word.stem for word in response_words]
+    response_stems = [word.stem for word in response_words]
     words = {side: tuple(map(find, texts)) for side, texts in arguments.items()}
     stems = {side: [w.stem for text in texts for w in text] for side, texts in words.items()}
-    found: dict[str, tuple[tuple[bool, ...], ...]] = {}
+    covered: dict[str, tuple[tuple[bool, ...], ...]] = {}
     for side, texts in words.items():
         # All arguments of a side are one multiset; the matches are argument by argument.
-        matched = iter(match_words(stems[side], told))
-        found[side] = tuple(tuple(itertools.islice(matched, len(text))) for text in texts)
+        matched = iter(match_words(stems[side], response_stems))
+        covered[side] = tuple(tuple(itertools.islice(matched, len(text))) for text in texts)
     every = itertools.chain.from_iterable(stems.values())
-    return ArgumentOverlap(response_words, match_words(told, every), words, found)
+    return ArgumentOverlap(response_words, match_words(response_stems, every), words, covered)
 
 
 def lexical_overlap(claim: str, sentences: Sequence[str], normalization: str = PUBLISHED) -> float:
@@ -363,15 +366,18 @@ def lexical_overlap(claim: str, sentences: Sequence[str], normalization: str = P
     Reference: Gupta 2022, section 5.1 (with spaCy's words).
     """
     if normalization == SPACY:
-        words, *others = map(content_tokens, (claim, *sentences))
+        words, *sentence_words = map(content_tokens, (claim, *sentences))
     else:
-        words, *others = (
+        words, *sentence_words = (
             [word.text for word in _words_of(text, normalization)] for text in (claim, *sentences)
         )
     if not words:
         return math.nan
-    known = map(frozenset, others)
-    return max((sum(word in other for word in words) / len(words) for other in known), default=0.0)
+    word_sets = map(frozenset, sentence_words)
+    return max(
+        (sum(word in word_set for word in words) / len(words) for word_set in word_sets),
+        default=0.0,
+    )
 
 
 def sentence_bleu(response: str, reference: str, normalization: str = PUBLISHED) -> float:
@@ -396,8 +402,8 @@ def corpus_bleu(
 
     if len(responses) != len(references) or not responses:
         raise ValueError(f"{len(responses)} responses and {len(references)} references.")
-    found = sacrebleu.corpus_bleu(list(responses), [list(references)], lowercase=lowercase)
-    return float(found.score)
+    bleu = sacrebleu.corpus_bleu(list(responses), [list(references)], lowercase=lowercase)
+    return float(bleu.score)
 
 
 class Extractiveness(NamedTuple):
@@ -523,10 +529,10 @@ def q2_baseline_token_f1(response: str, knowledge: str) -> float:
     return bag_f1(content_tokens(response), content_tokens(knowledge.lower()))
 
 
-def bag_f1(words: Sequence[str], others: Sequence[str]) -> float:
+def bag_f1(words: Sequence[str], reference: Sequence[str]) -> float:
     """Returns the F1 of two multisets of words; 0 where they have none in common."""
-    same = matching_words(words, others)
-    return 2 * same / (len(words) + len(others)) if same else 0.0
+    same = matching_words(words, reference)
+    return 2 * same / (len(words) + len(reference)) if same else 0.0
 
 
 def q2_baseline_bleu(response: str, knowledge: str) -> float:

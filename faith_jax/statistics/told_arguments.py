@@ -65,8 +65,8 @@ class ToldArguments:
 
 
 def _share_of(shares: Iterable[float], threshold: float) -> float:
-    known = [share >= threshold for share in shares if not math.isnan(share)]
-    return sum(known) / len(known) if known else math.nan
+    reached = [share >= threshold for share in shares if not math.isnan(share)]
+    return sum(reached) / len(reached) if reached else math.nan
 
 
 def tell_arguments(
@@ -78,24 +78,24 @@ def tell_arguments(
     `FRAMING_WORDS` do not count in the response.
     """
     sentences = split_sentences(response)
-    told = [
+    telling_stems = [
         [w.stem for w in content_words(s, normalization) if w.text.lower() not in FRAMING_WORDS]
         for s in sentences
     ]
     everything = [[w.stem for w in content_words(s, normalization)] for s in sentences]
-    given = [[w.stem for w in content_words(text, normalization)] for text in arguments]
-    asked = {word.stem for word in content_words(query, normalization)}
+    argument_stems = [[w.stem for w in content_words(text, normalization)] for text in arguments]
+    query_stems = {word.stem for word in content_words(query, normalization)}
     return ToldArguments(
         tuple(
-            _told(words, everything, len(split_sentences(text)))
-            for words, text in zip(given, arguments, strict=True)
+            _find_best_window(words, everything, len(split_sentences(text)))
+            for words, text in zip(argument_stems, arguments, strict=True)
         ),
-        tuple(_given(told, given, asked)),
-        tuple(_places(response, sentences)),
+        tuple(_measure_sentences(telling_stems, argument_stems, query_stems)),
+        tuple(_locate_sentences(response, sentences)),
     )
 
 
-def _told(words: Sequence[str], sentences: Sequence[Sequence[str]], size: int) -> float:
+def _find_best_window(words: Sequence[str], sentences: Sequence[Sequence[str]], size: int) -> float:
     """Returns the largest share of words that so many neighbouring sentences have."""
     if not words:
         return math.nan
@@ -106,25 +106,25 @@ def _told(words: Sequence[str], sentences: Sequence[Sequence[str]], size: int) -
     return best / len(words)
 
 
-def _given(
-    sentences: Sequence[Sequence[str]], arguments: Sequence[Sequence[str]], asked: set[str]
+def _measure_sentences(
+    sentences: Sequence[Sequence[str]], arguments: Sequence[Sequence[str]], query_stems: set[str]
 ) -> Iterable[float]:
     left = collections.Counter(word for words in arguments for word in words)
     for words in sentences:
-        if set(words) <= asked:
+        if set(words) <= query_stems:
             yield math.nan
             continue
-        found = 0
+        count = 0
         for word in words:
             if left[word]:
                 left[word] -= 1
-                found += 1
-            elif word in asked:
-                found += 1
-        yield found / len(words)
+                count += 1
+            elif word in query_stems:
+                count += 1
+        yield count / len(words)
 
 
-def _places(text: str, sentences: Iterable[str]) -> Iterable[tuple[int, int]]:
+def _locate_sentences(text: str, sentences: Iterable[str]) -> Iterable[tuple[int, int]]:
     end = 0
     for sentence in sentences:
         start = text.index(sentence, end)

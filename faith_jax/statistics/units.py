@@ -43,7 +43,7 @@ class Units(NamedTuple):
         return f"only {text}" if self.total < ENOUGH_UNITS else text
 
     def notes(self, corpus: str) -> tuple[str, ...]:
-        """Returns what the unit is, with what few of them mean."""
+        """Returns notes that name the unit and warn where there are few of them."""
         count, rows = self.total, counted(len(self.numbers), "row")
         if count == 1 and self.field:
             return (
@@ -89,13 +89,13 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
         is_shared = len(set(shared)) < len(shared)
         return Units(cluster_numbers(len(shared), shared), "grounding" if is_shared else "")
     values = _values(first, field)
-    for other in corpora[1:]:
-        for row, value, differing in zip(first.ids, values, _values(other, field), strict=True):
+    for corpus in corpora[1:]:
+        for row, value, differing in zip(first.ids, values, _values(corpus, field), strict=True):
             if value != differing:
                 is_shown = isinstance(value, str)
                 which = f" ({value!r} and {differing!r})" if is_shown else ""
                 raise InputError(
-                    f"--cluster-field={field}: row {row!r} has another {field} in {other.name} "
+                    f"--cluster-field={field}: row {row!r} has another {field} in {corpus.name} "
                     f"than in {first.name}{which}; rows that are compared must be of the same unit."
                 )
     numbers = cluster_numbers(len(values), values)
