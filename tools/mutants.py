@@ -788,7 +788,7 @@ STATISTICS = _of(
     (
         "fleiss-pairs",
         "agreement.py",
-        "/ (raters * others)",
+        "/ (raters * other_raters)",
         "/ (raters * raters)",
         "tests/annotation/test_agreement.py",
     ),

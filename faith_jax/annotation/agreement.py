@@ -71,8 +71,11 @@ def marked_words(text: str, spans: Sequence[Iterable[Span]]) -> NDArray[np.bool_
     """
     words = content_words(text)
     meets = [
-        [any(word.start < end and start < word.end for start, end in found) for word in words]
-        for found in spans
+        [
+            any(word.start < end and start < word.end for start, end in annotator_spans)
+            for word in words
+        ]
+        for annotator_spans in spans
     ]
     return np.array(meets, bool).reshape(len(spans), len(words))
 
@@ -104,7 +107,7 @@ def binary_agreement(
 
 
 def _sums(table: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Returns what all figures are made of, each a sum over the items of one response.
+    """Returns the parts of all figures, each a sum over the items of one response.
 
     They are: items, yes, no, agreeing pairs over pairs, disagreeing pairs over others, pairs that
     both say yes, and yes of either in all pairs.
@@ -112,10 +115,10 @@ def _sums(table: NDArray[np.bool_]) -> NDArray[np.float64]:
     raters = len(table)
     yes = table.sum(axis=0).astype(np.float64)
     no = raters - yes
-    others = raters - 1
-    agreeing = (yes * (yes - 1) + no * (no - 1)) / (raters * others)
-    both, either = yes * (yes - 1) / 2, yes * others
-    parts = (np.ones_like(yes), yes, no, agreeing, yes * no / others, both, either)
+    other_raters = raters - 1
+    agreeing = (yes * (yes - 1) + no * (no - 1)) / (raters * other_raters)
+    both, either = yes * (yes - 1) / 2, yes * other_raters
+    parts = (np.ones_like(yes), yes, no, agreeing, yes * no / other_raters, both, either)
     return np.array([part.sum() for part in parts])
 
 
@@ -139,71 +142,84 @@ def _figures(sums: NDArray[np.float64], same_raters: bool) -> dict[str, NDArray[
 
 
 def agreement_table(
-    found: Annotations, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
+    annotations: Annotations, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
 ) -> tuple[Table, dict[str, Any]]:
     """Returns how far the annotators of sheets agree, as a table and as JSON has it."""
     settings = (resamples, confidence, seed)
-    marks = {name: binary_agreement(units, *settings) for name, units in _answers(found).items()}
-    named = {name: binary_agreement(units, *settings) for name, units in _named(found).items()}
+    marks = {
+        name: binary_agreement(units, *settings)
+        for name, units in _rate_answers(annotations).items()
+    }
+    named = {
+        name: binary_agreement(units, *settings)
+        for name, units in _rate_named_items(annotations).items()
+    }
     rows = []
-    for name, one in {**marks, **named}.items():
-        yes = "\u2013" if one.yes_share is None else f"{100 * one.yes_share:.1f}"
-        agreed = _shown(one.agreement, one.agreement_interval, "{:.1f}", 100)
-        chance = _shown(one.alpha, one.alpha_interval), _shown(one.kappa, one.kappa_interval)
-        items, f1 = (one.items, _shown(one.f1, one.f1_interval)) if name in named else ("", "")
-        rows.append((name, one.responses, items, yes, agreed, *chance, f1))
+    for name, agreement in {**marks, **named}.items():
+        yes = "\u2013" if agreement.yes_share is None else f"{100 * agreement.yes_share:.1f}"
+        agreed = _format_figure(agreement.agreement, agreement.agreement_interval, "{:.1f}", 100)
+        chance = (
+            _format_figure(agreement.alpha, agreement.alpha_interval),
+            _format_figure(agreement.kappa, agreement.kappa_interval),
+        )
+        items, f1 = (
+            (agreement.items, _format_figure(agreement.f1, agreement.f1_interval))
+            if name in named
+            else ("", "")
+        )
+        rows.append((name, agreement.responses, items, yes, agreed, *chance, f1))
     columns = ("", "responses", "items", "yes %", "agreement %", "alpha", "kappa", "F1")
     title = f"Agreement of annotators, with {100 * confidence:g}% bootstrap intervals"
-    notes = _notes(found, marks["hallucination"].responses, resamples)
+    notes = _notes(annotations, marks["hallucination"].responses, resamples)
     return Table(title, columns, tuple(rows), notes), {
         "title": title,
         "notes": list(notes),
-        "annotators": list(found.annotators()),
-        "rows": len(found.marks),
-        "not_annotated": len(found.empty),
+        "annotators": list(annotations.annotators()),
+        "rows": len(annotations.marks),
+        "not_annotated": len(annotations.empty),
         "resamples": resamples,
         "confidence": confidence,
         "seed": seed,
-        "marks": {name: dataclasses.asdict(one) for name, one in marks.items()},
-        "named": {name: dataclasses.asdict(one) for name, one in named.items()},
+        "marks": {name: dataclasses.asdict(agreement) for name, agreement in marks.items()},
+        "named": {name: dataclasses.asdict(agreement) for name, agreement in named.items()},
     }
 
 
-def _answers(found: Annotations) -> dict[str, list[list[list[bool]]]]:
-    """Returns what annotators answer: the ratings [annotators, 1] of each response."""
+def _rate_answers(annotations: Annotations) -> dict[str, list[list[list[bool]]]]:
+    """Returns annotators' answers by question: the ratings [annotators, 1] of each response."""
     questions: dict[str, tuple[str, ...]] = {error: (error,) for error in ERRORS}
     questions |= {"any full error": FULL_ERRORS, "any error": ERRORS}
-    groups = found.by_id().values()
+    groups = annotations.by_id().values()
     return {
-        name: [[[any(one.answers[e] for e in errors)] for one in marks] for marks in groups]
+        name: [[[any(mark.answers[e] for e in errors)] for mark in marks] for marks in groups]
         for name, errors in questions.items()
     }
 
 
-def _named(found: Annotations) -> dict[str, list[ArrayLike]]:
-    """Returns what annotators name in responses: words of spans, and arguments left out."""
+def _rate_named_items(annotations: Annotations) -> dict[str, list[ArrayLike]]:
+    """Rates the items that annotators name: words of spans, and arguments left out."""
     units: dict[str, list[ArrayLike]] = collections.defaultdict(list)
-    for identifier, marks in found.by_id().items():
-        example, named = found.examples[identifier], [one.named for one in marks]
-        full = [one["hallucination"] for one in named]
-        both = [one["hallucination"] + one["partial_hallucination"] for one in named]
+    for identifier, marks in annotations.by_id().items():
+        example, named = annotations.examples[identifier], [mark.named for mark in marks]
+        full = [by_error["hallucination"] for by_error in named]
+        both = [by_error["hallucination"] + by_error["partial_hallucination"] for by_error in named]
         units["unsupported words"].append(marked_words(example.response, full))
         units["unsupported or partial words"].append(marked_words(example.response, both))
         labels = example.grounding.labels()
-        missing = [[label in one["coverage"] for label in labels] for one in named]
+        missing = [[label in by_error["coverage"] for label in labels] for by_error in named]
         units["missing arguments"].append(missing)
     return units
 
 
-def _notes(found: Annotations, responses: int, resamples: int) -> tuple[str, ...]:
-    numbers = collections.Counter(len(group) for group in found.by_id().values())
+def _notes(annotations: Annotations, responses: int, resamples: int) -> tuple[str, ...]:
+    numbers = collections.Counter(len(group) for group in annotations.by_id().values())
     listed = ", ".join(
         f"{counted(count, 'response')} marked by {number}"
         for number, count in sorted(numbers.items(), reverse=True)
     )
-    notes = [f"{counted(len(found.annotators()), 'annotator')}: {listed}."]
-    if found.empty:
-        notes.append(f"Not annotated yet: {counted(len(found.empty), 'row')}.")
+    notes = [f"{counted(len(annotations.annotators()), 'annotator')}: {listed}."]
+    if annotations.empty:
+        notes.append(f"Not annotated yet: {counted(len(annotations.empty), 'row')}.")
     if not responses:
         return (*notes, "No response has two annotators, without whom there is no agreement.")
     notes.append(
@@ -219,7 +235,9 @@ def _notes(found: Annotations, responses: int, resamples: int) -> tuple[str, ...
     return (*notes, _PUBLISHED)
 
 
-def _shown(value: float | None, interval: Interval, form: str = "{:.2f}", scale: int = 1) -> str:
+def _format_figure(
+    value: float | None, interval: Interval, form: str = "{:.2f}", scale: int = 1
+) -> str:
     if value is None:
         return "\u2013"
     ends = ", ".join(form.format(scale * end) for end in interval if end is not None)

@@ -23,7 +23,7 @@ from faith_jax.core.types import GroundedExample
 
 
 class Ties(enum.StrEnum):
-    """What becomes of an error to which as many annotators say yes as no."""
+    """The treatment of an error to which as many annotators say yes as no."""
 
     ERROR = "error"
     NO_ERROR = "no-error"
@@ -41,7 +41,7 @@ class Slice(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Label:
-    """What the annotators of a response say together.
+    """The label that the annotators of a response give it together.
 
     Attributes:
       example: the response.
@@ -75,7 +75,7 @@ def combined(
     Raises:
       InputError: for a tie with `Ties.REFUSE`, naming a row.
     """
-    counts = {error: sum(one.answers[error] for one in marks) for error in ERRORS}
+    counts = {error: sum(mark.answers[error] for mark in marks) for error in ERRORS}
     tied = tuple(error for error, count in counts.items() if 2 * count == len(marks))
     if tied and ties is Ties.DROP:
         return None
@@ -92,23 +92,29 @@ def combined(
     labels = example.grounding.labels()
     named: dict[str, tuple[Any, ...]] = {}
     for error in (*SPANS, *ARGUMENTS):
-        said = [one.named[error] for one in marks if answers[error] and one.answers[error]]
-        named[error] = _shared_spans(said) if error in SPANS else _shared(said, labels)
+        named_by_annotator = [
+            mark.named[error] for mark in marks if answers[error] and mark.answers[error]
+        ]
+        named[error] = (
+            _shared_spans(named_by_annotator)
+            if error in SPANS
+            else _choose_shared(named_by_annotator, labels)
+        )
     return Label(example, len(marks), answers, named, tied)
 
 
-def _shared(named: Sequence[Iterable[Any]], order: Iterable[Hashable]) -> tuple[Any, ...]:
-    """Returns what at least half of the annotators name, or, where there is none, what any does."""
-    sets = [set(one) for one in named]
-    counts = {thing: sum(thing in one for one in sets) for thing in order}
-    most = tuple(thing for thing, count in counts.items() if count and 2 * count >= len(sets))
-    return most or tuple(thing for thing, count in counts.items() if count)
+def _choose_shared(named: Sequence[Iterable[Any]], order: Iterable[Hashable]) -> tuple[Any, ...]:
+    """Chooses the items that at least half of the annotators name, or else those that any names."""
+    sets = [set(items) for items in named]
+    counts = {item: sum(item in chosen for chosen in sets) for item in order}
+    most = tuple(item for item, count in counts.items() if count and 2 * count >= len(sets))
+    return most or tuple(item for item, count in counts.items() if count)
 
 
 def _shared_spans(named: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
-    """Returns the runs of characters that annotators share; see `_shared`."""
+    """Returns the runs of characters that annotators share; see `_choose_shared`."""
     characters = [{i for span in spans for i in range(*span)} for spans in named]
-    chosen = _shared(characters, sorted(set().union(*characters)))
+    chosen = _choose_shared(characters, sorted(set().union(*characters)))
     inside = set(chosen)
     starts = [i for i in chosen if i - 1 not in inside]
     ends = [i + 1 for i in chosen if i + 1 not in inside]
@@ -116,9 +122,9 @@ def _shared_spans(named: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
 
 
 def label_row(
-    label: Label, others: Mapping[str, Any] | None = None, part: Slice = Slice.FULL_ORGANIC
+    label: Label, fields: Mapping[str, Any] | None = None, part: Slice = Slice.FULL_ORGANIC
 ) -> dict[str, Any]:
-    """Returns a response with its label and other fields, as a row that `faith-jax score` reads.
+    """Returns a response with its label and other `fields`, as a row that `faith-jax score` reads.
 
     `label`, `has_hallucination`, `has_coverage_error`, `hallucinated_spans` and `added_argument`
     are of the errors of the slice `part`. In the ambiguous slice a partial error counts as its own
@@ -139,7 +145,7 @@ def label_row(
             texts["perspectives"] = list(grounding.perspectives)
     return {
         "id": example.id,
-        **(others or {}),
+        **(fields or {}),
         "query": query_of(example),
         **texts,
         "response": example.response,
@@ -159,14 +165,14 @@ def label_row(
 
 
 def slice_rows(
-    labels: Iterable[Label], part: Slice, others: Mapping[str, Mapping[str, Any]] | None = None
+    labels: Iterable[Label], part: Slice, fields: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yields the rows of a test slice: error-free responses, and those with its errors.
 
-    `others` has, by id, fields that come along.
+    `fields` has, by id, other fields that come along.
     """
     for label in labels:
         if label.slice in (Slice.ERROR_FREE, part):
-            row = label_row(label, (others or {}).get(label.example.id), part)
+            row = label_row(label, (fields or {}).get(label.example.id), part)
             row.pop("corpus", None)  # the slice's file is the corpus
             yield row

@@ -48,7 +48,7 @@ Span = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """What one annotator says of one response.
+    """One annotator's marks of one response.
 
     Attributes:
       id: the response's.
@@ -70,7 +70,7 @@ class Marks:
 
 @dataclasses.dataclass(frozen=True)
 class Annotations:
-    """What is in some sheets: the responses by their ids, and the marks of rows that are filled in.
+    """The content of sheets: responses by their ids, and the marks of rows that are filled in.
 
     `empty` has the places of rows that nobody has annotated yet.
     """
@@ -82,27 +82,27 @@ class Annotations:
     def __post_init__(self):
         rows: dict[tuple[str, str], Marks] = {}
         names: dict[str, Marks] = {}
-        for one in self.marks:
-            first = names.setdefault(one.annotator.casefold(), one)
+        for mark in self.marks:
+            first = names.setdefault(mark.annotator.casefold(), mark)
             expected, remedy = f"{first.annotator!r}, as in {first.place}", "write a name one way"
-            same_name = first.annotator == one.annotator
+            same_name = first.annotator == mark.annotator
             if same_name:
-                first = rows.setdefault((one.id, one.annotator), one)
-                expected = f"one row for each id ({one.id!r}) and annotator"
+                first = rows.setdefault((mark.id, mark.annotator), mark)
+                expected = f"one row for each id ({mark.id!r}) and annotator"
                 remedy = f"{first.place} is of both too; keep one of the two"
-            if not same_name or first is not one:
-                raise field_error(one.place, "annotator", expected, one.annotator, remedy)
+            if not same_name or first is not mark:
+                raise field_error(mark.place, "annotator", expected, mark.annotator, remedy)
 
     def by_id(self) -> dict[str, list[Marks]]:
         """Returns the marks of each response that has any."""
-        found: dict[str, list[Marks]] = {}
-        for one in self.marks:
-            found.setdefault(one.id, []).append(one)
-        return found
+        by_id: dict[str, list[Marks]] = {}
+        for mark in self.marks:
+            by_id.setdefault(mark.id, []).append(mark)
+        return by_id
 
     def annotators(self) -> tuple[str, ...]:
         """Returns who marked anything, in order of appearance."""
-        return tuple(dict.fromkeys(one.annotator for one in self.marks))
+        return tuple(dict.fromkeys(mark.annotator for mark in self.marks))
 
 
 def read_annotations(
@@ -128,11 +128,11 @@ def read_annotations(
         marks,
         and rows of the same response and annotator.
     """
-    known: dict[str, tuple[GroundedExample, str]] = {}
+    responses: dict[str, tuple[GroundedExample, str]] = {}
     marks: list[Marks] = []
     empty: dict[tuple[str, str], str] = {}
     for row in (row for path in sheets for row in read_sheet(path, columns)):
-        example = _known_example(row, known, originals)
+        example = _known_example(row, responses, originals)
         if all(is_blank_cell(row.marks[name]) for name in columns):
             empty.setdefault((example.id, row.annotator), row.place)
         elif parse:
@@ -140,20 +140,20 @@ def read_annotations(
         else:
             marks.append(_parsed_marks(row.marks, example, row.annotator, row.place, blank_is_no))
     # A row may be filled in elsewhere, such as in each annotator's own copy of the sheet.
-    filled = {(one.id, name) for one in marks for name in (one.annotator, "")}
+    filled = {(mark.id, name) for mark in marks for name in (mark.annotator, "")}
     waiting = tuple(place for key, place in empty.items() if key not in filled)
     if complete and waiting:
         raise InputError(
             f"{waiting[0]}: not annotated yet, the first of {counted(len(waiting), 'such row')}; "
             "fill them in, or leave out --complete."
         )
-    examples = {name: example for name, (example, _) in known.items()}
+    examples = {name: example for name, (example, _) in responses.items()}
     return Annotations(examples, tuple(marks), waiting)
 
 
 def _known_example(
     row: SheetRow,
-    known: dict[str, tuple[GroundedExample, str]],
+    responses: dict[str, tuple[GroundedExample, str]],
     originals: Mapping[str, GroundedExample] | None,
 ) -> GroundedExample:
     """Returns the response that a row is of, whose texts must be those known of it."""
@@ -165,10 +165,10 @@ def _known_example(
             " ids that look like them: import such columns as text.)"
         )
     first = (example, row.place) if originals is None else (originals[example.id], "--input")
-    original, where = known.setdefault(example.id, first)
-    texts, others = _texts(example), _texts(original)
-    for field in {**others, **texts}:
-        got, wanted = texts.get(field, "").strip(), others.get(field, "").strip()
+    original, where = responses.setdefault(example.id, first)
+    texts, original_texts = _texts(example), _texts(original)
+    for field in {**original_texts, **texts}:
+        got, wanted = texts.get(field, "").strip(), original_texts.get(field, "").strip()
         if got != wanted:
             same = sum(takewhile(bool, map(operator.eq, got, wanted)))
             expected = f"{shown(wanted[same:])} from character {same + 1} on, as in {where}"
@@ -221,7 +221,7 @@ def _marks_of_rows(path: pathlib.Path, examples: Mapping[str, GroundedExample]) 
 
 
 def marks_row(marks: Marks) -> dict[str, Any]:
-    """Returns what one annotator says, as a row that `read_marks` reads."""
+    """Returns one annotator's marks as a row that `read_marks` reads."""
     named = {field: marks.named[error] for error, field in {**SPANS, **ARGUMENTS}.items()}
     row = {"id": marks.id, "annotator": marks.annotator, **marks.answers, **named}
     return row | {"note": marks.note, "place": marks.place}
@@ -239,8 +239,8 @@ def _parsed_marks(
         remedy = "write a name into each row"
         raise field_error(place, "annotator", "who marked the row", annotator, remedy)
     answers = {name: _answer(fields.get(name), name, place, blank_is_no) for name in ERRORS}
-    named = _named(SPANS, fields, answers, example, place)
-    named |= _named(ARGUMENTS, fields, answers, example, place)
+    named = _parse_named(SPANS, fields, answers, example, place)
+    named |= _parse_named(ARGUMENTS, fields, answers, example, place)
     note = converted({"note": fields.get("note")}, place, _Note).note
     return Marks(example.id, annotator, place, answers, named, note)
 
@@ -264,14 +264,14 @@ def _answer(cell: Any, name: str, place: str, blank_is_no: bool) -> bool:
     raise field_error(place, name, expected, cell, remedy)
 
 
-def _named(
+def _parse_named(
     errors: Mapping[str, str],
     fields: Mapping[str, Any],
     answers: Mapping[str, bool],
     example: GroundedExample,
     place: str,
 ) -> dict[str, tuple[Any, ...]]:
-    """Returns what a row names of a full error and of its partial one, where this fits its answers.
+    """Reads the items that a row names of a full and of its partial error, and checks its answers.
 
     What is not said to be partial is of the full error, or of the partial one in a row that has
     only that.
@@ -279,7 +279,7 @@ def _named(
     (error, field), (partial_error, partial_field) = errors.items()
     usual = partial_error if answers[partial_error] and not answers[error] else error
     locate = _span if errors is SPANS else _argument
-    found: dict[str, set[Any]] = {error: set(), partial_error: set()}
+    by_error: dict[str, set[Any]] = {error: set(), partial_error: set()}
     for name in (field, partial_field):
         for piece in _pieces(fields.get(name), errors, example.response, place, name):
             kind = usual if name == field else partial_error
@@ -288,24 +288,24 @@ def _named(
                 if prefix := _PARTIAL.match(piece):
                     kind, piece = partial_error, piece[prefix.end() :]
             if not is_blank_cell(piece):
-                found[kind].add(locate(piece, example, place, name))
-    for name, things in found.items():
-        if things and not answers[name]:
+                by_error[kind].add(locate(piece, example, place, name))
+    for name, items in by_error.items():
+        if items and not answers[name]:
             expected = f"nothing that is of a {name.replace('_', ' ')}, since {name} = no"
             remedy = f"write {name} = yes, or clear {field}"
             raise field_error(place, field, expected, fields.get(field), remedy)
-    if answers[error] and not found[error]:
+    if answers[error] and not by_error[error]:
         expected = f"what the error is about, since {error} = yes"
         remedy = f"name it, or write {error} = no"
         raise field_error(place, field, expected, fields.get(field), remedy)
     order = None if errors is SPANS else example.grounding.labels().index
-    return {name: tuple(sorted(things, key=order)) for name, things in found.items()}
+    return {name: tuple(sorted(items, key=order)) for name, items in by_error.items()}
 
 
 def _pieces(
     cell: Any, errors: Mapping[str, str], response: str, place: str, field: str
 ) -> list[Any]:
-    """Returns what a cell names, piece by piece."""
+    """Splits a cell into the pieces that it names."""
     if not isinstance(cell, str | list | None):
         raise field_error(place, field, "a text or a list", cell)
     if not isinstance(cell, str):

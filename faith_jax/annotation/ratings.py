@@ -52,11 +52,11 @@ class Figure(msgspec.Struct, frozen=True):
     digits: int = 2
 
     def value(self, answers: Mapping[str, str]) -> float | None:
-        """Returns what a judge's answers count as; None = nothing."""
-        said = answers.get(self.question)
+        """Returns the number that a judge's answers count as; None = they do not count."""
+        answer = answers.get(self.question)
         if self.answer:
-            return float(said == self.answer)
-        return None if said is None else float(said)
+            return float(answer == self.answer)
+        return None if answer is None else float(answer)
 
 
 class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,7 +71,7 @@ class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What judges fill in."""
+        """The columns that judges fill in."""
         return (*(question.name for question in self.questions), NOTE)
 
     def marks(self, row: SheetRow, example: GroundedExample) -> Marks:
@@ -147,8 +147,8 @@ def ratings_table(
         if not shared:
             raise InputError(f"{corpus}: no row is judged for all systems; fill in more of them.")
         if more := len(set().union(*every)) - len(shared):
-            what = f"{counted(more, 'row')} left out, judged for some of the systems only."
-            notes.append(f"{corpus}: {what}")
+            left_out = f"{counted(more, 'row')} left out, judged for some of the systems only."
+            notes.append(f"{corpus}: {left_out}")
         for system, by_row in systems.items():
             chosen = [by_row[row] for row in shared]
             # The mean over the judges of each response.
@@ -173,9 +173,9 @@ def ratings_table(
 
 
 def _values(figure: Figure, judged: Iterable[Sequence[Marks]]) -> list[list[float]]:
-    """Returns what the answers of each response's judges count as."""
-    said = ([figure.value(one.answers) for one in marks] for marks in judged)
-    return [[value for value in values if value is not None] for values in said]
+    """Returns the numbers that the answers of each response's judges count as."""
+    answers = ([figure.value(mark.answers) for mark in marks] for marks in judged)
+    return [[value for value in values if value is not None] for values in answers]
 
 
 def agreement_of_judges(
@@ -190,7 +190,7 @@ def agreement_of_judges(
         for name, figure in form.figures.items():
             units: Sequence[Sequence[Any]] = _values(figure, judged)
             if form.coefficient == "kappa":  # of all answers, not of one against the others
-                units = [[one.answers[figure.question] for one in marks] for marks in judged]
+                units = [[mark.answers[figure.question] for mark in marks] for marks in judged]
             measure = fleiss_kappa if form.coefficient == "kappa" else interval_alpha
             rows.append((corpus, name, sum(len(unit) > 1 for unit in units), measure(units)))
     called = {"alpha": "Krippendorff's alpha", "kappa": "Fleiss' kappa"}[form.coefficient]

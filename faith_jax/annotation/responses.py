@@ -63,34 +63,36 @@ def read_responses(
     """
     topics = functools.cache(functools.partial(npov.load_topics, knowledge))
     responses: list[AnnotationResponse] = []
-    known: set[str] = set()
+    ids: set[str] = set()
     for number, (place, fields) in enumerate(read_rows(path), start=1):
         named = fields.get("id")
         identifier = str(number if named is None or not str(named).strip() else named)
-        if identifier in known and not several:
+        if identifier in ids and not several:
             remedy = "give each response its own, or none to any: then they are numbered"
             raise field_error(place, "id", "an id that no earlier row has", identifier, remedy)
         texts, by_sentence = _texts(fields, place, topics)
         adapted = Row(place, texts | {"id": identifier})
         (row,) = example_rows([adapted], Columns(label_column="", corpus_column=""), path.stem)
-        others = {name: value for name, value in row.fields.items() if name not in _DROPPED}
-        known.add(identifier)
-        responses.append(AnnotationResponse(_example(row, place), others, by_sentence))
+        further_fields = {name: value for name, value in row.fields.items() if name not in _DROPPED}
+        ids.add(identifier)
+        responses.append(AnnotationResponse(_example(row, place), further_fields, by_sentence))
     if not responses:
         raise InputError(f"{path}: holds no responses.")
     return responses
 
 
 def _example(row: ExampleRow, place: str) -> GroundedExample:
-    """Returns what annotators see; arguments of one side alone are an error."""
-    given = row.example
-    texts = tuple(map(one_line_end, given.grounding.texts))
-    sides = given.grounding.perspectives
+    """Returns the example that annotators see; arguments of one side alone are an error."""
+    example = row.example
+    texts = tuple(map(one_line_end, example.grounding.texts))
+    sides = example.grounding.perspectives
     if set(sides) in ({"pro"}, {"con"}):
         lacking = "con_arguments" if "pro" in sides else "pro_arguments"
         raise field_error(place, lacking, "at least one argument, as on the other side", [])
-    history = tuple(map(one_line_end, given.history))
-    return GroundedExample(given.id, Grounding(texts, sides), history, one_line_end(given.response))
+    history = tuple(map(one_line_end, example.history))
+    return GroundedExample(
+        example.id, Grounding(texts, sides), history, one_line_end(example.response)
+    )
 
 
 def _texts(fields: Mapping[str, Any], place: str, topics: Topics) -> tuple[dict[str, Any], bool]:
@@ -99,26 +101,26 @@ def _texts(fields: Mapping[str, Any], place: str, topics: Topics) -> tuple[dict[
     if fields[response] is None:
         raise field_error(place, response, "a text", None)
     scored = fields.get("fields") if "scores" in fields else None
-    others = dict(scored) if isinstance(scored, dict | list) else {}  # Parquet has pairs
-    found = {name: value for name, value in others.items() if name not in _DROPPED}
-    found |= {name: value for name, value in fields.items() if name not in _RESPONSES}
-    found["response"] = fields[response]
+    scored_fields = dict(scored) if isinstance(scored, dict | list) else {}  # Parquet has pairs
+    texts = {name: value for name, value in scored_fields.items() if name not in _DROPPED}
+    texts |= {name: value for name, value in fields.items() if name not in _RESPONSES}
+    texts["response"] = fields[response]
     grounding = _first((*_GROUNDINGS, *_SIDE_FIELDS, "inputs"), fields, place, "grounding")
     if grounding in _SIDE_FIELDS:
-        found |= {name: fields.get(name) for name in _SIDE_FIELDS}
+        texts |= {name: fields.get(name) for name in _SIDE_FIELDS}
     if grounding != "inputs":
-        return found, False
+        return texts, False
     query, sides, by_sentence = _inputs(fields["inputs"], place, topics)
     if isinstance(fields[response], str):  # infer leaves the braces to who gave the inputs
-        found["response"] = npov_response(fields[response])
-    return {"history": query} | found | sides, by_sentence
+        texts["response"] = npov_response(fields[response])
+    return {"history": query} | texts | sides, by_sentence
 
 
-def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, what: str) -> str:
+def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, kind: str) -> str:
     name = next((name for name in names if name in fields), None)
     if name is None:
         raise InputError(
-            f"{place}: no field holds the {what}: expected {' or '.join(names)}, got "
+            f"{place}: no field holds the {kind}: expected {' or '.join(names)}, got "
             f"{', '.join(fields) or 'none'}; rename the field that holds it."
         )
     return name
@@ -133,14 +135,14 @@ def _inputs(value: Any, place: str, topics: Topics) -> tuple[str, dict[str, list
             f"give {' and '.join(_SIDE_FIELDS)}, or a grounding",
         )  # fmt: skip
     query = pairs["query"].strip()
-    found: dict[str, list[str]] = {}
+    by_field: dict[str, list[str]] = {}
     split = False
     for side, field in zip(_SIDES, _SIDE_FIELDS, strict=True):
         text = pairs[side].strip()
-        known = told_apart(text, _known_arguments(query, side, topics()))
-        split |= known is None
-        found[field] = known or split_sentences(text)
-    return query, found, split
+        arguments = told_apart(text, _known_arguments(query, side, topics()))
+        split |= arguments is None
+        by_field[field] = arguments or split_sentences(text)
+    return query, by_field, split
 
 
 def _known_arguments(query: str, side: str, topics: Sequence[npov.Topic]) -> list[str]:
@@ -162,8 +164,8 @@ def told_apart(text: str, arguments: Sequence[str]) -> list[str] | None:
     for argument in arguments:
         cleaned = clean_value(argument)
         if text == cleaned or text.startswith(f"{cleaned} "):
-            others = [other for other in arguments if other != argument]
-            rest = told_apart(text[len(cleaned) :].lstrip(), others)
+            remaining = [candidate for candidate in arguments if candidate != argument]
+            rest = told_apart(text[len(cleaned) :].lstrip(), remaining)
             if rest is not None:
                 return [argument, *rest]
     return None

@@ -75,7 +75,7 @@ class SheetRow(NamedTuple):
 
 
 def query_of(example: GroundedExample) -> str:
-    """Returns what was asked, as one text."""
+    """Returns the conversation up to the query, as one text."""
     return "\n".join(example.history)
 
 
@@ -194,7 +194,7 @@ def _csv_rows(path: pathlib.Path, marks: Sequence[str]) -> Iterator[Row]:
 
 
 def _delimiter(path: pathlib.Path, marks: Sequence[str]) -> str:
-    """Returns what stands between the names of the columns, which are checked."""
+    """Returns the character between the names of the columns, which are checked."""
     header = decoded(next(read_lines(path), b""), f"{path}:1").rstrip("\r\n")
     delimiter = max(",;\t", key=header.count)
     if header.strip():  # the reader of CSV reports an empty file
@@ -208,16 +208,16 @@ def _check_columns(names: Collection[str], place: str, marks: Sequence[str]) -> 
     unknown = [name for name in names if name not in columns]
     if missing or unknown:
         parts = {"missing": missing, "unknown": unknown}
-        found = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names)
+        problem = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in parts.items() if names)
         raise InputError(
-            f"{place}: expected the columns {', '.join(columns)}; {found}; rename, add or remove "
+            f"{place}: expected the columns {', '.join(columns)}; {problem}; rename, add or remove "
             "columns (remarks belong into 'note'), or write a sheet with: faith-jax annotate write"
         )
 
 
 def _row(place: str, fields: Mapping[str, Any], marks: Sequence[str]) -> SheetRow:
-    told = converted(fields, place, _Told, strip=False)
-    query, response = one_line_end(told.query), one_line_end(told.response)
+    texts = converted(fields, place, _Told, strip=False)
+    query, response = one_line_end(texts.query), one_line_end(texts.response)
     grounding = parsed_arguments(fields["arguments"], place)
-    example = GroundedExample(told.id, grounding, (query,) if query else (), response)
-    return SheetRow(place, example, told.annotator.strip(), {name: fields[name] for name in marks})
+    example = GroundedExample(texts.id, grounding, (query,) if query else (), response)
+    return SheetRow(place, example, texts.annotator.strip(), {name: fields[name] for name in marks})

@@ -24,7 +24,7 @@ REASONS = (LEFT_OUT, UNUSED_TOLD, OTHER_WORDS, EMPTY)
 
 @dataclasses.dataclass(frozen=True)
 class ErrorFreeRule:
-    """When a response counts as free of errors; words are content words' stems.
+    """A rule by which a response counts as free of errors; words are content words' stems.
 
     Attributes:
       recall: share of the words of each given argument that the response has, at least.
@@ -36,23 +36,25 @@ class ErrorFreeRule:
     precision: float = 0.6
     unused: float = 0.5
 
-    def error(self, response: str, query: str, given: Sequence[str], unused: Sequence[str]) -> str:
+    def error(
+        self, response: str, query: str, arguments: Sequence[str], unused: Sequence[str]
+    ) -> str:
         """Returns for which of `REASONS` a response is not free of errors; "" = it is.
 
         It answers the query and should tell the given arguments, and none of the topic's unused
         ones.
         """
-        told = _stems(response)
-        if not told:
+        stems = _stems(response)
+        if not stems:
             return EMPTY
-        if any(_share(_stems(argument), told) < self.recall for argument in given):
+        if any(_share(_stems(argument), stems) < self.recall for argument in arguments):
             return LEFT_OUT
-        allowed = [stem for text in (query, *given) for stem in _stems(text)]
+        allowed = [stem for text in (query, *arguments) for stem in _stems(text)]
         for argument in unused:
-            own = [stem for stem in _stems(argument) if stem not in set(allowed)]
-            if own and _share(own, told) >= self.unused:
+            unused_stems = [stem for stem in _stems(argument) if stem not in set(allowed)]
+            if unused_stems and _share(unused_stems, stems) >= self.unused:
                 return UNUSED_TOLD
-        return "" if _share(told, allowed) >= self.precision else OTHER_WORDS
+        return "" if _share(stems, allowed) >= self.precision else OTHER_WORDS
 
 
 def _stems(text: str) -> list[str]:
@@ -64,7 +66,7 @@ def _share(words: Sequence[str], reference: Sequence[str]) -> float:
     return matching_words(words, reference) / len(words) if words else 1.0
 
 
-def retold_spans(response: str, argument: str, others: Sequence[str]) -> list[tuple[int, int]]:
+def retold_spans(response: str, argument: str, other_texts: Sequence[str]) -> list[tuple[int, int]]:
     """Returns where a response retells an argument: offsets of first and behind last characters.
 
     For each sentence of the argument, the sentence of the response that has most of its words, and
@@ -72,7 +74,7 @@ def retold_spans(response: str, argument: str, others: Sequence[str]) -> list[tu
     other arguments and the query) have too count only where a sentence of the argument has no words
     of its own.
     """
-    shared = {stem for text in others for stem in _stems(text)}
+    shared = {stem for text in other_texts for stem in _stems(text)}
     sentences = list(_placed_sentences(response))
     spans = []
     for part in split_sentences(argument):
