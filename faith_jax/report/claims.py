@@ -75,8 +75,10 @@ def claims_page(
             title=title,
             notes=notes,
             counts=counts,
-            claims=[it for _, own in responses for it in _shown(list(own), scorers)],
-            left_out=sum(it.claims for it in counts.values()) - len(shown),
+            claims=[
+                claim for _, claims in responses for claim in _show_claims(list(claims), scorers)
+            ],
+            left_out=sum(count.claims for count in counts.values()) - len(shown),
         )
     )
 
@@ -91,23 +93,25 @@ class VerdictCount(NamedTuple):
 def verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, VerdictCount]:
     """Returns how many have each verdict; the claims of a response stand together."""
     claims, responses = Counter[str](), Counter[str]()
-    for (*_, verdict), own in itertools.groupby(rows, _response):
+    for (*_, verdict), claims_of_response in itertools.groupby(rows, _response):
         responses[verdict] += 1
-        claims.update(row["fields"]["verdict"] for row in own)
+        claims.update(row["fields"]["verdict"] for row in claims_of_response)
     return {name: VerdictCount(responses[name], claims[name]) for name in VERDICTS}
 
 
 def verdict_table(rows: Iterable[ScoredRow]) -> Table:
     """Returns how many have each verdict, by system where rows name one; see `verdict_counts`."""
-    found: dict[str, Counter[tuple[str, str]]] = {}
-    for system, own in itertools.groupby(rows, lambda row: row["fields"].get("system", "")):
-        counts = found.setdefault(system, Counter())
-        for verdict, count in verdict_counts(own).items():
-            counts.update({(verdict, what): n for what, n in count._asdict().items()})
-    named, whats = any(found), VerdictCount._fields
+    by_system: dict[str, Counter[tuple[str, str]]] = {}
+    for system, rows_of_system in itertools.groupby(
+        rows, lambda row: row["fields"].get("system", "")
+    ):
+        counts = by_system.setdefault(system, Counter())
+        for verdict, count in verdict_counts(rows_of_system).items():
+            counts.update({(verdict, unit): n for unit, n in count._asdict().items()})
+    named, whats = any(by_system), VerdictCount._fields
     lines = tuple(
-        (*([system] if named else []), verdict, *(counts[verdict, what] for what in whats))
-        for system, counts in found.items()
+        (*([system] if named else []), verdict, *(counts[verdict, unit] for unit in whats))
+        for system, counts in by_system.items()
         for verdict in VERDICTS
     )
     return Table("Checked claims", (*(["system"] if named else []), "verdict", *whats), lines)
@@ -130,24 +134,24 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
       InputError: a row lacks the cluster field.
     """
     pairs: dict[tuple[str, str], list[tuple[str, str, Hashable]]] = {}
-    for key, own in itertools.groupby(rows, _response):
-        for place, (fields, name) in enumerate((row["fields"], row["id"]) for row in own):
-            for what, gold, said in (
+    for key, claims in itertools.groupby(rows, _response):
+        for place, (fields, name) in enumerate((row["fields"], row["id"]) for row in claims):
+            for unit, gold, call_field in (
                 ("responses", GOLD_RESPONSE, VERDICT),
                 ("claims", GOLD, "verdict"),
             ):
-                if not (right := fields.get(gold)) or (what == "responses" and place):
+                if not (right := fields.get(gold)) or (unit == "responses" and place):
                     continue
                 if cluster_field and cluster_field not in fields:
                     raise InputError(f"{name}: the row has no field {cluster_field!r}.")
                 group = fields[cluster_field] if cluster_field else key
-                found = pairs.setdefault((fields.get("system", ""), what), [])
-                found.append((right, fields[said], group))
+                triples = pairs.setdefault((fields.get("system", ""), unit), [])
+                triples.append((right, fields[call_field], group))
     shown, tidy = [], []
-    for (system, what), given in pairs.items():
-        for name, figure in _agreement(given, draws):
-            shown.append((system, what, len(given), name, figure.text))
-            tidy.append((system, what, len(given), name, figure.value, *figure.interval))
+    for (system, unit), triples in pairs.items():
+        for name, figure in _agreement(triples, draws):
+            shown.append((system, unit, len(triples), name, figure.text))
+            tidy.append((system, unit, len(triples), name, figure.value, *figure.interval))
     columns = ("system", "of", "number", "figure", "%")
     first = 0 if any(system for system, _ in pairs) else 1  # the column of systems
     plain = Table("", (*columns[:-1], "value", "low", "high"), tuple(tidy))
@@ -164,36 +168,38 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
 
 
 def _agreement(
-    given: Sequence[tuple[str, str, Hashable]], draws: Draws
+    triples: Sequence[tuple[str, str, Hashable]], draws: Draws
 ) -> Iterator[tuple[str, Figure]]:
     """Yields figures by name of pairs of what is right and what is said, with their cluster."""
-    right, said, groups = zip(*given, strict=True)
-    labels, calls = ([_IN_THREE.get(it, it) for it in side] for side in (right, said))
-    yield from _named(call_figures(labels, calls, draws, groups), "accuracy", "macro F1")
-    if len({it == NOT_VERIFIABLE for it in right}) > 1:
+    right, called, groups = zip(*triples, strict=True)
+    labels, calls = ([_IN_THREE.get(label, label) for label in side] for side in (right, called))
+    yield from _name_figures(call_figures(labels, calls, draws, groups), "accuracy", "macro F1")
+    if len({label == NOT_VERIFIABLE for label in right}) > 1:
         ours = "accuracy, verifiable or not", "macro F1, verifiable or not"
-        labels, calls = ([_KINDS[it != NOT_VERIFIABLE] for it in side] for side in (right, said))
-        yield from _named(call_figures(labels, calls, draws, groups), *ours)
+        labels, calls = (
+            [_KINDS[label != NOT_VERIFIABLE] for label in side] for side in (right, called)
+        )
+        yield from _name_figures(call_figures(labels, calls, draws, groups), *ours)
 
 
-def _named(found: Mapping[str, Figure], *first: str) -> Iterator[tuple[str, Figure]]:
-    accuracy, macro, *classes = found.items()
+def _name_figures(figures: Mapping[str, Figure], *first: str) -> Iterator[tuple[str, Figure]]:
+    accuracy, macro, *classes = figures.items()
     yield from zip(first, (accuracy[1], macro[1]), strict=True)
     yield from ((f"F1 {name}", figure) for name, figure in classes)
 
 
 def _response(row: ScoredRow) -> tuple[str, ...]:
-    """Returns what the claims of one response have in common; last the verdict on it."""
+    """Returns the fields that the claims of one response share; last the verdict on it."""
     fields = row["fields"]
     names = ("system", "replicate", "response_id", VERDICT)
     return (row["corpus"], *(fields.get(name, "") for name in names))
 
 
-def _shown(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[ShownClaim]:
+def _show_claims(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[ShownClaim]:
     """Yields the claims of a response."""
     for row in rows:
         claim, history, is_first = row["generated_text"], row["history"], row is rows[0]
-        said = {word.stem for text in (claim, *history[-2:]) for word in content_words(text)}
+        stems = {word.stem for text in (claim, *history[-2:]) for word in content_words(text)}
         urls = json.loads(row["fields"].get("evidence_urls", "[]"))  # fields are read as texts
         places = itertools.zip_longest(row["perspectives"], urls, row["grounding"], fillvalue="")
         values = (row["scores"][name] for name in scorers)
@@ -208,7 +214,7 @@ def _shown(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[ShownC
                 ShownEvidence(
                     title,
                     url if url.startswith(_URLS) else "",
-                    _pieces(text, said),
+                    _pieces(text, stems),
                     text == row["fields"].get("decisive"),
                 )
                 for title, url, text in places
@@ -222,9 +228,9 @@ def _pieces(text: str, stems: set[str]) -> list[tuple[str, bool]]:
     >>> _pieces("A cat sleeps.", {"cat"})
     [('A ', False), ('cat', True), (' sleeps.', False)]
     """
-    found, end = list[tuple[str, bool]](), 0
+    pieces, end = list[tuple[str, bool]](), 0
     for word in content_words(text):
         if word.stem in stems:
-            found += [(text[end : word.start], False), (text[word.start : word.end], True)]
+            pieces += [(text[end : word.start], False), (text[word.start : word.end], True)]
             end = word.end
-    return [piece for piece in (*found, (text[end:], False)) if piece[0]]
+    return [piece for piece in (*pieces, (text[end:], False)) if piece[0]]

@@ -62,27 +62,27 @@ def write_page(page: pathlib.Path, make: Callable[[PageFiles], str]) -> None:
     Raises:
       ConfigError: it cannot be written.
     """
-    made = page.with_name(f".{page.name}.rows.partial")  # what a kill leaves is removed
+    partial = page.with_name(f".{page.name}.rows.partial")  # what a kill leaves is removed
     if is_remote(page):
-        made = pathlib.Path(tempfile.mkdtemp(prefix="faith_jax_"))
+        partial = pathlib.Path(tempfile.mkdtemp(prefix="faith_jax_"))
     placed = None
     try:
         with writing(page):
-            remove_tree(made)
-            made.mkdir()
-            files = PageFiles(made, page)
+            remove_tree(partial)
+            partial.mkdir()
+            files = PageFiles(partial, page)
             text = make(files)
             folder = page.parent / files.name
             if files.any and not stands(folder):
                 placed = folder
-                put(made, folder)
+                put(partial, folder)
         write_text(page, text)
     except BaseException:
         if placed is not None:
             remove_tree(placed)
         raise
     finally:
-        remove_tree(made)
+        remove_tree(partial)
     for former in page.parent.glob(f"{page.stem}_rows_*"):
         is_ours = re.fullmatch("[0-9a-f]{16}", former.name.removeprefix(f"{page.stem}_rows_"))
         if is_ours and not (files.any and former.name == files.name):
@@ -157,14 +157,14 @@ def page_examples(
         for number, name in enumerate(scorers):
             if words := row["words"].get(name):
                 low, high = ranges.get(number, (np.inf, -np.inf))
-                found = [word[2] for word in words]
-                ranges[number] = min(low, *found), max(high, *found)
+                word_scores = [word[2] for word in words]
+                ranges[number] = min(low, *word_scores), max(high, *word_scores)
         block.append(_example(row, scorers))
         if len(block) == BLOCK:
             end_block()
     if block:
         end_block()
-    numbers = {"alike": _numbered(alike), "input": _numbered(inputs)}
+    numbers = {"alike": _number_hashes(alike), "input": _number_hashes(inputs)}
     pairs = np.unique(np.stack([numbers["input"], np.array(of, np.uint32)]), axis=1)
     text = folder = ""
     if held is not None:
@@ -183,11 +183,11 @@ def page_examples(
     return PageExamples(len(of), text, folder, tuple(corpora), systems, ranges)
 
 
-def _numbered(hashes: "array.array[int]") -> NDArray[np.uint32]:
+def _number_hashes(hashes: "array.array[int]") -> NDArray[np.uint32]:
     """Returns for each of some hashes which of the different ones it is, in order: [rows]."""
-    found, first, inverse = np.unique(np.array(hashes), return_index=True, return_inverse=True)
-    ranks = np.empty(len(found), np.uint32)
-    ranks[np.argsort(first)] = np.arange(len(found), dtype=np.uint32)
+    distinct, first, inverse = np.unique(np.array(hashes), return_index=True, return_inverse=True)
+    ranks = np.empty(len(distinct), np.uint32)
+    ranks[np.argsort(first)] = np.arange(len(distinct), dtype=np.uint32)
     return ranks[inverse]
 
 
@@ -221,20 +221,20 @@ def _example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
 
 def _missing(row: Mapping[str, Any]) -> list[int]:
     """Returns the texts of the grounding to which a scorer of whole texts gives 0."""
-    found = set()
+    zeros = set()
     for words in row["words"].values():
         placed = [word for word in words if word[3] is not None]
         if all((w[0], w[1]) == (0, len(row["grounding"][w[3]])) for w in placed):
-            found |= {word[3] for word in placed if word[2] == 0}
-    return sorted(found)
+            zeros |= {word[3] for word in placed if word[2] == 0}
+    return sorted(zeros)
 
 
 def _words(row: Mapping[str, Any], scorer: str) -> list[list[Any]]:
     """Returns a scorer's words with their places as JavaScript counts: in UTF-16 units."""
-    found = []
+    placed = []
     for start, end, score, place in row["words"][scorer]:
         text = row["generated_text"] if place is None else row["grounding"][place]
         if any(character > "\uffff" for character in text):
             start, end = (len(text[:i].encode("utf-16-le")) // 2 for i in (start, end))
-        found.append([start, end, score, place])
-    return found
+        placed.append([start, end, score, place])
+    return placed

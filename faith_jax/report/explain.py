@@ -53,7 +53,7 @@ def explain(
     if bool(texts) == any(sides.values()) or len({bool(side) for side in sides.values()}) > 1:
         raise InputError("explain: give both pro and con, or grounding.")
     if not texts:
-        named = [(side, text) for side, given in sides.items() for text in given]
+        named = [(side, text) for side, texts_of_side in sides.items() for text in texts_of_side]
         source = Grounding(tuple(t for _, t in named), tuple(side for side, _ in named))
     else:
         source = Grounding(texts)
@@ -83,7 +83,7 @@ def pictures(
     """
     if writes:
         examples = [_with_response(salience, example) for example in examples]
-    found = []
+    shown_pictures = []
     for example, of_words in zip(examples, salience(examples), strict=True):
         texts = {"response": example.response, "grounding": " ".join(example.grounding.texts)}
         without = "response"
@@ -94,8 +94,8 @@ def pictures(
             raise InputError(
                 f"{example.id}: the {without} has no content words to explain: {shown!r}."
             )
-        found.append(salience_picture(example, of_words, threshold))
-    return found
+        shown_pictures.append(salience_picture(example, of_words, threshold))
+    return shown_pictures
 
 
 def _with_response(salience: Salience, example: GroundedExample) -> GroundedExample:

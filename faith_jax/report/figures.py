@@ -99,9 +99,9 @@ def save_curves(panels: Sequence[CurvePanel], path: pathlib.Path) -> list[pathli
     See `save_pages`.
     """
     places: list[CurvePanel | None] = []
-    for _, own in itertools.groupby(panels, key=lambda panel: panel.run):
+    for _, panels_of_run in itertools.groupby(panels, key=lambda panel: panel.run):
         places += [None] * (-len(places) % _CURVE_COLUMNS)
-        places += own
+        places += panels_of_run
     size = (6.4, 3.4)
     return save_pages(places, _draw_steps, path, columns=_CURVE_COLUMNS, lines=4, size=size)
 
@@ -149,7 +149,7 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     image = grid[1, 1].imshow(values, **style)
     _name_words(grid, picture, min(10.0, 72 * 0.6 * cell))
     figure.colorbar(image, cax=grid[1, 2], label="share of the gradients")
-    figure.suptitle(_cut(picture.heading), fontsize="medium")
+    figure.suptitle(_shorten(picture.heading), fontsize="medium")
     save_figure(figure, path)
 
 
@@ -157,9 +157,9 @@ def _name_words(grid: Any, picture: SaliencePicture, points: float) -> None:
     """Writes all words beside their rows and below their columns, in letters of this size."""
     top, side, middle = grid[0, 1], grid[1, 0], grid[1, 1]
     words = picture.salience.argument_words
-    rows = [_cut(f"{word.perspective} {word.text}".strip(), _LABEL) for word in words]
+    rows = [_shorten(f"{word.perspective} {word.text}".strip(), _LABEL) for word in words]
     starred = zip(picture.salience.response_words, picture.foreign, strict=True)
-    columns = [_cut(word.text, _LABEL) + STAR * is_foreign for word, is_foreign in starred]
+    columns = [_shorten(word.text, _LABEL) + STAR * is_foreign for word, is_foreign in starred]
     top.set_xticks([])
     top.yaxis.tick_right()
     top.set_yticks([0], ["attribution"])
@@ -175,7 +175,7 @@ def _name_words(grid: Any, picture: SaliencePicture, points: float) -> None:
             label.set_color(_MARKED)
 
 
-def _cut(text: str, most: int = 80) -> str:
+def _shorten(text: str, most: int = 80) -> str:
     text = _literal(text)
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 

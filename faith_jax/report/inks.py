@@ -23,7 +23,7 @@ def ink(colour: Colour, share: float) -> str:
 
 
 def mixed(colour: Colour, share: float, page: Colour) -> Colour:
-    """Returns what is seen of a colour with this share on a page."""
+    """Returns the colour that is seen where another covers a page with this share."""
     red, green, blue = (
         round(share * c + (1 - share) * p) for c, p in zip(colour, page, strict=True)
     )

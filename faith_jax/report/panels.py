@@ -110,14 +110,18 @@ def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
     panels = []
     for scorer in scorers_of(corpora):
         chosen = {n: _by_class(c, scorer) for n, c in corpora.items() if scorer in c.scores}
-        edges = bin_edges(np.concatenate([v for own in chosen.values() for v in own.values()]))
+        edges = bin_edges(
+            np.concatenate([v for by_class in chosen.values() for v in by_class.values()])
+        )
         shares = {
-            name: {c: np.histogram(v, edges)[0] / max(1, len(v)) for c, v in own.items()}
-            for name, own in chosen.items()
+            name: {c: np.histogram(v, edges)[0] / max(1, len(v)) for c, v in by_class.items()}
+            for name, by_class in chosen.items()
         }
-        top = axis_top({(n, c): share for n, own in shares.items() for c, share in own.items()})
-        for name, own in chosen.items():
-            counts = {c: len(v) for c, v in own.items()}
+        top = axis_top(
+            {(n, c): share for n, by_class in shares.items() for c, share in by_class.items()}
+        )
+        for name, by_class in chosen.items():
+            counts = {c: len(v) for c, v in by_class.items()}
             panel = HistogramPanel(corpora[name].name, scorer, edges, top, shares[name], counts)
             panels.append(panel)
     return panels

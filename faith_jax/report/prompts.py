@@ -34,7 +34,7 @@ _HEIGHT = 0.65
 
 
 class PromptReport(NamedTuple):
-    """What a report of prompt-tuned runs says.
+    """A report of prompt-tuned runs.
 
     Attributes:
       warnings: of each run, by its name.
@@ -51,15 +51,19 @@ class PromptReport(NamedTuple):
 
     def all_warnings(self) -> list[str]:
         """Returns the warnings, a sentence each, with the run they are of."""
-        own = [f"{name}: {line}" for name, lines in self.warnings.items() for line in lines]
-        return [*own, *self.spread_warnings]
+        lines_of_runs = [
+            f"{name}: {line}" for name, lines in self.warnings.items() for line in lines
+        ]
+        return [*lines_of_runs, *self.spread_warnings]
 
 
 def report_of(runs: Sequence[RunHealth]) -> PromptReport:
     """Compares the runs, and finds what is off."""
     warnings = {run.name: run_warnings(run) for run in runs}
-    found = pairs(runs)
-    return PromptReport(runs, warnings, by_initializer(runs), found, spread_warnings(runs, found))
+    compared = pairs(runs)
+    return PromptReport(
+        runs, warnings, by_initializer(runs), compared, spread_warnings(runs, compared)
+    )
 
 
 def all_tables(report: PromptReport) -> list[Table]:
@@ -163,16 +167,16 @@ def _run_rows(report: PromptReport) -> Table:
 def _spread_rows(groups: Mapping[str, Spread]) -> Table:
     columns = ("start", "runs", "mean", "lowest", "highest", "standard deviation")
     rows = tuple(
-        (name, str(found.runs), *(_loss(value) for value in found[1:]))
-        for name, found in groups.items()
+        (name, str(spread.runs), *(_loss(value) for value in spread[1:]))
+        for name, spread in groups.items()
     )
     return Table("Final validation loss by start", columns, rows)
 
 
-def _pair_rows(found: Sequence[Pair]) -> Table:
+def _pair_rows(pairs_of_runs: Sequence[Pair]) -> Table:
     columns = ("run", "and", "prompt", "mean cosine", "lowest", "highest", "between the starts")
     rows = []
-    for pair in found:
+    for pair in pairs_of_runs:
         cosines = pair.mean, min(pair.cosines), max(pair.cosines), pair.start_cosine
         rows.append((pair.first, pair.second, pair.prompt, *map(number, cosines)))
     note = "Vectors are matched one to one so that the sum of their cosines is largest."
@@ -191,14 +195,14 @@ def prompt_panels(runs: Sequence[RunHealth]) -> list[CurvePanel]:
         panels.append(curve_panel("all runs", "validation loss, nats a token", together))
     for run in runs:
         losses = {"training": run.training_loss, "validation": run.validation_loss}
-        own = [curve_panel(run.name, "loss, nats a token", losses)]
+        run_panels = [curve_panel(run.name, "loss, nats a token", losses)]
         for name, prompt in run.prompts.items():
             title = run.name if len(run.prompts) == 1 else f"{run.name} {name}"
-            own += [
+            run_panels += [
                 curve_panel(title, "gradient norm", by_vector(prompt.gradient_norms), True),
                 curve_panel(title, "L2 distance from the start", by_vector(prompt.movements)),
             ]
-        panels += [panel._replace(run=run.name) for panel in own]
+        panels += [panel._replace(run=run.name) for panel in run_panels]
     return [panel for panel in panels if panel.curves]
 
 
@@ -221,7 +225,7 @@ def prompt_page(title: str, report: PromptReport) -> str:
     grids = [
         {
             "title": f"{run.name}: {prompt.name}",
-            "rows": [[_shaded(value) for value in row] for row in prompt.cosines.tolist()],
+            "rows": [[_shade_cosine(value) for value in row] for row in prompt.cosines.tolist()],
         }
         for run in report.runs
         for prompt in run.prompts.values()
@@ -236,7 +240,7 @@ def prompt_page(title: str, report: PromptReport) -> str:
     )
 
 
-def _shaded(cosine: float) -> dict[str, Any]:
+def _shade_cosine(cosine: float) -> dict[str, Any]:
     if math.isnan(cosine):
         return {"text": _DASH, "weight": "0", "negative": False, "ink": ink(POSITIVE, 0)}
     weight, is_negative = 0.6 * abs(cosine), cosine < 0
@@ -290,13 +294,13 @@ def drawn(panel: CurvePanel) -> dict[str, Any]:
 
 def report_figures(report: PromptReport) -> dict[str, Any]:
     """Returns all figures of a report as JSON has them."""
-    found = {
+    figures = {
         "runs": [_run_figures(run, report.warnings[run.name]) for run in report.runs],
         "validation_loss_by_start": {n: spread._asdict() for n, spread in report.groups.items()},
         "pairs": [pair._asdict() | {"mean": pair.mean} for pair in report.pairs],
         "warnings": report.spread_warnings,
     }
-    return plain(found)
+    return plain(figures)
 
 
 def _run_figures(run: RunHealth, warnings: Sequence[str]) -> dict[str, Any]:
@@ -321,14 +325,15 @@ def _run_figures(run: RunHealth, warnings: Sequence[str]) -> dict[str, Any]:
 
 
 def _prompt_figures(prompt: PromptHealth) -> dict[str, Any]:
-    known = prompt.vocabulary
+    vocabulary = prompt.vocabulary
     return {
         "length": len(prompt.vectors),
         "embed": prompt.vectors.shape[1],
         "movement": prompt.movement and prompt.movement._asdict(),
         "norms": prompt.norms,
-        "vocabulary_norms": known and {f"{q:g}": value for q, value in known.quantiles.items()},
-        "norm_ranks": known and known.ranks,
+        "vocabulary_norms": vocabulary
+        and {f"{q:g}": value for q, value in vocabulary.quantiles.items()},
+        "norm_ranks": vocabulary and vocabulary.ranks,
         "started_as": [piece or None for piece in prompt.start_pieces],
         "nearest_by_cosine": [[piece._asdict() for piece in row] for row in prompt.by_cosine],
         "nearest_by_l2": [[piece._asdict() for piece in row] for row in prompt.by_distance],

@@ -96,7 +96,7 @@ class SaliencePicture:
 
     @property
     def heading(self) -> str:
-        """What stands above the picture: the example's name, where it has one, and its query."""
+        """The text above the picture: the example's name, where it has one, and its query."""
         query = f"query: {self.query}" if self.query else ""
         named = self.title if self.title != self.response.title or not query else ""
         return ", ".join(filter(None, (named, query)))
@@ -112,8 +112,8 @@ class SaliencePicture:
     @property
     def unsupported_words(self) -> tuple[str, ...]:
         """The response's words with a low attribution, in order, but for framing words."""
-        found = self._small(self.salience.response_words, self.attributions)
-        return tuple(word for word in found if word.lower() not in FRAMING_WORDS)
+        words = self._small(self.salience.response_words, self.attributions)
+        return tuple(word for word in words if word.lower() not in FRAMING_WORDS)
 
     @property
     def uncovered_words(self) -> tuple[str, ...]:
@@ -204,10 +204,10 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
     if picture.query:
         yield f"query: {printable(picture.query)}"
     for shown in (*picture.arguments, picture.response):
-        text = "".join(_painted(piece, colour) for piece in shown.pieces)
+        text = "".join(_paint_piece(piece, colour) for piece in shown.pieces)
         yield f"{printable(shown.title)}: {text}"
     yield ""
-    mark = _painted(Piece("red", 0.0, True), True) if colour else "[brackets]"
+    mark = _paint_piece(Piece("red", 0.0, True), True) if colour else "[brackets]"
     star = f", or not in the grounding or the query ({STAR})" if any(picture.foreign) else ""
     yield f"{_LEGEND if colour else ''}{mark} = below {picture.threshold:g}{star}"
     if any(picture.foreign):
@@ -217,9 +217,9 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
         "low attribution": picture.unsupported_words,
         "low contribution": picture.uncovered_words,
     }
-    for (name, score), (what, words) in zip(picture.scores.items(), small.items(), strict=True):
+    for (name, score), (kind, words) in zip(picture.scores.items(), small.items(), strict=True):
         listed = ", ".join(map(printable, words)) or "none"
-        yield f"{name} {_figure(score)} (0 to 1, higher = more faithful); {what}: {listed}"
+        yield f"{name} {_figure(score)} (0 to 1, higher = more faithful); {kind}: {listed}"
     yield COMPARE
     if picture.salience.cut_tokens:
         parts = ", ".join(f"{count} of {part}" for part, count in picture.salience.cut.items())
@@ -229,7 +229,7 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
         )
 
 
-def _painted(piece: Piece, colour: bool) -> str:
+def _paint_piece(piece: Piece, colour: bool) -> str:
     """Returns a word on a blue ground as dark as its value, or in red and underlined."""
     text = printable(piece.text) + STAR * piece.is_foreign
     if piece.value is None:
@@ -255,7 +255,7 @@ def salience_page(title: str, pictures: Sequence[SaliencePicture]) -> str:
 
 
 def salience_section(picture: SaliencePicture) -> dict[str, Any]:
-    """Returns what the template `salience_section.html` shows of a picture."""
+    """Returns a picture's values for the template `salience_section.html`."""
 
     def shown(word: PlacedWord, value: float, star: bool = False) -> dict[str, Any]:
         marked = value < picture.threshold or star

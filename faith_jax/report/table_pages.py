@@ -108,7 +108,7 @@ def joined(tables: Sequence[Table]) -> Table:
 
 def write_tables(
     path: pathlib.Path,
-    told: Mapping[str, Any],
+    report: Mapping[str, Any],
     tables: Sequence[Table],
     captioned: Sequence[Table] = (),
 ) -> None:
@@ -116,19 +116,19 @@ def write_tables(
 
     Args:
       path: of the files, without an ending.
-      told: the JSON file; its title and notes stand above the tables.
+      report: the JSON file; its title and notes stand above the tables.
       tables: in order.
       captioned: the same for LaTeX, where each table stands alone.
     """
-    listed = "".join(f"\n{note}\n" for note in told["notes"])
+    listed = "".join(f"\n{note}\n" for note in report["notes"])
     markdown = "\n".join(rendered(table, "markdown") for table in tables)
     for ending, text in {
-        "md": f"# {told['title']}\n{listed}\n{markdown}",
+        "md": f"# {report['title']}\n{listed}\n{markdown}",
         "tex": "\n".join(rendered(table, "latex") for table in captioned or tables),
         "csv": rendered(joined(tables), "csv"),
     }.items():
         write_text(f"{path}.{ending}", text)
-    write_json(f"{path}.json", told)
+    write_json(f"{path}.json", report)
 
 
 def table_page(title: str, notes: Sequence[str], tables: Sequence[Table]) -> str:
@@ -140,7 +140,7 @@ def _is_published(row: Sequence[Any]) -> bool:
     return any(str(value).endswith("(published)") for value in row)
 
 
-def _named(text: str) -> Any:
+def _break_name(text: str) -> Any:
     """Returns a name as HTML that breaks behind "_" and "/"."""
     import markupsafe
 
@@ -158,6 +158,6 @@ def page_template(name: str) -> Any:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"cell_text": cell_text, "named": _named}
+    environment.filters |= {"cell_text": cell_text, "named": _break_name}
     environment.tests["published"] = _is_published
     return environment.get_template(name)
