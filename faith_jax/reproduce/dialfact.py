@@ -143,10 +143,13 @@ def verifiers_of(options: Dialfact) -> dict[str, dict[str, Any]]:
       ConfigError: naming the option.
     """
     folders = {MINI: MINI, NEUTRAL: options.neutral_model} | options.verifiers | options.variants
-    told = run_options.scorer_options(folders, options.scorer_option, "the verifiers")
+    scorer_options = run_options.scorer_options(folders, options.scorer_option, "the verifiers")
     return {
         name: {"model": folder}
-        | {key: absolute(it) if isinstance(it, str) else it for key, it in told[name].items()}
+        | {
+            key: absolute(value) if isinstance(value, str) else value
+            for key, value in scorer_options[name].items()
+        }
         for name, folder in folders.items()
     }
 
@@ -179,9 +182,9 @@ def check(options: Dialfact) -> None:
     if options.knowledge_base:
         KnowledgeBase.open(options.knowledge_base)
     leave_accelerators()
-    for name, given in verifiers_of(options).items():
+    for name, verifier_options in verifiers_of(options).items():
         try:
-            load_scorer(NEUTRAL if name == NEUTRAL else _PROBABILITIES[0], **given)
+            load_scorer(NEUTRAL if name == NEUTRAL else _PROBABILITIES[0], **verifier_options)
         except FaithJaxError as error:
             option = "--neutral-model" if name == NEUTRAL else f"--verifiers: {name}"
             raise ConfigError(f"{option}: {error}") from None
@@ -222,10 +225,12 @@ class Table(workflow.Table):
         self.evidence = list(sources)
         for (split, evidence), source in sources.items():
             is_found = evidence in _RETRIEVERS
-            for verifier, given in self.verifiers.items():
-                if given.get("form") == CLAIM_ONLY and evidence != ORACLE:
+            for verifier, verifier_options in self.verifiers.items():
+                if verifier_options.get("form") == CLAIM_ONLY and evidence != ORACLE:
                     continue
-                scorers: dict[str, Mapping[str, Any]] = dict.fromkeys(_PROBABILITIES, given)
+                scorers: dict[str, Mapping[str, Any]] = dict.fromkeys(
+                    _PROBABILITIES, verifier_options
+                )
                 if verifier == MINI:
                     scorers |= {LEXICAL: {"normalization": SPACY} if has_spacy() else {}}
                     scorers |= {
@@ -257,27 +262,35 @@ class Table(workflow.Table):
         claims = {TEST: options.claims, VALIDATION: options.validation_claims}
         if options.sample and not base:
             base, claims[TEST] = "knowledge", SAMPLE
-        found = {name: it for name, it in _RETRIEVERS.items() if it != "dense" or options.vectors}
+        retriever_names = {
+            name: retriever
+            for name, retriever in _RETRIEVERS.items()
+            if retriever != "dense" or options.vectors
+        }
         models = {
             "question-model": options.question_model,
             "evidence-model": options.evidence_model,
         }
-        given = {"vectors": options.vectors} | models
+        search_options = {"vectors": options.vectors} | models
         state = [model_state(path) for path in models.values() if path]
         wanted = [
-            (TEST, name, context) for name in (FUSED, *found) for context in _CONTEXTS.values()
+            (TEST, name, context)
+            for name in (FUSED, *retriever_names)
+            for context in _CONTEXTS.values()
         ]
-        wanted += [(VALIDATION, name, _CONTEXTS[_BOTH]) for name in found]
+        wanted += [(VALIDATION, name, _CONTEXTS[_BOTH]) for name in retriever_names]
         for split, name, (context, turns) in wanted:
             if not claims[split]:
                 continue
-            retrievers = [*found.values(), BM25] if name == FUSED else [found[name]]
+            retrievers = (
+                [*retriever_names.values(), BM25] if name == FUSED else [retriever_names[name]]
+            )
             arguments = [
                 *(claims[split], base, f"--retrievers={','.join(retrievers)}"),
                 f"--context-turns={turns}",
                 f"--documents={options.dense_documents if name == DPR else options.documents}",
                 f"--tagger={options.tagger}",
-                *(f"--{option}={path}" for option, path in given.items() if path),
+                *(f"--{option}={path}" for option, path in search_options.items() if path),
             ]
             is_sample = claims[split] == SAMPLE
             inputs = [base, *([] if is_sample else [claims[split]])]
@@ -296,32 +309,34 @@ class Table(workflow.Table):
 
     def steps(self) -> dict[str, Any]:
         """See `workflow.Table`."""
-        found = super().steps()
-        made = [
-            *found["made"],
+        steps = super().steps()
+        outputs = [
+            *steps["made"],
             *(f"evidence/{name}.json" for name in self.searches),
             *(f"verdicts/{name}.jsonl" for name in self.verdicts),
         ]
-        verdicts = {name: told_of(it) for name, it in self.verdicts.items()}
-        return {**found, "made": made, "evidence": self.searches, "verify": verdicts}
+        verdicts = {name: told_of(step) for name, step in self.verdicts.items()}
+        return {**steps, "made": outputs, "evidence": self.searches, "verify": verdicts}
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes the tables as dialfact.md, .tex, .csv and .json; of the sample as its sample."""
         published = {} if self.options.sample else published_figures("dialfact")
-        figures = {key: self._verified(folder, *key) for key in self.evidence}
+        figures = {key: self._evaluate_verifiers(folder, *key) for key in self.evidence}
         tables = [self._bigrams()] if (TEST, ORACLE) in self.data else []
         tables += [*self._verifiable(folder), *self._recall(folder)]
         tables += [
-            made
+            table
             for number, form in FORMS.items()
-            if (made := _verification(number, form, figures, published, self._shown(number))).rows
+            if (
+                table := _verification(number, form, figures, published, self._shows_system(number))
+            ).rows
         ]
         if confusion := self.confusions.get((TEST, ORACLE)):
-            tables.append(_confusion(confusion, published, self._shown("6")))
+            tables.append(_confusion(confusion, published, self._shows_system("6")))
         title = "Fact-checking in dialogue (Gupta 2022)"
         if self.options.sample:
             title = f"SAMPLES, not the paper's data: {title}"
-        told = {
+        report = {
             "title": title,
             "notes": list(self._notes()),
             "sample": self.options.sample,
@@ -329,20 +344,20 @@ class Table(workflow.Table):
             "rows": joined(tables).records(),
         }
         captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
-        write_tables(folder / self.file_name, told, tables, captioned)
+        write_tables(folder / self.file_name, report, tables, captioned)
 
     def _bigrams(self) -> Rows:
         """Returns table 2, of the refuted claims of test."""
         claims = [dict(row.fields) for row in dataset_rows("", self.data[TEST, ORACLE], TEST)]
-        found = bias_table(claims, "response", "response_label")
-        rows = [row[1:] for row in found.rows if row[0] == DialFactLabel.REFUTES.value]
+        biases = bias_table(claims, "response", "response_label")
+        rows = [row[1:] for row in biases.rows if row[0] == DialFactLabel.REFUTES.value]
         tidy = [
             ("2", bigram, "REFUTES", figure, count, value, None, None, None)
             for bigram, *values, count in rows
             for figure, value in zip(("lmi", "probability"), values, strict=True)
         ]
         title = "Bigrams that give REFUTES away (Gupta 2022, table 2)"
-        return Rows(title, found.columns[1:], tuple(rows), (), Rows("", _TIDY, tuple(tidy)))
+        return Rows(title, biases.columns[1:], tuple(rows), (), Rows("", _TIDY, tuple(tidy)))
 
     def _verifiable(self, folder: pathlib.Path) -> Iterator[Rows]:
         """Yields table 3, where both splits have claims of both kinds with evidence."""
@@ -361,17 +376,17 @@ class Table(workflow.Table):
                 development=str(files[VALIDATION]),
                 ensemble=tuple(f"{name}={LEXICAL},{part}:0:1" for name, part in _SUMS.items()),
             )
-            found = evaluation([str(files[TEST])], options)
-            claims = len(next(iter(found.corpora.values())).ids)
-            figures = {row["scorer"]: row for row in found.figures["rows"]}
-            shown = {scorer: cells for scorer, *cells in found.table.rows}
+            result = evaluation([str(files[TEST])], options)
+            claims = len(next(iter(result.corpora.values())).ids)
+            figures = {row["scorer"]: row for row in result.figures["rows"]}
+            shown = {scorer: cells for scorer, *cells in result.table.rows}
             for name, scorer, source in _chosen_on_validation(figures):
                 threshold, _, *cells = shown[scorer]
                 chosen = f"{source} {threshold}" if source else ""
                 rows.append((name, evidence, chosen, *cells))
                 tidy += [
                     ("3", name, evidence, figure, claims, *_figure(figures[scorer], figure), None)
-                    for figure in found.table.columns[3:]
+                    for figure in result.table.columns[3:]
                 ]
             notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
         if rows:
@@ -402,14 +417,14 @@ class Table(workflow.Table):
         ):
             if (step := _search(TEST, name, context)) not in self.searches:
                 continue
-            told = json.loads((folder / f"evidence/{step}.json").read_text("utf-8"))
-            for row in told["rows"]:
+            recalls = json.loads((folder / f"evidence/{step}.json").read_text("utf-8"))
+            for row in recalls["rows"]:
                 if row["what"] == SENTENCES:
                     of = _RETRIEVERS.get(name, name)
                     ranked.setdefault(f"of {of}, by {ranker}", {})[heading] = row
                 elif name == FUSED:
                     documents.setdefault(row["what"], {})[heading] = row
-        for number, what, part in (("4", "documents", documents), ("5", "sentences", ranked)):
+        for number, kind, part in (("4", "documents", documents), ("5", "sentences", ranked)):
             rows, tidy = [], []
             for name, by_context in part.items():
                 cells = []
@@ -424,41 +439,43 @@ class Table(workflow.Table):
                 if cells:
                     rows.append((f"{name}, {row['at_most']} at most", *cells))
             if rows:
-                title = f"Recall of {what} with gold evidence, per cent, test"
+                title = f"Recall of {kind} with gold evidence, per cent, test"
                 title = f"{title} (Gupta 2022, table {number})"
-                columns = (what, *_CONTEXTS)
+                columns = (kind, *_CONTEXTS)
                 yield Rows(title, columns, tuple(rows), (), Rows("", _TIDY, tuple(tidy)))
 
-    def _verified(
+    def _evaluate_verifiers(
         self, folder: pathlib.Path, split: str, evidence: str
     ) -> dict[tuple[str, str], Mapping[str, Any]]:
         """Returns the figures of a split with some evidence by system and group."""
         claims = [dict(row.fields) for row in self._claims(split, evidence)]
-        said = {name: dict.fromkeys((c["id"] for c in claims), _NOTHING) for name in self.verifiers}
-        for name in list(said):
-            if not (path := self._scored(folder, split, evidence, name)).exists():
-                del said[name]  # it reads no evidence
+        predictions = {
+            name: dict.fromkeys((c["id"] for c in claims), _NOTHING) for name in self.verifiers
+        }
+        for name in list(predictions):
+            if not (path := self._scores_path(folder, split, evidence, name)).exists():
+                del predictions[name]  # it reads no evidence
                 continue
             for row in read_scored_rows(path):
                 shares = [row["scores"][share] for share in _PROBABILITIES]
-                said[name][row["id"]] = tuple(DialFactLabel)[int(np.argmax(shares))].value
+                predictions[name][row["id"]] = tuple(DialFactLabel)[int(np.argmax(shares))].value
         for name, called in self._baselines(folder, split, evidence, claims).items():
-            said[name] = {c["id"]: label for c, label in zip(claims, called, strict=True)}
+            predictions[name] = {c["id"]: label for c, label in zip(claims, called, strict=True)}
         files = {}
-        for name, labels in said.items():
+        for name, labels in predictions.items():
             path = folder / f"{BASELINES}/{split}/{evidence}/{name}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_jsonl(path, ({"id": id_, "prediction": it} for id_, it in labels.items()))
+            write_jsonl(path, ({"id": id_, "prediction": label} for id_, label in labels.items()))
             files[str(path)] = name
         data = self.data.get((split, evidence)) or self.data[split, ORACLE]
         options = EvaluateOptions(protocol="dialfact", dataset=data, split=split)
-        found = evaluation(list(files), options).figures["rows"]
-        self.confusions[split, evidence] = confusion_table(claims, said)
+        evaluated = evaluation(list(files), options).figures["rows"]
+        self.confusions[split, evidence] = confusion_table(claims, predictions)
         factual = [c["data_type"] for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
         sizes = {"all": len(factual)} | collections.Counter(factual)
         return {
             (files[row["system"]], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
-            for row in found
+            for row in evaluated
         }
 
     def _claims(self, split: str, evidence: str) -> Iterator[Row]:
@@ -469,33 +486,35 @@ class Table(workflow.Table):
     def _baselines(
         self, folder: pathlib.Path, split: str, evidence: str, claims: Sequence[Mapping[str, Any]]
     ) -> dict[str, list[str]]:
-        """Returns what needs no model says of claims.
+        """Predicts claims by the baselines that need no model.
 
         The more of its words the evidence has, the more a claim is REFUTES and then SUPPORTS, by
         the thresholds with the best macro F1 on validation.
         """
-        found = {NOTHING: [_NOTHING] * len(claims)}
+        predictions = {NOTHING: [_NOTHING] * len(claims)}
         if (VALIDATION, evidence) in self.evidence:
-            known = self._overlaps(folder, VALIDATION, evidence)
+            validation_overlaps = self._overlaps(folder, VALIDATION, evidence)
             rows = self._claims(VALIDATION, evidence)
             scores, labels = [], []
             for row in (row.fields for row in rows):
                 label = verification_label(row["response_label"], row["type_label"])
-                scores.append(known.get(row["id"], 0.0))
+                scores.append(validation_overlaps.get(row["id"], 0.0))
                 labels.append(_RISING.index(DialFactLabel(label)))
             thresholds = best_ordered_thresholds(scores, labels)
-            here = self._overlaps(folder, split, evidence)
-            found[LEXICAL] = [
-                _RISING[int(np.sum(here.get(claim["id"], 0.0) >= thresholds))].value
+            overlaps = self._overlaps(folder, split, evidence)
+            predictions[LEXICAL] = [
+                _RISING[int(np.sum(overlaps.get(claim["id"], 0.0) >= thresholds))].value
                 for claim in claims
             ]
-        return found
+        return predictions
 
-    def _scored(self, folder: pathlib.Path, split: str, evidence: str, name: str) -> pathlib.Path:
+    def _scores_path(
+        self, folder: pathlib.Path, split: str, evidence: str, name: str
+    ) -> pathlib.Path:
         part = "verdicts" if evidence in _RETRIEVERS else "scores"
         return folder / f"{part}/{self._scores_of(split, evidence, name)}.jsonl"
 
-    def _shown(self, number: str) -> Callable[[str], bool]:
+    def _shows_system(self, number: str) -> Callable[[str], bool]:
         """Returns whether a table shows a system: variants have one of their own."""
         options = self.options
         bases = {base for name in options.variants for base in bases_of(name, options)}
@@ -504,14 +523,18 @@ class Table(workflow.Table):
         return lambda name: name not in options.variants
 
     def _overlaps(self, folder: pathlib.Path, split: str, evidence: str) -> dict[str, float]:
-        path = self._scored(folder, split, evidence, MINI)
+        path = self._scores_path(folder, split, evidence, MINI)
         return {row["id"]: row["scores"][LEXICAL] or 0.0 for row in read_scored_rows(path)}
 
     def _notes(self) -> Iterator[str]:
-        """Yields what the figures are of, and what is left out."""
-        for name, given in self.verifiers.items():
-            others = (f"{option} = {value}" for option, value in given.items() if option != "model")
-            yield "; ".join((f"{name}: {given['model']}", *others)) + "."
+        """Yields notes on the figures, and on all that is left out."""
+        for name, verifier_options in self.verifiers.items():
+            settings = (
+                f"{option} = {value}"
+                for option, value in verifier_options.items()
+                if option != "model"
+            )
+            yield "; ".join((f"{name}: {verifier_options['model']}", *settings)) + "."
         yield (
             "Verification: accuracy / macro F1 in per cent, with 95% bootstrap intervals. "
             "Claims that cannot be verified are NOT ENOUGH INFO; so are those without evidence."
@@ -534,7 +557,11 @@ class Table(workflow.Table):
                 f"(the paper: 3 for each name) and {options.dense_documents} by vectors (the "
                 f"paper: 100); names are found by {options.tagger} (the paper: spaCy)."
             )
-        if unread := [n for n, it in self.verifiers.items() if it.get("form") == CLAIM_ONLY]:
+        if unread := [
+            n
+            for n, verifier_options in self.verifiers.items()
+            if verifier_options.get("form") == CLAIM_ONLY
+        ]:
             yield f"Read no evidence, and stand under {ORACLE} alone: {', '.join(unread)}."
         if not self.options.sample:
             yield "The paper's figures of tables 2 to 5, 7, 8, 11 and 12 are not at hand."
@@ -555,7 +582,7 @@ def _chosen_on_validation(
         return figures[name]["F1 development"], figures[name]["direction"] == "high"
 
     def source(part: str) -> str:
-        """Returns what a part of `_SUMS` is, such as "1 - P(neutral) of the evidence"."""
+        """Describes a part of `_SUMS`, such as "1 - P(neutral) of the evidence"."""
         premise = _PREMISE_NAMES[_PREMISES[part.removeprefix("-")]]
         return f"{'1 - ' if part.startswith('-') else ''}P(neutral) of {premise}"
 
@@ -583,19 +610,21 @@ def _verification(
     tidy: dict[tuple[str, str, str], list[Any]] = {}  # claims to the paper's figure
     names = {figure: f"{form.figure} {figure}" for figure in ("Acc", "F1")}
     theirs = published.get("published", {}).get(number, {})
-    known = {heading for row in (*ours.values(), *theirs.values()) for heading in row}
-    headings = [heading for heading in form.columns if heading in known]
+    filled = {heading for row in (*ours.values(), *theirs.values()) for heading in row}
+    headings = [heading for heading in form.columns if heading in filled]
     for system in dict.fromkeys((*ours, *theirs)) if ours else ():
-        if found := ours.get(system):
-            rows.append((system, *(_pair(found, heading, form) for heading in headings)))
-        for heading, row in (found or {}).items():
+        if columns_of_system := ours.get(system):
+            rows.append(
+                (system, *(_pair(columns_of_system, heading, form) for heading in headings))
+            )
+        for heading, row in (columns_of_system or {}).items():
             size = row["factual" if form.figure == "factual" else "number"]
             for figure, name in names.items():
                 tidy[system, heading, figure] = [int(size), *_figure(row, name), None]
         if pairs := theirs.get(system):
             cells = (pairs.get(heading, ()) for heading in headings)
-            told = (" / ".join(f"{value:.1f}" for value in pair) for pair in cells)
-            rows.append((f"{system} (published)", *told))
+            texts = (" / ".join(f"{value:.1f}" for value in pair) for pair in cells)
+            rows.append((f"{system} (published)", *texts))
         for heading, pair in (pairs or {}).items():
             for figure, value in zip(names, pair, strict=True):
                 tidy.setdefault((system, heading, figure), [None] * 5)[-1] = value
@@ -622,11 +651,11 @@ def _confusion(table: Rows, published: Mapping[str, Any], is_shown: Callable[[st
     )
 
 
-def _pair(found: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> str:
+def _pair(columns: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> str:
     """Returns accuracy / macro F1 with their intervals; "" where the column has none."""
-    if column not in found:
+    if column not in columns:
         return ""
-    figures = (_figure(found[column], f"{form.figure} {it}") for it in ("Acc", "F1"))
+    figures = (_figure(columns[column], f"{form.figure} {measure}") for measure in ("Acc", "F1"))
     return " / ".join(
         DASH if value is None else figure_text(value, None if low is None else (low, high), 1)
         for value, low, high in figures

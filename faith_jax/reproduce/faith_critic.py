@@ -29,7 +29,7 @@ _SCORER = "faith_critic_call"
 
 
 class Critic(NamedTuple):
-    """What a row's critic is trained for.
+    """The training task of a row's critic, and its form and classes.
 
     Attributes:
       task: its task.
@@ -109,8 +109,8 @@ class Table(workflow.Table):
             else:
                 self.left_out.append(f"tested on {column} (no data)")
         for row, critic in CRITICS.items() if self.corpora else ():
-            if given := options.critics.get(row):
-                self.scores[row] = Scores(self._arguments(row, given), models=[given])
+            if path := options.critics.get(row):
+                self.scores[row] = Scores(self._arguments(row, path), models=[path])
             elif options.model and (count := rows(task_of(critic.task, options), "train")):
                 self.trainings[row] = self._training(critic, count)
                 self.scores[row] = Scores(self._arguments(row, f"models/{row}"), [trained(row)])
@@ -141,7 +141,7 @@ class Table(workflow.Table):
         return GinRun([f"{recipe}_finetune.gin"], bindings)
 
     def _arguments(self, row: str, model: str) -> list[str]:
-        """Returns what `faith-jax score` is given for a critic."""
+        """Returns the arguments of `faith-jax score` for a critic."""
         options = {
             "model": model, "form": CRITICS[row].form, "max_length": self.options.max_length,
         }  # fmt: skip
@@ -166,7 +166,7 @@ class Table(workflow.Table):
     def layout(self) -> dict[str, Any]:
         """See `workflow.Table`."""
         options, title = self.options, "accuracy with 95% bootstrap intervals (Dziri 2022, table 4)"
-        found: dict[str, Any] = {
+        layout: dict[str, Any] = {
             "title": f"Transfer of critics: {title}",
             "headings": ["trained on", "tested on"],
             "corpora": {task.partition("@")[0]: name for name, task in self.corpora.items()},
@@ -174,15 +174,15 @@ class Table(workflow.Table):
             "notes": list(self._notes()),
         }
         if options.sample:
-            return found | {"title": f"SAMPLES, not the paper's data: {found['title']}"}
+            return layout | {"title": f"SAMPLES, not the paper's data: {layout['title']}"}
         if options.sets == PUBLISHED_SETS:
             published = published_figures("faith_critic")
-            found["published"] = published["published"]
-            found["notes"] += published["notes"]
-        return found
+            layout["published"] = published["published"]
+            layout["notes"] += published["notes"]
+        return layout
 
     def _notes(self) -> Iterator[str]:
-        """Yields what the figures are and what is left out."""
+        """Yields notes on the figures, and on all that is left out."""
         options = self.options
         published = options.sets == PUBLISHED_SETS
         yield "\u2020 zero-shot: tested on other data than it was trained on."
@@ -213,10 +213,10 @@ class Table(workflow.Table):
                 f"Trained from {options.model}, {length} in batches of {options.batch_size}: "
                 f"{', '.join(self.trainings)}."
             )
-        if given := [
+        if given_critics := [
             f"{row} ({options.critics[row]})" for row in CRITICS if row in options.critics
         ]:
-            yield f"Given critics: {', '.join(given)}."
+            yield f"Given critics: {', '.join(given_critics)}."
         if self.left_out:
             yield f"Left out: {'; '.join(self.left_out)}."
 

@@ -129,7 +129,7 @@ def completed(options: Faithdial) -> Faithdial:
         "tested_on": options.tested_on or tuple(TESTED_ON),
     }
     numbers = _SAMPLE if options.sample else _WHOLE
-    chosen |= {name: it for name, it in numbers.items() if getattr(options, name) is None}
+    chosen |= {name: number for name, number in numbers.items() if getattr(options, name) is None}
     return dataclasses.replace(options, **chosen)
 
 
@@ -226,13 +226,13 @@ class Table(JudgedTable):
             if not system.is_possible or not any(map(system.is_tested_on, options.tested_on)):
                 continue
             if system.trained_name in options.trained:
-                found = [options.trained[system.trained_name]] * len(options.seeds)
-            elif lacking := self._lacks(system):
+                checkpoints = [options.trained[system.trained_name]] * len(options.seeds)
+            elif lacking := self._find_missing_tasks(system):
                 self.left_out.append(f"{system.name} (no data of {lacking[0]})")
                 continue
             else:
-                found = [self._add_trainings(system, seed) for seed in options.seeds]
-            self.checkpoints[system] = found
+                checkpoints = [self._add_trainings(system, seed) for seed in options.seeds]
+            self.checkpoints[system] = checkpoints
         for corpus in dict.fromkeys(options.tested_on):
             task = task_of(CROSS_ENTROPY, corpus, options.sample)
             if rows(task, TESTED_ON[corpus][1]):
@@ -241,7 +241,7 @@ class Table(JudgedTable):
                 self.left_out.append(f"{corpus} (no data)")
         for corpus in self.corpora:
             for kind in ("plain", CTRL):
-                if responders := self._responders(corpus, kind == CTRL):
+                if responders := self._checkpoints_by_system(corpus, kind == CTRL):
                     self.responses[f"{corpus}/{kind}"] = self._run(corpus, kind, responders)
         self.add_scores()
 
@@ -250,7 +250,7 @@ class Table(JudgedTable):
         """The systems that respond."""
         return list(self.checkpoints)
 
-    def _lacks(self, system: System) -> list[str]:
+    def _find_missing_tasks(self, system: System) -> list[str]:
         tasks = [task_of(method, data, self.options.sample) for method, data in system.stages()]
         return [task for task in tasks if not self.rows(task, "train")]
 
@@ -275,7 +275,7 @@ class Table(JudgedTable):
         }
         if method == INFONCE:
             lengths["negatives"] = (8, min(64, options.target_length))
-        found: dict[str, Any] = {
+        bindings: dict[str, Any] = {
             "INITIAL_CHECKPOINT_PATH": initial,
             "MIXTURE_OR_TASK_NAME": task,
             "TASK_FEATURE_LENGTHS": lengths,
@@ -283,16 +283,16 @@ class Table(JudgedTable):
             "DECODING": None,
         }
         if data in _VALIDATION:
-            found["EVAL_SPLIT"] = _VALIDATION[data]
+            bindings["EVAL_SPLIT"] = _VALIDATION[data]
         if options.vocabulary:
-            found["VOCABULARY"] = options.vocabulary
+            bindings["VOCABULARY"] = options.vocabulary
         if options.learning_rate is not None:
-            found["LEARNING_RATE"] = options.learning_rate
+            bindings["LEARNING_RATE"] = options.learning_rate
         schedule = _SCHEDULES.get(method, _Schedule())
         if options.train_batch_size is not None:
-            found["BATCH_SIZE"] = options.train_batch_size
+            bindings["BATCH_SIZE"] = options.train_batch_size
             if schedule.pieces > 1:
-                found["NUM_MICROBATCHES"] = math.gcd(schedule.pieces, options.train_batch_size)
+                bindings["NUM_MICROBATCHES"] = math.gcd(schedule.pieces, options.train_batch_size)
         batch_size = options.train_batch_size or _BATCH_SIZE
         steps = options.train_steps
         # The recipes' steps are those of FaithDial in their own batches.
@@ -300,7 +300,7 @@ class Table(JudgedTable):
             steps = math.ceil(schedule.epochs * self.rows(task, "train") / batch_size)
         if steps is not None:
             period = max(steps // (2 * schedule.epochs), min(steps, _LEAST_PERIOD))
-            found |= {
+            bindings |= {
                 "TRAIN_STEPS": steps,
                 "WARMUP_STEPS": round(schedule.warmup * steps),
                 "EVAL_PERIOD": period,
@@ -311,10 +311,10 @@ class Table(JudgedTable):
                 if options.train_steps is not None:  # a shorter training has its share
                     of_all = _TRUNCATION_EXAMPLES / (_RECIPE_STEPS * _BATCH_SIZE)
                     warmup = min(warmup, of_all * steps)
-                found["TRUNCATION_WARMUP_STEPS"] = max(1, round(warmup))
-        return found
+                bindings["TRUNCATION_WARMUP_STEPS"] = max(1, round(warmup))
+        return bindings
 
-    def _responders(self, corpus: str, is_ctrl: bool) -> dict[str, list[str]]:
+    def _checkpoints_by_system(self, corpus: str, is_ctrl: bool) -> dict[str, list[str]]:
         """Returns by system the checkpoints that respond, with control tokens or without."""
         return {
             system.name: checkpoints
@@ -325,7 +325,7 @@ class Table(JudgedTable):
     def _run(self, corpus: str, kind: str, responders: Mapping[str, list[str]]) -> GinRun:
         options = self.options
         lengths = {"inputs": options.max_input_length, "targets": options.target_length}
-        found: dict[str, Any] = {
+        bindings: dict[str, Any] = {
             "CHECKPOINT_PATH": responders,
             "MIXTURE_OR_TASK_NAME": task_of(CROSS_ENTROPY, corpus, options.sample),
             "SPLIT": TESTED_ON[corpus][1],
@@ -338,12 +338,12 @@ class Table(JudgedTable):
             "FORMATS": ("jsonl",),
         }
         if kind == CTRL:
-            found["INPUT_CONTROL_TOKENS"] = tuple(map(str, FAITHFUL_TOKENS))
+            bindings["INPUT_CONTROL_TOKENS"] = tuple(map(str, FAITHFUL_TOKENS))
         if options.vocabulary:
-            found["VOCABULARY"] = options.vocabulary
+            bindings["VOCABULARY"] = options.vocabulary
         used = {path for paths in responders.values() for path in paths}
         after = [trained(name) for name in self.trainings if _best(name) in used]
-        return GinRun(("runs/infer.gin", "decoding/nucleus.gin"), found, after)
+        return GinRun(("runs/infer.gin", "decoding/nucleus.gin"), bindings, after)
 
     def scorers_of(self, corpus: str) -> dict[str, list[str]]:
         """Returns the scorers by what they compare with.
@@ -351,8 +351,8 @@ class Table(JudgedTable):
         Responses to other data than FaithDial are not compared with gold ones (Dziri 2022, section
         5.2.4).
         """
-        found = super().scorers_of(corpus)
-        return found if corpus == "faithdial" else {"knowledge": found["knowledge"]}
+        scorers = super().scorers_of(corpus)
+        return scorers if corpus == "faithdial" else {"knowledge": scorers["knowledge"]}
 
     def comparisons(self) -> list[tuple[str, str]]:
         """Returns each system with the same model trained by cross-entropy on the same data."""
@@ -361,7 +361,7 @@ class Table(JudgedTable):
         return [(name, base) for name, base in pairs if name != base and base in names]
 
     def notes(self) -> list[str]:
-        """Returns what the figures are of."""
+        """Returns notes on models, decoding and metrics."""
         models = ", ".join(f"{name} = {path}" for name, path in self.options.models.items())
         return [
             f"Models: {models}; responses by nucleus sampling with p = 0.6.",

@@ -115,9 +115,12 @@ def models_of(options: NliModels) -> Models:
         labels = {"labels": base["labels"]} if "labels" in base else {}
         models["q2"] = labels | {"nli_model": base.get("model", "")} | models["q2"]
     return {
-        model: {name: absolute(it) if isinstance(it, str) else it for name, it in given.items()}
-        for model, given in models.items()
-        if given
+        model: {
+            name: absolute(value) if isinstance(value, str) else value
+            for name, value in model_options.items()
+        }
+        for model, model_options in models.items()
+        if model_options
     }
 
 
@@ -131,20 +134,20 @@ def check_models(options: NliModels) -> None:
     if BASE not in models:
         raise ConfigError("--model: give a classifier of three classes: --model=FOLDER.")
     check_names("corpora", options.corpora, CORPORA)
-    for model, given in models.items():
+    for model, model_options in models.items():
         scorer = next(m.scorer for m in METHODS.values() if m.model == model)
-        known = [name for name in scorer_options(scorer) if name not in _DROPOUT_OPTIONS]
-        for option in given:
-            told = f"--scorer-option: {model}"
+        allowed = [name for name in scorer_options(scorer) if name not in _DROPOUT_OPTIONS]
+        for option in model_options:
+            where = f"--scorer-option: {model}"
             if option in _DROPOUT_OPTIONS:
                 raise ConfigError(
-                    f"{told}.{option} is of the methods with Monte-Carlo dropout; give "
+                    f"{where}.{option} is of the methods with Monte-Carlo dropout; give "
                     f"{_DROPOUT_OPTIONS[option]}."
                 )
-            if option not in known:
+            if option not in allowed:
                 raise ConfigError(
-                    f"{told} has no option {option!r}.{did_you_mean(option, known)} Its "
-                    f"options: {', '.join(known)}."
+                    f"{where} has no option {option!r}.{did_you_mean(option, allowed)} Its "
+                    f"options: {', '.join(allowed)}."
                 )
 
 
@@ -159,19 +162,19 @@ def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
         try:
             load_scorer(method.scorer, **loaded_with(options, method))
         except FaithJaxError as error:
-            given = f"give --scorer-option={method.model}.dropout_rate="
-            told = str(error).replace("give dropout_rate=", given)
-            raise ConfigError(f"{MODELS[method.model]}: {told}") from None
+            advice = f"give --scorer-option={method.model}.dropout_rate="
+            message = str(error).replace("give dropout_rate=", advice)
+            raise ConfigError(f"{MODELS[method.model]}: {message}") from None
     forget_classifiers()
 
 
 def loaded_with(options: NliModels, method: Method) -> dict[str, Any]:
     """Returns the options that a method's scorer is loaded with."""
-    found = dict(models_of(options)[method.model])
+    model_options = dict(models_of(options)[method.model])
     if method.dropout:
-        return found | {"dropout_passes": options.dropout_passes, "seed": options.seed}
-    found.pop("dropout_rate", None)  # of Monte-Carlo dropout alone
-    return found
+        return model_options | {"dropout_passes": options.dropout_passes, "seed": options.seed}
+    model_options.pop("dropout_rate", None)  # of Monte-Carlo dropout alone
+    return model_options
 
 
 def data_of(corpus: str, options: NliModels) -> str:
@@ -180,16 +183,16 @@ def data_of(corpus: str, options: NliModels) -> str:
 
 
 class CorporaTable(workflow.Table):
-    """What the workflows of both tables do: they score TRUE's corpora."""
+    """The part that the workflows of both tables share: they score TRUE's corpora."""
 
     nothing = "--corpora: there is no data"
 
     def __init__(self, options: Any, rows: CountRows):
         super().__init__(options, rows)
         self.models = models_of(options)
-        asked = dict.fromkeys(options.corpora or AVERAGED)
-        self.corpora = [c for c in asked if rows(data_of(c, options), "test")]
-        self.left_out = [f"{c} (no data)" for c in asked if c not in self.corpora]
+        wanted = dict.fromkeys(options.corpora or AVERAGED)
+        self.corpora = [c for c in wanted if rows(data_of(c, options), "test")]
+        self.left_out = [f"{c} (no data)" for c in wanted if c not in self.corpora]
 
     def scored(self, methods: Mapping[str, Method], training: str = "", costs: str = "") -> Scores:
         """Returns the command that scores the corpora by methods of one model.
@@ -201,12 +204,17 @@ class CorporaTable(workflow.Table):
         """
         options = {name: loaded_with(self.options, method) for name, method in methods.items()}
         if training:
-            for told in options.values():
-                told["model"] = f"models/{training}/checkpoints/best"
+            for options_of_scorer in options.values():
+                options_of_scorer["model"] = f"models/{training}/checkpoints/best"
         arguments = [
             *(f"--tfds={data_of(corpus, self.options)}" for corpus in self.corpora),
             "--split=test",
-            *scorer_flags({f"{name}={methods[name].scorer}": it for name, it in options.items()}),
+            *scorer_flags(
+                {
+                    f"{name}={methods[name].scorer}": options_of_scorer
+                    for name, options_of_scorer in options.items()
+                }
+            ),
             *([f"--costs={costs}"] if costs else ()),
         ]
         return Scores(arguments, [trained(training)] if training else [], opened_by(options))
@@ -214,9 +222,9 @@ class CorporaTable(workflow.Table):
     def read(self, folder: pathlib.Path, names: Sequence[str]) -> dict[str, Corpus]:
         """Returns the corpora with the scores of some commands."""
         paths = [folder / "scores" / f"{name}.jsonl" for name in names]
-        found = read_corpora({str(path): read_scored_rows(path) for path in paths})
-        check_usable(found)
-        return {corpus: found[corpus] for corpus in self.corpora}
+        corpora = read_corpora({str(path): read_scored_rows(path) for path in paths})
+        check_usable(corpora)
+        return {corpus: corpora[corpus] for corpus in self.corpora}
 
     @property
     def published(self) -> Mapping[str, Any]:
@@ -234,10 +242,10 @@ class CorporaTable(workflow.Table):
         """Writes the tables as .md, .tex, .csv and .json, which has more figures."""
         if self.options.sample:
             title = f"SAMPLES, not the paper's data: {title}"
-        told = {"title": title, "notes": list(notes), "sample": self.options.sample, **figures}
+        report = {"title": title, "notes": list(notes), "sample": self.options.sample, **figures}
         captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
-        told["rows"] = joined(tables).records()
-        write_tables(folder / self.file_name, told, tables, captioned)
+        report["rows"] = joined(tables).records()
+        write_tables(folder / self.file_name, report, tables, captioned)
 
 
 def check(options: Nli) -> None:
@@ -301,7 +309,7 @@ class Table(CorporaTable):
         rows = {name: corpus.only(list(self.methods)) for name, corpus in read.items()}
         corpora = with_ensembles(rows, self.ensembles, self._range)
         resamples, seed = options.resamples, options.seed
-        found = auc_table(
+        areas = auc_table(
             corpora,
             TESTED,
             resamples,
@@ -311,10 +319,10 @@ class Table(CorporaTable):
             averaged=AVERAGED,
         )
         marked = tuple(self._mark_notes())
-        tables = [nli_tables.auc_table_of_methods(found, MARKS, published, marked)]
+        tables = [nli_tables.auc_table_of_methods(areas, MARKS, published, marked)]
         modified = [name for name in MODIFICATIONS if name in self.methods]
         if BASE in self.methods and modified:
-            tables.append(nli_tables.difference_table(found, modified, BASE, published))
+            tables.append(nli_tables.difference_table(areas, modified, BASE, published))
         if set(_DRAWN) <= set(self.methods):
             names = [name for name in rows if name in AVERAGED] or list(rows)
             whole = pooled(f"TRUE ({len(names)})", [rows[name].only(_DRAWN) for name in names])
@@ -323,11 +331,13 @@ class Table(CorporaTable):
             figures.save_histograms({whole.name: whole}, drawn)
         costs = self._costs(folder)
         if costs:
-            shown = {name: (_overall(found, name), cost) for name, cost in costs.items()}
-            told = tuple(_cost_notes(costs))
-            tables.append(nli_tables.cost_table(shown, options.dropout_passes, published, told))
+            shown = {name: (_overall(areas, name), cost) for name, cost in costs.items()}
+            cost_notes = tuple(_cost_notes(costs))
+            tables.append(
+                nli_tables.cost_table(shown, options.dropout_passes, published, cost_notes)
+            )
         details = {
-            "models": {name: dict(given) for name, given in self.models.items()},
+            "models": {name: dict(model_options) for name, model_options in self.models.items()},
             "dropout_passes": options.dropout_passes,
             "resamples": resamples,
             "seed": seed,
@@ -335,7 +345,7 @@ class Table(CorporaTable):
             "costs": costs,
         }
         title = "Faithfulness by NLI models on TRUE (Steen 2023)"
-        self.write_tables(folder, title, tuple(self._notes(found, rows)), tables, details)
+        self.write_tables(folder, title, tuple(self._notes(areas, rows)), tables, details)
 
     def _range(self, name: str) -> Range:
         """Returns the range of a method, as its scorer's card declares it."""
@@ -345,12 +355,12 @@ class Table(CorporaTable):
         return Range(-1.0 if signed else card.low, card.high)
 
     def _costs(self, folder: pathlib.Path) -> dict[str, Any]:
-        """Returns what methods cost, in the order of table 4."""
-        found: dict[str, Any] = {}
+        """Reads the costs of methods, in the order of table 4."""
+        costs: dict[str, Any] = {}
         for model in self.scores:
             path = folder / "scores" / f"{model}.costs.json"
-            found |= json.loads(path.read_text(encoding="utf-8"))
-        return {name: found[name] for name in COSTED if name in found}
+            costs |= json.loads(path.read_text(encoding="utf-8"))
+        return {name: costs[name] for name in COSTED if name in costs}
 
     def _mark_notes(self) -> Iterator[str]:
         names = (*self.methods, *self.ensembles)
@@ -368,12 +378,16 @@ class Table(CorporaTable):
             are = "is" if len(missing) == 1 else "are"
             yield f"No marks over {' and '.join(missing)}, which {are} not here."
 
-    def _notes(self, found: AucTable, corpora: Mapping[str, Corpus]) -> Iterator[str]:
-        """Yields what the figures are of, and what is left out."""
+    def _notes(self, areas: AucTable, corpora: Mapping[str, Corpus]) -> Iterator[str]:
+        """Yields notes on the figures, and on all that is left out."""
         options = self.options
-        for name, given in self.models.items():
-            others = (f"{option} = {value}" for option, value in given.items() if option != "model")
-            yield "; ".join((f"{name}: {given.get('model')}", *others)) + "."
+        for name, model_options in self.models.items():
+            settings = (
+                f"{option} = {value}"
+                for option, value in model_options.items()
+                if option != "model"
+            )
+            yield "; ".join((f"{name}: {model_options.get('model')}", *settings)) + "."
         left_out = [name for name, method in METHODS.items() if method.model not in self.models]
         if left_out and not options.methods:
             needed = dict.fromkeys(MODELS[METHODS[name].model] for name in left_out)
@@ -393,12 +407,12 @@ class Table(CorporaTable):
                 f", after mapping the range of {', '.join(signed)} to 0 to 1" if signed else ""
             )
             yield f"Ensembles are the mean of their members' scores{scaling}: {'; '.join(which)}."
-        if len(found.averaged) > 1:
-            whole = set(found.averaged) == set(AVERAGED) or options.sample
+        if len(areas.averaged) > 1:
+            whole = set(areas.averaged) == set(AVERAGED) or options.sample
             theirs = (
                 "" if whole else "; so are the published ones of tables 1 and 2, not of table 4"
             )
-            yield f"Averages are over {', '.join(found.averaged)}{theirs}."
+            yield f"Averages are over {', '.join(areas.averaged)}{theirs}."
         yield (
             "Intervals: DeLong's standard error and Student's t. As in the paper, rows count as "
             "independent; where a mark and an interval disagree, the mark decides, which is by the "
@@ -407,11 +421,11 @@ class Table(CorporaTable):
         yield from row_notes(corpora)
 
 
-def _overall(found: AucTable, method: str) -> float:
+def _overall(areas: AucTable, method: str) -> float:
     """Returns a method's average AUC, or that of the only corpus."""
-    if found.average:
-        return found.average[method].auc
-    return found.cells[method][found.averaged[0]].auc if found.averaged else math.nan
+    if areas.average:
+        return areas.average[method].auc
+    return areas.cells[method][areas.averaged[0]].auc if areas.averaged else math.nan
 
 
 def _cost_notes(costs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -44,10 +44,10 @@ def check(options: NliPhrases) -> None:
     check_models(options)
     task = task_of(options)
     try:
-        found = lookup.get_task(task)
+        train_task = lookup.get_task(task)
     except ConfigError as error:
         raise ConfigError(f"--train-task: {error}") from None
-    parts = {part.name for part in getattr(found, "tasks", [found])}
+    parts = {part.name for part in getattr(train_task, "tasks", [train_task])}
     if not parts & {_TASK, f"{_TASK}_sample"}:
         raise ConfigError(
             f"--train-task: {task} has no dialogue phrases; give {_TASK}, or a mixture with it."
@@ -62,10 +62,10 @@ def task_of(options: NliPhrases) -> str:
 
 def plain_methods(options: NliPhrases) -> dict[str, Method]:
     """Returns the models that are scored as they are."""
-    given, models = {_PLAIN: BASE, _AUGMENTED: _AUGMENTED}, models_of(options)
+    model_names, models = {_PLAIN: BASE, _AUGMENTED: _AUGMENTED}, models_of(options)
     return {
         name: Method(model, "nli_e_minus_c", dropout=True)
-        for name, model in given.items()
+        for name, model in model_names.items()
         if model in models
     }
 
@@ -121,11 +121,11 @@ class Table(CorporaTable):
         averaged = [
             c
             for c in self.corpora
-            if c in AVERAGED and not any(math.isnan(it[c]) for it in compared)
+            if c in AVERAGED and not any(math.isnan(area[c]) for area in compared)
         ]
         if len(averaged) > 1:
-            for it in areas.values():
-                it[AVERAGE] = sum(it[c] for c in averaged) / len(averaged)
+            for by_corpus in areas.values():
+                by_corpus[AVERAGE] = sum(by_corpus[c] for c in averaged) / len(averaged)
         columns = list(areas[_PLAIN])
         table = nli_tables.phrase_table(
             {c: [areas[name][c] for name in self.draws] for c in columns},
@@ -142,14 +142,14 @@ class Table(CorporaTable):
         self.write_tables(folder, title, tuple(self._notes(averaged)), [table], figures)
 
     def _settings(self) -> dict[str, Any]:
-        """Returns what the figures depend on."""
+        """Returns the options that the figures depend on."""
         names = (
             "models", "dropout_passes", "corpora", "sample", "seed", "draws", "phrases",
             "train_task", "train_steps", "batch_size", "learning_rate", "max_input_length",
         )  # fmt: skip
         corpora = self.options.corpora or AVERAGED
-        given = vars(self.options) | {"models": self.models, "corpora": corpora}
-        return {name: given[name] for name in names}
+        values = vars(self.options) | {"models": self.models, "corpora": corpora}
+        return {name: values[name] for name in names}
 
     def _areas(self, folder: pathlib.Path, name: str) -> dict[str, float]:
         """Returns the AUC by corpus, NaN where a class is missing."""
@@ -158,7 +158,7 @@ class Table(CorporaTable):
         return {c: roc_auc(part.scores[_METHOD], part.labels) for c, part in parts.items()}
 
     def _notes(self, averaged: Sequence[str]) -> Iterator[str]:
-        """Yields what the figures are of."""
+        """Yields notes on training, scores and averages."""
         options = self.options
         steps = f"{counted(options.train_steps, 'step')} of {counted(options.batch_size, 'row')}"
         yield (

@@ -53,10 +53,10 @@ def published_average(figures: Mapping[str, float], corpora: Sequence[str]) -> f
     >>> published_average({"frank": 80.0, "q2": 90.0, "paws": 70.0, "average": 80.0}, ["q2"])
     90.0
     """
-    known = [name for name in figures if name != AVERAGE]
-    if not corpora or not set(corpora) <= set(known):
+    columns = [name for name in figures if name != AVERAGE]
+    if not corpora or not set(corpora) <= set(columns):
         return None
-    if set(corpora) == set(known):
+    if set(corpora) == set(columns):
         return figures[AVERAGE]
     return round(statistics.fmean(figures[name] for name in corpora), 1)
 
@@ -72,8 +72,13 @@ def auc_table_of_methods(
     rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
     for method in table.cells:
-        cells, theirs = _cells(table, method), _published_of(published, "methods", method, table)
-        rows[method] = [_Cell(_auc(cells[c], marks), _shown(theirs.get(c), ".1f")) for c in columns]
+        cells, theirs = (
+            _cells(table, method),
+            _select_published(published, "methods", method, table),
+        )
+        rows[method] = [
+            _Cell(_auc(cells[c], marks), _format_figure(theirs.get(c), ".1f")) for c in columns
+        ]
         for column in columns:
             cell = cells[column]
             values = (cell.auc, *cell.interval, _share(theirs.get(column)))
@@ -82,7 +87,7 @@ def auc_table_of_methods(
                 for figure, value in (("p", compared.p_value), ("p_holm", compared.corrected)):
                     name = f"{figure}_{baseline}"
                     tidy.append((method, column, name, None, value, None, None, None))
-    rows["rows"] = [_Cell(_shown(table.rows.get(column), ",")) for column in columns]
+    rows["rows"] = [_Cell(_format_figure(table.rows.get(column), ",")) for column in columns]
     title = "ROC AUC in per cent, with 95% intervals"
     return _table("1", title, ("method", *columns), rows, tidy, published, notes)
 
@@ -96,15 +101,15 @@ def difference_table(
     for corpus in _columns(table):
         rows[corpus] = []
         for method in methods:
-            theirs = _published_of(published, "differences", method, table).get(corpus)
-            found = _cells(table, method)[corpus].compared.get(baseline)
+            theirs = _select_published(published, "differences", method, table).get(corpus)
+            comparison = _cells(table, method)[corpus].compared.get(baseline)
             text = "one class"
-            if found is not None:
-                low, high = (100 * end for end in found.interval)
-                text = difference_text(100 * found.difference, (low, high), 1)
-                values = (found.difference, *found.interval, _share(theirs))
+            if comparison is not None:
+                low, high = (100 * end for end in comparison.interval)
+                text = difference_text(100 * comparison.difference, (low, high), 1)
+                values = (comparison.difference, *comparison.interval, _share(theirs))
                 tidy.append((method, corpus, "auc_difference", table.rows.get(corpus), *values))
-            rows[corpus].append(_Cell(text, _shown(theirs, "+.1f")))
+            rows[corpus].append(_Cell(text, _format_figure(theirs, "+.1f")))
     title = f"AUC differences from {baseline} in points, with 95% intervals"
     return _table("2", title, ("corpus", *methods), rows, tidy, published)
 
@@ -162,12 +167,12 @@ def cost_table(
         if theirs:
             below = (f"{theirs['auc']:.1f}", _millions(theirs["millions"]), model_calls(method), "")
         rows[method] = [_Cell(*pair) for pair in zip(texts, below, strict=True)]
-        for figure, value, other in (
+        for figure, value, published_value in (
             ("auc", auc, theirs and _share(theirs["auc"])),
             ("parameters_in_millions", sum(millions), theirs and sum(theirs["millions"])),
             ("examples_per_second", speed, None),
         ):
-            tidy.append((method, AVERAGE, figure, None, value, None, None, other))
+            tidy.append((method, AVERAGE, figure, None, value, None, None, published_value))
     columns = ("method", "average AUC", "parameters, millions", "model calls", "examples/s, ours")
     return _table("4", "Performance and cost", columns, rows, tidy, published, notes)
 
@@ -204,7 +209,7 @@ def phrase_table(
     for corpus, values in draws.items():
         theirs = _published_draws(published, corpus, averaged)
         mean = statistics.fmean(values)
-        found = {
+        figures = {
             "average": mean,
             "difference": mean - augmented[corpus] if augmented else math.nan,
             # As numpy.std in the authors' code.
@@ -214,12 +219,12 @@ def phrase_table(
             "no augmentation": no_augmentation[corpus],
         }
         if not augmented:
-            del found["difference"]
+            del figures["difference"]
         rows[corpus] = [
             _Cell(_percent(name, value), _percent(name, theirs[name]) if name in theirs else "")
-            for name, value in found.items()
+            for name, value in figures.items()
         ]
-        for name, value in found.items():
+        for name, value in figures.items():
             figure = name.replace(" ", "_")
             tidy.append(("draws", corpus, figure, None, value, None, None, theirs.get(name)))
         for number, value in enumerate(values):
@@ -253,7 +258,7 @@ def _cells(table: AucTable, method: str) -> dict[str, AucCell]:
     return cells | {AVERAGE: table.average[method]} if table.average else cells
 
 
-def _published_of(
+def _select_published(
     published: Published, kind: str, method: str, table: AucTable
 ) -> dict[str, float | None]:
     figures = published.get(kind, {}).get(method)
@@ -274,7 +279,7 @@ def _auc(cell: AucCell, marks: Mapping[str, str]) -> str:
     return figure_text(100 * cell.auc, (100 * low, 100 * high), 1, better)
 
 
-def _shown(value: float | None, form: str) -> str:
+def _format_figure(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 

@@ -63,25 +63,25 @@ def check(options: NpovDetection) -> None:
     check_names("classifiers", options.classifiers, TRAINED_ON)
     if "test" not in options.splits:
         raise ConfigError("--splits: the tables are of test topics; name test too.")
-    given = {"--model": options.model, "--salience-model": options.salience_model}
-    given |= {f"--{error}-model": getattr(options, f"{error}_model") for error in ERRORS}
+    paths = {"--model": options.model, "--salience-model": options.salience_model}
+    paths |= {f"--{error}-model": getattr(options, f"{error}_model") for error in ERRORS}
     for name, pair in options.classifiers.items():
-        given |= {f"--classifiers {name}, {e}": p for e, p in zip(ERRORS, pair, strict=True)}
+        paths |= {f"--classifiers {name}, {e}": p for e, p in zip(ERRORS, pair, strict=True)}
     topics = read_topics(options.knowledge, options.splits)
     for topic in topics:
         draw_combinations(topic, 1)
     if (errors := options.errors_per_response) is not None:
         check_errors_per_response(topics, options.combinations, errors, options.seed)
-    for option, path in given.items():
+    for option, path in paths.items():
         if path:
             check_language_model(option, path)
 
 
 def classifiers_of(error: str, options: NpovDetection) -> dict[str, str]:
     """Returns an error's classifiers by what they are trained on; table 1's has the name ""."""
-    found = {name: pair[ERRORS.index(error)] for name, pair in options.classifiers.items()}
-    main = getattr(options, f"{error}_model") or found.get(MAIN, "")
-    return {name: path for name, path in {"": main, **found}.items() if path}
+    by_training = {name: pair[ERRORS.index(error)] for name, pair in options.classifiers.items()}
+    main = getattr(options, f"{error}_model") or by_training.get(MAIN, "")
+    return {name: path for name, path in {"": main, **by_training}.items() if path}
 
 
 class Table(workflow.Table):
@@ -112,9 +112,11 @@ class Table(workflow.Table):
                 name = "_".join(filter(None, (f"npov_{error}", trained_on)))
                 self.detectors[name] = {f"{name}=npov_{error}": {"model": path}}
         for name, scorers in self.detectors.items():
-            models = sorted({given["model"] for given in scorers.values() if given})
-            given = ["--input=data/test.jsonl", "--batch-size=32", *scorer_flags(scorers)]
-            self.scores[name] = Scores(given, ["data/test.jsonl"], models)
+            models = sorted(
+                {scorer_options["model"] for scorer_options in scorers.values() if scorer_options}
+            )
+            arguments = ["--input=data/test.jsonl", "--batch-size=32", *scorer_flags(scorers)]
+            self.scores[name] = Scores(arguments, ["data/test.jsonl"], models)
 
     @property
     def file_name(self) -> str:
@@ -132,16 +134,16 @@ class Table(workflow.Table):
         }
 
     def _flags(self, *classes: type) -> str:
-        given = {f.name: getattr(self.options, f.name) for c in classes for f in fields(c)}
+        values = {f.name: getattr(self.options, f.name) for c in classes for f in fields(c)}
         return shlex.join(
-            f"--{name.replace('_', '-')}={','.join(it) if name == 'splits' else it}"
-            for name, it in given.items()
-            if it not in ("", None)
+            f"--{name.replace('_', '-')}={','.join(value) if name == 'splits' else value}"
+            for name, value in values.items()
+            if value not in ("", None)
         )
 
     def _decoding(self, name: str, temperature: float) -> dict[str, Any]:
         options = self.options
-        found: dict[str, Any] = {
+        bindings: dict[str, Any] = {
             "CHECKPOINT_PATH": options.model,
             "TEMPERATURE": temperature,
             "DECODE_LENGTH": options.max_length,
@@ -151,7 +153,7 @@ class Table(workflow.Table):
             "FORMATS": ("jsonl",),
             "INPUT_FILE": f"inputs/{name}.jsonl",
         }
-        return found | ({"VOCABULARY": options.vocabulary} if options.vocabulary else {})
+        return bindings | ({"VOCABULARY": options.vocabulary} if options.vocabulary else {})
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes the tables of a folder's scores as .md, .tex, .csv, .json and .html."""
@@ -161,15 +163,15 @@ class Table(workflow.Table):
         notes, tables = read_summary(folder / "data")
         form = published_figures("npov_detection")
         drawn = options.resamples, options.seed, "topic"
-        for given in form["tables"]:
-            one = Form(**given)
-            found = detections(corpora, one.scorers(), one.words, *drawn)
-            tables.append(detection_table(one, found, form, bool(options.marks)))
+        for table_form in form["tables"]:
+            detection_form = Form(**table_form)
+            cells = detections(corpora, detection_form.scorers(), detection_form.words, *drawn)
+            tables.append(detection_table(detection_form, cells, form, bool(options.marks)))
         notes = list(self._notes(folder, corpora, notes))
         is_sample = options.knowledge == npov.SAMPLE
         title = "Detection of hallucinations and coverage errors (Chang 2024)"
         title = f"SAMPLES, not the paper's data: {title}" if is_sample else title
-        told = {
+        report = {
             **{"title": title, "notes": notes, "sample": is_sample, "model": options.model},
             "rows": joined(tables).records(),
             "tables": [
@@ -177,13 +179,13 @@ class Table(workflow.Table):
                 for table in tables
             ],
         }
-        write_tables(folder / self.file_name, told, tables)
+        write_tables(folder / self.file_name, report, tables)
         write_text(folder / f"{self.file_name}.html", table_page(title, notes, tables))
 
     def _notes(
-        self, folder: pathlib.Path, corpora: Mapping[str, Corpus], told: Sequence[str]
+        self, folder: pathlib.Path, corpora: Mapping[str, Corpus], data_notes: Sequence[str]
     ) -> Iterator[str]:
-        """Yields what the figures are of, and what is missing."""
+        """Yields notes on the figures, and on all that is missing."""
         options = self.options
         cut = [row["inputs_cut_tokens"] > 0 for _, row in read_jsonl(folder / "responses.jsonl")]
         yield (
@@ -192,7 +194,7 @@ class Table(workflow.Table):
         )
         if any(cut):
             yield f"{counted(sum(cut), 'input')} cut at {options.max_input_length} tokens."
-        yield from told
+        yield from data_notes
         topics = len({topic for corpus in corpora.values() for topic in corpus.field("topic")})
         yield (
             f"Intervals: 95% percentile bootstrap over topics ({topics}), whose rows are drawn "
@@ -247,17 +249,17 @@ _TIDY = (
 
 
 def detection_table(
-    form: Form, found: Mapping[Key, Detection], told: Mapping[str, Any], is_marked: bool
+    form: Form, cells: Mapping[Key, Detection], published_form: Mapping[str, Any], is_marked: bool
 ) -> ShownTable:
     """Returns one of the tables, with the paper's figures below ours.
 
     Args:
       form: of the table.
-      found: its cells.
-      told: the names of all test sets, and what to know of the paper's figures.
+      cells: of the table.
+      published_form: the names of all test sets, and what to know of the paper's figures.
       is_marked: whether there are test sets of organic errors.
     """
-    places = {name: place for place, name in enumerate(told["test_sets"])}
+    places = {name: place for place, name in enumerate(published_form["test_sets"])}
 
     def theirs(key: Key) -> float | None:
         value = form.published[key.error][key.method][places[key.slice]]
@@ -270,7 +272,7 @@ def detection_table(
             keys = [Key(name, error, method) for error in ERRORS for method in methods]
             first = tuple(methods) if form.by_rows else ()
             rows.append(
-                (*first, name, *(_text(key, found) or absent or "not scored" for key in keys))
+                (*first, name, *(_text(key, cells) or absent or "not scored" for key in keys))
             )
             published = [theirs(key) for key in keys]
             if any(value is not None for value in published):
@@ -280,33 +282,33 @@ def detection_table(
     if form.by_rows:
         columns = ("aggregation", "test set", *_HEADS.values())
     notes = []
-    if number := comparisons(found):
-        what = "words" if form.words else "rows"
+    if number := comparisons(cells):
+        units = "words" if form.words else "rows"
         notes.append(
             f"{MARK} the best of its test set and error, significantly better than each of the "
             f"others there: two-sided p \u2264 {SIGNIFICANT:g} by Hanley and McNeil's test with "
             f"Bonferroni's correction for all {number} comparisons of the table; the test takes "
-            f"{what} as independent."
+            f"{units} as independent."
         )
-    if unknown := [m for m in form.methods if m not in {key.method for key in found}]:
+    if unknown := [m for m in form.methods if m not in {key.method for key in cells}]:
         notes.append(f"Not scored: {', '.join(unknown)}, of which no classifier is given.")
-    notes.append(f"Published: Chang 2024, table {form.number}, {told['note']}.")
+    notes.append(f"Published: Chang 2024, table {form.number}, {published_form['note']}.")
     tidy = [
         (form.number, *key, d.rows, d.errors, d.cell.auc, *d.cell.interval, d.p_value, int(d.best))
         + (theirs(key),)
-        for key, d in found.items()
+        for key, d in cells.items()
     ]
     title = f"{form.title} (Chang 2024, table {form.number}): ROC AUC"
     return ShownTable(title, columns, tuple(rows), tuple(notes), ShownTable("", _TIDY, tuple(tidy)))
 
 
-def _text(key: Key, found: Mapping[Key, Detection]) -> str:
+def _text(key: Key, cells: Mapping[Key, Detection]) -> str:
     """Returns a cell; marked is the best method where it is better than each of the others."""
-    if key not in found:
+    if key not in cells:
         return ""
-    cell = found[key].cell
+    cell = cells[key].cell
     if math.isnan(cell.auc):
         return "one class"
-    others = [d for k, d in found.items() if k[:2] == key[:2] and k.method != key.method]
-    beats_all = found[key].best and others and all(other.significant for other in others)
+    rivals = [d for k, d in cells.items() if k[:2] == key[:2] and k.method != key.method]
+    beats_all = cells[key].best and rivals and all(rival.significant for rival in rivals)
     return figure_text(cell.auc, cell.interval, 3, MARK if beats_all else "")

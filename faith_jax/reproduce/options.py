@@ -18,15 +18,15 @@ from faith_jax.runs.options import Names, Numbers, Resamples
 
 def absolute(path: str) -> str:
     """Returns a path as a workflow finds it, which runs in its own folder; names stay names."""
-    there = os.path.abspath(os.path.expanduser(path))
-    return there if path and os.path.exists(there) else path
+    full_path = os.path.abspath(os.path.expanduser(path))
+    return full_path if path and os.path.exists(full_path) else path
 
 
 def _topics(path: str) -> str:
     return path if path == NpovTopics.knowledge else absolute(path)
 
 
-def _two_folders(text: str) -> tuple[str, ...]:
+def _parse_two_folders(text: str) -> tuple[str, ...]:
     folders = tuple(absolute(part.strip()) for part in text.split(","))
     if len(folders) != 2 or not any(folders):
         raise ValueError(f"expected two folders with a comma, got {text!r}")
@@ -38,17 +38,17 @@ _Length = Annotated[int, msgspec.Meta(ge=8, description="a whole number, at leas
 _Phrases = Annotated[int, msgspec.Meta(ge=1, le=10, description="1 to 10, the paper's")]
 
 
-def check_names(option: str, names: Iterable[str], known: Iterable[str]) -> None:
+def check_names(option: str, names: Iterable[str], choices: Iterable[str]) -> None:
     """Checks names that an option was given.
 
     Raises:
       ConfigError: for an unknown one.
     """
     for name in names:
-        if name not in known:
+        if name not in choices:
             raise ConfigError(
-                f"--{option}: there is no {name!r}.{did_you_mean(name, known)} There are: "
-                f"{', '.join(known)}."
+                f"--{option}: there is no {name!r}.{did_you_mean(name, choices)} There are: "
+                f"{', '.join(choices)}."
             )
 
 
@@ -99,7 +99,7 @@ class Workflow(Output):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Evaluated(Workflow):
-    """What most workflows have.
+    """The options that most workflows have.
 
     Attributes:
       vocabulary (PATH): the tokenizer of models that carry none
@@ -201,7 +201,7 @@ class NpovDetection(NpovErrors, NpovCombinations, NpovTopics, _Evaluated):
     model: Folder = ""
     hallucination_model: Folder = ""
     coverage_model: Folder = ""
-    classifiers: dict[str, Annotated[tuple[str, ...], _two_folders]] = dataclasses.field(
+    classifiers: dict[str, Annotated[tuple[str, ...], _parse_two_folders]] = dataclasses.field(
         default_factory=dict
     )
     salience_model: Folder = ""

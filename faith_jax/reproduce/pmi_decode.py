@@ -83,7 +83,7 @@ class Table(JudgedTable):
     def _run(self, corpus: str, decoding: str) -> GinRun:
         options = self.options
         lengths = {"inputs": options.max_input_length, "targets": options.max_input_length}
-        found: dict[str, Any] = {
+        bindings: dict[str, Any] = {
             "CHECKPOINT_PATH": options.model,
             "SYSTEM": decoding,
             "MIXTURE_OR_TASK_NAME": self._task(corpus),
@@ -99,12 +99,12 @@ class Table(JudgedTable):
             "FORMATS": ("jsonl",),
         }
         if decoding != BASELINE:
-            found["PMI_ALPHA"] = 0.5 if decoding == "pmi_equal" else options.alpha
-            found["PMI_P"] = 1.0 if decoding == "pmi_no_mask" else options.p
+            bindings["PMI_ALPHA"] = 0.5 if decoding == "pmi_equal" else options.alpha
+            bindings["PMI_P"] = 1.0 if decoding == "pmi_no_mask" else options.p
         if options.vocabulary:
-            found["VOCABULARY"] = options.vocabulary
+            bindings["VOCABULARY"] = options.vocabulary
         search = "decoding" if decoding == BASELINE else "pmi"
-        return GinRun(("runs/infer.gin", f"decoding/{search}.gin"), found)
+        return GinRun(("runs/infer.gin", f"decoding/{search}.gin"), bindings)
 
     def comparisons(self) -> list[tuple[str, str]]:
         """Returns each decoding with plain beam search."""
@@ -113,7 +113,7 @@ class Table(JudgedTable):
         return [(name, BASELINE) for name in self.decodings if name != BASELINE]
 
     def notes(self) -> list[str]:
-        """Returns what the figures are of."""
+        """Returns notes on model, decoding and metrics."""
         options = self.options
         search = f"{options.beams} beams" if options.beams > 1 else "greedy search"
         notes = [

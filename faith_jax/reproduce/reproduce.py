@@ -37,7 +37,7 @@ _DEVELOPMENT = "validation"
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What a table is made of.
+    """A table's data, scorers and evaluation, and the paper's figures of it.
 
     Attributes:
       title: which table it is.
@@ -62,7 +62,7 @@ class Recipe:
     published: Sequence[Sequence[Any]] = ()
 
     def inputs(self, sample: bool) -> list[ScoreInput]:
-        """Returns what is scored, a file each."""
+        """Returns the data to score, a file each."""
         names = list(self.corpora)
         if sample:
             names = [f"{name}_sample" for name in names] if len(names) > 1 else ["sample"]
@@ -74,17 +74,17 @@ class Recipe:
 
     def figures(self) -> dict[tuple[str, ...], dict[str, float]]:
         """Returns the paper's figures by the first cells of our row, and by column."""
-        found = {}
+        by_row = {}
         for row in self.published:
             *key, values = row[: -len(self.columns)], row[-len(self.columns) :]
             pairs = zip(self.columns, values, strict=True)
-            found[tuple(key[0])] = {column: value for column, value in pairs if value is not None}
-        return found
+            by_row[tuple(key[0])] = {column: value for column, value in pairs if value is not None}
+        return by_row
 
 
 RECIPES = {
-    name: Recipe(**told)
-    for name, told in json.loads(
+    name: Recipe(**recipe)
+    for name, recipe in json.loads(
         pathlib.Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
     ).items()
 }
@@ -101,42 +101,50 @@ def make_table(options: ScorerTable) -> str:
     Raises:
       FaithJaxError: for an unknown scorer, and where no data is at hand.
     """
-    given = scorer_options(options.scorers or RECIPES[options.name].scorers, options.scorer_option)
-    for told, its_options in given.items():
-        check_scorer(told.rpartition("=")[2], its_options)
+    scorers = scorer_options(
+        options.scorers or RECIPES[options.name].scorers, options.scorer_option
+    )
+    for scorer, its_options in scorers.items():
+        check_scorer(scorer.rpartition("=")[2], its_options)
     with working_folder(options.output) as (folder, _):
-        return _recipe_table(options, given, folder)
+        return _recipe_table(options, scorers, folder)
 
 
 def _recipe_table(
-    options: ScorerTable, given: Mapping[str, Mapping[str, Any]], folder: pathlib.Path
+    options: ScorerTable, scorers: Mapping[str, Mapping[str, Any]], folder: pathlib.Path
 ) -> str:
     name, sample = options.name, options.sample
     recipe = RECIPES[name]
-    left_out = [] if options.scorers else [it for it in recipe.scorers if is_missing(it)]
-    chosen = {scorer: dict(told) for scorer, told in given.items() if scorer not in left_out}
+    left_out = (
+        [] if options.scorers else [scorer for scorer in recipe.scorers if is_missing(scorer)]
+    )
+    chosen = {
+        scorer: dict(its_options)
+        for scorer, its_options in scorers.items()
+        if scorer not in left_out
+    }
     if name == "begin":
         chosen = as_published(chosen)
-    found = _evaluated(recipe, folder, chosen, sample)
-    told = tuple(f"{it} is left out: it needs {NEEDS_SPACY}." for it in left_out)
-    shown = found.table._replace(notes=(*found.table.notes, *told))
+    result = _score_and_evaluate(recipe, folder, chosen, sample)
+    missing_notes = tuple(f"{scorer} is left out: it needs {NEEDS_SPACY}." for scorer in left_out)
+    shown = result.table._replace(notes=(*result.table.notes, *missing_notes))
     if sample:
         shown = shown._replace(title=f"SAMPLES, not the paper's data: {shown.title}")
-        figures = {"sample": True, **found.figures}
+        figures = {"sample": True, **result.figures}
     else:
         note, published = comparable(recipe, chosen)
         rows = [{"row": list(key), **values} for key, values in published.items()]
         shown = with_published(shown, note, published)
         more = {"sample": False, "published": {"note": note, "rows": rows}}
-        figures = {**found.figures, **more}
-    found = dataclasses.replace(found, table=shown, figures=figures)
+        figures = {**result.figures, **more}
+    result = dataclasses.replace(result, table=shown, figures=figures)
     path = folder / (f"{name}_sample" if sample else name)
     tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
-    write_evaluation(found, f"{path}.json", tables)
-    return rendered(found.table)
+    write_evaluation(result, f"{path}.json", tables)
+    return rendered(result.table)
 
 
-def _evaluated(
+def _score_and_evaluate(
     recipe: Recipe, folder: pathlib.Path, scorers: Mapping[str, Mapping[str, Any]], sample: bool
 ) -> Evaluation:
     """Scores and evaluates the data that is at hand.
@@ -146,42 +154,46 @@ def _evaluated(
     """
     files: dict[str, list[str]] = {split: [] for split in recipe.splits}
     problems = []
-    for given in recipe.inputs(sample):
-        path = folder / f"{given.source.replace('/', '_')}_{given.split}.jsonl"
+    for score_input in recipe.inputs(sample):
+        path = folder / f"{score_input.source.replace('/', '_')}_{score_input.split}.jsonl"
         try:
-            _score(given, scorers, path)
+            _score(score_input, scorers, path)
         except InputError as problem:
             reason = str(problem).partition(". ")[0]
-            told = "%s is left out: %s; `faith-jax prepare %s` says more"
-            logger.warning(told, path.stem, reason, given.source)
+            message = "%s is left out: %s; `faith-jax prepare %s` says more"
+            logger.warning(message, path.stem, reason, score_input.source)
             problems.append(problem)
             continue
-        files[given.split].append(str(path))
+        files[score_input.split].append(str(path))
     if not all(files.values()):
         raise problems[0]
     options = {
-        name: it for name, it in recipe.options.items() if name != "baseline" or it in scorers
+        name: value
+        for name, value in recipe.options.items()
+        if name != "baseline" or value in scorers
     }
     if _DEVELOPMENT in files:
         options["development"] = files[_DEVELOPMENT][0]
     return evaluation(files["test"], EvaluateOptions(**options))
 
 
-def _score(given: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path) -> None:
+def _score(
+    score_input: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path
+) -> None:
     """Scores a data set, unless the file has it already by the same scorers.
 
     Raises:
       FaithJaxError: for a file by others, and what `score` raises.
     """
     noted = path.with_suffix(".settings.json")
-    told = {f"scorer-option of {name}": options for name, options in scorers.items()}
-    settings = {"scorers": sorted(scorers), **told}
+    options_by_scorer = {f"scorer-option of {name}": options for name, options in scorers.items()}
+    settings = {"scorers": sorted(scorers), **options_by_scorer}
     if path.exists():
         check_settings(noted, settings, path.name)
         logger.info("%s is kept", path)
         return
     write_json(noted, settings)  # before: no kill leaves a file without its settings
-    score(given, scorers, str(path))
+    score(score_input, scorers, str(path))
 
 
 Figures = Mapping[tuple[str, ...], Mapping[str, float]]
@@ -190,7 +202,7 @@ Figures = Mapping[tuple[str, ...], Mapping[str, float]]
 def comparable(recipe: Recipe, scorers: Mapping[str, Mapping[str, Any]]) -> tuple[str, Figures]:
     """Returns a note and the paper's figures of the scorers that have the paper's options."""
     figures = recipe.figures()
-    why = {name: difference(name, given) for name, given in scorers.items()}
+    why = {name: difference(name, its_options) for name, its_options in scorers.items()}
     hidden = [f"Not beside {key[-1]}: {why[key[-1]]}." for key in figures if why.get(key[-1])]
     shown = {key: row for key, row in figures.items() if not why.get(key[-1])}
     return " ".join([recipe.note, *hidden]), shown

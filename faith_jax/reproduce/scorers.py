@@ -52,24 +52,28 @@ def given_scorers(options: Judged) -> dict[str, dict[str, Any]]:
     Raises:
       ConfigError: for options of a scorer without one.
     """
-    found = {}
-    for name, told in scorer_options(options.judges, options.scorer_option).items():
+    by_scorer = {}
+    for name, further_options in scorer_options(options.judges, options.scorer_option).items():
         models = {"model": getattr(options, options.judges[name])}
         if name in _Q2:
             models |= {"answer_model": options.q2_answer_model, "nli_model": options.q2_nli_model}
-        given = {key: path for key, path in models.items() if path} | told
-        if not given:
+        options_of_scorer = {key: path for key, path in models.items() if path} | further_options
+        if not options_of_scorer:
             continue
-        if name in _Q2 and not (given.get("model") and given.get("nli_model")):
-            lacking = "--q2-nli-model" if given.get("model") else "--q2-model"
+        if name in _Q2 and not (
+            options_of_scorer.get("model") and options_of_scorer.get("nli_model")
+        ):
+            lacking = "--q2-nli-model" if options_of_scorer.get("model") else "--q2-model"
             raise ConfigError(
                 f"{name} needs a model that asks questions (--q2-model) and one of natural "
                 f"language inference (--q2-nli-model); {lacking} is not given."
             )
-        if "model" not in given:
+        if "model" not in options_of_scorer:
             raise ConfigError(f"--scorer-option: {name} is not scored without a model of its own.")
-        found[name] = {k: absolute(v) if isinstance(v, str) else v for k, v in given.items()}
-    return found
+        by_scorer[name] = {
+            k: absolute(v) if isinstance(v, str) else v for k, v in options_of_scorer.items()
+        }
+    return by_scorer
 
 
 def check_scorers(options: Judged) -> None:
@@ -77,8 +81,8 @@ def check_scorers(options: Judged) -> None:
     from faith_jax.scoring.registry import load_scorer
 
     leave_accelerators()
-    for name, given in given_scorers(options).items():
-        load_scorer(name, **given)
+    for name, options_of_scorer in given_scorers(options).items():
+        load_scorer(name, **options_of_scorer)
 
 
 class JudgedTable(Table):
@@ -102,19 +106,23 @@ class JudgedTable(Table):
 
     def missing(self) -> dict[str, str]:
         """Returns the scorers that cannot be computed, with what they need."""
-        found = {
-            it.name: it.needs for it in self.judged_by if it.needs and it.name not in self.scorers
+        needs = {
+            scorer.name: scorer.needs
+            for scorer in self.judged_by
+            if scorer.needs and scorer.name not in self.scorers
         }
-        return found | {it.name: NEEDS_SPACY for it in self.judged_by if is_missing(it.name)}
+        return needs | {
+            scorer.name: NEEDS_SPACY for scorer in self.judged_by if is_missing(scorer.name)
+        }
 
     def scorers_of(self, corpus: str) -> dict[str, list[str]]:
         """Returns the scorers of a data set that can be computed, by what they compare with."""
         missing = self.missing()
-        found: dict[str, list[str]] = {}
-        for it in self.judged_by:
-            if it.name not in missing:
-                found.setdefault(it.against, []).append(it.name)
-        return found
+        by_reference: dict[str, list[str]] = {}
+        for scorer in self.judged_by:
+            if scorer.name not in missing:
+                by_reference.setdefault(scorer.against, []).append(scorer.name)
+        return by_reference
 
     def add_scores(self) -> None:
         """Adds the scores of all responses."""
@@ -144,7 +152,7 @@ class JudgedTable(Table):
         return ["--protocol=systems", *pairs]
 
     def notes(self) -> list[str]:
-        """Returns what the figures are of."""
+        """Returns notes on the figures; tables add theirs."""
         return []
 
     def layout(self) -> dict[str, Any]:
@@ -152,21 +160,27 @@ class JudgedTable(Table):
         missing, title, options = self.missing(), self.title, self.options
         if options.limit:
             title += f", first {options.limit:,} rows of each data set"
-        told = self.notes() + [
-            f"{column} is left out: it needs {missing[it['scorer']]}."
-            for column, it in self.columns.items()
-            if it.get("scorer") in missing
+        notes = self.notes() + [
+            f"{column} is left out: it needs {missing[settings['scorer']]}."
+            for column, settings in self.columns.items()
+            if settings.get("scorer") in missing
         ]
         shown = {
-            name: dict(it) for name, it in self.columns.items() if it.get("scorer") not in missing
+            name: dict(settings)
+            for name, settings in self.columns.items()
+            if settings.get("scorer") not in missing
         }
         if options.sample:
             title = f"SAMPLES, not the paper's data: {title}"
-            return {"title": title, "columns": shown, "notes": told}
+            return {"title": title, "columns": shown, "notes": notes}
         differing = {
             name: why
-            for name, it in shown.items()
-            if (why := difference(it.get("scorer", ""), self.scorers.get(it.get("scorer", ""), {})))
+            for name, settings in shown.items()
+            if (
+                why := difference(
+                    settings.get("scorer", ""), self.scorers.get(settings.get("scorer", ""), {})
+                )
+            )
         }
         published = published_figures(options.name)
         figures = {
@@ -176,23 +190,26 @@ class JudgedTable(Table):
             }
             for corpus, systems in published["published"].items()
         }
-        told += [
+        notes += [
             *published["notes"],
             *(f"No published {c}: {why}." for c, why in differing.items()),
         ]
-        return {"title": title, "columns": shown, "notes": told, "published": figures}
+        return {"title": title, "columns": shown, "notes": notes, "published": figures}
 
 
 def published_figures(table: str) -> dict[str, Any]:
-    """Returns what stands in TABLE.json beside this file."""
+    """Reads TABLE.json, which stands beside this file."""
     path = pathlib.Path(__file__).with_name(f"{table}.json")
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    figures: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return figures
 
 
 def as_published(scorers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Returns scorers' options with `PAPERS_OPTIONS`, unless others are given."""
-    return {name: {**PAPERS_OPTIONS.get(name, {}), **given} for name, given in scorers.items()}
+    return {
+        name: {**PAPERS_OPTIONS.get(name, {}), **its_options}
+        for name, its_options in scorers.items()
+    }
 
 
 def difference(name: str, options: Mapping[str, Any]) -> str:
@@ -200,7 +217,7 @@ def difference(name: str, options: Mapping[str, Any]) -> str:
 
     `options` are all that it is loaded with.
     """
-    for option, value in _expected(name).items():
+    for option, value in _paper_options(name).items():
         if options.get(option, value) != value:
             return f"{name}.{option} is {options[option]!r}, the paper's {value!r}"
     if name == "bertscore" and not options.get("baseline"):
@@ -208,7 +225,7 @@ def difference(name: str, options: Mapping[str, Any]) -> str:
     return ""
 
 
-def _expected(name: str) -> Mapping[str, Any]:
+def _paper_options(name: str) -> Mapping[str, Any]:
     """Returns the options whose other values make another function of a scorer."""
     if name == "bertscore":
         return {"lower_grounding": True, "part": "f1", "idf": None}

@@ -56,8 +56,8 @@ class GinRun(NamedTuple):
     @property
     def models(self) -> list[str]:
         """The checkpoints that it opens."""
-        given = [self.bindings.get(f"{name}CHECKPOINT_PATH") or () for name in ("", "INITIAL_")]
-        return [path for value in given for path in _paths(value)]
+        values = [self.bindings.get(f"{name}CHECKPOINT_PATH") or () for name in ("", "INITIAL_")]
+        return [path for value in values for path in _paths(value)]
 
 
 def _paths(value: Any) -> Iterator[str]:
@@ -83,7 +83,7 @@ class Scores(NamedTuple):
 
 
 class Table:
-    """What a workflow does: its steps by the names of their outputs.
+    """A workflow: its steps by the names of their outputs.
 
     Attributes:
       options: of the table.
@@ -123,7 +123,7 @@ class Table:
         return f"{self.options.name}{'_sample' if self.options.sample else ''}"
 
     def steps(self) -> dict[str, Any]:
-        """Returns what the rules of the workflow read."""
+        """Returns the configuration that the rules of the workflow read."""
         files = [f"scores/{name}.jsonl" for name in self.scores]
         layout, tables = self.layout(), {}
         if layout:
@@ -141,20 +141,21 @@ class Table:
             "infer": self.responses,
             "score": self.scores,
         }
-        told = {
-            rule: {name: told_of(it) for name, it in steps.items()} for rule, steps in runs.items()
+        rules = {
+            rule: {name: told_of(step) for name, step in steps.items()}
+            for rule, steps in runs.items()
         }
-        return {"made": [f"{name}.md" for name in tables] or files, "evaluate": tables, **told}
+        return {"made": [f"{name}.md" for name in tables] or files, "evaluate": tables, **rules}
 
 
 def told_of(step: GinRun | Scores) -> dict[str, Any]:
-    """Returns what a rule reads of a step."""
+    """Returns a step in the form that its rule reads."""
     state = [model_state(path) for path in dict.fromkeys(step.models)]
     return {"arguments": step.arguments, "inputs": step.inputs, "state": state}
 
 
 def model_state(path: str) -> str:
-    """Returns what changes with a given checkpoint, by which Snakemake runs its steps again.
+    """Returns a text that changes with a given checkpoint, so that Snakemake runs its steps again.
 
     A checkpoint that the workflow makes is an input of the step; where there is none, the step
     itself says so.
@@ -181,15 +182,15 @@ def make_table(options: Workflow) -> str:
     page.check(options)
     folder = pathlib.Path(options.output)
     table: Table = page.Table(options, row_counter(folder))
-    for told in table.left_out:
-        logger.warning("left out: %s", told)
+    for reason in table.left_out:
+        logger.warning("left out: %s", reason)
     if not table.scores:
         lacking = "; ".join(table.left_out) or "no such system"
         raise InputError(f"{table.nothing}: {lacking}. See `faith-jax prepare`.")
     # Snakemake's own process reads what is told here, and nothing else.
     config = {"options": dataclasses.asdict(options), **table.steps()}
-    own = pathlib.Path(__file__).with_name(f"{options.name}.smk")
-    rules = own if own.exists() else own.with_name("table.smk")
+    rules_of_table = pathlib.Path(__file__).with_name(f"{options.name}.smk")
+    rules = rules_of_table if rules_of_table.exists() else rules_of_table.with_name("table.smk")
     run_workflow(rules, config, options)
     if options.dry_run:
         return ""
@@ -253,26 +254,26 @@ def _run(command: Sequence[str], output: str, lock: int | None) -> None:
 
 
 def row_counter(folder: pathlib.Path) -> CountRows:
-    """Returns what counts the rows of a split of a task, or of a data set as NAME/CONFIG.
+    """Returns a function that counts the rows of a split of a task, or of a data set NAME/CONFIG.
 
     Counts are kept in the folder, so that a workflow that resumes need not read the data.
     """
     from faith_jax.input.score_input import dataset_rows
 
     path = folder / _ROWS
-    known: dict[str, int] = kept_json(path) or {}
+    counts: dict[str, int] = kept_json(path) or {}
 
     @functools.cache  # data that was missing before may be there now, but not in the same run
     def count(task: str, split: str) -> int:
         name, source = f"{task}:{split}", ("", task) if "/" in task else (task, "")
-        if not known.get(name):
+        if not counts.get(name):
             try:
-                known[name] = sum(1 for _ in dataset_rows(*source, split))
+                counts[name] = sum(1 for _ in dataset_rows(*source, split))
             except (InputError, ConfigError):
                 return 0
             folder.mkdir(parents=True, exist_ok=True)
-            write_json(path, known)
-        return known[name]
+            write_json(path, counts)
+        return counts[name]
 
     return count
 
@@ -288,7 +289,12 @@ def flags(bindings: Mapping[str, Any]) -> list[str]:
 
 def opened_by(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Returns the checkpoints that scorers open, given their options by their names."""
-    return [told[name] for told in options.values() for name in MODEL_OPTIONS if told.get(name)]
+    return [
+        scorer_options[name]
+        for scorer_options in options.values()
+        for name in MODEL_OPTIONS
+        if scorer_options.get(name)
+    ]
 
 
 def scorer_flags(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -303,8 +309,8 @@ def scorer_flags(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"--scorers={','.join(options)}",
         *(
             f"--scorer-option={name.partition('=')[0]}.{option}={value!r}"
-            for name, given in options.items()
-            for option, value in given.items()
+            for name, scorer_options in options.items()
+            for option, value in scorer_options.items()
         ),
     ]
 
