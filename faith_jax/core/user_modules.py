@@ -9,10 +9,13 @@ import importlib.util
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import ModuleType
+from typing import Any, TypeVar
 
-from faith_jax.core.errors import ConfigError, FaithJaxError, reason
+from faith_jax.core.errors import ConfigError, FaithJaxError, did_you_mean, reason
+
+T = TypeVar("T")
 
 
 def import_user_module(place: str, option: str) -> ModuleType:
@@ -101,9 +104,77 @@ def _imported_names(file: pathlib.Path, package: str) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
+    return _entry_points_on(tuple(sys.path), group)
+
+
+@functools.cache
+def _entry_points_on(path: tuple[str, ...], group: str) -> dict[str, importlib.metadata.EntryPoint]:
+    """Returns the entry points of a group, by name, of all installed packages.
+
+    `importlib.metadata.entry_points` reads only the first of several copies of a package's
+    metadata, and what a build has left in the working folder may be older than what is installed.
+    """
+    return {
+        point.name: point
+        for package in importlib.metadata.distributions(path=list(path))
+        for point in package.entry_points
+        if point.group == group
+    }
+
+
+def entry_point_names(group: str) -> list[str]:
+    """Returns the names of the objects that installed packages give in a group of entry points."""
+    return sorted(_entry_points(group))
+
+
+def load_named(name: str, group: str, kind: type[T], option: str, places: Mapping[str, str]) -> T:
+    """Returns an object by its name in a group of entry points, or by FILE.py:NAME.
+
+    Args:
+      name: of the object.
+      group: of the entry points, such as "faith_jax.protocols".
+      kind: the class that it is of.
+      option: that names it, for messages.
+      places: by name the module:object of those that need no entry point.
+
+    Raises:
+      ConfigError: there is none of this name and kind, or it cannot be imported.
+    """
+    file, colon, attribute = name.rpartition(":")
+    if colon and file.endswith(".py"):
+        thing = getattr(import_user_module(file, option), attribute, None)
+    elif name in places:
+        module, _, attribute = places[name].partition(":")
+        thing = getattr(importlib.import_module(module), attribute)
+    else:
+        points = _entry_points(group)
+        if name not in points:
+            names = sorted({*places, *points})
+            raise ConfigError(
+                f"{option}: there is no {name!r}.{did_you_mean(name, names)} There are: "
+                f"{', '.join(names)}; one of your own is FILE.py:NAME."
+            )
+        thing = _load(points[name])
+    if not isinstance(thing, kind):
+        raise ConfigError(f"{option}: {name} is no {kind.__name__}.")
+    return thing
+
+
+def _load(point: importlib.metadata.EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # whatever the package raises
+        package = point.dist.name if point.dist else point.name
+        raise ConfigError(
+            f"The package {package} cannot be loaded, which has the entry point {point.value} "
+            f"of {point.group} ({reason(error)}); repair or remove it."
+        ) from error
+
+
 def has_entry_points(group: str) -> bool:
     """Returns whether an installed package names modules in a group of entry points."""
-    return bool(importlib.metadata.entry_points(group=group))
+    return bool(_entry_points(group))
 
 
 def load_entry_points(group: str) -> None:
@@ -112,12 +183,5 @@ def load_entry_points(group: str) -> None:
     Raises:
       ConfigError: one of them fails; names the package.
     """
-    for point in importlib.metadata.entry_points(group=group):
-        try:
-            point.load()
-        except Exception as error:  # whatever the package raises
-            package = point.dist.name if point.dist else point.name
-            raise ConfigError(
-                f"The package {package} cannot be loaded, which has the entry point {point.value} "
-                f"of {group} ({reason(error)}); repair or remove it."
-            ) from error
+    for point in _entry_points(group).values():
+        _load(point)

@@ -48,8 +48,9 @@ from faith_jax.runs.scores.evaluate_scores import evaluation
 from faith_jax.scoring.claims import CLAIM_ONLY
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.dataset_statistics import bias_table
-from faith_jax.statistics.protocols import best_ordered_thresholds, confusion_table
+from faith_jax.statistics.protocols import confusion_table
 from faith_jax.statistics.text_metrics import SPACY, has_spacy
+from faith_jax.statistics.thresholds import best_ordered_thresholds
 
 SPLITS = TEST, VALIDATION = "test", "validation"
 ORACLE, RETRIEVED = "oracle", "retrieved"

@@ -17,7 +17,7 @@ from faith_jax.core.rows import read_jsonl
 from faith_jax.core.table import MARK, figure_text
 from faith_jax.core.table import Table as ShownTable
 from faith_jax.datasets import npov
-from faith_jax.datasets.npov.choices import TEMPERATURES, draw_combinations, temperatures_note
+from faith_jax.datasets.npov.combinations import TEMPERATURES, draw_combinations, temperatures_note
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.table_pages import joined, table_page, write_tables
 from faith_jax.reproduce import workflow

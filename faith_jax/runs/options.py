@@ -497,34 +497,7 @@ class Comparison(_Draws):
 SPLIT = "split"  # for --development
 AUTO: Literal["auto"] = "auto"
 # What it stands for, of rows with labels and without.
-CHOSEN_BY_LABELS: tuple[Literal["auc"], Literal["systems"]] = ("auc", "systems")
-# The protocols of `evaluate` to which an option says something; with others it is an error.
-_DRAWN = ("accuracy", "auc", "dialfact", "npov", "npov_words", "verifiable")
-_INTERVALS = (*_DRAWN, "systems")
-_DEVELOPED = ("begin", "verifiable")
-_PLOTTED = ("auc", *_DEVELOPED, "npov", "npov_words", "pronouns")
-GOES_WITH = {
-    "slice_field": ("npov", "npov_words"),
-    "dataset": ("dialfact",),
-    "split": ("dialfact",),
-    "development": _DEVELOPED,
-    "group_field": ("begin",),
-    "baseline": ("auc", "systems"),
-    "compare": ("systems",),
-    "below": ("systems",),
-    "worst": ("systems",),
-    "table": ("accuracy", "systems"),
-    "test": ("auc",),
-    "cluster_field": ("auc", "dialfact", "systems"),
-    "undefined": ("auc", "systems"),
-    "resamples": _DRAWN,
-    "confidence": _INTERVALS,
-    "seed": (*_DRAWN, "begin"),
-    "scorers": ("accuracy", *_PLOTTED, "systems"),
-    "ensemble": ("auc", *_DEVELOPED, "pronouns"),
-    "histograms": _PLOTTED,
-    "roc_curves": _PLOTTED,
-}
+CHOSEN_BY_LABELS: tuple[str, str] = ("auc", "systems")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -532,10 +505,11 @@ class EvaluateOptions(Comparison):
     """How scored files are evaluated.
 
     Attributes:
-      protocol: auc where rows have labels, systems where none has; ROC AUC by corpus; how often
-        scores of at least 0.5 are right; Nandwani 2023, table 1; Gupta 2022, section 5.3, of
-        predictions of t5x infer; Chang 2024, table 1 and table 3; Steen 2023, table 3; mean scores
-        of systems on the same rows; Gupta 2022, table 3
+      protocol (NAME): auc (ROC AUC by corpus) where rows have labels, systems (mean scores of
+        systems on the same rows) where none has; or one of a paper: accuracy (Dziri 2022, table 4),
+        begin (Nandwani 2023, table 1), dialfact (Gupta 2022, section 5.3, of predictions of t5x
+        infer), verifiable (Gupta 2022, table 3), npov and npov_words (Chang 2024, tables 1 and 3),
+        pronouns (Steen 2023, table 3); one of your own is FILE.py:NAME
       compare (SYSTEM:BASELINE): for systems: a pair to compare, in place of --baseline (repeatable)
       below (SCORER:VALUE): for systems: show the share of rows below this score (default: 0.5 for
         scorers from 0 to 1; repeatable)
@@ -552,18 +526,7 @@ class EvaluateOptions(Comparison):
         ones (repeatable)
     """
 
-    protocol: Literal[
-        "auto",
-        "auc",
-        "accuracy",
-        "begin",
-        "dialfact",
-        "npov",
-        "npov_words",
-        "pronouns",
-        "systems",
-        "verifiable",
-    ] = "auto"
+    protocol: str = AUTO
     compare: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
     worst: NotNegative = 5
@@ -575,11 +538,22 @@ class EvaluateOptions(Comparison):
     group_field: str = "source"
     ensemble: tuple[str, ...] = ()
 
+    # Options that only some protocols read; with others they are an error.
+    OF_SOME_PROTOCOLS: ClassVar = frozenset(
+        ("slice_field", "dataset", "split", "development", "group_field", "baseline", "compare")
+        + ("below", "worst", "table", "test", "cluster_field", "undefined", "resamples")
+        + ("confidence", "seed", "scorers", "ensemble", "histograms", "roc_curves")
+    )
+
     def __post_init__(self):
+        from faith_jax.runs.scores.protocols import load_protocol, protocol_names
+
+        chosen = CHOSEN_BY_LABELS if self.protocol == AUTO else (self.protocol,)
+        read = frozenset[str]().union(*(load_protocol(name).options for name in chosen))
         for field in dataclasses.fields(self):
-            protocols = GOES_WITH.get(field.name, (self.protocol,))
-            fits = {self.protocol} if self.protocol != AUTO else {AUTO, *CHOSEN_BY_LABELS}
-            if not fits & set(protocols) and getattr(self, field.name) != field.default:
+            is_unread = field.name in self.OF_SOME_PROTOCOLS - read
+            if is_unread and getattr(self, field.name) != field.default:
+                protocols = [n for n in protocol_names() if field.name in load_protocol(n).options]
                 raise ConfigError(
                     f"--{field.name.replace('_', '-')}: goes with --protocol="
                     f"{' or '.join(protocols)}, not with {self.protocol}."

@@ -644,39 +644,3 @@ def auc_figures(table: AucTable) -> dict[str, Any]:
         "best": _tidy_best(table).records(),
         "undefined_and_empty": {label: dict(row) for label, row in table.silences.items()},
     }
-
-
-def npov_rows(
-    cells: Mapping[tuple[str, str], Mapping[str, AucCell]],
-    confidence: float = 0.95,
-    words: bool = False,
-) -> Table:
-    """Returns Chang 2024's table 1 or 3 in per cent, a row for each error and scorer.
-
-    Cells are from `faith_jax.statistics.npov_detection.npov_cells`.
-    """
-    slices = list(dict.fromkeys(name for row in cells.values() for name in row))
-    rows = tuple(
-        (*key, *(row[name].text() if name in row else None for name in slices))
-        for key, row in cells.items()
-    )
-    kind, number = ("erroneous words", 3) if words else ("errors", 1)
-    title = (
-        f"Detection of {kind}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
-        f"(Chang 2024, table {number})"
-    )
-    tidy = tuple(
-        (*key, name, cell.auc, *cell.interval)
-        for key, row in cells.items()
-        for name, cell in row.items()
-    )
-    by_slice = Table("", ("error", "scorer", "slice", *_CELL_COLUMNS[:3]), tidy)
-    return Table(title, ("error", "scorer", *slices), rows, tidy=by_slice)
-
-
-def npov_figures(cells: Mapping[tuple[str, str], Mapping[str, AucCell]]) -> dict[str, Any]:
-    """Returns the figures of `npov_rows` as JSON has them, by error, scorer and slice."""
-    figures: dict[str, Any] = {}
-    for (error, scorer), row in cells.items():
-        figures.setdefault(error, {})[scorer] = {name: cell.figures() for name, cell in row.items()}
-    return figures

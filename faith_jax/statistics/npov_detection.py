@@ -11,13 +11,14 @@ with the best one of its test set and error.
 import dataclasses
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from faith_jax.core.errors import InputError
-from faith_jax.statistics.auc_table import AucCell
+from faith_jax.core.table import Table
+from faith_jax.statistics.auc_table import _CELL_COLUMNS, AucCell
 from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
 from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.roc import roc_auc
@@ -302,3 +303,39 @@ def _compare_methods(
 def comparisons(table: Mapping[Key, Detection]) -> int:
     """Returns how many methods of a table are compared with a best one."""
     return sum(not math.isnan(detection.p_value) for detection in table.values())
+
+
+def npov_rows(
+    cells: Mapping[tuple[str, str], Mapping[str, AucCell]],
+    confidence: float = 0.95,
+    words: bool = False,
+) -> Table:
+    """Returns Chang 2024's table 1 or 3 in per cent, a row for each error and scorer.
+
+    Cells are from `faith_jax.statistics.npov_detection.npov_cells`.
+    """
+    slices = list(dict.fromkeys(name for row in cells.values() for name in row))
+    rows = tuple(
+        (*key, *(row[name].text() if name in row else None for name in slices))
+        for key, row in cells.items()
+    )
+    kind, number = ("erroneous words", 3) if words else ("errors", 1)
+    title = (
+        f"Detection of {kind}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
+        f"(Chang 2024, table {number})"
+    )
+    tidy = tuple(
+        (*key, name, cell.auc, *cell.interval)
+        for key, row in cells.items()
+        for name, cell in row.items()
+    )
+    by_slice = Table("", ("error", "scorer", "slice", *_CELL_COLUMNS[:3]), tidy)
+    return Table(title, ("error", "scorer", *slices), rows, tidy=by_slice)
+
+
+def npov_figures(cells: Mapping[tuple[str, str], Mapping[str, AucCell]]) -> dict[str, Any]:
+    """Returns the figures of `npov_rows` as JSON has them, by error, scorer and slice."""
+    figures: dict[str, Any] = {}
+    for (error, scorer), row in cells.items():
+        figures.setdefault(error, {})[scorer] = {name: cell.figures() for name, cell in row.items()}
+    return figures

@@ -9,7 +9,7 @@ from faith_jax.report.claims import (
     gold_table,
     verdict_table,
 )
-from faith_jax.statistics.protocols import Draws
+from faith_jax.statistics.classification import Draws
 
 SCORERS = ("supports", "refutes")
 

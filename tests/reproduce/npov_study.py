@@ -6,7 +6,7 @@ import json
 import shlex
 
 from faith_jax.cli import main
-from faith_jax.datasets.npov.choices import response_rows
+from faith_jax.datasets.npov.combinations import response_rows
 from faith_jax.reproduce.npov_detection import Table
 from faith_jax.runs.data.npov_sets import read_topics
 from tests.reproduce.planted import write_rows

@@ -9,7 +9,7 @@ import re
 import numpy as np
 import pytest
 
-from faith_jax.datasets.npov.choices import response_rows
+from faith_jax.datasets.npov.combinations import response_rows
 from faith_jax.reproduce.options import NpovDetection
 from faith_jax.runs.data.npov_sets import read_topics
 from faith_jax.scoring import npov_labels

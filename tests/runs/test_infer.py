@@ -13,7 +13,7 @@ import faith_jax
 from faith_jax.core.files import locked
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.runs import infer
-from faith_jax.runs.scores import evaluate_scores
+from faith_jax.runs.scores import verification
 from faith_jax.statistics.protocols import verification_table
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
@@ -395,7 +395,7 @@ def test_dialfact_s_table_reads_labels_as_they_were_decoded(tmp_path):
     path = tmp_path / "predictions.jsonl"
     rows = [{"id": str(i), "prediction": text} for i, text in enumerate(said)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    predictions = evaluate_scores._predictions([str(path)], [])
+    predictions = verification._predictions([str(path)], [])
     table = verification_table(claims, predictions)
     assert table.tidy.rows[0][:4] == (str(path), "all", 4, 50.0)
 

@@ -17,9 +17,9 @@ from faith_jax.statistics.auc_table import (
     auc_rows,
     auc_table,
     best_rows,
-    npov_rows,
 )
 from faith_jax.statistics.bootstrap import Interval
+from faith_jax.statistics.npov_detection import npov_rows
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.units import Units
 from tests.statistics import significance_reference as reference

@@ -3,34 +3,12 @@
 from collections.abc import Callable
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.datasets.augmentation.adjectives import ANTONYM_PAIRS
 from faith_jax.datasets.augmentation.wordnet import is_wordnet, open_wordnet
 
 # A word in lower case -> its antonyms, none where it has none.
 Antonyms = Callable[[str], tuple[str, ...]]
 
-ANTONYM_PAIRS = (
-    ("ancient", "modern"), ("best", "worst"), ("better", "worse"), ("big", "small"),
-    ("bright", "dim"), ("broad", "narrow"), ("central", "peripheral"), ("cheap", "expensive"),
-    ("clean", "dirty"), ("clear", "cloudy"), ("cold", "hot"), ("common", "rare"),
-    ("complete", "incomplete"), ("complex", "simple"), ("correct", "incorrect"),
-    ("dark", "light"), ("deep", "shallow"), ("difficult", "easy"), ("domestic", "foreign"),
-    ("dry", "wet"), ("early", "late"), ("eastern", "western"), ("empty", "full"),
-    ("external", "internal"), ("false", "true"), ("famous", "unknown"), ("fast", "slow"),
-    ("female", "male"), ("few", "many"), ("final", "initial"), ("first", "last"),
-    ("flat", "steep"), ("former", "current"), ("fresh", "stale"), ("guilty", "innocent"),
-    ("hard", "soft"), ("heavy", "lightweight"), ("high", "low"), ("higher", "lower"),
-    ("highest", "lowest"), ("illegal", "legal"), ("important", "unimportant"),
-    ("large", "small"), ("larger", "smaller"), ("largest", "smallest"), ("long", "short"),
-    ("longer", "shorter"), ("longest", "shortest"), ("loud", "quiet"), ("major", "minor"),
-    ("maximum", "minimum"), ("natural", "artificial"), ("new", "old"), ("newer", "older"),
-    ("newest", "oldest"), ("northern", "southern"), ("official", "unofficial"),
-    ("open", "closed"), ("popular", "unpopular"), ("positive", "negative"),
-    ("possible", "impossible"), ("primary", "secondary"), ("private", "public"),
-    ("rich", "poor"), ("right", "left"), ("rough", "smooth"), ("rural", "urban"),
-    ("safe", "dangerous"), ("same", "different"), ("strong", "weak"),
-    ("successful", "unsuccessful"), ("tall", "short"), ("thick", "thin"), ("upper", "lower"),
-    ("warm", "cool"), ("wide", "narrow"), ("young", "aged"),
-)  # fmt: skip
 # Adjectives of feelings are not substituted (Gupta 2022, section 3.1).
 _EMOTIONS = """
     afraid amazed angry annoyed anxious ashamed bored calm cheerful content curious delighted

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.datasets.augmentation.antonyms import ANTONYM_PAIRS
+from faith_jax.datasets.augmentation.adjectives import ANTONYM_PAIRS
 
 SPACY = "spacy:"
 RULES = "rules"

@@ -6,21 +6,11 @@ temperature 0.0 and one at 0.7, the others one at 0.7. Draws depend only on the 
 numbers of its arguments and the seed.
 """
 
-import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faith_jax.core.errors import InputError, counted
-from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.datasets.augmentation.draws import shuffled
 from faith_jax.datasets.npov.topics import Argument, Topic
-
-MOST_COMBINATIONS = 18
-GREEDY, SAMPLED = 0.0, 0.7
-TEMPERATURES = (GREEDY, SAMPLED)
-# A synthetic coverage error needs an unused argument; ProCon's topics have two a side at least.
-LEAST_ARGUMENTS = 2
-_LARGEST = 3
-_AT_BOTH = 3
 
 
 class Combination(NamedTuple):
@@ -53,72 +43,3 @@ def choose_arguments(
     """Returns the arguments that `choose_indices` draws, pro and con."""
     pro, con = choose_indices(topic, count, seed)
     return tuple(topic.pro[i] for i in pro), tuple(topic.con[i] for i in con)
-
-
-def draw_combinations(
-    topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
-) -> tuple[Combination, ...]:
-    """Draws up to `most` distinct combinations; a smaller `most` gives the first of a larger one.
-
-    Raises:
-      InputError: the topic has fewer than `LEAST_ARGUMENTS` on a side.
-    """
-    sizes = len(topic.pro), len(topic.con)
-    fewest = min(sizes)
-    if fewest < LEAST_ARGUMENTS:
-        raise InputError(
-            f"topic {topic.id!r} has {sizes[0]} pro and {sizes[1]} con: expected at least "
-            f"{LEAST_ARGUMENTS} arguments on each side, so that one can be left unused; add "
-            "arguments or drop the topic."
-        )
-    largest = min(_LARGEST, fewest)
-    there_are = sum(math.comb(sizes[0], k) * math.comb(sizes[1], k) for k in range(1, largest + 1))
-    found: dict[tuple[frozenset[int], ...], Combination] = {}
-    number = 0
-    while len(found) < min(most, there_are):
-        count = 1 + draw(largest, seed, topic.id, "count", number)
-        pro, con = (
-            tuple(shuffled(size, seed, topic.id, side, number)[:count])
-            for side, size in zip(("pro", "con"), sizes, strict=True)
-        )
-        found.setdefault((frozenset(pro), frozenset(con)), Combination(pro, con))
-        number += 1
-    return tuple(found.values())
-
-
-def response_rows(
-    topic: Topic, most: int = MOST_COMBINATIONS, seed: int = 0
-) -> Iterator[dict[str, Any]]:
-    """Yields rows that `infer` reads, one for each response to `draw_combinations` of a topic.
-
-    `id` consists of the topic's id, the combination's number and the temperature; `pro` and `con`
-    are the indices of `pro_arguments` and `con_arguments`.
-    """
-    for number, (pro, con) in enumerate(draw_combinations(topic, most, seed), start=1):
-        for temperature in TEMPERATURES if number <= _AT_BOTH else (SAMPLED,):
-            yield {
-                "id": f"{topic.id}-{number:02d}-t{temperature:.1f}",
-                "topic": topic.id,
-                "split": topic.split,
-                "query": topic.question,
-                "pro_arguments": [topic.pro[i].text for i in pro],
-                "con_arguments": [topic.con[i].text for i in con],
-                "pro": list(pro),
-                "con": list(con),
-                "temperature": temperature,
-            }
-
-
-def temperatures_note(most: int) -> str:
-    """Says at which temperatures how many of a topic's combinations get a response.
-
-    >>> temperatures_note(2)
-    "at temperatures 0.0 and 0.7 to up to 2 combinations of a topic's arguments"
-    """
-    both = f"at temperatures {GREEDY} and {SAMPLED} to"
-    if most <= _AT_BOTH:
-        return f"{both} up to {counted(most, 'combination')} of a topic's arguments"
-    return (
-        f"{both} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to up to "
-        f"{most - _AT_BOTH} more"
-    )

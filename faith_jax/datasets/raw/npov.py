@@ -22,7 +22,7 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Flag, Text
 from faith_jax.datasets import npov
-from faith_jax.datasets.augmentation.npov_errors import synthetic_rows
+from faith_jax.datasets.npov.synthetic_errors import synthetic_rows
 from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_row
 
 ERROR_SEED = 0

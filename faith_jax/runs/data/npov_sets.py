@@ -27,12 +27,11 @@ from faith_jax.datasets.augmentation.npov_errors import (
     SplitSets,
     paraphrased_row,
     paraphrases,
-    synthetic_rows,
     training_sets,
-    unused_arguments,
     with_errors_per_response,
 )
-from faith_jax.datasets.npov.choices import TEMPERATURES, response_rows
+from faith_jax.datasets.npov.combinations import TEMPERATURES, response_rows
+from faith_jax.datasets.npov.synthetic_errors import synthetic_rows, unused_arguments
 from faith_jax.report.table_pages import rendered
 from faith_jax.runs.data.options import NpovInputs, NpovSets
 

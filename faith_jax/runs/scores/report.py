@@ -25,17 +25,10 @@ from faith_jax.report.html import report_page
 from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
-from faith_jax.runs.scores.evaluate_scores import (
-    area_tables,
-    checked_claims,
-    cluster_fields,
-    compare_systems,
-    counting_undefined,
-    systems_by_file,
-)
+from faith_jax.runs.scores.compare_systems import compare_systems, systems_by_file
+from faith_jax.runs.scores.evaluate_scores import area_tables, checked_claims
+from faith_jax.runs.scores.protocols import cluster_fields, counting_undefined, report_tables
 from faith_jax.scoring.registry import scorer_card, scorer_names
-from faith_jax.statistics.auc_table import npov_rows
-from faith_jax.statistics.npov_detection import ERROR_FIELDS, npov_cells, with_errors
 from faith_jax.statistics.scored_corpora import (
     Corpus,
     check_usable,
@@ -91,6 +84,7 @@ def report(options: ReportOptions) -> pathlib.Path:
     target = path_of(options.output)
     examples = _Examples()
     texts: dict[_Key, int] = {}
+    added = report_tables()
     systems = systems_by_file(options.files)
     rows = {path: _file_rows(path, systems) for path in options.files}
     if options.salience_model:
@@ -100,7 +94,7 @@ def report(options: ReportOptions) -> pathlib.Path:
             path: _gathering(file_rows, examples, lambda _: len(examples) < options.most_examples)
             for path, file_rows in rows.items()
         },
-        only_fields(*cluster_fields(options), *ERROR_FIELDS.values()),
+        only_fields(*cluster_fields(options), *(name for made in added for name in made.fields)),
     )
     corpora = chosen_scorers(all_corpora, options.scorers)
     filled = counting_undefined(corpora, options)
@@ -114,9 +108,7 @@ def report(options: ReportOptions) -> pathlib.Path:
     is_labelled = any(corpus.usable().any() for corpus in filled.values())
     try:
         tables = list(_areas(corpora, options)) if is_labelled else []
-        if judged := with_errors(corpora):
-            drawn = options.resamples, options.confidence, options.seed
-            tables.append(npov_rows(npov_cells(judged, "", *drawn), options.confidence))
+        tables += [table for made in added for table in made.make(corpora, options)]
         tables.append(_means(options, is_labelled))
         tables += checked_claims(options.files, options).values()
     except ValueError as error:

@@ -57,7 +57,7 @@ _TIMED_ROWS = 64  # of `costs`
 _KEPT_ROWS = 5000  # of a shard, which are then read once
 _SHARDS_OF_A_PROCESS = 2  # at least
 # Scored between two passes, so that the second one is not remembered; and before a fork.
-_OTHER = GroundedExample("other", Grounding(("Nothing is said.",)), ("What?",), "It is not said.")
+NO_LABEL = GroundedExample("other", Grounding(("Nothing is said.",)), ("What?",), "It is not said.")
 
 
 class Cut(NamedTuple):
@@ -306,7 +306,7 @@ def _helpers(
             work()
 
     for scorer in scorers:
-        scorer.score([_OTHER])  # imports what it needs, once for all
+        scorer.score([NO_LABEL])  # imports what it needs, once for all
     context = multiprocessing.get_context("fork")
     helpers = [context.Process(target=run, daemon=True) for _ in range(count)]
     for helper in helpers:
@@ -512,7 +512,7 @@ def _write_costs(
     costs = {}
     for (name, scorer), settings in zip(scorers.items(), options.values(), strict=True):
         scorer.score(examples)
-        scorer.score([_OTHER])
+        scorer.score([NO_LABEL])
         start = time.perf_counter()
         scorer.score(examples)
         seconds = time.perf_counter() - start

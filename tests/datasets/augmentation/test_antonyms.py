@@ -4,7 +4,8 @@ import sys
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.datasets.augmentation.antonyms import ANTONYM_PAIRS, EMOTIONS, load_antonyms
+from faith_jax.datasets.augmentation.adjectives import ANTONYM_PAIRS
+from faith_jax.datasets.augmentation.antonyms import EMOTIONS, load_antonyms
 from tests.datasets.augmentation import wordnets
 
 

@@ -5,18 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.augmentation import npov_errors
 from faith_jax.datasets.augmentation.npov_errors import (
     PUBLISHED_ERROR_FREE,
     PUBLISHED_ERRORS,
     SplitSets,
     paraphrased_row,
     paraphrases,
-    synthetic_rows,
     training_sets,
     with_errors_per_response,
 )
-from faith_jax.datasets.npov import Argument, Topic
+from faith_jax.datasets.npov import Argument, Topic, synthetic_errors
+from faith_jax.datasets.npov.synthetic_errors import synthetic_rows
 
 TEA = Topic("tea", "Tea", "Tea?", "train", (Argument("P1"),) * 2, (Argument("C1"),) * 2)
 PRO, CON = "pro_arguments", "con_arguments"
@@ -83,12 +82,14 @@ def test_errors_that_are_impossible_are_left_out():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_an_added_argument_is_not_the_one_removed(seed):
-    first = npov_errors.with_coverage_error(errors()["none"], UNUSED, seed=seed)
-    both = npov_errors.with_hallucination(first, seed)
+    first = synthetic_errors.with_coverage_error(errors()["none"], UNUSED, seed=seed)
+    both = synthetic_errors.with_hallucination(first, seed)
     assert both["has_hallucination"] == both["has_coverage_error"] == 1
     assert both["removed_argument"] != both["added_argument"]
     assert both["added_argument"] in both[PRO] + both[CON]
-    again = npov_errors.with_coverage_error(both, {PRO: [both["removed_argument"]], CON: []}, seed)
+    again = synthetic_errors.with_coverage_error(
+        both, {PRO: [both["removed_argument"]], CON: []}, seed
+    )
     assert again is None
 
 

@@ -1,4 +1,5 @@
 import json
+import pathlib
 import random
 import re
 
@@ -91,6 +92,10 @@ def test_the_protocol_of_begin(capsys, tmp_path):
     message = evaluate(capsys, *arguments)[2]
     assert "needs the scored development part" in message
     assert "--development=split" in message
+    other = tmp_path / "other.jsonl"
+    other.write_text(pathlib.Path(development).read_text().replace('"s":', '"t":'))
+    message = evaluate(capsys, *arguments, f"--development={other}")[2]
+    assert "development part has scores of t, the test part of s" in message
 
 
 def test_which_claims_can_be_verified(capsys, tmp_path):

@@ -1,0 +1,25 @@
+"""Common adjectives and their opposites."""
+
+ANTONYM_PAIRS = (
+    ("ancient", "modern"), ("best", "worst"), ("better", "worse"), ("big", "small"),
+    ("bright", "dim"), ("broad", "narrow"), ("central", "peripheral"), ("cheap", "expensive"),
+    ("clean", "dirty"), ("clear", "cloudy"), ("cold", "hot"), ("common", "rare"),
+    ("complete", "incomplete"), ("complex", "simple"), ("correct", "incorrect"),
+    ("dark", "light"), ("deep", "shallow"), ("difficult", "easy"), ("domestic", "foreign"),
+    ("dry", "wet"), ("early", "late"), ("eastern", "western"), ("empty", "full"),
+    ("external", "internal"), ("false", "true"), ("famous", "unknown"), ("fast", "slow"),
+    ("female", "male"), ("few", "many"), ("final", "initial"), ("first", "last"),
+    ("flat", "steep"), ("former", "current"), ("fresh", "stale"), ("guilty", "innocent"),
+    ("hard", "soft"), ("heavy", "lightweight"), ("high", "low"), ("higher", "lower"),
+    ("highest", "lowest"), ("illegal", "legal"), ("important", "unimportant"),
+    ("large", "small"), ("larger", "smaller"), ("largest", "smallest"), ("long", "short"),
+    ("longer", "shorter"), ("longest", "shortest"), ("loud", "quiet"), ("major", "minor"),
+    ("maximum", "minimum"), ("natural", "artificial"), ("new", "old"), ("newer", "older"),
+    ("newest", "oldest"), ("northern", "southern"), ("official", "unofficial"),
+    ("open", "closed"), ("popular", "unpopular"), ("positive", "negative"),
+    ("possible", "impossible"), ("primary", "secondary"), ("private", "public"),
+    ("rich", "poor"), ("right", "left"), ("rough", "smooth"), ("rural", "urban"),
+    ("safe", "dangerous"), ("same", "different"), ("strong", "weak"),
+    ("successful", "unsuccessful"), ("tall", "short"), ("thick", "thin"), ("upper", "lower"),
+    ("warm", "cool"), ("wide", "narrow"), ("young", "aged"),
+)  # fmt: skip

@@ -1,0 +1,108 @@
+"""Synthetic errors of NPOV responses (Chang 2024, section 4.2).
+
+The response stays as it is; the arguments that it is judged by change:
+
+- hallucination: one given argument is removed, so the response tells one too many;
+- coverage error: one unused argument of the topic is added, so the response leaves one out;
+- both, of different arguments.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from faith_jax.datasets.augmentation.draws import draw
+from faith_jax.datasets.npov.topics import Topic
+
+# (response, removed argument, other texts) -> where the response retells the removed argument
+SpanRule = Callable[[str, str, Sequence[str]], Sequence[tuple[int, int]]]
+
+
+Row = Mapping[str, Any]
+
+
+SIDES = ("pro_arguments", "con_arguments")
+
+
+def synthetic_rows(
+    row: Row, topic: Topic, spans: SpanRule | None = None, seed: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Yields an error-free response without an error, and with each kind of error it can have.
+
+    Args:
+      row: with `id`, `topic`, `query`, `response`, `pro_arguments` and `con_arguments`.
+      topic: has the unused arguments.
+      spans: finds the hallucinated spans; None leaves them empty.
+      seed: of the draws.
+    """
+    given = {name: row[name] for name in ("id", "topic", "query", *SIDES, "response")} | {
+        "has_hallucination": 0,
+        "has_coverage_error": 0,
+        "error": "none",
+        "removed_argument": "",
+        "added_argument": "",
+        "paraphrased": 0,
+        "hallucinated_spans": [],
+    }
+    unused = {f"{side}_arguments": unused_arguments(row, topic, side) for side in ("pro", "con")}
+    removed = with_hallucination(given, seed)
+    yield given
+    for kind, made in (
+        ("hallucination", removed),
+        ("coverage", with_coverage_error(given, unused, seed)),
+        ("both", removed and with_coverage_error(removed, unused, seed)),
+    ):
+        if made:
+            found = hallucinated_spans(made, spans) if spans else []
+            yield made | {"id": f"{row['id']}-{kind}", "error": kind, "hallucinated_spans": found}
+
+
+def with_hallucination(row: Row, seed: int = 0) -> dict[str, Any] | None:
+    """Removes one given argument, never an added one; None if it is the only one."""
+    places = [
+        (side, place)
+        for side in SIDES
+        for place, argument in enumerate(row[side])
+        if argument != row["added_argument"]
+    ]
+    if len(places) < 2:
+        return None
+    side, place = places[draw(len(places), seed, row["id"], "remove")]
+    arguments = list(row[side])
+    removed = arguments.pop(place)
+    return {**row, side: arguments, "removed_argument": removed, "has_hallucination": 1}
+
+
+def with_coverage_error(
+    row: Row, unused: Mapping[str, Sequence[str]], seed: int = 0
+) -> dict[str, Any] | None:
+    """Adds one unused argument, never the removed one, at a drawn place; None if there is none.
+
+    Args:
+      row: a row of `synthetic_rows`.
+      unused: the topic's arguments that the response does not tell, by the names of `SIDES`.
+      seed: of the draws.
+    """
+    choices = [
+        (side, text) for side in SIDES for text in unused[side] if text != row["removed_argument"]
+    ]
+    if not choices:
+        return None
+    side, added = choices[draw(len(choices), seed, row["id"], "add")]
+    arguments = list(row[side])
+    arguments.insert(draw(len(arguments) + 1, seed, row["id"], "place"), added)
+    return {**row, side: arguments, "added_argument": added, "has_coverage_error": 1}
+
+
+def unused_arguments(row: Row, topic: Topic, side: str) -> list[str]:
+    """Returns the arguments of one side ("pro" or "con") that a response was not given."""
+    given = row[f"{side}_arguments"]
+    return [argument.text for argument in getattr(topic, side) if argument.text not in given]
+
+
+def hallucinated_spans(row: Row, spans: SpanRule) -> list[list[int]]:
+    """Returns where a response retells the removed argument; empty if none was removed."""
+    if not row["removed_argument"]:
+        return []
+    told = [text for side in SIDES for text in row[side] if text != row["added_argument"]]
+    found = spans(row["response"], row["removed_argument"], (row["query"], *told))
+    return [list(span) for span in found]

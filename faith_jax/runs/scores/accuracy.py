@@ -1,0 +1,163 @@
+"""Accuracies of critics (Dziri 2022, table 4)."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.table import Table, figure_text
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.runs.options import EvaluateOptions
+from faith_jax.runs.scores.protocols import Evaluation, Protocol, read_layout
+from faith_jax.statistics.bootstrap import (
+    RESAMPLES,
+    Interval,
+    drawn_counts,
+    interval_note,
+    percentile_interval,
+)
+from faith_jax.statistics.scored_corpora import Corpus, only_fields, read_corpora
+
+
+class Accuracy(NamedTuple):
+    """The share of right calls, its bootstrap interval over rows, and how many rows count."""
+
+    value: float
+    interval: Interval
+    rows: int
+
+
+class AccuracyLayout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a table of accuracies looks, and what a paper prints for it.
+
+    Attributes:
+      title: of the table.
+      headings: what systems and corpora are called.
+      corpora: how each is called in the table; those not named keep their names.
+      marks: what stands behind figures, by system and corpus.
+      published: per cent by system and corpus, as they are called in the table.
+      notes: on the figures.
+    """
+
+    title: str = "Accuracy with bootstrap intervals"
+    headings: tuple[str, str] = ("system", "corpus")
+    corpora: Mapping[str, str] = {}
+    marks: Mapping[str, Mapping[str, str]] = {}
+    published: Mapping[str, Mapping[str, int | float]] = {}
+    notes: tuple[str, ...] = ()
+
+
+def accuracy(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Accuracy:
+    """Returns how often scores call rows as the labels do (Dziri 2022, table 4).
+
+    Scores are [rows], at least 0.5 = 1, NaN = no call; labels [rows], NaN = unknown.
+    """
+    values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    defined = ~np.isnan(values + truth)
+    hits = ((values[defined] >= 0.5) == (truth[defined] == 1)).astype(np.float64)
+    if not hits.size:
+        return Accuracy(math.nan, Interval(math.nan, math.nan), 0)
+    drawn = [counts @ hits for counts in drawn_counts(hits.size, resamples, seed)]
+    interval = percentile_interval(np.concatenate(drawn) / hits.size, confidence)
+    return Accuracy(float(hits.mean()), interval, int(hits.size))
+
+
+def accuracy_table(
+    systems: Mapping[str, Mapping[str, Corpus]],
+    layout: AccuracyLayout,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Table:
+    """Returns the share of right calls of each system on each corpus, in per cent.
+
+    `systems` has by system and corpus the rows, each with one scorer.
+    """
+    evaluated = dict.fromkeys(corpus for by_corpus in systems.values() for corpus in by_corpus)
+    corpora = {name: layout.corpora.get(name, name) for name in [*layout.corpora, *evaluated]}
+    columns = [shown for name, shown in corpora.items() if name in evaluated]
+    rows: list[tuple[Any, ...]] = []
+    tidy: list[tuple[Any, ...]] = []
+    for system, by_corpus in systems.items():
+        cells = {}
+        for name, corpus in by_corpus.items():
+            (scores,) = corpus.scores.values()
+            cell = accuracy(scores, corpus.labels, resamples, confidence, seed)
+            cells[corpora[name]] = cell
+        marks = {c: layout.marks.get(system, {}).get(c, "") for c in columns}
+        shown = (_accuracy_text(cells[c], marks[c]) if c in cells else "" for c in columns)
+        rows.append((system, *shown))
+        if theirs := layout.published.get(system, {}):
+            shown = (f"{theirs[c]:.1f}{marks[c]}" if c in theirs else "" for c in columns)
+            rows.append((f"{system} (published)", *shown))
+        for column in (c for c in columns if c in cells):
+            value, interval, count = cells[column]
+            share = round(theirs[column] / 100, 6) if column in theirs else None
+            tidy.append((system, column, count, value, *interval, share))
+    names = (*layout.headings, "rows", "accuracy", "low", "high", "published")
+    return Table(
+        layout.title,
+        (layout.headings[0], *columns),
+        tuple(rows),
+        (*layout.notes, interval_note(confidence, resamples)),
+        Table("", names, tuple(tidy)),
+    )
+
+
+def _accuracy_text(cell: Accuracy, mark: str) -> str:
+    if math.isnan(cell.value):
+        return "no labels"
+    low, high = cell.interval
+    return figure_text(100 * cell.value, (100 * low, 100 * high), 1, mark)
+
+
+def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+    """Returns the table of accuracies; rows without a system are of their scorer."""
+    places: dict[str, tuple[str, str]] = {}
+    cut: dict[tuple[str, str], int] = {}
+
+    def rows(path: str) -> Iterator[dict[str, Any]]:
+        for row in read_scored_rows(path_of(path)):
+            scorers = options.scorers or tuple(row["scores"])
+            if len(scorers) != 1 or scorers[0] not in row["scores"]:
+                raise InputError(
+                    f"{path}: has scores of {', '.join(row['scores'])}; choose one of them with "
+                    "--scorers=NAME."
+                )
+            place = (row["fields"].get("system") or scorers[0], row["corpus"])
+            name = ", ".join(place)
+            places[name] = place
+            cut[place] = cut.get(place, 0) + (row["cut_tokens"].get(scorers[0], 0) > 0)
+            yield {**row, "corpus": name, "scores": {scorers[0]: row["scores"][scorers[0]]}}
+
+    systems: dict[str, dict[str, Corpus]] = {}
+    for name, corpus in read_corpora({path: rows(path) for path in files}, only_fields()).items():
+        system, of = places[name]
+        systems.setdefault(system, {})[of] = corpus
+    layout = read_layout(options.table, AccuracyLayout) if options.table else AccuracyLayout()
+    drawn = options.resamples, options.confidence, options.seed
+    table = accuracy_table(systems, layout, *drawn)
+    cuts = [
+        f"{count:,} of {len(systems[system][of].ids):,} by {system} on {layout.corpora.get(of, of)}"
+        for (system, of), count in cut.items()
+        if count
+    ]
+    notes = (f"Inputs that were cut: {'; '.join(cuts)}.",) if cuts else ()
+    table = table._replace(notes=table.notes + notes)
+    return Evaluation(table, {"rows": (table.tidy or table).records()}, {})
+
+
+ACCURACY = Protocol(
+    _evaluate_accuracy, frozenset(("table", "resamples", "confidence", "seed", "scorers"))
+)

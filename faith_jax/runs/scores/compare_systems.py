@@ -1,0 +1,330 @@
+"""Compares systems on the rows that they share: the protocol `systems` of `faith-jax evaluate`."""
+
+import collections
+import heapq
+import math
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import ConfigError, counted, did_you_mean
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.table import Table
+from faith_jax.core.words import lower_words
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.runs.options import (
+    EvaluateOptions,
+)
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    Protocol,
+    check_several_rows,
+    cluster_fields,
+    read_layout,
+    undefined_score,
+)
+from faith_jax.scoring.registry import scorer_card, scorer_names
+from faith_jax.statistics.scored_corpora import (
+    Corpus,
+    Kept,
+    chosen_scorers,
+    read_corpora,
+)
+from faith_jax.statistics.systems import Column, Layout, systems_table
+
+_SHOWN = 100  # characters of a response in a table
+
+
+_NO_CORPUS = "rows"  # the corpus of systems that say none
+
+
+def _pairs(texts: Iterable[str]) -> dict[str, str]:
+    """Returns for each system the one that it is compared with."""
+    baselines = {}
+    for text in texts:
+        system, colon, baseline = text.rpartition(":")
+        if not (system and colon and baseline) or system == baseline:
+            raise ConfigError(f"--compare: expected SYSTEM:BASELINE, got {text!r}.")
+        baselines[system] = baseline
+    return baselines
+
+
+class ComparedSystems(NamedTuple):
+    """Systems on the same rows: their table, the rows with the lowest scores, and the rows' ids."""
+
+    table: Table
+    worst: Table
+    ids: Mapping[str, Sequence[str]]
+
+    def figures(self) -> dict[str, Any]:
+        """Returns them as JSON has them."""
+        rows = (self.table.tidy or self.table).records()
+        worst = (self.worst.tidy or self.worst).records()
+        return {"rows": rows} | ({"worst": worst} if worst else {})
+
+
+def compare_systems(
+    files: Sequence[str], options: EvaluateOptions, are_systems: bool = True
+) -> ComparedSystems:
+    """Compares systems; a file without a field `system` is one, named as its corpus or as itself.
+
+    Without --table, the columns are the mean of each scorer, and the share of rows below a score;
+    and without --baseline the first system of a corpus is the others'. Rows that not all systems of
+    a corpus have are then left out. If they are no systems, but corpora of their own, nothing is
+    compared.
+    """
+    system_rows = _SystemRows(options, {} if options.table else systems_by_file(files))
+    layout = read_layout(options.table, Layout) if options.table else None
+    columns = layout.columns.values() if layout else ()
+    references = [column.reference for column in columns if not column.scorer]
+    fields = [*references, *cluster_fields(options)]
+    # The scorers of a table may compare the same responses with different texts.
+    kept = Kept(bool(references), False, False, fields, same_grounding=layout is None)
+    corpora = read_corpora({path: system_rows.rows(path) for path in files}, kept)
+    grouped: dict[tuple[str, str], list[Corpus]] = {}
+    for name, corpus in chosen_scorers(corpora, options.scorers).items():
+        grouped.setdefault(system_rows.places[name], []).append(corpus)
+    notes: list[str] = []
+    if layout is None:
+        if are_systems:
+            grouped = on_shared_rows(grouped, notes)
+        else:
+            grouped = {
+                (f"{of} of {name}", name): members for (of, name), members in grouped.items()
+            }
+    baselines = _pairs(options.compare)
+    systems = list(dict.fromkeys(system for _, system in grouped))
+    baseline = options.baseline or ("" if baselines or layout else systems[0])
+    if baseline:
+        baselines = {name: baseline for name in systems if name != baseline}
+    columns_by_name = {} if layout else _columns(grouped, options)
+    with_threshold = {text.rpartition(":")[0] for text in options.below}
+    if any(
+        column.below is not None and column.scorer not in with_threshold
+        for column in columns_by_name.values()
+    ):
+        notes.append(_NO_THRESHOLD)
+    table = systems_table(
+        grouped,
+        layout or Layout(columns=columns_by_name),
+        baselines,
+        options.confidence,
+        options.cluster_field,
+        differences=layout is None,
+        undefined=undefined_score(options),
+    )
+    table = table._replace(notes=(*table.notes, *notes))
+    if layout is None and not system_rows.has_corpora():
+        table = _without_corpora(table)
+        if not are_systems:
+            table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
+    ids = {name: corpus.ids for name, corpus in corpora.items()}
+    return ComparedSystems(table, system_rows.worst(), ids)
+
+
+_NO_THRESHOLD = (
+    "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. Read "
+    "from the lowest upwards, then say yours: --below=SCORER:VALUE."
+)
+
+
+def _without_corpora(table: Table) -> Table:
+    """Returns the table of systems without the column of their corpora, which they do not say."""
+    lead, notes = f"{_NO_CORPUS}: ", []
+    for note in table.notes:
+        bare = note.removeprefix(lead)
+        notes.append(note if bare == note else bare[:1].upper() + bare[1:])
+    rows = tuple(row[1:] for row in table.rows)
+    return table._replace(columns=table.columns[1:], rows=rows, notes=tuple(notes))
+
+
+def _columns(
+    grouped: Mapping[tuple[str, str], Sequence[Corpus]], options: EvaluateOptions
+) -> dict[str, Column]:
+    """Returns the columns of the scorers: their means, and the shares of rows below a score."""
+    scorers = list(
+        dict.fromkeys(name for corpora in grouped.values() for name in corpora[0].scores)
+    )
+    below: dict[str, float] = {}
+    for text in options.below:
+        name, _, value = text.rpartition(":")
+        try:
+            below[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name or not math.isfinite(below[name]):
+            expected = "expected SCORER:VALUE, such as coverage:0.5"
+            raise ConfigError(f"--below: {expected}, got {text!r}.")
+        if name not in scorers:
+            hint = did_you_mean(name, scorers)
+            raise ConfigError(f"--below: there are no scores of {name!r}.{hint}")
+    columns = {}
+    for name in scorers:
+        card = scorer_card(name) if name in scorer_names() else None
+        is_bounded = card is not None and math.isfinite(card.high - card.low)
+        columns[name] = Column(name, bounds=(card.low, card.high) if card and is_bounded else None)
+        if name not in below and card and (card.low, card.high) == (0.0, 1.0):
+            below[name] = 0.5
+        if name in below:
+            title = f"{name} < {below[name]:g}, %"
+            columns[title] = Column(name, below=below[name], high=0.01, digits=1)
+    return columns
+
+
+def systems_by_file(files: Sequence[str]) -> dict[str, str]:
+    """Returns the names of files that are systems: of one corpus, with scores of the same scorers.
+
+    Files of one corpus with other scorers are of one system, and are joined.
+    """
+    firsts = {path: next(iter(read_scored_rows(path_of(path))), None) for path in files}
+    plain = {path: row for path, row in firsts.items() if row and "system" not in row["fields"]}
+    names: dict[str, str] = {}
+    for path, row in plain.items():
+        if any(
+            another["corpus"] == row["corpus"] and another["scores"].keys() & row["scores"].keys()
+            for beside, another in plain.items()
+            if beside != path
+        ):
+            names[path] = pathlib.Path(path).stem
+    is_clear = len(set(names.values())) == len(names)
+    return names if is_clear else {path: path for path in names}
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\u2026"
+
+
+class _SystemRows:
+    """The rows of systems as they are read: whose they are, and the lowest scores."""
+
+    def __init__(self, options: EvaluateOptions, systems: Mapping[str, str]):
+        self._options = options
+        self._systems = systems  # by path, of files that are systems
+        self.places: dict[str, tuple[str, str]] = {}
+        # The lowest rows by what is alike in them, and how many rows are so.
+        self._lowest: dict[int, tuple[float, int, tuple[Any, ...]]] = {}
+        self._alike: collections.Counter[int] = collections.Counter()
+        self._scorer = ""
+        self._count = 0
+
+    def rows(self, path: str) -> Iterator[dict[str, Any]]:
+        """Yields the rows of a file, whose corpus is then the name of their system."""
+        for row in read_scored_rows(path_of(path)):
+            fields = row["fields"]
+            system = fields.get("system", self._systems.get(path))
+            key = (_NO_CORPUS, row["corpus"]) if system is None else (row["corpus"], system)
+            parts = key[1:] if system is None else key
+            name = ", ".join(filter(None, (*parts, fields.get("replicate"))))
+            self.places[name] = key
+            self._note_lowest(row, key[1])
+            yield {**row, "corpus": name}
+
+    def _note_lowest(self, row: Mapping[str, Any], system: str) -> None:
+        self._scorer = self._scorer or (*self._options.scorers, *row["scores"])[0]
+        score = row["scores"].get(self._scorer)
+        if score is None or not self._options.worst:
+            return
+        response = row["generated_text"] or ""
+        query = row["history"][-1] if row["history"] else ""
+        alike = hash((system, *lower_words(response)))
+        self._alike[alike] += 1
+        self._count += 1
+        item = (score, self._count, (system, row["id"], score, _cut(query), _cut(response)))
+        self._lowest[alike] = min(item, self._lowest.get(alike, item))
+        if len(self._lowest) > 2 * self._options.worst:
+            self._lowest = dict(self._worst())
+
+    def _worst(self) -> list[tuple[int, tuple[float, int, tuple[Any, ...]]]]:
+        return heapq.nsmallest(
+            self._options.worst, self._lowest.items(), key=lambda entry: entry[1]
+        )
+
+    def worst(self) -> Table:
+        """Returns the rows with the lowest score of the first scorer, the lowest first.
+
+        Rows of a system whose responses have the same words are one, with their number.
+        """
+        lowest = [(row, self._alike[alike] - 1) for alike, (*_, row) in self._worst()]
+        columns: tuple[str, ...] = ("system", "id", self._scorer, "query", "response")
+        tidy = Table("", (*columns, "alike"), tuple((*row, more) for row, more in lowest))
+        shown = [(*row[:-1], row[-1] + (f" (and {n} like it)" if n else "")) for row, n in lowest]
+        if not any(query for *_, query, _ in shown):
+            columns = (*columns[:3], columns[4])
+            shown = [(*row[:3], row[4]) for row in shown]
+        return Table(f"Lowest {self._scorer}", columns, tuple(shown), tidy=tidy)
+
+    def has_corpora(self) -> bool:
+        """Whether any rows say of which corpus they are."""
+        return any(corpus != _NO_CORPUS for corpus, _ in self.places.values())
+
+
+def on_shared_rows(
+    grouped: Mapping[tuple[str, str], list[Corpus]], notes: list[str]
+) -> dict[tuple[str, str], list[Corpus]]:
+    """Returns systems on the rows that all of a corpus have: equal ids, the same groundings.
+
+    Systems without such rows are no systems of one corpus: each is one of its own then.
+    """
+    regrouped: dict[tuple[str, str], list[Corpus]] = {}
+    for corpus in dict.fromkeys(corpus for corpus, _ in grouped):
+        systems = {system: members for (of, system), members in grouped.items() if of == corpus}
+        every = [member for members in systems.values() for member in members]
+        shared = _shared_ids(every)
+        scorers = [name for name in every[0].scores if all(name in o.scores for o in every)]
+        sizes = [len(member.ids) for member in every]
+        if not shared or not scorers:
+            regrouped |= {
+                (f"rows of {system}", system): members for system, members in systems.items()
+            }
+            lacked = "scorers" if shared else "rows"
+            notes.append(f"{', '.join(systems)}: have no {lacked} in common, and are not compared.")
+            continue
+        if lacking := {name for member in every for name in member.scores} - set(scorers):
+            notes.append(
+                f"{corpus}: left out, because not all systems have their scores: "
+                f"{', '.join(sorted(lacking))}."
+            )
+            systems = {
+                name: [o.only(scorers) for o in members] for name, members in systems.items()
+            }
+        if len(shared) < max(sizes):
+            notes.append(
+                f"{corpus}: compared on the {counted(len(shared), 'row')} that all systems "
+                f"have with the same grounding; the largest has {max(sizes):,}."
+            )
+            systems = {
+                name: [o.ordered(shared) for o in members] for name, members in systems.items()
+            }
+        regrouped |= {(corpus, system): members for system, members in systems.items()}
+    return regrouped
+
+
+def _shared_ids(corpora: Sequence[Corpus]) -> list[str]:
+    """Returns the ids that all corpora have, with the same grounding where they have one."""
+    groundings = [
+        dict(zip(corpus.ids, corpus.hashes["grounding"].tolist(), strict=True))
+        for corpus in corpora
+    ]
+    return [
+        identifier
+        for identifier in corpora[0].ids
+        if all(identifier in hashes for hashes in groundings)
+        and len({hashes[identifier] for hashes in groundings} - {0}) < 2
+    ]
+
+
+def _evaluate_systems(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+    compared = compare_systems(files, options)
+    check_several_rows(compared.ids)
+    further = (compared.worst,) if compared.worst.rows else ()
+    return Evaluation(compared.table, compared.figures(), {}, further)
+
+
+SYSTEMS = Protocol(
+    _evaluate_systems,
+    frozenset(
+        ("baseline", "compare", "below", "worst", "table", "cluster_field", "undefined")
+        + ("confidence", "scorers")
+    ),
+)

@@ -1,0 +1,62 @@
+"""Correlations with first-person pronouns (Steen 2023, table 3)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.table import Table
+from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
+from faith_jax.runs.options import EvaluateOptions
+from faith_jax.runs.scores.protocols import Evaluation, Protocol, chosen_corpora
+from faith_jax.statistics.scored_corpora import Corpus, only_fields
+
+
+def pronoun_table(
+    corpora: Mapping[str, Corpus], pronouns: frozenset[str] = STEEN_PRONOUNS
+) -> Table:
+    """Returns Steen 2023's table 3: correlations with first-person pronouns (Kendall's tau-b).
+
+    A scorer that goes down where the label does not distrusts whoever speaks of themselves. Rows
+    without a label, or with an undefined score, are left out of that figure. As in the authors'
+    code, a response has a pronoun or has none ("I" in the paper), however often.
+    """
+    columns: dict[str, dict[str, Any]] = {}
+    for name, corpus in corpora.items():
+        if not corpus.responses:
+            raise InputError(f"{name}: rows without generated_text, in which pronouns are counted.")
+        occurs = [first_person_count(text, pronouns) > 0 for text in corpus.responses]
+        series = {"label": corpus.labels, **corpus.scores}
+        columns[name] = {scorer: _tau(values, occurs) for scorer, values in series.items()}
+    names = dict.fromkeys(scorer for column in columns.values() for scorer in column)
+    rows = tuple(
+        (scorer, *(column.get(scorer, math.nan) for column in columns.values())) for scorer in names
+    )
+    named = ", ".join(f'"{"I" if word == "i" else word}"' for word in sorted(pronouns))
+    title = f"Kendall's tau of labels and scores with having {named} or not (Steen 2023, table 3)"
+    undefined = any(math.isnan(value) for row in rows for value in row[1:])
+    notes = ("\u2013: no correlation: all values are equal, or all or no responses have one.",)
+    return Table(title, ("", *columns), rows, notes if undefined else ())
+
+
+def _tau(values: np.ndarray, occurs: Sequence[bool]) -> float:
+    defined = ~np.isnan(values)
+    values, present = values[defined], np.asarray(occurs, int)[defined]
+    if values.size < 2 or np.ptp(values) == 0 or np.ptp(present) == 0:
+        return math.nan
+
+    return float(stats.kendalltau(values, present).statistic)
+
+
+def _evaluate_pronouns(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+    corpora = chosen_corpora(files, options, only_fields()._replace(texts=True))
+    table = pronoun_table(corpora)
+    return Evaluation(table, {"rows": table.records()}, corpora)
+
+
+PRONOUNS = Protocol(
+    _evaluate_pronouns, frozenset(("scorers", "ensemble", "histograms", "roc_curves"))
+)

@@ -1,0 +1,176 @@
+"""How scored files are evaluated: protocols, found by their names.
+
+`auc` and `systems` come with the library. Papers, and packages of users, add theirs in the entry
+points of "faith_jax.protocols"; one of a file of one's own is FILE.py:NAME.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files.stores import path_of, reason, storage_errors
+from faith_jax.core.table import Table
+from faith_jax.core.user_modules import entry_point_names, load_named
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.runs.options import Comparison, EvaluateOptions
+from faith_jax.runs.scores.ensembles import read_ensembles, score_range
+from faith_jax.statistics.classification import Draws
+from faith_jax.statistics.scored_corpora import (
+    EVERYTHING,
+    Corpus,
+    Kept,
+    chosen_scorers,
+    read_corpora,
+    with_ensembles,
+)
+from faith_jax.statistics.units import AUTO as AUTO_UNITS
+from faith_jax.statistics.units import ROWS
+
+ENTRY_POINTS = "faith_jax.protocols"
+_OWN = {
+    "auc": "faith_jax.runs.scores.evaluate_scores:AUC",
+    "systems": "faith_jax.runs.scores.compare_systems:SYSTEMS",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The table, figures and further tables of an evaluation.
+
+    Attributes:
+      table: the first table.
+      figures: as JSON has them.
+      corpora: the scored rows by corpus, of the scorers that were chosen; {} = of no scores.
+      further: tables that stand below the first, as text only.
+    """
+
+    table: Table
+    figures: Mapping[str, Any]
+    corpora: Mapping[str, Corpus]
+    further: tuple[Table, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportTables:
+    """The tables that a protocol adds to each report.
+
+    Attributes:
+      fields: of the rows that `make` reads.
+      make: returns the tables of the corpora that have the fields; none where no corpus has.
+    """
+
+    fields: tuple[str, ...]
+    make: Callable[[Mapping[str, Corpus], Comparison], Sequence[Table]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Protocol:
+    """A way to evaluate scored files.
+
+    Attributes:
+      evaluate: takes the paths of the files and the options.
+      options: the names of those of `EvaluateOptions.OF_SOME_PROTOCOLS` that it reads; another one
+        is an error.
+      reads_scores: the files have scores, not predictions.
+      report: the tables that it adds to reports.
+    """
+
+    evaluate: Callable[[Sequence[str], EvaluateOptions], Evaluation]
+    options: frozenset[str] = frozenset()
+    reads_scores: bool = True
+    report: ReportTables | None = None
+
+
+def protocol_names() -> list[str]:
+    """Returns the names of the protocols of the library and of installed packages."""
+    return sorted({*_OWN, *entry_point_names(ENTRY_POINTS)})
+
+
+def load_protocol(name: str) -> Protocol:
+    """Returns a protocol, one of `protocol_names()` or FILE.py:NAME.
+
+    Raises:
+      ConfigError: there is none, or it cannot be imported.
+    """
+    return load_named(name, ENTRY_POINTS, Protocol, "--protocol", _OWN)
+
+
+Schema = TypeVar("Schema")
+
+
+def report_tables() -> list[ReportTables]:
+    """Returns the tables that protocols add to each report.
+
+    Raises:
+      ConfigError: a protocol cannot be imported.
+    """
+    protocols = map(load_protocol, protocol_names())
+    return [protocol.report for protocol in protocols if protocol.report]
+
+
+def interval_draws(options: Comparison) -> Draws:
+    """Returns how the options draw intervals."""
+    return Draws(options.resamples, options.confidence, options.seed)
+
+
+def chosen_corpora(
+    files: Sequence[str], options: EvaluateOptions, kept: Kept = EVERYTHING
+) -> dict[str, Corpus]:
+    """Reads scored files; returns their corpora with the scorers and ensembles of the options.
+
+    Raises:
+      FaithJaxError: for a bad file, an unknown scorer and a wrong ensemble.
+    """
+    rows = {path: read_scored_rows(path_of(path)) for path in files}
+    corpora = read_corpora(rows, kept)
+    ensembles = read_ensembles(options.ensemble)
+    for name, ranges in ensembles.items():
+        corpora = with_ensembles(
+            corpora, {name: tuple(ranges)}, functools.partial(score_range, ranges)
+        )
+    return chosen_scorers(corpora, (*options.scorers, *ensembles) if options.scorers else ())
+
+
+def undefined_score(options: Comparison) -> float:
+    """Returns the score that an undefined one counts as; NaN = none."""
+    return math.nan if options.undefined is None else options.undefined
+
+
+def counting_undefined(corpora: Mapping[str, Corpus], options: Comparison) -> Mapping[str, Corpus]:
+    """Returns the corpora with the score that an undefined one counts as, if there is one."""
+    score = undefined_score(options)
+    return {name: corpus.counting_undefined(score) for name, corpus in corpora.items()}
+
+
+def cluster_fields(options: Comparison) -> tuple[str, ...]:
+    """Returns the field that names the unit of independence, if it is a field of the rows."""
+    return () if options.cluster_field in (AUTO_UNITS, ROWS, "") else (options.cluster_field,)
+
+
+def check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:
+    """Refuses a single row, of which there is no figure beside its own score."""
+    if max(map(len, ids.values())) == 1:
+        name = next(iter(ids))
+        raise InputError(
+            f"{name}: the only row is {ids[name][0]!r}, of which there is nothing to compare; give "
+            "at least two rows, better twenty."
+        )
+
+
+def read_layout(path: str, schema: type[Schema]) -> Schema:
+    """Reads the file that --table names.
+
+    Raises:
+      ConfigError: it cannot be read, or does not fit the schema.
+    """
+    try:
+        return msgspec.json.decode(path_of(path).read_bytes(), type=schema)
+    except storage_errors() as error:
+        raise ConfigError(f"--table: {path}: cannot be read ({reason(error)}).") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--table: {path}: is not the description of a table: {error}") from None
