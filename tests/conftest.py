@@ -47,7 +47,7 @@ hypothesis.settings.load_profile("busy")
 
 # Rooms with slow tests: they come first, so that no process is left alone with one at the end.
 SLOW = (
-    *("training", "models", "gin_configs", "input", "reproduce", "runs", "tools", "tasks"),
+    *("training", "models", "gin_configs", "input", "papers", "runs", "tools", "tasks"),
     *("scoring", "inference", "decoding"),
 )
 

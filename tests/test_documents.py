@@ -74,10 +74,12 @@ def test_the_users_own_task_is_trained_on(folder, command, tmp_path):
     assert "colours" in out
 
 
-def test_the_users_own_scorer_and_task_by_file(folder, command, tmp_path):
+def test_the_users_own_files(folder, command, tmp_path):
     """The modules and the commands of extending.md."""
-    scorers, _, tasks = EXAMPLES["extending.md"]
+    scorers, _, protocols, tables, tasks = EXAMPLES["extending.md"]
     (tmp_path / "my_scorers.py").write_text(scorers)
+    (tmp_path / "my_protocols.py").write_text(protocols)
+    (tmp_path / "my_tables.py").write_text(tables)
     # Another name, as the task of the other test has been imported.
     (tmp_path / "my_tasks.py").write_text(tasks.replace('"colours"', '"my_colours"'))
     for split in ("train", "validation"):
@@ -86,7 +88,7 @@ def test_the_users_own_scorer_and_task_by_file(folder, command, tmp_path):
     (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
     page = (REPOSITORY / "docs" / "extending.md").read_text("utf-8")
     lines = re.findall(r"^faith-jax (.*)$", page.replace("\\\n", " "), re.MULTILINE)
-    assert len(lines) == 4
+    assert len(lines) == 6
     printed = []
     for line in lines:
         status, out, err = command(*shlex.split(line.replace("colours ", "my_colours ")))
@@ -95,7 +97,11 @@ def test_the_users_own_scorer_and_task_by_file(folder, command, tmp_path):
     assert "number_precision" in printed[0]
     scored = json.loads((tmp_path / "scores.jsonl").read_text("utf-8"))
     assert scored["scores"]["number_precision"] == 0.5
-    assert "my_colours, validation, row 0" in printed[2]
+    assert printed[2].startswith("Medians\n")
+    assert printed[2].splitlines()[3].split()[1:] == ["token_f1", "0.75"]
+    assert "SAMPLES" in printed[3]
+    assert (tmp_path / "runs/summaries/summaries_sample.md").exists()
+    assert "my_colours, validation, row 0" in printed[4]
 
 
 def test_the_pages_have_examples():

@@ -33,9 +33,9 @@ FLOORS = {
     "report": 6,
     "runs": 7,
     "planning": 8,
-    "reproduce": 8,
     "cli": 9,
-    "__main__": 10,
+    "papers": 10,
+    "__main__": 11,
 }
 # `import faith_jax` re-exports floor 0, and what stands higher only on first use.
 FACADE = "__init__"
@@ -45,8 +45,8 @@ HEAVY = {"tensorflow", "tensorflow_datasets", "tensorflow_text", "seqio", "t5x",
 MAY_BE_HEAVY = {
     "cli",
     "input",
+    "papers",
     "planning",
-    "reproduce",
     "runs",
     "tasks",
     "export.tfds",
@@ -62,7 +62,7 @@ OWNERS = {
     "apache_beam": "datasets.builders.apache_beam",
     "clu": "training.metrics",
     "fsspec": "core.files.stores",
-    "fcntl": "core.files reproduce.workflow tasks.sources",
+    "fcntl": "core.files papers.workflow tasks.sources",
     "ijson": "datasets.json_items",
     "jinja2": "report.table_pages",
     "matplotlib": "report.figures runs.data.describe",

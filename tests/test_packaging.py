@@ -51,10 +51,10 @@ def names(tmp_path_factory):
         "faith_jax/datasets/sample/encyclopedia.jsonl",
         "faith_jax/tokenizers/vocabulary/english_4096.model",
         "faith_jax/report/templates/report.html",
-        "faith_jax/reproduce/npov_detection.smk",
-        "faith_jax/reproduce/table.smk",
+        "faith_jax/papers/npov/npov_detection.smk",
+        "faith_jax/papers/table.smk",
         "faith_jax/annotation/forms.json",
-        "faith_jax/reproduce/pmi_decode.json",
+        "faith_jax/papers/pmi/decoding_table.json",
     ],
 )
 def test_the_wheel_carries(names, name):

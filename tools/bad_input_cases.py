@@ -557,7 +557,7 @@ def load_word_net(given: pathlib.Path, output: pathlib.Path) -> int:
     """Looks antonyms up in NLTK's WordNet, a zip archive."""
     import nltk
 
-    from faith_jax.datasets.augmentation.antonyms import load_antonyms
+    from faith_jax.papers.dialfact.antonyms import load_antonyms
 
     folder = given.with_name("in.nltk") / "corpora"
     folder.mkdir(parents=True)

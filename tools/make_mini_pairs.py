@@ -41,8 +41,8 @@ from mini_texts import Example, Text
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.templates import nli_inputs
-from faith_jax.datasets.augmentation.antonyms import load_antonyms
-from faith_jax.datasets.augmentation.negation_rules import negations
+from faith_jax.papers.dialfact.antonyms import load_antonyms
+from faith_jax.papers.dialfact.negation_rules import negations
 
 Synonyms = Mapping[str, Sequence[str]]
 # Kinds of pairs, by their label, and how often each is drawn.

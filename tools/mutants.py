@@ -29,8 +29,11 @@ class Mutant(NamedTuple):
 
 
 def _of(area: str, folder: str, *edits: tuple[str, str, str, str, str]) -> tuple[Mutant, ...]:
-    """Returns mutants of one area, from (id, file in the folder, old, new, tests)."""
-    return tuple(Mutant(i, area, f"{folder}/{f}", old, new, t) for i, f, old, new, t in edits)
+    """Returns mutants of one area, from (id, file in the folder or whole, old, new, tests)."""
+    return tuple(
+        Mutant(i, area, f if f.startswith("faith_jax/") else f"{folder}/{f}", old, new, t)
+        for i, f, old, new, t in edits
+    )
 
 
 _BEAM = "tests/decoding/test_beam.py"
@@ -630,24 +633,24 @@ STATISTICS = _of(
     ),
     (
         "verifiable-direction",
-        "protocols.py",
+        "faith_jax/statistics/thresholds.py",
         "threshold = sign * best_threshold(sign * values, truth, macro=True)",
         "threshold = best_threshold(values, truth, macro=True)",
-        "tests/statistics/test_protocols.py::test_development_chooses_the_direction",
+        "tests/papers/test_protocols.py::test_development_chooses_the_direction",
     ),
     (
         "verifiable-undefined",
-        "protocols.py",
+        "faith_jax/statistics/thresholds.py",
         "else scores <= self.threshold",
         "else ~(scores > self.threshold)",
-        "tests/statistics/test_protocols.py::test_development_chooses_the_direction",
+        "tests/papers/test_protocols.py::test_development_chooses_the_direction",
     ),
     (
         "pronouns-counted",
-        "protocols.py",
+        "faith_jax/papers/push/pronouns.py",
         "first_person_count(text, pronouns) > 0 for",
         "first_person_count(text, pronouns) for",
-        "tests/statistics/test_protocols.py",
+        "tests/papers/test_protocols.py",
     ),
     (
         "ensemble-sign",
@@ -742,10 +745,10 @@ STATISTICS = _of(
     ),
     (
         "threshold-itself",
-        "protocols.py",
+        "faith_jax/papers/pmi/begin.py",
         "calls = scores >= threshold",
         "calls = scores > threshold",
-        "tests/statistics/test_protocols.py",
+        "tests/papers/test_protocols.py",
     ),
     (
         "salience-log-base",
@@ -794,9 +797,9 @@ STATISTICS = _of(
     ),
 )
 
-_ERRORS = "tests/datasets/augmentation/test_npov_errors.py"
-_SELECTION = "tests/datasets/augmentation/test_selection.py"
-_CLAIMS = "tests/datasets/augmentation/test_claim_mutation.py"
+_ERRORS = "tests/papers/npov/test_training_sets.py"
+_SELECTION = "tests/papers/dialfact/test_selection.py"
+_CLAIMS = "tests/papers/dialfact/test_claim_mutation.py"
 _CONTROL = "tests/datasets/test_control_tokens.py"
 
 DATA = _of(
@@ -804,28 +807,28 @@ DATA = _of(
     "faith_jax",
     (
         "errors-label",
-        "datasets/augmentation/npov_errors.py",
+        "faith_jax/datasets/npov/synthetic_errors.py",
         '"removed_argument": removed, "has_hallucination": 1}',
         '"removed_argument": removed, "has_coverage_error": 1}',
         _ERRORS,
     ),
     (
         "errors-added-is-removed",
-        "datasets/augmentation/npov_errors.py",
+        "faith_jax/datasets/npov/synthetic_errors.py",
         '        if argument != row["added_argument"]\n',
         "        if argument\n",
         f"{_ERRORS}::test_an_added_argument_is_not_the_one_removed",
     ),
     (
         "sets-unused-arguments",
-        "datasets/augmentation/npov_errors.py",
+        "faith_jax/datasets/npov/synthetic_errors.py",
         "if argument.text not in given]",
         "if argument.text in given]",
         _ERRORS,
     ),
     (
         "sets-unparaphrased-con",
-        "datasets/augmentation/npov_errors.py",
+        "faith_jax/papers/npov/training_sets.py",
         'if None in (*sides["pro_arguments"], *sides["con_arguments"], *single.values()):',
         'if None in (*sides["pro_arguments"], *single.values()):',
         _ERRORS,
@@ -839,45 +842,45 @@ DATA = _of(
     ),
     (
         "selection-difference",
-        "datasets/augmentation/selection.py",
+        "faith_jax/papers/dialfact/selection.py",
         "return max((first - second).total(), (second - first).total())",
         "return min((first - second).total(), (second - first).total())",
         _SELECTION,
     ),
     (
         "selection-fluent",
-        "datasets/augmentation/selection.py",
+        "faith_jax/papers/dialfact/selection.py",
         "values <= factor * values.mean()",
         "values <= values.mean()",
         _SELECTION,
     ),
     (
         "selection-hardest",
-        "datasets/augmentation/selection.py",
+        "faith_jax/papers/dialfact/selection.py",
         "np.argsort(-entropies,",
         "np.argsort(entropies,",
         _SELECTION,
     ),
     (
         "claims-entity-type",
-        "datasets/augmentation/claim_mutation.py",
+        "faith_jax/papers/dialfact/claim_mutation.py",
         "if other.type == entity.type and not",
         "if other.type != entity.type and not",
         _CLAIMS,
     ),
     (
         "claims-entity-without-evidence",
-        "datasets/augmentation/claim_mutation.py",
+        "faith_jax/papers/dialfact/claim_mutation.py",
         "for entity in claim.entities if _stands_in(entity.text, evidence)]",
         "for entity in claim.entities if entity.text]",
         _CLAIMS,
     ),
     (
         "negation-article",
-        "datasets/augmentation/negation_rules.py",
+        "faith_jax/papers/dialfact/negation_rules.py",
         'if match["y"][0].lower() in "aeiou":',
         'if match["y"][-1].lower() in "aeiou":',
-        "tests/datasets/augmentation/test_negation_rules.py",
+        "tests/papers/dialfact/test_negation_rules.py",
     ),
     (
         "control-tercile",
@@ -895,7 +898,7 @@ DATA = _of(
     ),
     (
         "infilled-whole-claim",
-        "datasets/augmentation/claim_mutation.py",
+        "faith_jax/papers/dialfact/claim_mutation.py",
         "sum(shares) > len(words) / 2",
         "sum(shares) >= len(words) / 2",
         _CLAIMS,
@@ -944,7 +947,7 @@ DATA = _of(
     ),
     (
         "combinations-at-both-temperatures",
-        "datasets/npov/choices.py",
+        "faith_jax/papers/npov/combinations.py",
         "for temperature in TEMPERATURES if number <= _AT_BOTH else",
         "for temperature in TEMPERATURES if number < _AT_BOTH else",
         "tests/datasets/npov/test_choices.py::test_the_first_three_get_two_responses",

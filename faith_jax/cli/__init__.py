@@ -18,21 +18,12 @@ from faith_jax.cli.checkpoint_commands import (
     PromptReport,
     WriteManifest,
 )
-from faith_jax.cli.data_commands import (
-    ControlTokens,
-    Describe,
-    MutateClaims,
-    Negatives,
-    Npov,
-    Prepare,
-    Tasks,
-)
+from faith_jax.cli.data_commands import Describe, Prepare, Tasks
 from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
 from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
-from faith_jax.cli.parser import CommandParser, add_commands
+from faith_jax.cli.parser import CommandParser, add_commands, command_name
 from faith_jax.cli.plan_command import Plan
-from faith_jax.cli.reproduce_commands import add_reproduce_command
 from faith_jax.cli.score_commands import Score, Scorers
 from faith_jax.cli.shared import first_line, hearing_signals, keep_compiled_programs, show
 from faith_jax.cli.t5x_flags import translated
@@ -47,29 +38,51 @@ from faith_jax.core.errors import (
     storage_failure,
 )
 from faith_jax.core.table import printable
+from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.version import __version__
 
 _GIN_RUNS = (Train, Eval, Infer)
 _COMMANDS = (
+    *(*_GIN_RUNS, Plan),
     *(ImportCheckpoint, ExportCheckpoint, WriteManifest),
     *(PromptReport, ExportPrompt, ImportPrompt),
-    *(Tasks, Prepare, Describe, ControlTokens, Negatives, MutateClaims),
+    *(Tasks, Prepare, Describe),
     *(Index, Embed, Evidence, Check),
-    *(Score, Scorers, Evaluate, Report),
+    *(Score, Scorers, Evaluate, Report, Explain, Annotate),
 )
+# Of the commands of papers, and of packages of users.
+COMMAND_ENTRY_POINTS = "faith_jax.commands"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `faith-jax`; returns its exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
     parser = CommandParser(
         prog="faith-jax",
         description="Train, decode, score and measure faithful grounded generation in JAX.",
     )
-    commands = _commands(parser)
-    add_commands(commands, (*_GIN_RUNS, Plan, *_COMMANDS))
-    add_reproduce_command(commands)
-    add_commands(commands, (Explain, Annotate, Npov))
-    return _dispatch(parser, arguments)
+    try:
+        add_commands(_commands(parser), _named_commands(given), given[1:])
+    except ConfigError as error:
+        show(f"{parser.prog}: {first_line(error)}", sys.stderr)
+        return 2
+    return _dispatch(parser, given)
+
+
+def _named_commands(arguments: Sequence[str]) -> Sequence[type]:
+    """Returns the command that the arguments begin with; else all that there are.
+
+    So that only the command that runs is imported.
+    """
+    first = arguments[0] if arguments else ""
+    for command in _COMMANDS:
+        if command_name(command) == first:
+            return (command,)
+    names = entry_point_names(COMMAND_ENTRY_POINTS)
+    added = [load_named(n, COMMAND_ENTRY_POINTS, type, "command") for n in names if n == first]
+    if added:
+        return added
+    return (*_COMMANDS, *(load_named(n, COMMAND_ENTRY_POINTS, type, "command") for n in names))
 
 
 def t5x_main(arguments: Sequence[str] | None = None) -> int:

@@ -1,20 +1,13 @@
-"""The commands about data: tasks, prepare, describe, negatives, mutate-claims and so on."""
+"""The commands about data sets: tasks, prepare and describe."""
 
 import dataclasses
 import itertools
 from collections.abc import Iterable
 from typing import ClassVar
 
-from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.settings import Positive
 from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
-from faith_jax.runs.data.options import (
-    MutateClaimsOptions,
-    NegativesOptions,
-    NpovInputs,
-    NpovSets,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,147 +137,3 @@ class Describe(_DataSet):
         from faith_jax.runs.data.describe import describe
 
         return describe(self.dataset, self.data_dir, self.raw, self.plot, self.wow)
-
-
-@dataclasses.dataclass(frozen=True)
-class ControlTokens:
-    """Adds to training responses what they are like, for CTRL.
-
-    Adds control tokens (Rashkin 2021) to the turns of FaithDial, or to those of Wizard of Wikipedia
-    that have knowledge: whether a response has a first-person pronoun, in which third of its file's
-    responses its lexical precision lies, and whether a natural language inference model finds it
-    entailed by the knowledge. Writes FILE_control-tokens.json beside each file of training and
-    validation. Give one of --model, --nli and --pairs. Needs spaCy (extra augmentation).
-
-    Attributes:
-      folder (FOLDER): of train.json and valid.json (FaithDial), or of train.json,
-        valid_random_split.json and valid_topic_split.json (Wizard of Wikipedia)
-      model (FOLDER): of the inference model
-      nli (FILE): or its labels: JSON lines of id and label
-      pairs (FILE): or only write the pairs to label
-      labels: the model's classes in order, if its configuration does not say
-      max_length (TOKENS): of a pair; premises are cut
-
-    Examples:
-      %(prog)s downloads/faithdial --model=checkpoints/roberta-large-mnli
-      %(prog)s downloads/wizard_of_wikipedia --pairs=pairs.jsonl
-      %(prog)s downloads/faithdial --nli=labels_of_pairs.jsonl
-    """
-
-    opens_checkpoints: ClassVar = True
-    folder: str
-    _: dataclasses.KW_ONLY
-    model: str = ""
-    nli: str = ""
-    pairs: str = ""
-    labels: str | None = None
-    max_length: int | None = None
-
-    def run(self) -> str | list[str]:
-        if sum(map(bool, (self.model, self.nli, self.pairs))) != 1:
-            raise ConfigError("Give one of --model, --nli and --pairs.")
-        from faith_jax.runs.data import control_tokens
-
-        if self.pairs:
-            return str(control_tokens.write_pairs(self.folder, self.pairs))
-        from faith_jax.statistics.text_metrics import english_tokenizer
-
-        english_tokenizer()  # before a model classifies for hours
-        if self.nli:
-            labels = control_tokens.read_labels(self.nli)
-        else:
-            labels = control_tokens.classified(
-                self.folder, self.model, self.labels, max_length=self.max_length
-            )
-        return control_tokens.add_control_tokens(self.folder, labels)
-
-
-class Negatives(NegativesOptions):
-    r"""Makes unfaithful responses for FaithDial's turns, for InfoNCE.
-
-    Perturb and generate (Dziri 2022): gives each turn's knowledge other entities or other verbs,
-    lets a model that was trained on Wizard of Wikipedia respond to it, and adds the response to the
-    turn as an unfaithful one. A run that was stopped resumes.
-
-    Examples:
-      %(prog)s sample --model=mini --tagger=rules --output=runs/negatives
-      %(prog)s downloads/faithdial --model=runs/t5_wow --output=faithdial_negatives
-
-    then:
-      FAITH_JAX_DATA_DIR=faithdial_negatives/tfds t5x train \
-          --gin_file=faithdial_generate_infonce.gin …
-    """
-
-    opens_checkpoints = True
-
-    def run(self) -> list[str]:
-        quiet_tensorflow()
-        from faith_jax.runs.data.negatives import negatives
-
-        return negatives(self)
-
-
-class MutateClaims(MutateClaimsOptions):
-    r"""Makes claims to train verifiers on, from Wizard of Wikipedia.
-
-    The weak supervision of DialFact (Gupta 2022, Aug-WoW): negates claims, replaces their entities
-    and adjectives, lets models respond to other sentences and fill in masked words, and gives
-    claims other evidence. A run that was stopped resumes.
-
-    Examples:
-      %(prog)s sample --tagger=rules --antonyms=list --output=runs/claims
-      %(prog)s downloads/wizard_of_wikipedia --model=runs/bart_wow --infiller=checkpoints/t5_base \
-          --language-model=checkpoints/gpt2 --verifiers=checkpoints/dnli,checkpoints/vitaminc \
-          --output=aug_wow
-
-    then:
-      FAITH_JAX_DATA_DIR=aug_wow/tfds t5x train --gin_file=dialfact_verify_finetune.gin …
-    """
-
-    opens_checkpoints = True
-
-    def run(self) -> list[str]:
-        quiet_tensorflow()
-        from faith_jax.runs.data.mutated_claims import mutate_claims
-
-        return mutate_claims(self)
-
-
-class Inputs(NpovInputs):
-    """Writes what a generator responds to.
-
-    Combinations of each topic's arguments, in a file for each temperature.
-    """
-
-    def run(self) -> list[str]:
-        from faith_jax.runs.data.npov_sets import write_inputs
-
-        return write_inputs(self)
-
-
-class Sets(NpovSets):
-    """Writes training and test sets of responses with errors.
-
-    Finds the responses that are free of errors, and puts errors into them.
-    """
-
-    def run(self) -> str:
-        from faith_jax.runs.data.npov_sets import write_sets
-
-        return write_sets(self)
-
-
-class Npov:
-    r"""Makes inputs of NPOV responses, and sets of responses with errors.
-
-    The data of Chang 2024's study of error detection, which `faith-jax reproduce npov_detection`
-    runs as a whole (docs/detection.md).
-
-    Examples:
-      %(prog)s inputs --output=inputs
-      t5x infer --gin_file=runs/infer_file.gin --gin.CHECKPOINT_PATH=runs/npov \
-          --gin.INPUT_FILE=inputs/t0.0.jsonl --gin.INFER_OUTPUT_DIR=responses
-      %(prog)s sets --input=responses/predictions.jsonl --output=data
-    """
-
-    parts = (Inputs, Sets)

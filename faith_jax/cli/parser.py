@@ -28,7 +28,7 @@ import inspect
 import logging
 import re
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from faith_jax.cli.shared import show
@@ -39,18 +39,21 @@ _INVALID = re.compile(r"argument (.*): invalid choice: '(.*)' \(choose from (.*)
 _ATTRIBUTE = re.compile(r"(\w+)(?: \((.*?)\))?: (.*)", re.DOTALL)
 
 
-def add_commands(commands: argparse._SubParsersAction, classes: Iterable[type]) -> None:
+def add_commands(
+    commands: argparse._SubParsersAction, classes: Iterable[type], arguments: Sequence[str] = ()
+) -> None:
     """Adds the commands of classes.
 
-    A class that has `parts` is a command of several; others have a method `run`, which returns the
-    exit status, or what is printed: a text, or lines.
+    A class that has `parts` is a command of several, which may be a function of the arguments
+    behind it; others have a method `run`, which returns the exit status, or what is printed: a
+    text, or lines.
     """
     for cls in classes:
-        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
-        parser = add_command(commands, getattr(cls, "name", name), cls.__doc__ or "")
+        parser = _add_command(commands, command_name(cls), cls.__doc__ or "")
         if parts := getattr(cls, "parts", ()):
-            listed = "|".join(part.__name__.lower() for part in parts)
-            add_commands(parser.add_subparsers(dest="part", metavar=listed, required=True), parts)
+            chosen = parts(arguments) if callable(parts) else parts
+            metavar = "|".join(map(command_name, chosen)) if len(chosen) < 5 else "TABLE"
+            add_commands(parser.add_subparsers(dest="part", metavar=metavar, required=True), chosen)
             continue
         parser.set_defaults(run=functools.partial(_run, cls))
         fields = {field.name: field for field in dataclasses.fields(cls)}
@@ -72,7 +75,13 @@ def add_commands(commands: argparse._SubParsersAction, classes: Iterable[type]) 
             )
 
 
-def add_command(commands: argparse._SubParsersAction, name: str, text: str) -> "CommandParser":
+def command_name(cls: type) -> str:
+    """Returns the name of a class's command."""
+    dashed = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
+    return str(getattr(cls, "name", dashed))
+
+
+def _add_command(commands: argparse._SubParsersAction, name: str, text: str) -> "CommandParser":
     """Adds a command without options and returns its parser; see the module for its text."""
     told, _, examples = inspect.cleandoc(text).partition("\n\nExamples:\n")
     description = told.partition("\n\nAttributes:\n")[0]

@@ -18,7 +18,7 @@ A boolean mask is True where the value counts.
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 
@@ -43,6 +43,11 @@ class Grounding:
     # What dataclasses would make takes four times as long; digests of rows are of this text.
     def __repr__(self) -> str:
         return f"Grounding(texts={self.texts!r}, perspectives={self.perspectives!r})"
+
+    @classmethod
+    def two_sided(cls, pro: Sequence[str], con: Sequence[str]) -> "Grounding":
+        """Returns a grounding in arguments for ("pro") and against ("con")."""
+        return cls((*pro, *con), ("pro",) * len(pro) + ("con",) * len(con))
 
     def of(self, perspective: str) -> tuple[str, ...]:
         """Returns the texts of one perspective, in order."""

@@ -10,12 +10,10 @@ import os
 import pathlib
 import sys
 from collections.abc import Iterator, Mapping
-from types import ModuleType
-from typing import Any, TypeVar
+from types import MappingProxyType, ModuleType
+from typing import Any
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, did_you_mean, reason
-
-T = TypeVar("T")
 
 
 def import_user_module(place: str, option: str) -> ModuleType:
@@ -128,18 +126,24 @@ def entry_point_names(group: str) -> list[str]:
     return sorted(_entry_points(group))
 
 
-def load_named(name: str, group: str, kind: type[T], option: str, places: Mapping[str, str]) -> T:
+def load_named(
+    name: str,
+    group: str,
+    kinds: type | tuple[type, ...],
+    option: str,
+    places: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
     """Returns an object by its name in a group of entry points, or by FILE.py:NAME.
 
     Args:
       name: of the object.
       group: of the entry points, such as "faith_jax.protocols".
-      kind: the class that it is of.
+      kinds: the class, or classes, one of which it is of.
       option: that names it, for messages.
       places: by name the module:object of those that need no entry point.
 
     Raises:
-      ConfigError: there is none of this name and kind, or it cannot be imported.
+      ConfigError: there is none of this name and class, or it cannot be imported.
     """
     file, colon, attribute = name.rpartition(":")
     if colon and file.endswith(".py"):
@@ -156,7 +160,8 @@ def load_named(name: str, group: str, kind: type[T], option: str, places: Mappin
                 f"{', '.join(names)}; one of your own is FILE.py:NAME."
             )
         thing = _load(points[name])
-    if not isinstance(thing, kind):
+    if not isinstance(thing, kinds):
+        kind = kinds if isinstance(kinds, type) else kinds[0]
         raise ConfigError(f"{option}: {name} is no {kind.__name__}.")
     return thing
 

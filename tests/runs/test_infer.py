@@ -12,9 +12,9 @@ import scipy.special
 import faith_jax
 from faith_jax.core.files import locked
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
+from faith_jax.papers.dialfact import verification
+from faith_jax.papers.dialfact.verification import verification_table
 from faith_jax.runs import infer
-from faith_jax.runs.scores import verification
-from faith_jax.statistics.protocols import verification_table
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring import tiny_models
 

@@ -8,6 +8,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.papers.npov.detection import npov_rows
 from faith_jax.report.table_pages import rendered
 from faith_jax.statistics.auc_table import (
     AucCell,
@@ -19,7 +20,6 @@ from faith_jax.statistics.auc_table import (
     best_rows,
 )
 from faith_jax.statistics.bootstrap import Interval
-from faith_jax.statistics.npov_detection import npov_rows
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.units import Units
 from tests.statistics import significance_reference as reference

@@ -16,7 +16,6 @@ from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import Columns, file_examples
 from faith_jax.report.explain import pictures
 from faith_jax.report.salience import SaliencePicture, salience_page
-from faith_jax.runs.data.npov_sets import two_sided
 from faith_jax.runs.options import ExplainOptions, SalienceMap
 from faith_jax.scoring.salience.scorers import SalienceOptions, open_salience
 
@@ -136,11 +135,13 @@ def _examples(options: ExplainOptions) -> list[GroundedExample]:
         topics = npov.load_topics(options.knowledge)
         topic = npov.retrieve(topics, history[-1])
         pro, con = npov.choose_arguments(topic, options.arguments, options.seed)
-        grounding = two_sided(
+        grounding = Grounding.two_sided(
             [argument.text for argument in pro], [argument.text for argument in con]
         )
     else:
-        grounding = two_sided(options.pro, options.con) if sided else Grounding(options.grounding)
+        grounding = (
+            Grounding.two_sided(options.pro, options.con) if sided else Grounding(options.grounding)
+        )
     return [GroundedExample("response", grounding, history, options.response or "")]
 
 

@@ -97,7 +97,8 @@ def load_protocol(name: str) -> Protocol:
     Raises:
       ConfigError: there is none, or it cannot be imported.
     """
-    return load_named(name, ENTRY_POINTS, Protocol, "--protocol", _OWN)
+    protocol: Protocol = load_named(name, ENTRY_POINTS, Protocol, "--protocol", _OWN)
+    return protocol
 
 
 Schema = TypeVar("Schema")

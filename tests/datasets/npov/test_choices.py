@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
 from faith_jax.datasets.npov.choices import Combination, choose_arguments
-from faith_jax.datasets.npov.combinations import draw_combinations, response_rows, temperatures_note
 from faith_jax.datasets.npov.topics import Argument, Topic
+from faith_jax.papers.npov.combinations import draw_combinations, response_rows, temperatures_note
 
 
 def topic(pro, con, name="tea"):

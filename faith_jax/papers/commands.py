@@ -1,0 +1,101 @@
+"""The command reproduce: one table of a paper, or one study, from one command.
+
+Each table is a command of its own: a `ScorerTable`, or the options of a workflow. They are found in
+the entry points of "faith_jax.tables"; one of a file of one's own is FILE.py:NAME.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from faith_jax.cli.shared import resumable, show
+from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.user_modules import entry_point_names, load_named
+from faith_jax.papers.options import Output, ScorerTableOptions, Workflow
+from faith_jax.papers.scorer_table import ScorerTable
+
+ENTRY_POINTS = "faith_jax.tables"
+
+
+class Reproduce:
+    r"""Makes one table of a paper, scored and evaluated.
+
+    Scores the data that the table needs, or trains the models that it is of and lets them respond,
+    and evaluates them. Data is prepared where its raw files are at hand or can be fetched. The same
+    command resumes where it was stopped. A table of your own is FILE.py:NAME (docs/extending.md).
+
+    Examples:
+      %(prog)s true --output=runs/true
+      %(prog)s begin --sample --output=runs/begin --scorers=q2_baseline_token_f1,pmi_faith_mean \
+          --scorer-option=pmi_faith_mean.model=checkpoints/bloom-560m
+      %(prog)s pmi_decode --corpus=faithdial --model=runs/faithdial \
+          --vocabulary=checkpoints/bart-large --scorer-model=checkpoints/bloom-560m \
+          --output=runs/pmi_decode
+      %(prog)s npov_detection --model=runs/npov --knowledge=sample \
+          --classifiers=dev=runs/hallucination_dev,runs/coverage_dev --output=runs/detection
+      %(prog)s faithdial --sample --models=t5=mini --output=runs/faithdial_table
+      %(prog)s faith_critic --model=checkpoints/roberta-large --critics=MNLI=checkpoints/mnli \
+          --output=runs/critics
+      %(prog)s nli --model=checkpoints/deberta_nli --augmented-model=runs/nli \
+          --output=runs/nli_table
+      %(prog)s dialfact --verifiers=Aug-WoW=runs/verifier --scorer-option=Aug-WoW.form=dialfact \
+          --output=runs/dialfact
+      %(prog)s my_tables.py:FRANK --output=runs/frank
+    """
+
+    @staticmethod
+    def parts(arguments: Sequence[str]) -> list[type]:
+        """Returns the command of the table that the arguments begin with; else those of all."""
+        names = entry_point_names(ENTRY_POINTS)
+        first = arguments[0] if arguments else ""
+        if first in names or ".py:" in first:
+            names = [first]
+        return [_table_command(name) for name in names]
+
+
+def _table_command(name: str) -> type:
+    table: Any = load_named(name, ENTRY_POINTS, (ScorerTable, type), "TABLE")
+    if isinstance(table, ScorerTable):
+        # Of a table of a file, FILE.py:NAME, the output is called by its name.
+        file_name = name.rpartition(":")[2].lower()
+        settings = {"name": name, "file_name": file_name, "table": table, "__doc__": table.title}
+        return type(name, (_ScorerTable, ScorerTableOptions), settings)
+    return type(name, (_Workflow, table), {"__doc__": table.__doc__})
+
+
+class _Table(Output):
+    """A table that is made."""
+
+    opens_checkpoints: ClassVar = True
+
+    def run(self) -> int:
+        """Makes the table, prints it, and returns the exit status."""
+        quiet_tensorflow()
+        kept = f"what is made is kept in {self.output}; the same command resumes."
+        return resumable(self._run, lambda: kept)
+
+    def _run(self) -> int:
+        show(self.make())
+        show(self.output)
+        return 0
+
+    def make(self) -> str:
+        """Makes the table, and returns it as text."""
+        raise NotImplementedError
+
+
+class _ScorerTable(_Table):
+    table: ClassVar[ScorerTable]
+
+    def make(self) -> str:
+        from faith_jax.papers.scorer_tables import make_table
+
+        assert isinstance(self, ScorerTableOptions)
+        return make_table(self.table, self)
+
+
+class _Workflow(_Table):
+    def make(self) -> str:
+        from faith_jax.papers.workflow import make_table
+
+        assert isinstance(self, Workflow)
+        return make_table(self)

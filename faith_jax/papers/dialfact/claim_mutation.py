@@ -1,0 +1,251 @@
+"""Claims that evidence refutes, made from supported ones (Gupta 2022, section 4.1.1).
+
+Negation and substitution need no generator; masks are for one to fill. `selection` picks from the
+result.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from faith_jax.core.templates import one_space
+from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.datasets.augmentation.tagging import Entity, Replacement, TaggedText, Token, replaced
+from faith_jax.papers.dialfact.antonyms import EMOTIONS, Antonyms
+from faith_jax.papers.dialfact.negation_rules import RuleClass, negations
+from faith_jax.papers.dialfact.senses import Senses
+from faith_jax.statistics.text_metrics import ENGLISH_STOP_WORDS
+
+
+class Mutation(NamedTuple):
+    """A claim that the evidence of another one refutes.
+
+    Attributes:
+      kind: "negation", "entity", "sense" or "antonym".
+      claim: the text.
+      detail: the name of the negation rule, or what was replaced, as "old → new".
+    """
+
+    kind: str
+    claim: str
+    detail: str
+
+
+def negate(claim: str, classes: frozenset[RuleClass] = frozenset(RuleClass)) -> Iterator[Mutation]:
+    """Yields a refuted claim for each negation rule of these classes that matches a claim."""
+    for name, negated in negations(claim, classes):
+        yield Mutation("negation", negated, name)
+
+
+def substitute_entity(
+    claim: TaggedText,
+    evidence: Sequence[str],
+    sources: Sequence[TaggedText],
+    example_id: str,
+    seed: int = 0,
+) -> Mutation | None:
+    """Replaces one entity of a supported claim by one of the same type.
+
+    The entity must be in the evidence, or the evidence would not refute the new claim.
+
+    Args:
+      claim: the claim.
+      evidence: its sentences.
+      sources: have the other entities: utterances of the context, sentences of the knowledge.
+      example_id: the draw depends on it and the seed alone.
+      seed: of the draw.
+
+    Returns:
+      None if no entity can be replaced.
+    """
+    stated = [entity for entity in claim.entities if _stands_in(entity.text, evidence)]
+    for position in shuffled(len(stated), seed, example_id, "entity"):
+        entity = stated[position]
+        others = _others(entity, claim, sources)
+        if others:
+            new = others[draw(len(others), seed, example_id, "substitute", entity.text)]
+            return _refuted("entity", claim, entity, new)
+    return None
+
+
+def substitute_sense(
+    claim: TaggedText, evidence: Sequence[str], senses: Senses, example_id: str, seed: int = 0
+) -> Mutation | None:
+    """Replaces one entity of a supported claim by a text of a similar sense.
+
+    As in `substitute_entity` the entity must be in the evidence, and the new text must be neither
+    there nor in the claim.
+
+    Args:
+      claim: the claim.
+      evidence: its sentences.
+      senses: from `senses.load_senses`.
+      example_id: the draw depends on it and the seed alone.
+      seed: of the draw.
+
+    Returns:
+      None if nothing of a similar sense is known.
+    """
+    stated = [named for named in _named(claim, senses) if _stands_in(named.text, evidence)]
+    for position in shuffled(len(stated), seed, example_id, "sense"):
+        named = stated[position]
+        found = senses(named.text, named.type)
+        others = [text for text in found if not _stands_in(text, [claim.text, *evidence])]
+        if others:
+            new = others[draw(len(others), seed, example_id, "similar", named.text)]
+            return _refuted("sense", claim, named, new)
+    return None
+
+
+def similar(claim: TaggedText, senses: Senses) -> list[str]:
+    """Returns the texts of a sense similar to that of an entity of the claim, each once."""
+    found = (text for named in _named(claim, senses) for text in senses(named.text, named.type))
+    return list(dict.fromkeys(found))
+
+
+def _named(claim: TaggedText, senses: Senses) -> list[Entity]:
+    """Returns the entities of a claim, and of its other words those that have a sense.
+
+    Taggers find few of the things that a claim is about: guitars and dogs are no entities.
+    """
+    inside = [(entity.start, entity.end) for entity in claim.entities]
+    words = [
+        Entity(token.text, token.start, token.end, token.part)
+        for token in claim.tokens
+        if token.part in ("", "NOUN", "PROPN")
+        and token.text.lower() not in ENGLISH_STOP_WORDS
+        and not any(start <= token.start < end for start, end in inside)
+        and senses(token.text, token.part)
+    ]
+    return sorted([*claim.entities, *words], key=lambda entity: entity.start)
+
+
+def _others(entity: Entity, claim: TaggedText, sources: Sequence[TaggedText]) -> list[str]:
+    """Returns entities of the same type that the claim does not name, each once."""
+    found = {
+        other.text.casefold(): other.text
+        for source in sources
+        for other in source.entities
+        if other.type == entity.type and not _stands_in(other.text, [claim.text])
+    }
+    return [text for key, text in found.items() if key not in entity.text.casefold()]
+
+
+def substitute_adjective(
+    claim: TaggedText, antonyms: Antonyms, example_id: str, seed: int = 0
+) -> Mutation | None:
+    """Replaces one adjective of a supported claim, but none of feelings, by an antonym.
+
+    A capital at the start stays.
+
+    Args:
+      claim: the claim.
+      antonyms: from `antonyms.load_antonyms`.
+      example_id: the draw depends on it and the seed alone.
+      seed: of the draw.
+
+    Returns:
+      None if no adjective has an antonym.
+    """
+    adjectives = [
+        token
+        for token in claim.tokens
+        if token.part == "ADJ" and not {token.text.lower(), token.lemma} & EMOTIONS
+    ]
+    for position in shuffled(len(adjectives), seed, example_id, "adjective"):
+        token = adjectives[position]
+        known = antonyms(token.text.lower())
+        if known:
+            new = known[draw(len(known), seed, example_id, "antonym", token.text.lower())]
+            new = new.capitalize() if token.text[:1].isupper() else new
+            return _refuted("antonym", claim, token, new)
+    return None
+
+
+_SENTINEL = "<extra_id_{}>"
+_SENTINELS = re.compile(r"<extra_id_(\d+)>")
+_SALIENT = frozenset({"NOUN", "PROPN", "VERB", "ADJ", "NUM"})
+MOST_MASKS = 3
+
+Span = tuple[int, int]  # first character, and the one behind the last
+
+
+def stated_spans(claim: TaggedText, evidence: Sequence[str]) -> list[Span]:
+    """Returns the first three entities, numbers, nouns, verbs and adjectives in the evidence."""
+    spans = {(e.start, e.end) for e in claim.entities if _stands_in(e.text, evidence)}
+    for token in claim.tokens:
+        inside = any(start <= token.start < end for start, end in spans)
+        if token.part in _SALIENT and not inside and _stands_in(token.text, evidence):
+            spans.add((token.start, token.end))
+    return sorted(spans)[:MOST_MASKS]
+
+
+def content_spans(claim: TaggedText) -> list[Span]:
+    """Returns the entities of a claim and its other words, but for stop words, in order."""
+    spans = [(entity.start, entity.end) for entity in claim.entities]
+    words = [
+        (token.start, token.end)
+        for token in claim.tokens
+        if token.text.lower() not in ENGLISH_STOP_WORDS
+        and token.text[0].isalnum()
+        and not any(start <= token.start < end for start, end in spans)
+    ]
+    return sorted([*spans, *words])
+
+
+def without(text: str, spans: Sequence[Span]) -> str:
+    """Returns a text without pieces of it.
+
+    >>> without("It met in Oslo.", [(10, 14)])
+    'It met in .'
+    """
+    return one_space(_with_pieces(text, spans, lambda number: ""))
+
+
+def masked(text: str, spans: Sequence[Span]) -> str:
+    """Returns a text with masks in place of pieces of it, as a T5 fills them in.
+
+    >>> masked("It met in Oslo in 1931.", [(3, 6), (10, 14)])
+    'It <extra_id_0> in <extra_id_1> in 1931.'
+    """
+    return _with_pieces(text, spans, _SENTINEL.format)
+
+
+def _with_pieces(text: str, spans: Sequence[Span], piece: Callable[[int], str]) -> str:
+    for number, (start, end) in reversed(list(enumerate(sorted(spans)))):
+        text = text[:start] + piece(number) + text[end:]
+    return text
+
+
+def filled(masked_claim: str, answer: str) -> str | None:
+    """Returns a masked claim with what a T5 puts in; None where it lacks a mask or has nothing.
+
+    An answer without masks that has most of the claim's other words is the whole claim, as models
+    of `wizard_of_wikipedia_infill` write it.
+
+    >>> filled("It <extra_id_0> in <extra_id_1>.", "<extra_id_0> lives <extra_id_1> Rome")
+    'It lives in Rome.'
+    >>> filled("It <extra_id_0> in <extra_id_1>.", "It lies in Rome.")
+    'It lies in Rome.'
+    """
+    whole_claim, *parts = _SENTINELS.split(answer)
+    if not parts:
+        words = _SENTINELS.sub(" ", masked_claim).split()
+        shares = [word in whole_claim.split() for word in words]
+        return whole_claim.strip() if words and sum(shares) > len(words) / 2 else None
+    told = dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
+    wanted = _SENTINELS.findall(masked_claim)
+    if not all(told.get(number) for number in wanted):
+        return None
+    return _SENTINELS.sub(lambda match: told[match.group(1)], masked_claim)
+
+
+def _refuted(kind: str, claim: TaggedText, old: Entity | Token, new: str) -> Mutation:
+    text = replaced(claim.text, [Replacement(old.start, old.end, old.text, new)])
+    return Mutation(kind, text, f"{old.text} \u2192 {new}")
+
+
+def _stands_in(text: str, sentences: Sequence[str]) -> bool:
+    """Whether one of the sentences contains a text as whole words, in any case."""
+    words = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)", re.IGNORECASE)
+    return any(words.search(sentence) for sentence in sentences)

@@ -1,0 +1,485 @@
+"""The run `mutate-claims`: claims to train verifiers on, made from Wizard of Wikipedia (Aug-WoW).
+
+A Wizard's response is a claim that the sentence it used supports. Mutations of the claim, of the
+sentence, or of what a model responds to make claims that it refutes or says too little about. Of
+those of one turn, varied, fluent and hard ones are kept.
+
+A row of the run is a turn with the claims that are kept of it. The turns are split into shards,
+which any number of processes make (`faith_jax.export.shards`).
+
+Reference: Gupta 2022, sections 4.1.1 and 5.3.
+"""
+
+import collections
+import dataclasses
+import functools
+import itertools
+import logging
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from faith_jax.checkpoints.identity import checkpoint_digest
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
+from faith_jax.core.files import made_in, put, stamp, write_jsonl, writing
+from faith_jax.core.labels import DialFactLabel, DialFactType
+from faith_jax.core.rows import BadRows, read_jsonl
+from faith_jax.core.templates import dialogue_inputs, one_space
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
+from faith_jax.datasets.raw.dialfact import PoolEntry, from_elsewhere
+from faith_jax.datasets.raw.wizard_of_wikipedia import read_turns
+from faith_jax.datasets.samples import SAMPLE, sample_folder
+from faith_jax.export.shards import Job, Place, split
+from faith_jax.inference.texts.input_rows import InputRow
+from faith_jax.papers.dialfact import claim_mutation as mutation
+from faith_jax.papers.dialfact import selection
+from faith_jax.papers.dialfact.antonyms import load_antonyms
+from faith_jax.papers.dialfact.masking import neutral_spans
+from faith_jax.papers.dialfact.options import MutateClaimsOptions
+from faith_jax.papers.dialfact.senses import load_senses
+from faith_jax.papers.responses import Responder, check
+from faith_jax.runs.data.tasks import prepare
+from faith_jax.scoring.claims import ClaimVerifier
+from faith_jax.scoring.fluency import FluencyScorer
+from faith_jax.tokenizers.vocabularies import with_own_vocabulary
+
+logger = logging.getLogger("faith_jax")
+
+Opened = TypeVar("Opened")
+
+TRAIN, DATASET = "train.json", "dialfact/augmented"
+FILES = {"train": "train_split.jsonl", "validation": "valid_split.jsonl"}
+_BATCH = 128  # turns that are made together
+_MARK = "#"  # between a turn's id and the kind of its claim
+_NEAR = 5  # sentences of the Wizard's article whose entities replace others
+# Kinds of claims by their label; the others are REFUTES.
+_LABELS = {
+    "original": DialFactLabel.SUPPORTS,
+    "evidence": DialFactLabel.NOT_ENOUGH_INFO,
+    "generated": DialFactLabel.NOT_ENOUGH_INFO,
+}
+_UNCHANGED = ("original", "evidence")  # kinds of claims whose text is the Wizard's
+# What models respond to in place of the sentence that the Wizard used.
+_EMPTY, _SHOWN, _UNRELATED, _SIMILAR = KINDS = "empty", "shown", "unrelated", "similar"
+
+Fields = Mapping[str, Any]
+Claim = dict[str, Any]
+
+
+class Turn(NamedTuple):
+    """A turn of the Wizard that used a sentence; `place` has its number."""
+
+    place: Place
+    fields: Fields
+
+
+class Request(NamedTuple):
+    """A text that a model reads in place of the sentence that a turn used, as a row of its own."""
+
+    turn: Turn
+    kind: str
+    text: str
+
+    @property
+    def number(self) -> int:
+        """Of the row, by which its response is drawn."""
+        return self.turn.place[1] * len(KINDS) + KINDS.index(self.kind)
+
+
+@with_own_vocabulary
+def mutate_claims(options: MutateClaimsOptions) -> list[str]:
+    """Makes the claims, and returns lines about them; a stopped run resumes.
+
+    The new folder has train_split.jsonl and valid_split.jsonl in DialFact's form, and the TFDS data
+    set `dialfact/augmented` in `tfds`.
+
+    Raises:
+      InputError: for missing or bad files.
+      ConfigError: for wrong options, an output that exists, and a stopped run of other options.
+    """
+    target = pathlib.Path(options.output).expanduser()
+    is_sample = options.folder == SAMPLE
+    folder = sample_folder("wizard_of_wikipedia") if is_sample else options.folder
+    source = pathlib.Path(folder).expanduser() / TRAIN
+    if target.exists():
+        raise ConfigError(f"--output: {target} exists already; remove it or name another.")
+    settings = dataclasses.asdict(options)
+    run = {name: value for name, value in settings.items() if name not in ("output", "restart")}
+    models = {name: settings[name] for name in ("model", "infiller", "language_model")}
+    run["models"] = check(**models) | {
+        path: _call_for_option("--verifiers and --masker", checkpoint_digest, path)
+        for path in (*options.verifiers, options.masker)
+        if path
+    }
+    turns = [
+        _turn(number, fields, options) for number, fields in enumerate(_turns_with_sentence(source))
+    ]
+    if not turns:
+        raise InputError(f"{source}: no turn of the Wizard uses a sentence.")
+    make = Maker(turns, options)
+    with writing(f"--output: {target}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+
+    def plan() -> dict[str, Any]:
+        return {"shards": split(turns, options.shards)}
+
+    def rows(place: Place) -> Iterator[Turn]:
+        return iter(turns[place[1] :])
+
+    with Job(target, run, plan, stamp([source]), options.restart) as job:
+        job.compute(rows, str(source), _BATCH, make)
+        make.tell_cut()
+        with job.joined() as results:
+            if results is None:
+                return [f"{target}: other processes make what is missing"]
+            return _finish(job, {turn.fields["id"]: turn for turn in turns}, options)
+
+
+def _turns_with_sentence(source: pathlib.Path) -> Iterator[Fields]:
+    """Yields the turns that use a sentence."""
+    return (turn for turn in read_turns(source, BadRows()) if turn["knowledge"])
+
+
+def _turn(number: int, read: Fields, options: MutateClaimsOptions) -> Turn:
+    """Keeps of a turn's fields those needed: of the sentences that the Wizard was shown, few."""
+    fields = {
+        name: read[name]
+        for name in ("id", "dialogue", "history", "response", "knowledge", "knowledge_title")
+    }
+    pairs = zip(read["passage_titles"], read["passage_sentences"], strict=True)
+    same_article = [s for t, s in pairs if t == read["knowledge_title"] and s != read["knowledge"]]
+    shown = [text for text in read["passage_sentences"] if text != read["knowledge"]]
+    chosen = shown[draw(len(shown), options.seed, read["id"], "mutated")] if shown else ""
+    return Turn((0, number), fields | {"near": same_article[:_NEAR], "shown": chosen})
+
+
+def _call_for_option(option: str, make: Callable[..., Opened], *values: Any) -> Opened:
+    """Calls `make` on an option's value; errors name the option."""
+    try:
+        return make(*values)
+    except FaithJaxError as error:
+        raise ConfigError(f"{option}: {error}") from None
+
+
+class Maker:
+    """Makes the claims of turns, and chooses among them.
+
+    Checkpoints are opened when the first turns come.
+
+    Args:
+      turns: all of them: a turn gets sentences of others.
+      options: see `MutateClaimsOptions`.
+
+    Raises:
+      ConfigError: for wrong options.
+    """
+
+    def __init__(self, turns: Sequence[Turn], options: MutateClaimsOptions):
+        self._options = options
+        self._tagger = load_tagger(options.tagger)
+        self._antonyms = _call_for_option("--antonyms", load_antonyms, options.antonyms)
+        self._senses = _call_for_option("--senses", load_senses, options.senses)
+        self._pool: list[PoolEntry] = [
+            (t["dialogue"], t["knowledge_title"], t["knowledge"]) for _, t in turns
+        ]
+        self._by_title: dict[str, list[PoolEntry]] = {}
+        for entry in self._pool:
+            self._by_title.setdefault(entry[1].casefold(), []).append(entry)
+
+    @functools.cached_property
+    def _models(self) -> dict[str, Responder]:
+        paths = {name: getattr(self._options, name) for name in ("model", "infiller")}
+        heat = self._options.temperature
+        return {name: Responder(path, self._options, heat) for name, path in paths.items() if path}
+
+    @functools.cached_property
+    def _verifiers(self) -> list[ClaimVerifier]:
+        return [
+            _call_for_option("--verifiers", ClaimVerifier, path) for path in self._options.verifiers
+        ]
+
+    @functools.cached_property
+    def _masker(self) -> ClaimVerifier:
+        return _call_for_option("--masker", ClaimVerifier, self._options.masker)
+
+    @functools.cached_property
+    def _fluency(self) -> FluencyScorer:
+        return _call_for_option("--language-model", FluencyScorer, self._options.language_model)
+
+    def tell_cut(self) -> None:
+        """Warns where knowledge was cut that models read."""
+        for model in self._models.values() if "_models" in self.__dict__ else ():
+            model.tell_cut()
+
+    def __call__(self, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
+        """Yields of each turn its id, the kinds of all claims that were made, and those kept."""
+        texts = [[t["response"], *t["history"][-2:], *t["near"]] for _, t in turns]
+        tagged = iter(self._tagger.tag(list(itertools.chain.from_iterable(texts))))
+        parts = [list(itertools.islice(tagged, len(turn_texts))) for turn_texts in texts]
+        claims_by_id = {
+            t["id"]: list(self._by_rules(t, claim, sources))
+            for (_, t), (claim, *sources) in zip(turns, parts, strict=True)
+        }
+        claims = [claim for claim, *_ in parts]
+        requests = [
+            Request(turn, kind, text)
+            for turn, claim in zip(turns, claims, strict=True)
+            for kind, text in self._replacements(turn.fields, claim)
+        ]
+        responses: list[tuple[str, Request, str]] = []
+        if self._options.model:
+            responses += [("generated", *response) for response in self._generate_claims(requests)]
+        if self._options.infiller:
+            responses += [
+                ("filled", *response) for response in self._fill_claims(requests, turns, claims)
+            ]
+        for how, request, text in responses:
+            turn = request.turn.fields
+            claims_by_id[turn["id"]].append(_claim(turn, f"{how}_{request.kind}", text))
+        different = {name: _different(made_of_turn) for name, made_of_turn in claims_by_id.items()}
+        kept = self._select_claims(different)
+        for name, made_of_turn in different.items():
+            yield {"id": name, "made": [c["kind"] for c in made_of_turn], "claims": kept[name]}
+
+    def _by_rules(
+        self, turn: Fields, claim: TaggedText, sources: Sequence[TaggedText]
+    ) -> Iterator[Claim]:
+        """Yields the claims that need no model, the Wizard's first."""
+        evidence, name, seed = [turn["knowledge"]], turn["id"], self._options.seed
+        yield _claim(turn, "original", turn["response"])
+        for place, negation in enumerate(mutation.negate(claim.text)):
+            yield _claim(turn, f"{negation.kind}_{place}", negation.claim)
+        for changed in (
+            mutation.substitute_entity(claim, evidence, sources, name, seed),
+            mutation.substitute_sense(claim, evidence, self._senses, name, seed),
+            mutation.substitute_adjective(claim, self._antonyms, name, seed),
+        ):
+            if changed is not None:
+                yield _claim(turn, changed.kind, changed.claim)
+        if elsewhere := from_elsewhere(turn, self._pool, seed):
+            yield _claim(turn, "evidence", claim.text, elsewhere)
+
+    def _replacements(self, turn: Fields, claim: TaggedText) -> Iterator[tuple[str, str]]:
+        """Yields texts in place of the sentence that was used, with their kinds."""
+        seed = self._options.seed
+        yield _EMPTY, ""
+        if turn["shown"]:
+            yield _SHOWN, turn["shown"]
+        if elsewhere := from_elsewhere(turn, self._pool, seed):
+            yield _UNRELATED, elsewhere[1]
+        similar = [
+            entry
+            for title in mutation.similar(claim, self._senses)
+            for entry in self._by_title.get(title.casefold(), ())
+        ]
+        if elsewhere := from_elsewhere(turn, similar, seed):
+            yield _SIMILAR, elsewhere[1]
+
+    def _generate_claims(self, requests: Sequence[Request]) -> Iterator[tuple[Request, str]]:
+        """Yields the model's responses in place of the Wizard's."""
+        rows = [request for request in requests if request.text or request.turn.fields["history"]]
+        inputs = [dialogue_inputs(request.text, request.turn.fields["history"]) for request in rows]
+        for request, text in zip(rows, self._responses("model", rows, inputs), strict=True):
+            if one_space(text):
+                yield request, text
+
+    def _fill_claims(
+        self, requests: Sequence[Request], turns: Sequence[Turn], claims: Sequence[TaggedText]
+    ) -> Iterator[tuple[Request, str]]:
+        """Yields claims whose masked words a model has filled in otherwise."""
+        evidence = [(t["knowledge_title"], t["knowledge"]) for _, t in turns]
+        if self._options.masker:
+            spans = neutral_spans(self._masker, claims, evidence)
+        else:
+            spans = [
+                mutation.stated_spans(claim, [sentence])
+                for claim, (_, sentence) in zip(claims, evidence, strict=True)
+            ]
+        masked = {
+            turn.fields["id"]: mutation.masked(claim.text, pieces)
+            for turn, claim, pieces in zip(turns, claims, spans, strict=True)
+            if pieces
+        }
+        rows = [request for request in requests if request.turn.fields["id"] in masked]
+        texts = [masked[request.turn.fields["id"]] for request in rows]
+        inputs = [
+            f"{dialogue_inputs(request.text, request.turn.fields['history'])} {text}"
+            for request, text in zip(rows, texts, strict=True)
+        ]
+        answers = self._responses("infiller", rows, inputs)
+        for request, text, answer in zip(rows, texts, answers, strict=True):
+            if filled := mutation.filled(text, answer):
+                yield request, filled
+
+    def _responses(
+        self, model: str, rows: Sequence[Request], inputs: Sequence[str]
+    ) -> Sequence[str]:
+        input_rows = [
+            InputRow(f"{request.turn.fields['id']}{_MARK}{request.kind}", text)
+            for request, text in zip(rows, inputs, strict=True)
+        ]
+        return self._models[model](input_rows, [request.number for request in rows])
+
+    def _select_claims(
+        self, claims_by_turn: Mapping[str, Sequence[Claim]]
+    ) -> dict[str, list[Claim]]:
+        """Returns of each turn its own claim and the varied, fluent and hard ones of the new."""
+        new = {
+            name: [claim for claim in claims if claim["kind"] not in _UNCHANGED]
+            for name, claims in claims_by_turn.items()
+        }
+        examples = [_example(claim) for claims in new.values() for claim in claims]
+        perplexities: np.ndarray | None = None
+        if self._options.language_model:
+            scores = self._fluency.score(examples)
+            perplexities = np.exp([-score.value for score in scores])
+        probabilities: np.ndarray | None = None
+        if self._options.verifiers:
+            judgements = [
+                [
+                    verdict.probabilities
+                    for verdict in verifier.verdicts([verifier.read(e) for e in examples])
+                ]
+                for verifier in self._verifiers
+            ]
+            probabilities = np.array(judgements, float).reshape(-1, len(examples), 3).swapaxes(0, 1)
+        kept, start = {}, 0
+        for name, claims in new.items():
+            span = slice(start, start + len(claims))
+            chosen = chosen_of(
+                [claim["response"] for claim in claims],
+                None if perplexities is None else perplexities[span],
+                None if probabilities is None else probabilities[span],
+                self._options.most,
+            )
+            unchanged = [claim for claim in claims_by_turn[name] if claim["kind"] in _UNCHANGED]
+            kept[name] = unchanged + [claims[place] for place in chosen]
+            start += len(claims)
+        return kept
+
+
+def chosen_of(
+    claims: Sequence[str],
+    perplexities: np.ndarray | None,
+    probabilities: np.ndarray | None,
+    most: int,
+) -> list[int]:
+    """Returns the places of at most `most` of a turn's new claims, the hardest ones first.
+
+    Args:
+      claims: their texts.
+      perplexities: float [claims], NaN = unknown, of which none is kept; None = all stay.
+      probabilities: float [claims, classifiers, 3]; None = the first claims are kept.
+      most: how many.
+    """
+    places = selection.varied(claims)
+    if perplexities is not None:
+        places = [place for place in places if not np.isnan(perplexities[place])]
+        places = [places[i] for i in selection.fluent(perplexities[places].tolist())]
+    if probabilities is not None and places:
+        places = [places[i] for i in selection.hardest(probabilities[places], most)]
+    return places[:most]
+
+
+def _example(claim: Claim) -> GroundedExample:
+    ((title, _, sentence, _),) = claim["evidence_list"]
+    grounding = Grounding((sentence,), (title,))
+    return GroundedExample(claim["id"], grounding, tuple(claim["context"]), claim["response"])
+
+
+def _different(claims: Sequence[Claim]) -> list[Claim]:
+    """Returns the claims of a turn, each once."""
+    unique: dict[tuple[str, str], Claim] = {}
+    for claim in claims:
+        unique.setdefault((claim["response"], claim["evidence_list"][0][2]), claim)
+    return list(unique.values())
+
+
+def _claim(turn: Fields, kind: str, text: str, evidence: tuple[str, str] | None = None) -> Claim:
+    """Returns a claim as DialFact's files have it.
+
+    `evidence` is a title and a sentence, without one the Wizard's.
+    """
+    title, sentence = evidence or (turn["knowledge_title"], turn["knowledge"])
+    return {
+        "context_id": turn["id"],
+        "id": f"{turn['id']}{_MARK}{kind}",
+        "data_type": "generated",
+        "context": turn["history"],
+        "response": one_space(text),
+        "evidence_list": [[title, "", sentence, "0"]],
+        "response_label": _label(kind).value,
+        "type_label": DialFactType.FACTUAL.value,
+        "kind": kind,
+    }
+
+
+def _label(kind: str) -> DialFactLabel:
+    return _LABELS.get(kind.partition("_")[0], DialFactLabel.REFUTES)
+
+
+def _finish(job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions) -> list[str]:
+    """Makes files and data set of the kept claims, of which memory holds a few words each."""
+    target = job.target
+
+    def rows() -> Iterator[Fields]:
+        for shard in job.shards:
+            yield from (row.fields for row in read_jsonl(shard.rows))
+
+    kinds = [kind for row in rows() for kind in row["made"]]
+    kept = [claim["kind"] for row in rows() for claim in row["claims"]]
+    chosen = _balance_labels(kept, options)
+    held = _held_out([turn.fields["dialogue"] for turn in turns.values()], options)
+
+    def claims(is_held: bool) -> Iterator[Claim]:
+        every = ((row["id"], claim) for row in rows() for claim in row["claims"])
+        for place, (turn, claim) in enumerate(every):
+            if place in chosen and (turns[turn].fields["dialogue"] in held) == is_held:
+                yield claim
+
+    with made_in(job.folder) as folder:
+        folder.mkdir()
+        for part, name in FILES.items():
+            write_jsonl(folder / name, claims(part == "validation"))
+        for line in prepare(DATASET, str(folder / "tfds"), str(folder), tell_ignored=False):
+            logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
+        put(folder, target)
+    return [
+        _counts("made", kinds),
+        _counts("kept", [kind for place, kind in enumerate(kept) if place in chosen]),
+        f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}",
+    ]
+
+
+def _balance_labels(kinds: Sequence[str], options: MutateClaimsOptions) -> set[int]:
+    """Returns the places of as many claims of each label as the rarest has; or all are wanted."""
+    by_label = collections.defaultdict[str, list[int]](list)
+    for place, kind in enumerate(kinds):
+        by_label[_label(kind).value].append(place)
+    if options.unbalanced or len(by_label) < len(DialFactLabel):
+        return set(range(len(kinds)))
+    least = min(map(len, by_label.values()))
+    kept = set[int]()
+    for label, places in by_label.items():
+        kept |= {places[i] for i in shuffled(len(places), options.seed, label, "balance")[:least]}
+    return kept
+
+
+def _held_out(dialogues: Sequence[int], options: MutateClaimsOptions) -> set[int]:
+    """Returns the dialogues that are for validation, at least one."""
+    different = list(dict.fromkeys(dialogues))
+    count = max(1, round(options.validation_share * len(different)))
+    return {different[i] for i in shuffled(len(different), options.seed, "validation")[:count]}
+
+
+def _counts(where: str, kinds: Sequence[str]) -> str:
+    labels = collections.Counter(_label(kind).value for kind in kinds)
+    names = collections.Counter(kind.rstrip("0123456789").rstrip("_") for kind in kinds)
+    shares = (
+        f"{count:,} {name}" for name, count in (*sorted(labels.items()), *names.most_common())
+    )
+    return f"{where}: {len(kinds):,} claims: {', '.join(shares)}"

@@ -1,0 +1,672 @@
+"""What DialFact's tables are made of (Gupta 2022, tables 2 to 8, 10 to 12 and figure 2).
+
+Verifiers score the claims of test and validation with the annotators' evidence (oracle), with that
+which the workflow finds in a knowledge base (Wiki and DPR), and with that of another retriever.
+"""
+
+import collections
+import itertools
+import json
+import math
+import pathlib
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from faith_jax.core.errors import ConfigError, FaithJaxError
+from faith_jax.core.files import write_jsonl
+from faith_jax.core.labels import DialFactLabel, DialFactType, verification_label
+from faith_jax.core.rows import Row
+from faith_jax.core.table import DASH, figure_text
+from faith_jax.core.table import Table as Rows
+from faith_jax.datasets.augmentation.tagging import load_tagger
+from faith_jax.datasets.samples import SAMPLE, sample_folder
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.input.score_input import dataset_rows
+from faith_jax.papers import workflow
+from faith_jax.papers.dialfact.options import Dialfact
+from faith_jax.papers.dialfact.verification import confusion_table
+from faith_jax.papers.options import absolute
+from faith_jax.papers.table_scorers import published_figures
+from faith_jax.papers.workflow import (
+    CountRows,
+    Scores,
+    leave_accelerators,
+    model_state,
+    opened_by,
+    scorer_flags,
+    told_of,
+)
+from faith_jax.report.table_pages import joined, write_tables
+from faith_jax.retrieval.documents import BM25
+from faith_jax.retrieval.knowledge_base import KnowledgeBase
+from faith_jax.runs import options as run_options
+from faith_jax.runs.data.evidence import SENTENCES
+from faith_jax.runs.options import EvaluateOptions
+from faith_jax.runs.scores.evaluate_scores import evaluation
+from faith_jax.scoring.claims import CLAIM_ONLY
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.dataset_statistics import bias_table
+from faith_jax.statistics.text_metrics import SPACY, has_spacy
+from faith_jax.statistics.thresholds import best_ordered_thresholds
+
+SPLITS = TEST, VALIDATION = "test", "validation"
+ORACLE, RETRIEVED = "oracle", "retrieved"
+# Evidence that the workflow finds, by the retriever of its documents: names of articles, as the
+# paper's WikiAPI has them, and dense vectors, as its DPR.
+WIKI, DPR, FUSED = "Wiki", "DPR", "fused"
+_RETRIEVERS = {WIKI: "entities", DPR: "dense"}
+FOUND = "dialfact/retrieved"
+# Data sets by what their evidence is, and those of the sample.
+DATA = {ORACLE: "dialfact/official", RETRIEVED: "dialfact/retrieved"}
+_SAMPLES = {ORACLE: "dialfact/sample", RETRIEVED: "dialfact/retrieved_sample"}
+MINI, NEUTRAL, LEXICAL, NOTHING = "mini_nli", "nli_neutral", "lexical_overlap", "not_enough_info"
+BASELINES = "baselines"  # the file of scores that need nothing that is given
+# What the classifier of table 3 reads as its premise, by the name of its scores.
+_PREMISES = {
+    NEUTRAL: "grounding",
+    f"{NEUTRAL}_last_turn": "last_turn",
+    f"{NEUTRAL}_speaker_turns": "speaker_turns",
+}
+_PREMISE_NAMES = {
+    "grounding": "the evidence",
+    "last_turn": "the last turn",
+    "speaker_turns": "the speaker's earlier turns",
+}
+# What is added to the overlap of words: that claims are neutral, or (-) that they are not.
+_SUMS = {f"{LEXICAL} + {part}": part for name in _PREMISES for part in (name, f"-{name}")}
+_PROBABILITIES = tuple(f"claim_{label.name.lower()}" for label in DialFactLabel)
+# By the share of a claim's words that its evidence has.
+_NOTHING = DialFactLabel.NOT_ENOUGH_INFO.value
+_RISING = (DialFactLabel.NOT_ENOUGH_INFO, DialFactLabel.REFUTES, DialFactLabel.SUPPORTS)
+_NAME = re.compile(r"\w[\w.+-]*")
+FILES = {TEST: "test_split.jsonl", VALIDATION: "valid_split.jsonl"}
+_BOTH = "claim and context"
+_CONTEXTS = {"claim only": ("claim_only", 0), _BOTH: ("ctx", 2)}
+_TIDY = ("table", "system", "column", "figure", "claims", "value", "low", "high", "published")
+
+
+class Column(NamedTuple):
+    """A column of a table of verifiers.
+
+    Attributes:
+      evidence: of the claims.
+      group: of the claims: all, generated or written.
+    """
+
+    evidence: str
+    group: str = "all"
+
+
+class Form(NamedTuple):
+    """A table of verifiers.
+
+    Attributes:
+      title: of the table.
+      split: of the claims.
+      figure: 3-way, 2-way or factual.
+      columns: by their headings.
+    """
+
+    title: str
+    split: str
+    figure: str
+    columns: Mapping[str, Column]
+
+
+_BY_EVIDENCE = {name: Column(name) for name in (ORACLE, WIKI, DPR, RETRIEVED)}
+FORMS = {
+    "6": Form("Verification of claims by evidence, test", TEST, "3-way", _BY_EVIDENCE),
+    "7": Form("Variants of verifiers by evidence, test", TEST, "3-way", _BY_EVIDENCE),
+    "8": Form(
+        "Verification of generated and written claims by oracle evidence, test",
+        TEST,
+        "3-way",
+        {group: Column(ORACLE, group) for group in ("generated", "written")},
+    ),
+    "10": Form("Verification of claims by evidence, validation", VALIDATION, "3-way", _BY_EVIDENCE),
+    "11": Form("Verification of factual claims by evidence, test", TEST, "factual", _BY_EVIDENCE),
+    "12": Form("SUPPORTS or not, by evidence, test", TEST, "2-way", _BY_EVIDENCE),
+}
+
+
+def _search(split: str, name: str, context: str) -> str:
+    """Returns the name of the step that looks for evidence."""
+    return f"{split}/{name}_{context}"
+
+
+def verifiers_of(options: Dialfact) -> dict[str, dict[str, Any]]:
+    """Returns the options of the verifiers' scorers, and of table 3's classifier.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    folders = {MINI: MINI, NEUTRAL: options.neutral_model} | options.verifiers | options.variants
+    scorer_options = run_options.scorer_options(folders, options.scorer_option, "the verifiers")
+    return {
+        name: {"model": folder}
+        | {
+            key: absolute(value) if isinstance(value, str) else value
+            for key, value in scorer_options[name].items()
+        }
+        for name, folder in folders.items()
+    }
+
+
+RULES = pathlib.Path(__file__).with_name("dialfact.smk")
+
+
+def check(options: Dialfact) -> None:
+    """Checks names, and opens models and knowledge base; the accelerator stays free.
+
+    Raises:
+      ConfigError: naming the option.
+    """
+    for name in (*options.verifiers, *options.variants):
+        if name in (MINI, NEUTRAL, LEXICAL, NOTHING, BASELINES) or not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"--verifiers: {name!r} cannot be a verifier's name: expected letters, digits and "
+                "._+-, and no baseline's name."
+            )
+    for name in options.variants:
+        if name in options.verifiers or not bases_of(name, options):
+            raise ConfigError(
+                f"--variants: {name!r}: expected a name that begins with that of a verifier "
+                f"({', '.join(options.verifiers) or 'none is given'}), such as Aug-WoW-noctx."
+            )
+    if bool(options.knowledge_base) != bool(options.claims):
+        lacking = "--claims" if options.knowledge_base else "--knowledge-base"
+        raise ConfigError(f"tables 4 and 5 need --knowledge-base and --claims; give {lacking}.")
+    for option in ("vectors", "evidence_model", "validation_claims"):
+        if getattr(options, option) and not options.knowledge_base:
+            raise ConfigError(f"--{option.replace('_', '-')}: goes with --knowledge-base.")
+    load_tagger(options.tagger)
+    if options.knowledge_base:
+        KnowledgeBase.open(options.knowledge_base)
+    leave_accelerators()
+    for name, verifier_options in verifiers_of(options).items():
+        try:
+            load_scorer(NEUTRAL if name == NEUTRAL else _PROBABILITIES[0], **verifier_options)
+        except FaithJaxError as error:
+            option = "--neutral-model" if name == NEUTRAL else f"--verifiers: {name}"
+            raise ConfigError(f"{option}: {error}") from None
+
+
+def bases_of(variant: str, options: Dialfact) -> list[str]:
+    """Returns the verifiers whose names a variant's begins with."""
+    return [name for name in options.verifiers if variant.startswith(name)]
+
+
+class Table(workflow.Table):
+    """The workflow: each verifier scores each split with each evidence."""
+
+    nothing = "dialfact: no claims"
+
+    def __init__(self, options: Dialfact, rows: CountRows):
+        super().__init__(options, rows)
+        names = _SAMPLES if options.sample else DATA
+        self.verifiers = verifiers_of(options)
+        neutral = self.verifiers.pop(NEUTRAL)
+        self.searches = dict(self._searches(options))
+        self.verdicts: dict[str, Scores] = {}
+        self.confusions: dict[tuple[str, str], Rows] = {}
+        # Data sets by split and evidence.
+        self.data: dict[tuple[str, str], str] = {}
+        for split in SPLITS:
+            for evidence, data in names.items():
+                if rows(data, split):
+                    self.data[split, evidence] = data
+                else:
+                    self.left_out.append(f"{split} with {evidence} evidence (no data)")
+        # What verifiers score: a data set, or the step that has found the evidence.
+        sources: dict[tuple[str, str], str] = dict(self.data)
+        for split, evidence in itertools.product(SPLITS, _RETRIEVERS):
+            step = _search(split, evidence, "ctx")
+            if step in self.searches and (split, ORACLE) in self.data:
+                sources[split, evidence] = step
+        self.evidence = list(sources)
+        for (split, evidence), source in sources.items():
+            is_found = evidence in _RETRIEVERS
+            for verifier, verifier_options in self.verifiers.items():
+                if verifier_options.get("form") == CLAIM_ONLY and evidence != ORACLE:
+                    continue
+                scorers: dict[str, Mapping[str, Any]] = dict.fromkeys(
+                    _PROBABILITIES, verifier_options
+                )
+                if verifier == MINI:
+                    scorers |= {LEXICAL: {"normalization": SPACY} if has_spacy() else {}}
+                    scorers |= {
+                        f"{name}={NEUTRAL}": neutral | {"premise": premise}
+                        for name, premise in _PREMISES.items()
+                    }
+                arguments = [
+                    f"--tfds={FOUND if is_found else source}@{split}",
+                    *scorer_flags(scorers),
+                    "--perspective-column=evidence_titles",
+                    "--label-column=type_label",
+                    "--label-values=factual=1,personal=0",
+                    "--skip-bad-rows",  # claims without evidence
+                ]
+                name = self._scores_of(split, evidence, verifier)
+                if is_found:
+                    inputs = [f"found/{source}"]
+                    self.verdicts[name] = Scores(arguments, inputs, opened_by(scorers))
+                else:
+                    self.scores[name] = Scores(arguments, models=opened_by(scorers))
+
+    @staticmethod
+    def _scores_of(split: str, evidence: str, verifier: str) -> str:
+        return f"{split}/{evidence}/{BASELINES if verifier == MINI else verifier}"
+
+    def _searches(self, options: Dialfact) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields the steps that look for evidence, by name."""
+        base = options.knowledge_base
+        claims = {TEST: options.claims, VALIDATION: options.validation_claims}
+        if options.sample and not base:
+            base, claims[TEST] = "knowledge", SAMPLE
+        retriever_names = {
+            name: retriever
+            for name, retriever in _RETRIEVERS.items()
+            if retriever != "dense" or options.vectors
+        }
+        models = {
+            "question-model": options.question_model,
+            "evidence-model": options.evidence_model,
+        }
+        search_options = {"vectors": options.vectors} | models
+        state = [model_state(path) for path in models.values() if path]
+        wanted = [
+            (TEST, name, context)
+            for name in (FUSED, *retriever_names)
+            for context in _CONTEXTS.values()
+        ]
+        wanted += [(VALIDATION, name, _CONTEXTS[_BOTH]) for name in retriever_names]
+        for split, name, (context, turns) in wanted:
+            if not claims[split]:
+                continue
+            retrievers = (
+                [*retriever_names.values(), BM25] if name == FUSED else [retriever_names[name]]
+            )
+            arguments = [
+                *(claims[split], base, f"--retrievers={','.join(retrievers)}"),
+                f"--context-turns={turns}",
+                f"--documents={options.dense_documents if name == DPR else options.documents}",
+                f"--tagger={options.tagger}",
+                *(f"--{option}={path}" for option, path in search_options.items() if path),
+            ]
+            is_sample = claims[split] == SAMPLE
+            inputs = [base, *([] if is_sample else [claims[split]])]
+            # What `prepare` reads is named as DialFact's files are.
+            raw = sample_folder("dialfact") / FILES[split] if is_sample else claims[split]
+            yield (
+                _search(split, name, context),
+                {
+                    "arguments": shlex.join(arguments),
+                    "inputs": inputs,
+                    "state": state,
+                    "claims": str(raw),
+                    "files": [FILES[split], FILES[split].replace("_split", "_evidence")],
+                },
+            )
+
+    def steps(self) -> dict[str, Any]:
+        """See `workflow.Table`."""
+        steps = super().steps()
+        outputs = [
+            *steps["made"],
+            *(f"evidence/{name}.json" for name in self.searches),
+            *(f"verdicts/{name}.jsonl" for name in self.verdicts),
+        ]
+        verdicts = {name: told_of(step) for name, step in self.verdicts.items()}
+        return {**steps, "made": outputs, "evidence": self.searches, "verify": verdicts}
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Writes the tables as dialfact.md, .tex, .csv and .json; of the sample as its sample."""
+        published = {} if self.options.sample else published_figures(__name__)
+        figures = {key: self._evaluate_verifiers(folder, *key) for key in self.evidence}
+        tables = [self._bigrams()] if (TEST, ORACLE) in self.data else []
+        tables += [*self._verifiable(folder), *self._recall(folder)]
+        tables += [
+            table
+            for number, form in FORMS.items()
+            if (
+                table := _verification(number, form, figures, published, self._shows_system(number))
+            ).rows
+        ]
+        if confusion := self.confusions.get((TEST, ORACLE)):
+            tables.append(_confusion(confusion, published, self._shows_system("6")))
+        title = "Fact-checking in dialogue (Gupta 2022)"
+        if self.options.sample:
+            title = f"SAMPLES, not the paper's data: {title}"
+        report = {
+            "title": title,
+            "notes": list(self._notes()),
+            "sample": self.options.sample,
+            "verifiers": self.verifiers,
+            "rows": joined(tables).records(),
+        }
+        captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
+        write_tables(folder / self.file_name, report, tables, captioned)
+
+    def _bigrams(self) -> Rows:
+        """Returns table 2, of the refuted claims of test."""
+        claims = [dict(row.fields) for row in dataset_rows("", self.data[TEST, ORACLE], TEST)]
+        biases = bias_table(claims, "response", "response_label")
+        rows = [row[1:] for row in biases.rows if row[0] == DialFactLabel.REFUTES.value]
+        tidy = [
+            ("2", bigram, "REFUTES", figure, count, value, None, None, None)
+            for bigram, *values, count in rows
+            for figure, value in zip(("lmi", "probability"), values, strict=True)
+        ]
+        title = "Bigrams that give REFUTES away (Gupta 2022, table 2)"
+        return Rows(title, biases.columns[1:], tuple(rows), (), Rows("", _TIDY, tuple(tidy)))
+
+    def _verifiable(self, folder: pathlib.Path) -> Iterator[Rows]:
+        """Yields table 3, where both splits have claims of both kinds with evidence."""
+        rows, tidy, notes = [], [], []
+        for evidence in (ORACLE, RETRIEVED):
+            if not {(TEST, evidence), (VALIDATION, evidence)} <= set(self.data):
+                continue
+            files = {s: folder / f"scores/{s}/{evidence}/{BASELINES}.jsonl" for s in SPLITS}
+            kinds = [{row["label"] for row in read_scored_rows(path)} for path in files.values()]
+            if any(len(kind) < 2 for kind in kinds):
+                notes.append(f"{evidence}: all claims with evidence are of one kind.")
+                continue
+            options = EvaluateOptions(
+                protocol="verifiable",
+                scorers=(LEXICAL, *_PREMISES),
+                development=str(files[VALIDATION]),
+                ensemble=tuple(f"{name}={LEXICAL},{part}:0:1" for name, part in _SUMS.items()),
+            )
+            result = evaluation([str(files[TEST])], options)
+            claims = len(next(iter(result.corpora.values())).ids)
+            figures = {row["scorer"]: row for row in result.figures["rows"]}
+            shown = {scorer: cells for scorer, *cells in result.table.rows}
+            for name, scorer, source in _chosen_on_validation(figures):
+                threshold, _, *cells = shown[scorer]
+                chosen = f"{source} {threshold}" if source else ""
+                rows.append((name, evidence, chosen, *cells))
+                tidy += [
+                    ("3", name, evidence, figure, claims, *_figure(figures[scorer], figure), None)
+                    for figure in result.table.columns[3:]
+                ]
+            notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
+        if rows:
+            columns = (
+                *("scorer", "evidence", "chosen on validation"),
+                *("Acc", "F1 verifiable", "F1 non-verifiable"),
+            )
+            notes.append(
+                "Thresholds have the best macro F1 on validation, which also chooses what the "
+                "classifier reads as premise and whether neutral claims are verifiable; the paper "
+                "states neither. The sum is a mean here."
+            )
+            notes.append(
+                "Words and stop words are spaCy's, as the paper's."
+                if has_spacy()
+                else "spaCy is not installed: stop words are NLTK's, where the paper has spaCy's."
+            )
+            title = "Verifiable claims, per cent, test (Gupta 2022, table 3)"
+            yield Rows(title, columns, tuple(rows), tuple(notes), Rows("", _TIDY, tuple(tidy)))
+
+    def _recall(self, folder: pathlib.Path) -> Iterator[Rows]:
+        """Yields tables 4 and 5, where evidence was looked for."""
+        documents: dict[str, dict[str, Mapping[str, Any]]] = {}
+        ranked: dict[str, dict[str, Mapping[str, Any]]] = {}
+        ranker = self.options.evidence_model or "BM25"
+        for name, (heading, (context, _)) in itertools.product(
+            (FUSED, *_RETRIEVERS), _CONTEXTS.items()
+        ):
+            if (step := _search(TEST, name, context)) not in self.searches:
+                continue
+            recalls = json.loads((folder / f"evidence/{step}.json").read_text("utf-8"))
+            for row in recalls["rows"]:
+                if row["what"] == SENTENCES:
+                    of = _RETRIEVERS.get(name, name)
+                    ranked.setdefault(f"of {of}, by {ranker}", {})[heading] = row
+                elif name == FUSED:
+                    documents.setdefault(row["what"], {})[heading] = row
+        for number, kind, part in (("4", "documents", documents), ("5", "sentences", ranked)):
+            rows, tidy = [], []
+            for name, by_context in part.items():
+                cells = []
+                for heading, row in by_context.items():
+                    value, low, high = (
+                        math.nan if row[key] is None else 100 * row[key]
+                        for key in ("recall", "low", "high")
+                    )
+                    cells.append(figure_text(value, (low, high), 1))
+                    figures = row["claims"], value, low, high, None
+                    tidy.append((number, name, heading, "recall", *figures))
+                if cells:
+                    rows.append((f"{name}, {row['at_most']} at most", *cells))
+            if rows:
+                title = f"Recall of {kind} with gold evidence, per cent, test"
+                title = f"{title} (Gupta 2022, table {number})"
+                columns = (kind, *_CONTEXTS)
+                yield Rows(title, columns, tuple(rows), (), Rows("", _TIDY, tuple(tidy)))
+
+    def _evaluate_verifiers(
+        self, folder: pathlib.Path, split: str, evidence: str
+    ) -> dict[tuple[str, str], Mapping[str, Any]]:
+        """Returns the figures of a split with some evidence by system and group."""
+        claims = [dict(row.fields) for row in self._claims(split, evidence)]
+        predictions = {
+            name: dict.fromkeys((c["id"] for c in claims), _NOTHING) for name in self.verifiers
+        }
+        for name in list(predictions):
+            if not (path := self._scores_path(folder, split, evidence, name)).exists():
+                del predictions[name]  # it reads no evidence
+                continue
+            for row in read_scored_rows(path):
+                shares = [row["scores"][share] for share in _PROBABILITIES]
+                predictions[name][row["id"]] = tuple(DialFactLabel)[int(np.argmax(shares))].value
+        for name, called in self._baselines(folder, split, evidence, claims).items():
+            predictions[name] = {c["id"]: label for c, label in zip(claims, called, strict=True)}
+        files = {}
+        for name, labels in predictions.items():
+            path = folder / f"{BASELINES}/{split}/{evidence}/{name}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_jsonl(path, ({"id": id_, "prediction": label} for id_, label in labels.items()))
+            files[str(path)] = name
+        data = self.data.get((split, evidence)) or self.data[split, ORACLE]
+        options = EvaluateOptions(protocol="dialfact", dataset=data, split=split)
+        evaluated = evaluation(list(files), options).figures["rows"]
+        self.confusions[split, evidence] = confusion_table(claims, predictions)
+        factual = [c["data_type"] for c in claims if c["type_label"] == DialFactType.FACTUAL.value]
+        sizes = {"all": len(factual)} | collections.Counter(factual)
+        return {
+            (files[row["system"]], row["claims"]): {**row, "factual": sizes.get(row["claims"], 0)}
+            for row in evaluated
+        }
+
+    def _claims(self, split: str, evidence: str) -> Iterator[Row]:
+        """Yields the claims of a split; those with evidence that was found are the annotators'."""
+        data = self.data.get((split, evidence)) or self.data[split, ORACLE]
+        return dataset_rows("", data, split)
+
+    def _baselines(
+        self, folder: pathlib.Path, split: str, evidence: str, claims: Sequence[Mapping[str, Any]]
+    ) -> dict[str, list[str]]:
+        """Predicts claims by the baselines that need no model.
+
+        The more of its words the evidence has, the more a claim is REFUTES and then SUPPORTS, by
+        the thresholds with the best macro F1 on validation.
+        """
+        predictions = {NOTHING: [_NOTHING] * len(claims)}
+        if (VALIDATION, evidence) in self.evidence:
+            validation_overlaps = self._overlaps(folder, VALIDATION, evidence)
+            rows = self._claims(VALIDATION, evidence)
+            scores, labels = [], []
+            for row in (row.fields for row in rows):
+                label = verification_label(row["response_label"], row["type_label"])
+                scores.append(validation_overlaps.get(row["id"], 0.0))
+                labels.append(_RISING.index(DialFactLabel(label)))
+            thresholds = best_ordered_thresholds(scores, labels)
+            overlaps = self._overlaps(folder, split, evidence)
+            predictions[LEXICAL] = [
+                _RISING[int(np.sum(overlaps.get(claim["id"], 0.0) >= thresholds))].value
+                for claim in claims
+            ]
+        return predictions
+
+    def _scores_path(
+        self, folder: pathlib.Path, split: str, evidence: str, name: str
+    ) -> pathlib.Path:
+        part = "verdicts" if evidence in _RETRIEVERS else "scores"
+        return folder / f"{part}/{self._scores_of(split, evidence, name)}.jsonl"
+
+    def _shows_system(self, number: str) -> Callable[[str], bool]:
+        """Returns whether a table shows a system: variants have one of their own."""
+        options = self.options
+        bases = {base for name in options.variants for base in bases_of(name, options)}
+        if number == "7":
+            return lambda name: name in bases or name in options.variants
+        return lambda name: name not in options.variants
+
+    def _overlaps(self, folder: pathlib.Path, split: str, evidence: str) -> dict[str, float]:
+        path = self._scores_path(folder, split, evidence, MINI)
+        return {row["id"]: row["scores"][LEXICAL] or 0.0 for row in read_scored_rows(path)}
+
+    def _notes(self) -> Iterator[str]:
+        """Yields notes on the figures, and on all that is left out."""
+        for name, verifier_options in self.verifiers.items():
+            settings = (
+                f"{option} = {value}"
+                for option, value in verifier_options.items()
+                if option != "model"
+            )
+            yield "; ".join((f"{name}: {verifier_options['model']}", *settings)) + "."
+        yield (
+            "Verification: accuracy / macro F1 in per cent, with 95% bootstrap intervals. "
+            "Claims that cannot be verified are NOT ENOUGH INFO; so are those without evidence."
+        )
+        yield (
+            f"{NOTHING} says NOT ENOUGH INFO of all claims, as verifiers do without evidence. "
+            f"{LEXICAL} says SUPPORTS, REFUTES or NOT ENOUGH INFO by the share of a claim's words "
+            "in its evidence; validation, without which it is left out, has chosen its thresholds."
+        )
+        if any(evidence in _RETRIEVERS for _, evidence in self.evidence):
+            yield (
+                f"{WIKI} and {DPR}: found in the knowledge base by names of articles, and by dense "
+                f"vectors, with the context; {ORACLE}: the annotators'; {RETRIEVED}: that of "
+                f"{DATA[RETRIEVED]}."
+            )
+        if self.searches:
+            options = self.options
+            yield (
+                f"Searches take at most {options.documents} documents of a claim by names and BM25 "
+                f"(the paper: 3 for each name) and {options.dense_documents} by vectors (the "
+                f"paper: 100); names are found by {options.tagger} (the paper: spaCy)."
+            )
+        if unread := [
+            n
+            for n, verifier_options in self.verifiers.items()
+            if verifier_options.get("form") == CLAIM_ONLY
+        ]:
+            yield f"Read no evidence, and stand under {ORACLE} alone: {', '.join(unread)}."
+        if not self.options.sample:
+            yield "The paper's figures of tables 2 to 5, 7, 8, 11 and 12 are not at hand."
+        if self.left_out:
+            yield f"Left out: {'; '.join(self.left_out)}."
+
+
+def _chosen_on_validation(
+    figures: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[str, str, str]]:
+    """Yields table 3's scorers: the name, the scores that are best on validation, and their source.
+
+    `figures` are by scorer, with the macro F1 of validation as "F1 development".
+    """
+
+    def merit(name: str) -> tuple[float, bool]:
+        # Of equal ones, the sum in which overlap speaks for a verifiable claim.
+        return figures[name]["F1 development"], figures[name]["direction"] == "high"
+
+    def source(part: str) -> str:
+        """Describes a part of `_SUMS`, such as "1 - P(neutral) of the evidence"."""
+        premise = _PREMISE_NAMES[_PREMISES[part.removeprefix("-")]]
+        return f"{'1 - ' if part.startswith('-') else ''}P(neutral) of {premise}"
+
+    neutral, sum_ = max(_PREMISES, key=merit), max(_SUMS, key=merit)
+    yield LEXICAL, LEXICAL, "overlap"
+    yield NEUTRAL, neutral, source(neutral)
+    yield f"{LEXICAL} + {NEUTRAL}", sum_, f"overlap and {source(_SUMS[sum_])}:"
+    yield "random", "random", ""
+
+
+def _verification(
+    number: str,
+    form: Form,
+    figures: Mapping[tuple[str, str], Mapping[tuple[str, str], Mapping[str, Any]]],
+    published: Mapping[str, Any],
+    is_shown: Callable[[str], bool],
+) -> Rows:
+    """Returns a table of verifiers and the paper's; without rows where it has nothing to show."""
+    ours: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for heading, (evidence, group) in form.columns.items():
+        for (system, of), row in figures.get((form.split, evidence), {}).items():
+            if of == group and is_shown(system):
+                ours.setdefault(system, {})[heading] = row
+    rows: list[tuple[str, ...]] = []
+    tidy: dict[tuple[str, str, str], list[Any]] = {}  # claims to the paper's figure
+    names = {figure: f"{form.figure} {figure}" for figure in ("Acc", "F1")}
+    theirs = published.get("published", {}).get(number, {})
+    filled = {heading for row in (*ours.values(), *theirs.values()) for heading in row}
+    headings = [heading for heading in form.columns if heading in filled]
+    for system in dict.fromkeys((*ours, *theirs)) if ours else ():
+        if columns_of_system := ours.get(system):
+            rows.append(
+                (system, *(_pair(columns_of_system, heading, form) for heading in headings))
+            )
+        for heading, row in (columns_of_system or {}).items():
+            size = row["factual" if form.figure == "factual" else "number"]
+            for figure, name in names.items():
+                tidy[system, heading, figure] = [int(size), *_figure(row, name), None]
+        if pairs := theirs.get(system):
+            cells = (pairs.get(heading, ()) for heading in headings)
+            texts = (" / ".join(f"{value:.1f}" for value in pair) for pair in cells)
+            rows.append((f"{system} (published)", *texts))
+        for heading, pair in (pairs or {}).items():
+            for figure, value in zip(names, pair, strict=True):
+                tidy.setdefault((system, heading, figure), [None] * 5)[-1] = value
+    notes = filter(None, [published.get("notes", {}).get(number, "")])
+    title = f"{form.title} (Gupta 2022, table {number})"
+    columns = ("verifier", *headings)
+    plain = Rows("", _TIDY, tuple((number, *cell, *values) for cell, values in tidy.items()))
+    return Rows(title, columns, tuple(rows), tuple(notes), plain)
+
+
+def _confusion(table: Rows, published: Mapping[str, Any], is_shown: Callable[[str], bool]) -> Rows:
+    """Returns figure 2 of the verifiers that are shown, with what the paper says of its own."""
+    number = "figure 2"
+    tidy = [
+        (number, system, label, call, claims, share, None, None, None)
+        for system, label, call, claims, _, share in (table.tidy or table).rows
+        if is_shown(system)
+    ]
+    return table._replace(
+        title=f"{table.title}; oracle evidence, test",
+        rows=tuple(row for row in table.rows if is_shown(row[0])),
+        notes=(published["notes"][number],) if published else (),
+        tidy=Rows("", _TIDY, tuple(tidy)),
+    )
+
+
+def _pair(columns: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> str:
+    """Returns accuracy / macro F1 with their intervals; "" where the column has none."""
+    if column not in columns:
+        return ""
+    figures = (_figure(columns[column], f"{form.figure} {measure}") for measure in ("Acc", "F1"))
+    return " / ".join(
+        DASH if value is None else figure_text(value, None if low is None else (low, high), 1)
+        for value, low, high in figures
+    )
+
+
+def _figure(row: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:
+    """Returns a figure in per cent, and the ends of its interval; None = undefined."""
+    return row[name], row[f"{name} low"], row[f"{name} high"]

@@ -1,0 +1,227 @@
+"""DialFact's figures of verifiers (Gupta 2022, section 5.3): the protocol `dialfact`."""
+
+import collections
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
+from faith_jax.core.rows import read_jsonl
+from faith_jax.core.schema import Text, converted
+from faith_jax.core.table import Table
+from faith_jax.runs.options import EvaluateOptions
+from faith_jax.runs.scores.protocols import Evaluation, Protocol, cluster_fields, interval_draws
+from faith_jax.statistics.bootstrap import (
+    interval_note,
+)
+from faith_jax.statistics.classification import (
+    ACCURACY,
+    DRAWS,
+    MACRO_F1,
+    NO_LABEL,
+    UNDEFINED,
+    Draws,
+    Figure,
+    call_figures,
+)
+
+_THREE = tuple(label.value for label in DialFactLabel)
+_TWO = (DialFactLabel.SUPPORTS.value, NOT_SUPPORTED)
+
+Claim = Mapping[str, Any]
+
+
+def verification_table(
+    claims: Sequence[Claim],
+    predictions: Mapping[str, Mapping[str, str]],
+    draws: Draws = DRAWS,
+    cluster_field: str = "",
+) -> Table:
+    """Returns accuracy and macro F1 of each system, in per cent, with intervals.
+
+    With three labels (claims that cannot be verified count as NOT ENOUGH INFO), with two (SUPPORTS
+    or not), and with three on factual claims alone; over all claims, and over those that people
+    wrote and that models generated. A prediction that is no label is wrong, and its class is left
+    out of macro F1. Predictions are by system and claim id, of three labels or of two. Claims with
+    the same value of `cluster_field` are drawn together.
+
+    Raises:
+      InputError: for a claim without a prediction or the field, and where there are no claims.
+    """
+    if not claims:
+        raise InputError("There are no claims to compare predictions with.")
+    if cluster_field and (
+        lacking := [claim["id"] for claim in claims if cluster_field not in claim]
+    ):
+        raise InputError(f"{lacking[0]}: the claim has no field {cluster_field!r}.")
+    rows: list[tuple[Any, ...]] = []
+    tidy: list[tuple[Any, ...]] = []
+    for system, by_id in predictions.items():
+        missing = [claim["id"] for claim in claims if claim["id"] not in by_id]
+        if missing:
+            raise InputError(
+                f"{system}: {len(missing)} of {len(claims)} claims have no prediction, "
+                f"{missing[0]!r} the first."
+            )
+        for group, chosen in _GROUPS.items():
+            if members := [claim for claim in claims if chosen(claim)]:
+                figures = _verification_figures(members, by_id, draws, cluster_field)
+                lead = system, group, len(members)
+                rows.append((*lead, *(figure.text for figure in figures.values())))
+                ends = ((figure.value, *figure.interval) for figure in figures.values())
+                tidy.append((*lead, *itertools.chain.from_iterable(ends)))
+    heads = "system", "claims", "number"
+    columns = [f"{part} {figure}" for part in _PARTS for figure in (ACCURACY, MACRO_F1)]
+    named = [f"{column}{end}" for column in columns for end in ("", " low", " high")]
+    title = "Claim verification: accuracy and macro F1 in per cent (Gupta 2022, section 5.3)"
+    notes = [interval_note(draws.confidence, draws.resamples)]
+    if cluster_field:
+        notes.append(f"Claims with the same {cluster_field} are drawn together.")
+    plain = Table("", (*heads, *named), tuple(tidy))
+    return Table(title, (*heads, *columns), tuple(rows), tuple(notes), plain)
+
+
+def confusion_table(claims: Sequence[Claim], predictions: Mapping[str, Mapping[str, str]]) -> Table:
+    """Counts each system's answers on the claims of each label (Gupta 2022, figure 2).
+
+    Figures are per cent of the label's claims, 0 to 100. A row adds up to 100, and more is better
+    where label and call are the same. Labels are the three of `verification_table`, and what is
+    said may also be none of them; predictions are as there.
+    """
+    labels = [verification_label(c["response_label"], c["type_label"]) for c in claims]
+    calls = {
+        system: [_prediction(by_id[claim["id"]], 3) for claim in claims]
+        for system, by_id in predictions.items()
+    }
+    answer_labels = [
+        *_THREE,
+        *([NO_LABEL] if any(NO_LABEL in answers for answers in calls.values()) else []),
+    ]
+    rows: list[tuple[Any, ...]] = []
+    tidy: list[tuple[Any, ...]] = []
+    for system, answers in calls.items():
+        counts = collections.Counter(zip(labels, answers, strict=True))
+        for label in filter(labels.count, _THREE):
+            size = labels.count(label)
+            shares = [100 * counts[label, call] / size for call in answer_labels]
+            rows.append((system, label, size, *(f"{share:.1f}" for share in shares)))
+            tidy += [
+                (system, label, call, size, counts[label, call], share)
+                for call, share in zip(answer_labels, shares, strict=True)
+            ]
+    title = "Claims of each label by what is said of them, per cent (Gupta 2022, figure 2)"
+    plain = Table("", ("system", "label", "said", "claims", "count", "value"), tuple(tidy))
+    return Table(title, ("system", "label", "claims", *answer_labels), tuple(rows), (), plain)
+
+
+_GROUPS: dict[str, Callable[[Claim], bool]] = {
+    "all": lambda claim: True,
+    "written": lambda claim: claim["data_type"] == "written",
+    "generated": lambda claim: claim["data_type"] == "generated",
+}
+# Of the claims, and the number of labels.
+_PARTS: dict[str, tuple[Callable[[Claim], bool], int]] = {
+    "3-way": (lambda claim: True, 3),
+    "2-way": (lambda claim: True, 2),
+    "factual": (lambda claim: claim["type_label"] == DialFactType.FACTUAL.value, 3),
+}
+
+
+def _verification_figures(
+    claims: Sequence[Claim], predictions: Mapping[str, str], draws: Draws, cluster_field: str
+) -> dict[tuple[str, str], Figure]:
+    """Returns the figures by part of the claims and by what they are."""
+    by_part: dict[tuple[str, str], Figure] = {}
+    for name, (chosen, ways) in _PARTS.items():
+        part = [claim for claim in claims if chosen(claim)]
+        labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
+        calls = [_prediction(predictions[claim["id"]], ways) for claim in part]
+        clusters = [claim[cluster_field] for claim in part] if cluster_field else None
+        figures = call_figures(labels, calls, draws, clusters) if part else {}
+        by_part |= {
+            (name, figure): figures.get(figure, UNDEFINED) for figure in (ACCURACY, MACRO_F1)
+        }
+    return by_part
+
+
+def _prediction(text: str, ways: int) -> str:
+    by_casefold = {label.casefold(): label for label in (*_THREE, *_TWO)}
+    label = by_casefold.get(" ".join(text.split()).casefold(), NO_LABEL)
+    if ways == 3:
+        return label if label in _THREE else NO_LABEL
+    if label == NO_LABEL:
+        return label
+    return label if label in _TWO else NOT_SUPPORTED
+
+
+def _evaluate_verifiers(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+    from faith_jax.input.score_input import dataset_rows
+
+    claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
+    bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
+    predictions = _predictions(files, bare)
+    table = verification_table(
+        claims, predictions, interval_draws(options), *cluster_fields(options)
+    )
+    confusion = confusion_table(claims, predictions)
+    tables = {"rows": table, "confusion": confusion}
+    figures = {name: (shown.tidy or shown).records() for name, shown in tables.items()}
+    return Evaluation(table, figures, {}, (confusion,))
+
+
+class _Prediction(msgspec.Struct):
+    id: Text
+    prediction: str  # a model may have answered with nothing
+
+
+class _ClaimScores(msgspec.Struct):
+    claim_supports: float
+    claim_refutes: float
+    claim_not_enough_info: float
+
+
+class _ScoredClaim(msgspec.Struct):
+    id: Text
+    scores: _ClaimScores
+
+    @property
+    def prediction(self) -> str:
+        """The most probable label."""
+        return tuple(DialFactLabel)[int(np.argmax(msgspec.structs.astuple(self.scores)))].value
+
+
+def _predictions(
+    files: Sequence[str], without_evidence: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Returns the predicted labels by claim, of each file under its name.
+
+    Files are predictions, or scores of the three labels; claims without evidence, which are not
+    scored, are NOT ENOUGH INFO.
+    """
+    labels_by_file: dict[str, dict[str, str]] = {}
+    for path in files:
+        by_id = labels_by_file[path] = {}
+        bare: Sequence[str] = ()
+        for place, fields in read_jsonl(path):
+            row: _Prediction | _ScoredClaim
+            if "scores" in fields:
+                row, bare = converted(fields, place, _ScoredClaim), without_evidence
+            else:
+                row = converted(fields, place, _Prediction)
+            if row.id in by_id:
+                raise InputError(f"{place}: field 'id': {row.id!r} occurs twice.")
+            by_id[row.id] = row.prediction
+        for identifier in bare:
+            by_id.setdefault(identifier, DialFactLabel.NOT_ENOUGH_INFO.value)
+    return labels_by_file
+
+
+DIALFACT = Protocol(
+    _evaluate_verifiers,
+    frozenset(("dataset", "split", "cluster_field", "resamples", "confidence", "seed")),
+    reads_scores=False,
+)

@@ -1,0 +1,389 @@
+"""What FaithDial's tables 5 and 8 are made of (Dziri 2022).
+
+- Methods: cross-entropy, control tokens (CTRL), loss truncation and InfoNCE, each by the recipe of
+  `gin_configs` that has it. The model named `doha` is trained by DoHA's recipe alone.
+- Training data: Wizard of Wikipedia, FaithDial, or the former and then the latter, from the
+  checkpoint with the lowest validation loss. Responses of Wizard of Wikipedia have no negatives,
+  so InfoNCE begins there with cross-entropy.
+- Table 8 compares zero-shot responses to Topical-Chat and CMU-DoG with those of a model trained
+  there by cross-entropy, which responds to nothing else.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
+from faith_jax.papers.faithdial.options import Faithdial
+from faith_jax.papers.options import check_names
+from faith_jax.papers.table_scorers import JudgedTable, Scored, check_scorers
+from faith_jax.papers.workflow import CountRows, GinRun, trained
+
+CROSS_ENTROPY, CTRL, INFONCE = "cross_entropy", "ctrl", "infonce"
+LOSS_TRUNCATION = "loss_truncation"
+DOHA = "doha"  # the name of the model that a BART is made a DoHA for
+METHODS = {
+    CROSS_ENTROPY: "faithdial_generate_finetune.gin",
+    CTRL: "faithdial_generate_ctrl.gin",
+    LOSS_TRUNCATION: "faithdial_generate_loss_truncation.gin",
+    INFONCE: "faithdial_generate_infonce.gin",
+}
+# Each is responded to by its own models, by cross-entropy, as by those of other data.
+IN_DOMAIN = ("topical_chat", "cmu_dog")
+# The paper's, in its order; FaithDial's dialogues with Wizard of Wikipedia's responses by option.
+TRAINED_ON = ("wow", "faithdial", "wow_then_faithdial", *IN_DOMAIN)
+FAITHDIAL_WOW = "faithdial_wow"
+TESTED_ON = {
+    "faithdial": ("faithdial_generate", "test"),
+    "wow": ("wizard_of_wikipedia_generate", "test_unseen"),
+    "topical_chat": ("topical_chat_generate", "test_rare"),
+    "cmu_dog": ("cmu_dog_generate", "test"),
+}
+_TASKS = {
+    **{name: task for name, (task, _) in TESTED_ON.items()},
+    FAITHDIAL_WOW: "faithdial_generate_wow",
+}
+# Where it is not `validation`: of topics that training has not.
+_VALIDATION = {"wow": "validation_unseen", "topical_chat": "validation_rare"}
+# How long the recipes train, and after how many examples loss truncation drops the first.
+_RECIPE_STEPS, _TRUNCATION_EXAMPLES = 5736, 10_000
+_BATCH_SIZE, _LEAST_PERIOD = 32, 10
+
+
+class _Schedule(NamedTuple):
+    """Epochs of a recipe, the share of its steps to warm up, and the pieces of its batches."""
+
+    epochs: int = 10
+    warmup: float = 0.04
+    pieces: int = 1
+
+
+_SCHEDULES = {DOHA: _Schedule(25, 0.1, 8), INFONCE: _Schedule(pieces=4)}
+# What is not given: the recipes' and the paper's, or minutes on 2 cores of samples. None of the
+# samples' texts is cut with the tokenizer of `mini`, and no row has more negatives.
+_WHOLE = {"max_input_length": 512, "target_length": 256, "max_length": 100}
+_SAMPLE = {
+    "train_steps": 20, "train_batch_size": 8, "max_input_length": 160, "target_length": 64,
+    "max_length": 32,
+}  # fmt: skip
+_PER_CENT = {"high": 0.01, "digits": 1}
+
+
+class System(NamedTuple):
+    """One trained model.
+
+    Attributes:
+      model: the name of what it starts from.
+      method: of `METHODS`.
+      trained_on: of `TRAINED_ON`, or `FAITHDIAL_WOW`.
+    """
+
+    model: str
+    method: str
+    trained_on: str
+
+    @property
+    def trained_name(self) -> str:
+        """As --trained has it."""
+        method = "" if self.method == CROSS_ENTROPY else f"_{self.method}"
+        return f"{self.model}{method}/{self.trained_on}"
+
+    @property
+    def name(self) -> str:
+        """As the table has it, with the training data first."""
+        return "/".join(reversed(self.trained_name.split("/")))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is data for it, and the paper has it or something like it."""
+        if self.model == DOHA or self.trained_on in IN_DOMAIN:
+            return self.method == CROSS_ENTROPY
+        if self.method == INFONCE:
+            return self.trained_on in ("faithdial", "wow_then_faithdial")
+        return not (self.method == CTRL and self.trained_on == FAITHDIAL_WOW)
+
+    def is_tested_on(self, corpus: str) -> bool:
+        """Whether it responds to a data set."""
+        return self.trained_on not in IN_DOMAIN or self.trained_on == corpus
+
+    def stages(self) -> Iterator[tuple[str, str]]:
+        """Yields method and data of each training.
+
+        >>> list(System("t5", "infonce", "wow_then_faithdial").stages())
+        [('cross_entropy', 'wow'), ('infonce', 'faithdial')]
+        """
+        method = DOHA if self.model == DOHA else self.method
+        if self.trained_on == "wow_then_faithdial":
+            yield (CROSS_ENTROPY if method == INFONCE else method), "wow"
+            yield method, "faithdial"
+        else:
+            yield method, self.trained_on
+
+
+def completed(options: Faithdial) -> Faithdial:
+    """Returns the options with what is not given."""
+    chosen: dict[str, Any] = {
+        "methods": options.methods or tuple(METHODS),
+        "trained_on": options.trained_on or TRAINED_ON,
+        "tested_on": options.tested_on or tuple(TESTED_ON),
+    }
+    numbers = _SAMPLE if options.sample else _WHOLE
+    chosen |= {name: number for name, number in numbers.items() if getattr(options, name) is None}
+    return dataclasses.replace(options, **chosen)
+
+
+def check(options: Faithdial) -> None:
+    """Checks names, and opens the models; the accelerator stays free.
+
+    Raises:
+      FaithJaxError: naming the option.
+    """
+    if not options.models:
+        raise ConfigError("faithdial needs models to train: give --models=NAME=CHECKPOINT.")
+    for name in options.models:
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise ConfigError(
+                f"--models: expected a name of letters, digits, - and _, got {name!r}."
+            )
+    known_data = (*TRAINED_ON, FAITHDIAL_WOW)
+    systems = (System(m, by, of) for m in options.models for by in METHODS for of in known_data)
+    check_names("methods", options.methods, METHODS)
+    check_names("trained-on", options.trained_on, known_data)
+    check_names("tested-on", options.tested_on, TESTED_ON)
+    check_names("trained", options.trained, [s.trained_name for s in systems if s.is_possible])
+    if DOHA in options.models and CROSS_ENTROPY not in (options.methods or METHODS):
+        raise ConfigError(
+            f"--methods: {DOHA} is trained by {CROSS_ENTROPY} alone; add it, or leave out "
+            f"--models={DOHA}."
+        )
+    if len(set(options.seeds)) != len(options.seeds) or min(options.seeds) < 0:
+        raise ConfigError(
+            f"--seeds: expected different whole numbers of at least 0, got {options.seeds}."
+        )
+    check_scorers(options)
+    _check_models(options)
+
+
+def _check_models(options: Faithdial) -> None:
+    from faith_jax.checkpoints.open import open_checkpoint
+    from faith_jax.runs.setup import check_language_model
+
+    for name, path in options.models.items():
+        check_language_model("--models", path)
+        checkpoint = open_checkpoint(path) if name == DOHA else None
+        if checkpoint and not checkpoint.config.knowledge_attention and checkpoint.family != "bart":
+            raise ConfigError(
+                f"--models: doha: {path}: DoHA is made of a BART, but this is "
+                f"{checkpoint.family or 'another model'}; give a BART or a trained DoHA."
+            )
+    for key, path in options.trained.items():
+        check_language_model(f"--trained: {key}", path)
+        is_doha = key.startswith(f"{DOHA}/")
+        if is_doha and not open_checkpoint(path).config.knowledge_attention:
+            raise ConfigError(
+                f"--trained: {key}: {path}: has no attention over the knowledge, so it is no DoHA; "
+                "train one with faithdial_generate_doha.gin."
+            )
+
+
+class Table(JudgedTable):
+    """The workflow: systems are trained, and respond to each data set."""
+
+    title = "Systems by training data (Dziri 2022, tables 5 and 8)"
+    nothing = "--methods, --trained-on, --tested-on: there is no data to train on and respond to"
+    judged_by = (
+        Scored("faith_critic", "a model (--critic-model)"),
+        Scored("q2_f1", "models (--q2-model, --q2-nli-model)"),
+        Scored("q2_nli", "models (--q2-model, --q2-nli-model)"),
+        Scored("bertscore", "a model (--bertscore-model)"),
+        Scored("q2_baseline_token_f1"),
+        Scored("token_f1"),
+        Scored("rougeL_f1_stemmed", against="target"),
+    )
+    columns: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "Critic": {"scorer": "faith_critic", "below": 0.5, **_PER_CENT},
+        "Q\u00b2 F1": {"scorer": "q2_f1", **_PER_CENT},
+        "Q\u00b2 NLI": {"scorer": "q2_nli", **_PER_CENT},
+        "BERTScore": {"scorer": "bertscore", "digits": 2},
+        "F1": {"scorer": "q2_baseline_token_f1", **_PER_CENT},
+        "TRUE F1": {"scorer": "token_f1", **_PER_CENT},
+        "BLEU": {"reference": "target", "digits": 1, "only": ["faithdial"]},
+        "ROUGE": {"scorer": "rougeL_f1_stemmed", "only": ["faithdial"], **_PER_CENT},
+    }
+
+    def __init__(self, options: Faithdial, rows: CountRows):
+        options = completed(options)
+        super().__init__(options, rows)
+        possible = [
+            System(model, method, data)
+            for data in dict.fromkeys(options.trained_on)
+            for model in options.models
+            for method in dict.fromkeys(options.methods)
+        ]
+        self.checkpoints: dict[System, list[str]] = {}
+        for system in possible:
+            if not system.is_possible or not any(map(system.is_tested_on, options.tested_on)):
+                continue
+            if system.trained_name in options.trained:
+                checkpoints = [options.trained[system.trained_name]] * len(options.seeds)
+            elif lacking := self._find_missing_tasks(system):
+                self.left_out.append(f"{system.name} (no data of {lacking[0]})")
+                continue
+            else:
+                checkpoints = [self._add_trainings(system, seed) for seed in options.seeds]
+            self.checkpoints[system] = checkpoints
+        for corpus in dict.fromkeys(options.tested_on):
+            task = task_of(CROSS_ENTROPY, corpus, options.sample)
+            if rows(task, TESTED_ON[corpus][1]):
+                self.corpora.append(corpus)
+            else:
+                self.left_out.append(f"{corpus} (no data)")
+        for corpus in self.corpora:
+            for kind in ("plain", CTRL):
+                if responders := self._checkpoints_by_system(corpus, kind == CTRL):
+                    self.responses[f"{corpus}/{kind}"] = self._run(corpus, kind, responders)
+        self.add_scores()
+
+    @property
+    def systems(self) -> list[System]:
+        """The systems that respond."""
+        return list(self.checkpoints)
+
+    def _find_missing_tasks(self, system: System) -> list[str]:
+        tasks = [task_of(method, data, self.options.sample) for method, data in system.stages()]
+        return [task for task in tasks if not self.rows(task, "train")]
+
+    def _add_trainings(self, system: System, seed: int) -> str:
+        """Adds the trainings of a system; returns its checkpoint."""
+        initial, done = self.options.models[system.model], ""
+        inputs: list[str] = []
+        for method, data in system.stages():
+            name = f"{system.model}/seed_{seed}/{method}_{done}{data}"
+            recipe = METHODS.get(method, "faithdial_generate_doha.gin")
+            bindings = self._bindings(method, data, initial, seed)
+            self.trainings[name] = GinRun([recipe], bindings, inputs)
+            initial, inputs, done = _best(name), [trained(name)], f"{data}_then_"
+        return initial
+
+    def _bindings(self, method: str, data: str, initial: str, seed: int) -> dict[str, Any]:
+        options = self.options
+        task = task_of(method, data, options.sample)
+        lengths: dict[str, Any] = {
+            "inputs": options.max_input_length,
+            "targets": options.target_length,
+        }
+        if method == INFONCE:
+            lengths["negatives"] = (8, min(64, options.target_length))
+        bindings: dict[str, Any] = {
+            "INITIAL_CHECKPOINT_PATH": initial,
+            "MIXTURE_OR_TASK_NAME": task,
+            "TASK_FEATURE_LENGTHS": lengths,
+            "RANDOM_SEED": seed,
+            "DECODING": None,
+        }
+        if data in _VALIDATION:
+            bindings["EVAL_SPLIT"] = _VALIDATION[data]
+        if options.vocabulary:
+            bindings["VOCABULARY"] = options.vocabulary
+        if options.learning_rate is not None:
+            bindings["LEARNING_RATE"] = options.learning_rate
+        schedule = _SCHEDULES.get(method, _Schedule())
+        if options.train_batch_size is not None:
+            bindings["BATCH_SIZE"] = options.train_batch_size
+            if schedule.pieces > 1:
+                bindings["NUM_MICROBATCHES"] = math.gcd(schedule.pieces, options.train_batch_size)
+        batch_size = options.train_batch_size or _BATCH_SIZE
+        steps = options.train_steps
+        # The recipes' steps are those of FaithDial in their own batches.
+        if steps is None and (batch_size != _BATCH_SIZE or data in ("wow", *IN_DOMAIN)):
+            steps = math.ceil(schedule.epochs * self.rows(task, "train") / batch_size)
+        if steps is not None:
+            period = max(steps // (2 * schedule.epochs), min(steps, _LEAST_PERIOD))
+            bindings |= {
+                "TRAIN_STEPS": steps,
+                "WARMUP_STEPS": round(schedule.warmup * steps),
+                "EVAL_PERIOD": period,
+                "CHECKPOINT_PERIOD": period,
+            }
+            if method == LOSS_TRUNCATION:
+                warmup = _TRUNCATION_EXAMPLES / batch_size
+                if options.train_steps is not None:  # a shorter training has its share
+                    of_all = _TRUNCATION_EXAMPLES / (_RECIPE_STEPS * _BATCH_SIZE)
+                    warmup = min(warmup, of_all * steps)
+                bindings["TRUNCATION_WARMUP_STEPS"] = max(1, round(warmup))
+        return bindings
+
+    def _checkpoints_by_system(self, corpus: str, is_ctrl: bool) -> dict[str, list[str]]:
+        """Returns by system the checkpoints that respond, with control tokens or without."""
+        return {
+            system.name: checkpoints
+            for system, checkpoints in self.checkpoints.items()
+            if system.is_tested_on(corpus) and (system.method == CTRL) == is_ctrl
+        }
+
+    def _run(self, corpus: str, kind: str, responders: Mapping[str, list[str]]) -> GinRun:
+        options = self.options
+        lengths = {"inputs": options.max_input_length, "targets": options.target_length}
+        bindings: dict[str, Any] = {
+            "CHECKPOINT_PATH": responders,
+            "MIXTURE_OR_TASK_NAME": task_of(CROSS_ENTROPY, corpus, options.sample),
+            "SPLIT": TESTED_ON[corpus][1],
+            "TASK_FEATURE_LENGTHS": lengths,
+            "TOP_P": 0.6,
+            "MIN_DECODE_LENGTH": min(2, options.max_length),
+            "DECODE_LENGTH": options.max_length,
+            "BATCH_SIZE": options.batch_size,
+            "LIMIT": options.limit,
+            "FORMATS": ("jsonl",),
+        }
+        if kind == CTRL:
+            bindings["INPUT_CONTROL_TOKENS"] = tuple(map(str, FAITHFUL_TOKENS))
+        if options.vocabulary:
+            bindings["VOCABULARY"] = options.vocabulary
+        used = {path for paths in responders.values() for path in paths}
+        after = [trained(name) for name in self.trainings if _best(name) in used]
+        return GinRun(("runs/infer.gin", "decoding/nucleus.gin"), bindings, after)
+
+    def scorers_of(self, corpus: str) -> dict[str, list[str]]:
+        """Returns the scorers by what they compare with.
+
+        Responses to other data than FaithDial are not compared with gold ones (Dziri 2022, section
+        5.2.4).
+        """
+        scorers = super().scorers_of(corpus)
+        return scorers if corpus == "faithdial" else {"knowledge": scorers["knowledge"]}
+
+    def comparisons(self) -> list[tuple[str, str]]:
+        """Returns each system with the same model trained by cross-entropy on the same data."""
+        names = {system.name for system in self.systems}
+        pairs = [(s.name, s._replace(method=CROSS_ENTROPY).name) for s in self.systems]
+        return [(name, base) for name, base in pairs if name != base and base in names]
+
+    def notes(self) -> list[str]:
+        """Returns notes on models, decoding and metrics."""
+        models = ", ".join(f"{name} = {path}" for name, path in self.options.models.items())
+        return [
+            f"Models: {models}; responses by nucleus sampling with p = 0.6.",
+            "Critic: per cent of responses that it calls unfaithful (lower is better), Q\u00b2, F1 "
+            "(the paper's: spaCy's tokens without stop words and punctuation) and TRUE F1 (TRUE's "
+            "token F1) in per cent and BERTScore, against the knowledge; BLEU-4 of the corpus in "
+            "lower case (0 to 100) and ROUGE-L (F1 of Porter stems, per cent) against the gold "
+            "response.",
+            *([f"Left out: {'; '.join(self.left_out)}."] if self.left_out else ()),
+        ]
+
+
+def _best(training: str) -> str:
+    return f"models/{training}/checkpoints/best"
+
+
+def task_of(method: str, data: str, sample: bool) -> str:
+    """Returns the task that a method is trained on.
+
+    >>> task_of("ctrl", "wow", True)
+    'wizard_of_wikipedia_generate_ctrl_sample'
+    """
+    variant = f"_{method}" if method in (CTRL, INFONCE) else ""
+    return f"{_TASKS[data]}{variant}{'_sample' if sample else ''}"

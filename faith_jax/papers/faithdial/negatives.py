@@ -1,0 +1,196 @@
+"""The run `negatives`: unfaithful responses for InfoNCE, by perturb-and-generate (Dziri 2022).
+
+The knowledge of each turn of FaithDial gets other entities or other verbs, a model that was
+trained on Wizard of Wikipedia responds to it, and what it says goes into the turn's
+`negative_samples`. With the responses that annotators found hallucinated, these are the turn's
+negatives.
+"""
+
+import dataclasses
+import functools
+import logging
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files import (
+    made_in,
+    partial_folder,
+    put,
+    stamp,
+    write_json,
+    write_jsonl,
+    writing,
+)
+from faith_jax.core.progress import Progress
+from faith_jax.core.rows import BadRows, read_jsonl
+from faith_jax.core.templates import dialogue_inputs, one_space
+from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
+from faith_jax.datasets.json_items import read_array
+from faith_jax.datasets.raw.faithdial import read_turns
+from faith_jax.datasets.samples import SAMPLE, sample_folder
+from faith_jax.export.shards import Job, Place, split
+from faith_jax.inference.texts.input_rows import InputRow
+from faith_jax.papers.faithdial import knowledge_perturbation as perturbation
+from faith_jax.papers.faithdial.options import NegativesOptions
+from faith_jax.papers.responses import Responder, check
+from faith_jax.runs.data.tasks import prepare
+from faith_jax.tokenizers.vocabularies import with_own_vocabulary
+
+logger = logging.getLogger("faith_jax")
+
+FILES = ("train.json", "valid.json")
+PERTURBED = "perturbed.jsonl"
+_BATCH = 256  # rows that are responded to together
+_TAGGED = 1000  # texts between two lines of progress
+_MARK = "#"  # between a turn's id and its perturbation's
+_CHANGES = {
+    "entity": (perturbation.collect_entities, perturbation.substitute_entities),
+    "verb": (perturbation.collect_verbs, perturbation.substitute_verbs),
+}
+
+
+@with_own_vocabulary
+def negatives(options: NegativesOptions) -> list[str]:
+    """Makes the negatives of all turns, and returns lines about them; a stopped run resumes.
+
+    The new folder has FaithDial's three files, with `negative_samples` in each turn of
+    train.json and valid.json, all responses with what they respond to in responses.jsonl, and the
+    TFDS data set in `tfds`.
+
+    Raises:
+      InputError: for missing or bad files.
+      ConfigError: for wrong options, an output that exists, and a stopped run of other options.
+    """
+    target = pathlib.Path(options.output).expanduser()
+    if target.exists():
+        raise ConfigError(f"--output: {target} exists already; remove it or name another.")
+    is_sample = options.folder == SAMPLE
+    source = sample_folder("faithdial") if is_sample else pathlib.Path(options.folder).expanduser()
+    settings = dataclasses.asdict(options)
+    run = {name: value for name, value in settings.items() if name not in ("output", "restart")}
+    run["models"] = check(model=options.model)
+    load_tagger(options.tagger)  # says what is wrong with it
+    turns = {name: list(read_turns(source / name, BadRows())) for name in (*FILES, "test.json")}
+    with writing(f"--output: {target}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    kept = partial_folder(target) / PERTURBED
+
+    def plan() -> dict[str, Any]:
+        perturbed = list(_perturbed_rows([turn for name in FILES for turn in turns[name]], options))
+        if not perturbed:
+            raise InputError(
+                f"{source}: {options.tagger} finds no entity or verb in any knowledge that could "
+                "be another; choose another --tagger."
+            )
+        write_jsonl(kept, perturbed)
+        return {"shards": split(rows((0, 0)), options.shards)}
+
+    def rows(place: Place) -> Iterator[InputRow]:
+        for number, (_, row) in enumerate(read_jsonl(kept, first=place[1]), place[1]):
+            yield InputRow(row["id"], row["inputs"], fields=row, place=(0, number))
+
+    @functools.cache
+    def opened() -> Responder:
+        return Responder(options.model, options)
+
+    def responses(batch: Sequence[InputRow]) -> Iterator[dict[str, Any]]:
+        texts = opened()(batch, [row.place[1] for row in batch])
+        for row, text in zip(batch, texts, strict=True):
+            yield {**row.fields, "response": text}
+
+    inputs = [source / name for name in turns]
+    with Job(target, run, plan, stamp(inputs), options.restart) as job:
+        job.compute(rows, str(source), _BATCH, responses)
+        if opened.cache_info().currsize:
+            opened().tell_cut()
+        with job.joined() as results:
+            if results is None:
+                return [f"{target}: other processes make what is missing"]
+            return _finish(job, source, turns)
+
+
+def _finish(job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    """Makes the files with what was generated, and the data set."""
+    target = job.target
+    generated: dict[str, list[str]] = {}
+    with made_in(job.folder) as folder:
+        folder.mkdir()
+        job.write_jsonl(folder / "responses.jsonl")
+        for _, row in read_jsonl(folder / "responses.jsonl"):
+            generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["response"])
+        lines = [_write(source / name, folder, turns[name], generated) for name in FILES]
+        shutil.copy(source / "test.json", folder / "test.json")
+        for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
+            logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
+        put(folder, target)
+    return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]
+
+
+def _perturbed_rows(
+    turns: list[dict[str, Any]], options: NegativesOptions
+) -> Iterator[dict[str, str]]:
+    """Yields a row to respond to for each different perturbation of each turn's knowledge."""
+    texts = list(dict.fromkeys(turn["knowledge"] for turn in turns))
+    tagger, tagged_texts = load_tagger(options.tagger), []
+    progress = Progress("knowledge", len(texts))
+    for start in range(0, len(texts), _TAGGED):
+        tagged_texts += tagger.tag(texts[start : start + _TAGGED])
+        progress.update(len(tagged_texts), force=len(tagged_texts) == len(texts))
+    tagged = dict(zip(texts, tagged_texts, strict=True))
+    substitutes = {kind: collect(tagged.values()) for kind, (collect, _) in _CHANGES.items()}
+    for turn in turns:
+        variants = _variants(tagged[turn["knowledge"]], substitutes, turn["id"], options)
+        for name, text in variants.items():
+            inputs = dialogue_inputs(text, turn["history"])
+            yield {"id": f"{turn['id']}{_MARK}{name}", "knowledge": text, "inputs": inputs}
+
+
+def _variants(
+    knowledge: TaggedText,
+    substitutes: Mapping[str, perturbation.Substitutes],
+    identifier: str,
+    options: NegativesOptions,
+) -> dict[str, str]:
+    """Returns texts that differ, by "entity-0", "verb-0" …; fewer where draws repeat."""
+    texts: dict[str, str] = {}
+    # A draw may repeat another, or find nothing: as many again are tried.
+    for attempt in range(2 * options.perturbations):
+        kind, number = ("entity", "verb")[attempt % 2], attempt // 2
+        change = _CHANGES[kind][1]
+        changed = change(knowledge, substitutes[kind], identifier, options.seed, number)
+        if changed is not None and changed.text not in {knowledge.text, *texts.values()}:
+            texts[f"{kind}-{number}"] = changed.text
+        if len(texts) == options.perturbations:
+            break
+    return texts
+
+
+def _write(
+    source: pathlib.Path,
+    target: pathlib.Path,
+    turns: list[dict[str, Any]],
+    generated: Mapping[str, list[str]],
+) -> str:
+    """Writes a file with `negative_samples` in each turn; returns a line about it."""
+    rest, counts = iter(turns), []
+
+    def with_samples(utterance: Mapping[str, Any]) -> dict[str, Any]:
+        turn = next(rest)
+        samples = [*utterance.get("negative_samples", ()), *generated.get(turn["id"], ())]
+        kept = dict.fromkeys(text for text in map(one_space, samples) if text)
+        kept.pop(one_space(turn["response"]), None)
+        counts.append(len(kept))
+        return {**utterance, "negative_samples": list(kept)}
+
+    dialogues = [
+        {**row.fields, "utterances": [with_samples(u) for u in row.fields["utterances"]]}
+        for row in read_array(source)
+    ]
+    write_json(target / source.name, dialogues)
+    without = counts.count(0)
+    return (
+        f"{source.name}: {sum(counts)} negatives of {len(counts)} turns; {without} turns have none"
+    )

@@ -1,0 +1,111 @@
+"""The options of Dziri 2022's data and tables, for the command line and for the runs.
+
+`faith_jax.cli.parser` says how a field becomes an option. Nothing slow is imported here.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+from faith_jax.core.settings import NotNegative, Positive, PositiveShare
+from faith_jax.papers.options import Evaluated, Folder, GeneratorOptions, Judged, Length
+from faith_jax.runs.options import Names, Numbers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Faithdial(Judged):
+    """Dziri 2022, tables 5 and 8: generators by training data and method.
+
+    Models are trained by each method on each data, respond to FaithDial's test turns and,
+    zero-shot, to other dialogues', and are judged (docs/faithdial.md). Columns that need a model
+    are left out without one.
+
+    Attributes:
+      models (NAME=CHECKPOINT): to train, such as t5=checkpoints/t5_base; doha=… makes a BART a DoHA
+        (repeatable)
+      methods (NAMES): of cross_entropy, ctrl, loss_truncation, infonce (without: all)
+      trained_on (NAMES): of wow, faithdial, wow_then_faithdial, topical_chat and cmu_dog, of which
+        the last two are tested on themselves alone (without: these), and faithdial_wow: FaithDial's
+        dialogues with Wizard of Wikipedia's responses
+      tested_on (NAMES): of faithdial, wow, topical_chat, cmu_dog (without: all that are at hand)
+      seeds (NUMBERS): of trainings; figures are means over them
+      trained (SYSTEM/DATA=FOLDER): a model that is trained already, such as
+        t5_infonce/faithdial=runs/infonce; it stands for all seeds (repeatable)
+      train_steps (N): of each training (without: 10 epochs, of doha 25; of samples 20)
+      train_batch_size (N): rows (without: 32; of samples 8)
+      learning_rate (RATE): its peak (without: 6.25e-5; doha 2e-5)
+      max_input_length (N): tokens of an input at most (without: 512; of samples 160)
+      target_length (N): tokens that are trained on (without: 256; of samples 64)
+      max_length (N): tokens of a response at most (without: 100; of samples 32)
+      critic_model (FOLDER): FaithDial's critic
+    """
+
+    name: ClassVar = "faithdial"
+    module: ClassVar = "faith_jax.papers.faithdial.generators"
+    judges: ClassVar = {
+        "faith_critic": "critic_model",
+        "bertscore": "bertscore_model",
+        "q2_f1": "q2_model",
+        "q2_nli": "q2_model",
+    }
+    models: dict[str, Folder] = dataclasses.field(default_factory=dict)
+    methods: Names = ()
+    trained_on: Names = ()
+    tested_on: Names = ()
+    seeds: Numbers = (0,)
+    trained: dict[str, Folder] = dataclasses.field(default_factory=dict)
+    train_steps: int | None = None
+    train_batch_size: int | None = None
+    learning_rate: float | None = None
+    max_input_length: int | None = None
+    target_length: int | None = None
+    max_length: int | None = None
+    critic_model: Folder = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FaithCritic(Evaluated):
+    """Dziri 2022, table 4: the transfer of critics.
+
+    Critics trained on DECODE, DNLI, MNLI and FaithCritic, tested on MNLI, BEGIN and FaithCritic.
+    Missing ones are trained from --model (the paper: a RoBERTa-large) by faith_critic_finetune.gin.
+
+    Attributes:
+      model (CHECKPOINT): from which critics are trained
+      critics (NAME=FOLDER): a classifier that is trained already: DECODE, DNLI, MNLI or FaithCritic
+        (repeatable)
+      sets (NAME): published: those of the authors' code; own: BEGIN's second release, and
+        FaithCritic with edited responses in test too
+      train_steps (N): of each critic; 0 = ten epochs of its data
+      batch_size (N): rows of a step
+      max_length (N): tokens of a pair at most; premises are cut
+    """
+
+    name: ClassVar = "faith_critic"
+    module: ClassVar = "faith_jax.papers.faithdial.critics"
+    model: Folder = ""
+    critics: dict[str, Folder] = dataclasses.field(default_factory=dict)
+    sets: str = "published"
+    train_steps: NotNegative = 0
+    batch_size: Positive = 32
+    max_length: Length = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class NegativesOptions(GeneratorOptions):
+    """Settings of the making of negatives.
+
+    Attributes:
+      folder (FOLDER): of FaithDial's train.json, valid.json and test.json; or sample
+      output (FOLDER): a new folder, of the files and the data set
+      model (FOLDER): the generator, trained on Wizard of Wikipedia's responses
+      perturbations (N): of each knowledge at most, by turns of entities and of verbs; with a
+        response of Wizard of Wikipedia that is hallucinated the default makes the paper's 8
+      top_p: of nucleus sampling, the paper's
+    """
+
+    folder: str
+    _: dataclasses.KW_ONLY
+    output: str
+    model: str
+    perturbations: Positive = 7
+    top_p: PositiveShare = 0.6

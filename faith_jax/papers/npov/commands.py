@@ -1,0 +1,43 @@
+"""The command that makes the data of Chang 2024's study of error detection: npov."""
+
+from faith_jax.papers.npov.options import NpovInputs, NpovSets
+
+
+class Inputs(NpovInputs):
+    """Writes what a generator responds to.
+
+    Combinations of each topic's arguments, in a file for each temperature.
+    """
+
+    def run(self) -> list[str]:
+        from faith_jax.papers.npov.error_sets import write_inputs
+
+        return write_inputs(self)
+
+
+class Sets(NpovSets):
+    """Writes training and test sets of responses with errors.
+
+    Finds the responses that are free of errors, and puts errors into them.
+    """
+
+    def run(self) -> str:
+        from faith_jax.papers.npov.error_sets import write_sets
+
+        return write_sets(self)
+
+
+class Npov:
+    r"""Makes inputs of NPOV responses, and sets of responses with errors.
+
+    The data of Chang 2024's study of error detection, which `faith-jax reproduce npov_detection`
+    runs as a whole (docs/detection.md).
+
+    Examples:
+      %(prog)s inputs --output=inputs
+      t5x infer --gin_file=runs/infer_file.gin --gin.CHECKPOINT_PATH=runs/npov \
+          --gin.INPUT_FILE=inputs/t0.0.jsonl --gin.INFER_OUTPUT_DIR=responses
+      %(prog)s sets --input=responses/predictions.jsonl --output=data
+    """
+
+    parts = (Inputs, Sets)

@@ -1,0 +1,341 @@
+"""Chang 2024's detection study: who detects hallucinations and coverage errors of NPOV responses.
+
+By example (table 1): error-free responses against those with the error, whatever else they have. By
+word (table 3): words of arguments that are not told against the others, and words of the response
+that no argument says against the others.
+
+`npov_cells` has an AUC with its interval for each scorer; `detections` also compares each method
+with the best one of its test set and error.
+"""
+
+import dataclasses
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.table import Table
+from faith_jax.statistics.auc_table import _CELL_COLUMNS, AucCell
+from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
+from faith_jax.statistics.estimates import NO_INTERVAL
+from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.scored_corpora import Corpus
+from faith_jax.statistics.significance import SIGNIFICANT, bonferroni, hanley_mcneil_test
+
+ERRORS = ("hallucination", "coverage")
+_TRUTH = {"0": False, "1": True, "false": False, "true": True}
+# The fields that say of an example which errors it has.
+ERROR_FIELDS = {"hallucination": "has_hallucination", "coverage": "has_coverage_error"}
+
+
+class Judged(NamedTuple):
+    """An example, or a word of one: its row, its score, and its label (0 = it has the error)."""
+
+    row: int
+    score: float
+    label: float
+
+
+def npov_cells(
+    corpora: Mapping[str, Corpus],
+    slice_field: str = "",
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    words: bool = False,
+) -> dict[tuple[str, str], dict[str, AucCell]]:
+    """Returns the AUC of each scorer by (error, scorer), then slice; NaN for one class.
+
+    A scorer detects the error that its name holds ("npov_rouge1_coverage"), or both where it names
+    none. `slice_field` names an example's slice; "" = each corpus is one. Other arguments are those
+    of `detections`.
+    """
+    parts = _slices(corpora, slice_field)
+    scorers = dict.fromkeys(scorer for part in parts.values() for scorer in part.scores)
+    methods = {scorer: dict.fromkeys(ERRORS, scorer) for scorer in scorers}
+    cells: dict[tuple[str, str], dict[str, AucCell]] = {}
+    settings = words, resamples, seed, "", confidence
+    for key, detection in detections(parts, methods, *settings).items():
+        cells.setdefault((key.error, key.method), {})[key.slice] = detection.cell
+    return cells
+
+
+def with_errors(corpora: Mapping[str, Corpus]) -> dict[str, Corpus]:
+    """Returns the corpora whose rows all say which errors they have."""
+    names = ERROR_FIELDS.values()
+    return {
+        name: corpus
+        for name, corpus in corpora.items()
+        if corpus.fields and all(field in fields for fields in corpus.fields for field in names)
+    }
+
+
+def detectors(part: Corpus, error: str, words: bool = False) -> list[str]:
+    """Returns the scorers that detect an error: its name is in theirs, or none is."""
+    other_error = next(name for name in ERRORS if name != error)
+    named = [name for name in part.scores if error in name or other_error not in name]
+    if words and error == "hallucination" and not _has_spans(part):
+        return []
+    return [name for name in named if name in part.words] if words else named
+
+
+def without_spans(corpora: Mapping[str, Corpus], slice_field: str = "") -> tuple[str, ...]:
+    """Returns why words of hallucinations are not detected, where that is so; see `npov_cells`."""
+    lacking = [
+        name
+        for name, part in _slices(corpora, slice_field).items()
+        if not _has_spans(part) and set(detectors(part, "hallucination")) & set(part.words)
+    ]
+    note = (
+        f"Hallucinations: left out for {', '.join(lacking)}, whose rows do not say which words are "
+        "hallucinated (the field 'hallucinated_spans')."
+    )
+    return (note,) if lacking else ()
+
+
+def _has_spans(part: Corpus) -> bool:
+    """Returns whether all rows say which words of the response are hallucinated."""
+    return bool(part.fields) and all("hallucinated_spans" in fields for fields in part.fields)
+
+
+def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[Hashable, Judged]:
+    """Returns by row the examples that are error-free or have the error, but undefined scores.
+
+    With `words`, it returns the words that may be wrong, by row, text, start and end. Examples say
+    which errors they have in the fields `has_hallucination` and `has_coverage_error` ("0" or "1").
+    Uncovered are the words of the argument that the field `added_argument` names, or of those that
+    it lists in JSON. Hallucinated are the words of the response that meet one of the spans of the
+    field `hallucinated_spans`, a JSON list of [start, end].
+
+    Raises:
+      InputError: where a row lacks one of the fields, or has another value there.
+    """
+    examples: dict[Hashable, Judged] = {}
+    if not words:
+        flags = {name: _flags(part, field) for name, field in ERROR_FIELDS.items()}
+        for row, score in enumerate(part.scores[scorer].tolist()):
+            clean = not any(values[row] for values in flags.values())
+            if (clean or flags[error][row]) and not math.isnan(score):
+                examples[row] = Judged(row, score, float(clean))
+        return examples
+    is_hallucination = error == "hallucination"
+    added = (
+        [] if is_hallucination else [_read_arguments(text) for text in part.field("added_argument")]
+    )
+    for row, row_words in enumerate(part.words[scorer]):
+        spans = _spans(part, row) if is_hallucination else []
+        for start, end, score, text in row_words:
+            if (text is None) != is_hallucination:
+                continue
+            if text is None:
+                wrong = any(start < last and first < end for first, last in spans)
+            else:
+                wrong = part.groundings[row][text] in added[row]
+            examples[row, text, start, end] = Judged(row, float(score), float(not wrong))
+    return examples
+
+
+def _flags(part: Corpus, field: str) -> list[bool]:
+    values = part.field(field)
+    for identifier, value in zip(part.ids, values, strict=True):
+        if value not in _TRUTH:
+            raise InputError(
+                f"{part.name}: row {identifier!r}: field {field!r}: expected 0 or 1, got {value!r}."
+            )
+    return [_TRUTH[value] for value in values]
+
+
+def _read_arguments(text: str) -> list[str]:
+    """Returns the arguments that a response leaves out, of one text or a JSON list."""
+    try:
+        return msgspec.json.decode(text, type=list[str])
+    except msgspec.MsgspecError:
+        return [text] if text else []
+
+
+def _spans(part: Corpus, row: int) -> list[tuple[int, int]]:
+    text = part.fields[row]["hallucinated_spans"]
+    try:
+        return msgspec.json.decode(text or "[]", type=list[tuple[int, int]])
+    except msgspec.MsgspecError:
+        raise InputError(
+            f"{part.name}: row {part.ids[row]!r}: field 'hallucinated_spans': expected a JSON list "
+            f"of [start, end], got {text!r}."
+        ) from None
+
+
+def _slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
+    slices: dict[str, Corpus] = {}
+    for corpus in corpora.values() if field else ():
+        names = corpus.field(field)
+        for name in dict.fromkeys(names):
+            if name in slices:
+                raise InputError(f"Two corpora have the slice {name!r}.")
+            slices[name] = corpus.part(np.array([row_name == name for row_name in names]))
+    return slices if field else dict(corpora)
+
+
+def _cell(
+    judgements: Mapping[Hashable, Judged],
+    groups: Sequence[str],
+    resamples: int,
+    seed: tuple[int, int],
+    confidence: float,
+) -> AucCell:
+    """Returns the area; examples of one group are drawn together, with all their words."""
+    rows = judgements.values()
+    scores, labels = np.array([row.score for row in rows]), np.array([row.label for row in rows])
+    area = roc_auc(scores, labels)
+    if math.isnan(area):
+        return AucCell(area, Interval(area, area))
+    clusters = [groups[row.row] for row in rows]
+    if len(set(clusters)) < 2:  # all draws are the same, which is no certainty
+        return AucCell(area, NO_INTERVAL)
+    areas = bootstrap_auc(scores[None], labels, resamples, seed, clusters)[0]
+    return AucCell(area, percentile_interval(areas, confidence))
+
+
+class Key(NamedTuple):
+    """Which cell of a table it is."""
+
+    slice: str
+    error: str
+    method: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Detection:
+    """How well a method detects an error in a test set.
+
+    Attributes:
+      cell: the AUC with its interval.
+      p_value: corrected, of the difference to the best method; NaN for the best itself and where
+        there is nothing to compare.
+      rows: that are compared, or words.
+      errors: how many of them have the error.
+      best: whether no other method has a larger AUC.
+    """
+
+    cell: AucCell
+    p_value: float
+    rows: int
+    errors: int
+    best: bool
+
+    @property
+    def significant(self) -> bool:
+        """Whether it is significantly worse than the best."""
+        return self.p_value <= SIGNIFICANT
+
+
+def detections(
+    corpora: Mapping[str, Corpus],
+    methods: Mapping[str, Mapping[str, str]],
+    words: bool = False,
+    resamples: int = 1000,
+    seed: int = 0,
+    cluster_field: str = "",
+    confidence: float = 0.95,
+) -> dict[Key, Detection]:
+    """Returns the cells of a table, each method compared with the best of its test set and error.
+
+    It is Hanley and McNeil's test on the rows, or words, that all of them score, with Bonferroni's
+    correction over all comparisons of the table.
+
+    Args:
+      corpora: the scored test sets, with the fields that `judged` describes.
+      methods: for each method the scorer of each error; those without scores have no cells.
+      words: of words, not of examples.
+      resamples: of the bootstrap over examples.
+      seed: of the resamples.
+      cluster_field: rows with the same value are drawn together; "" = each on its own.
+      confidence: of the intervals.
+
+    Raises:
+      InputError: where a row lacks one of the fields, or has another value there.
+    """
+    table: dict[Key, Detection] = {}
+    for number, (name, corpus) in enumerate(corpora.items()):
+        groups = corpus.field(cluster_field) if cluster_field else corpus.ids
+        for error in ERRORS:
+            usable = detectors(corpus, error, words)
+            rows = {
+                method: judged(corpus, scorers[error], error, words)
+                for method, scorers in methods.items()
+                if scorers.get(error) in usable
+            }
+            drawn = groups, resamples, (seed, number), confidence
+            cells = {method: _cell(examples, *drawn) for method, examples in rows.items()}
+            for method, detection in _compare_methods(cells, rows).items():
+                table[Key(name, error, method)] = detection
+    corrected = bonferroni([detection.p_value for detection in table.values()]).tolist()
+    return {
+        key: dataclasses.replace(detection, p_value=value)
+        for (key, detection), value in zip(table.items(), corrected, strict=True)
+    }
+
+
+def _compare_methods(
+    cells: Mapping[str, AucCell], rows: Mapping[str, Mapping[Hashable, Judged]]
+) -> dict[str, Detection]:
+    """Returns the methods of one test set and error, with p-values that are not corrected yet."""
+    if not cells:
+        return {}
+    first, *further = rows.values()
+    common = [key for key in first if all(key in examples for examples in further)]
+    labels = np.array([first[key].label for key in common])
+    scores = {m: np.array([examples[key].score for key in common]) for m, examples in rows.items()}
+    areas = {m: -math.inf if math.isnan(cell.auc) else cell.auc for m, cell in cells.items()}
+    best = max(areas, key=areas.__getitem__)
+    errors, by_method = int(len(labels) - labels.sum()), {}
+    for method, cell in cells.items():
+        has_area, is_best = not math.isnan(cell.auc), method == best
+        p_value = math.nan
+        if has_area and not is_best:
+            p_value = hanley_mcneil_test(scores[best], scores[method], labels).p_value
+        by_method[method] = Detection(cell, p_value, len(labels), errors, has_area and is_best)
+    return by_method
+
+
+def comparisons(table: Mapping[Key, Detection]) -> int:
+    """Returns how many methods of a table are compared with a best one."""
+    return sum(not math.isnan(detection.p_value) for detection in table.values())
+
+
+def npov_rows(
+    cells: Mapping[tuple[str, str], Mapping[str, AucCell]],
+    confidence: float = 0.95,
+    words: bool = False,
+) -> Table:
+    """Returns Chang 2024's table 1 or 3 in per cent, a row for each error and scorer.
+
+    Cells are from `faith_jax.papers.npov.detection.npov_cells`.
+    """
+    slices = list(dict.fromkeys(name for row in cells.values() for name in row))
+    rows = tuple(
+        (*key, *(row[name].text() if name in row else None for name in slices))
+        for key, row in cells.items()
+    )
+    kind, number = ("erroneous words", 3) if words else ("errors", 1)
+    title = (
+        f"Detection of {kind}, ROC AUC in per cent with {100 * confidence:g}% bootstrap intervals "
+        f"(Chang 2024, table {number})"
+    )
+    tidy = tuple(
+        (*key, name, cell.auc, *cell.interval)
+        for key, row in cells.items()
+        for name, cell in row.items()
+    )
+    by_slice = Table("", ("error", "scorer", "slice", *_CELL_COLUMNS[:3]), tidy)
+    return Table(title, ("error", "scorer", *slices), rows, tidy=by_slice)
+
+
+def npov_figures(cells: Mapping[tuple[str, str], Mapping[str, AucCell]]) -> dict[str, Any]:
+    """Returns the figures of `npov_rows` as JSON has them, by error, scorer and slice."""
+    figures: dict[str, Any] = {}
+    for (error, scorer), row in cells.items():
+        figures.setdefault(error, {})[scorer] = {name: cell.figures() for name, cell in row.items()}
+    return figures

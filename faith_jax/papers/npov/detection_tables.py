@@ -1,0 +1,317 @@
+"""Chang 2024's study of error detection: tables 1, 2, 3, 5 and 6 for any generator.
+
+The generator responds, errors are put into its responses, and these are scored by ROUGE, salience
+and classifiers (`npov_detection.smk`); this page makes the tables of the scores.
+"""
+
+import math
+import pathlib
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.files import write_text
+from faith_jax.core.rows import read_jsonl
+from faith_jax.core.table import MARK, figure_text
+from faith_jax.core.table import Table as ShownTable
+from faith_jax.datasets import npov
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.papers import workflow
+from faith_jax.papers.npov.combinations import TEMPERATURES, draw_combinations, temperatures_note
+from faith_jax.papers.npov.detection import ERRORS, Detection, Key, comparisons, detections
+from faith_jax.papers.npov.error_sets import (
+    NOT_ANNOTATED,
+    check_errors_per_response,
+    read_summary,
+    read_topics,
+)
+from faith_jax.papers.npov.options import NpovCombinations, NpovDetection, NpovErrors, NpovTopics
+from faith_jax.papers.options import check_names
+from faith_jax.papers.table_scorers import published_figures
+from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags
+from faith_jax.report.table_pages import joined, table_page, write_tables
+from faith_jax.statistics.salience_scores import AGGREGATIONS
+from faith_jax.statistics.scored_corpora import Corpus, read_corpora
+from faith_jax.statistics.significance import SIGNIFICANT
+
+# Classifiers by what they are trained on (section 5.2 and appendix B.1); table 1 has MAIN's.
+TRAINED_ON = ("synth", "para", "dev", "org", "annotation_free")
+MAIN = "dev"
+_FEW_TOPICS = 10  # a cluster needs company
+
+
+RULES = pathlib.Path(__file__).with_name("npov_detection.smk")
+
+
+def check(options: NpovDetection) -> None:
+    """Checks models and topics before anything is decoded.
+
+    Raises:
+      FaithJaxError: naming the option.
+    """
+    from faith_jax.runs.setup import check_language_model  # imports JAX
+
+    if options.sample and options.knowledge != npov.SAMPLE:
+        raise ConfigError(
+            f"--sample: is of the topics in the package, --knowledge of {options.knowledge}; give "
+            "one of them."
+        )
+    if not options.model:
+        raise ConfigError("npov_detection needs a generator: give --model=CHECKPOINT.")
+    if options.marks and not pathlib.Path(options.marks).is_file():
+        raise ConfigError(f"--marks: {options.marks}: no such file.")
+    check_names("splits", options.splits, npov.SPLITS)
+    check_names("classifiers", options.classifiers, TRAINED_ON)
+    if "test" not in options.splits:
+        raise ConfigError("--splits: the tables are of test topics; name test too.")
+    paths = {"--model": options.model, "--salience-model": options.salience_model}
+    paths |= {f"--{error}-model": getattr(options, f"{error}_model") for error in ERRORS}
+    for name, pair in options.classifiers.items():
+        paths |= {f"--classifiers {name}, {e}": p for e, p in zip(ERRORS, pair, strict=True)}
+    topics = read_topics(options.knowledge, options.splits)
+    for topic in topics:
+        draw_combinations(topic, 1)
+    if (errors := options.errors_per_response) is not None:
+        check_errors_per_response(topics, options.combinations, errors, options.seed)
+    for option, path in paths.items():
+        if path:
+            check_language_model(option, path)
+
+
+def classifiers_of(error: str, options: NpovDetection) -> dict[str, str]:
+    """Returns an error's classifiers by what they are trained on; table 1's has the name ""."""
+    by_training = {name: pair[ERRORS.index(error)] for name, pair in options.classifiers.items()}
+    main = getattr(options, f"{error}_model") or by_training.get(MAIN, "")
+    return {name: path for name, path in {"": main, **by_training}.items() if path}
+
+
+class Table(workflow.Table):
+    """The study: `detectors` has by the name of a scored file its scorers, with their options."""
+
+    def __init__(self, options: NpovDetection, rows: CountRows):
+        super().__init__(options, rows)
+        for temperature in TEMPERATURES:
+            name = f"t{temperature:.1f}"
+            files = ("runs/infer_file.gin", "decoding/temperature.gin")
+            bindings = self._decoding(name, temperature)
+            self.responses[name] = GinRun(files, bindings, [f"inputs/{name}.jsonl"])
+        reader = {"model": options.salience_model or options.model}
+        if options.vocabulary and not options.salience_model:
+            reader["vocabulary"] = options.vocabulary
+        salience = {
+            f"salience_{error}{suffix}=salience_{error}": {**reader, "aggregation": aggregation}
+            for aggregation in AGGREGATIONS
+            for suffix in [f"_{aggregation}" if aggregation != AGGREGATIONS[0] else ""]
+            for error in ERRORS
+        }
+        self.detectors: dict[str, dict[str, dict[str, str]]] = {
+            "rouge": {f"npov_rouge1_{error}": {} for error in ERRORS},
+            "salience": salience,
+        }
+        for error in ERRORS:
+            for trained_on, path in classifiers_of(error, options).items():
+                name = "_".join(filter(None, (f"npov_{error}", trained_on)))
+                self.detectors[name] = {f"{name}=npov_{error}": {"model": path}}
+        for name, scorers in self.detectors.items():
+            models = sorted(
+                {scorer_options["model"] for scorer_options in scorers.values() if scorer_options}
+            )
+            arguments = ["--input=data/test.jsonl", "--batch-size=32", *scorer_flags(scorers)]
+            self.scores[name] = Scores(arguments, ["data/test.jsonl"], models)
+
+    @property
+    def file_name(self) -> str:
+        """See `workflow.Table`; the embedded topics are samples, whether they are called so."""
+        return f"npov_detection{'_sample' if self.options.knowledge == npov.SAMPLE else ''}"
+
+    def steps(self) -> dict[str, Any]:
+        """See `workflow.Table`; with what the study's own rules read."""
+        options = self.options
+        return super().steps() | {
+            "topics": str(npov.topics_folder(options.knowledge) / npov.TOPICS_FILE),
+            "marks": [options.marks] if options.marks else [],
+            "inputs": self._flags(NpovTopics, NpovCombinations),
+            "sets": self._flags(NpovTopics, NpovErrors),
+        }
+
+    def _flags(self, *classes: type) -> str:
+        values = {f.name: getattr(self.options, f.name) for c in classes for f in fields(c)}
+        return shlex.join(
+            f"--{name.replace('_', '-')}={','.join(value) if name == 'splits' else value}"
+            for name, value in values.items()
+            if value not in ("", None)
+        )
+
+    def _decoding(self, name: str, temperature: float) -> dict[str, Any]:
+        options = self.options
+        bindings: dict[str, Any] = {
+            "CHECKPOINT_PATH": options.model,
+            "TEMPERATURE": temperature,
+            "DECODE_LENGTH": options.max_length,
+            "MAX_INPUT_LENGTH": options.max_input_length,
+            "BATCH_SIZE": options.batch_size,
+            "RANDOM_SEED": options.seed,
+            "FORMATS": ("jsonl",),
+            "INPUT_FILE": f"inputs/{name}.jsonl",
+        }
+        return bindings | ({"VOCABULARY": options.vocabulary} if options.vocabulary else {})
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Writes the tables of a folder's scores as .md, .tex, .csv, .json and .html."""
+        options = self.options
+        paths = [folder / "scores" / f"{name}.jsonl" for name in self.scores]
+        corpora = read_corpora({str(path): read_scored_rows(path) for path in paths})
+        notes, tables = read_summary(folder / "data")
+        form = published_figures(__name__)
+        drawn = options.resamples, options.seed, "topic"
+        for table_form in form["tables"]:
+            detection_form = Form(**table_form)
+            cells = detections(corpora, detection_form.scorers(), detection_form.words, *drawn)
+            tables.append(detection_table(detection_form, cells, form, bool(options.marks)))
+        notes = list(self._notes(folder, corpora, notes))
+        is_sample = options.knowledge == npov.SAMPLE
+        title = "Detection of hallucinations and coverage errors (Chang 2024)"
+        title = f"SAMPLES, not the paper's data: {title}" if is_sample else title
+        report = {
+            **{"title": title, "notes": notes, "sample": is_sample, "model": options.model},
+            "rows": joined(tables).records(),
+            "tables": [
+                {"title": table.title, "notes": list(table.notes), "rows": table.records()}
+                for table in tables
+            ],
+        }
+        write_tables(folder / self.file_name, report, tables)
+        write_text(folder / f"{self.file_name}.html", table_page(title, notes, tables))
+
+    def _notes(
+        self, folder: pathlib.Path, corpora: Mapping[str, Corpus], data_notes: Sequence[str]
+    ) -> Iterator[str]:
+        """Yields notes on the figures, and on all that is missing."""
+        options = self.options
+        cut = [row["inputs_cut_tokens"] > 0 for _, row in read_jsonl(folder / "responses.jsonl")]
+        yield (
+            f"Generator: {options.model}; {counted(len(cut), 'response')}, "
+            f"{temperatures_note(options.combinations)}."
+        )
+        if any(cut):
+            yield f"{counted(sum(cut), 'input')} cut at {options.max_input_length} tokens."
+        yield from data_notes
+        topics = len({topic for corpus in corpora.values() for topic in corpus.field("topic")})
+        yield (
+            f"Intervals: 95% percentile bootstrap over topics ({topics}), whose rows are drawn "
+            f"together, {counted(options.resamples, 'resample')}."
+        )
+        if topics < _FEW_TOPICS:
+            yield f"So few topics ({topics}) say little: figures may change much."
+        yield f"Salience is of {options.salience_model or options.model}."
+        for error in ERRORS:
+            models = classifiers_of(error, options)
+            if "" not in models:
+                yield (
+                    f"No classifier for {error} is given for table 1 (--{error}-model, or dev of "
+                    "--classifiers): its cells say that they are not scored."
+                )
+            for trained_on, path in models.items():
+                yield f"Classifier for {error}{f', {trained_on}' if trained_on else ''}: {path}."
+
+
+class Form(NamedTuple):
+    """One of the paper's tables.
+
+    Attributes:
+      number: in the paper.
+      title: what it shows.
+      methods: the names of each method's scores, with {error} for the error.
+      published: by error and method the paper's figures in per cent, a test set each.
+      words: whether it is of words.
+      by_rows: whether methods are rows and not columns.
+    """
+
+    number: int
+    title: str
+    methods: Mapping[str, str]
+    published: Mapping[str, Mapping[str, Sequence[float | None]]]
+    words: bool = False
+    by_rows: bool = False
+
+    def scorers(self) -> dict[str, dict[str, str]]:
+        """Returns the names of each method's scores by error."""
+        return {
+            method: {error: scorer.format(error=error) for error in ERRORS}
+            for method, scorer in self.methods.items()
+        }
+
+
+_HEADS = {"hallucination": "hallucinations", "coverage": "coverage errors"}
+_TIDY = (
+    "table", "test set", "error", "method", "rows", "errors", "auc", "low", "high", "p_value",
+    "best", "published",
+)  # fmt: skip
+
+
+def detection_table(
+    form: Form, cells: Mapping[Key, Detection], published_form: Mapping[str, Any], is_marked: bool
+) -> ShownTable:
+    """Returns one of the tables, with the paper's figures below ours.
+
+    Args:
+      form: of the table.
+      cells: of the table.
+      published_form: the names of all test sets, and what to know of the paper's figures.
+      is_marked: whether there are test sets of organic errors.
+    """
+    places = {name: place for place, name in enumerate(published_form["test_sets"])}
+
+    def theirs(key: Key) -> float | None:
+        value = form.published[key.error][key.method][places[key.slice]]
+        return None if value is None else value / 100
+
+    rows: list[tuple[Any, ...]] = []
+    for methods in [(method,) for method in form.methods] if form.by_rows else [form.methods]:
+        for name in places:
+            absent = "" if is_marked or "organic" not in name else NOT_ANNOTATED
+            keys = [Key(name, error, method) for error in ERRORS for method in methods]
+            first = tuple(methods) if form.by_rows else ()
+            rows.append(
+                (*first, name, *(_text(key, cells) or absent or "not scored" for key in keys))
+            )
+            published = [theirs(key) for key in keys]
+            if any(value is not None for value in published):
+                shown = (None if value is None else f"{value:.3f}" for value in published)
+                rows.append((*first, f"{name} (published)", *shown))
+    columns = ("test set", *(f"{_HEADS[error]}: {m}" for error in ERRORS for m in form.methods))
+    if form.by_rows:
+        columns = ("aggregation", "test set", *_HEADS.values())
+    notes = []
+    if number := comparisons(cells):
+        units = "words" if form.words else "rows"
+        notes.append(
+            f"{MARK} the best of its test set and error, significantly better than each of the "
+            f"others there: two-sided p \u2264 {SIGNIFICANT:g} by Hanley and McNeil's test with "
+            f"Bonferroni's correction for all {number} comparisons of the table; the test takes "
+            f"{units} as independent."
+        )
+    if unknown := [m for m in form.methods if m not in {key.method for key in cells}]:
+        notes.append(f"Not scored: {', '.join(unknown)}, of which no classifier is given.")
+    notes.append(f"Published: Chang 2024, table {form.number}, {published_form['note']}.")
+    tidy = [
+        (form.number, *key, d.rows, d.errors, d.cell.auc, *d.cell.interval, d.p_value, int(d.best))
+        + (theirs(key),)
+        for key, d in cells.items()
+    ]
+    title = f"{form.title} (Chang 2024, table {form.number}): ROC AUC"
+    return ShownTable(title, columns, tuple(rows), tuple(notes), ShownTable("", _TIDY, tuple(tidy)))
+
+
+def _text(key: Key, cells: Mapping[Key, Detection]) -> str:
+    """Returns a cell; marked is the best method where it is better than each of the others."""
+    if key not in cells:
+        return ""
+    cell = cells[key].cell
+    if math.isnan(cell.auc):
+        return "one class"
+    rivals = [d for k, d in cells.items() if k[:2] == key[:2] and k.method != key.method]
+    beats_all = cells[key].best and rivals and all(rival.significant for rival in rivals)
+    return figure_text(cell.auc, cell.interval, 3, MARK if beats_all else "")

@@ -1,0 +1,371 @@
+"""The runs `npov inputs` and `npov sets`: inputs of a generator, and errors in its responses.
+
+Chang 2024, sections 4.1 to 5.2: responses to combinations of a topic's arguments; which of them are
+free of errors, by people's marks or by a rule of words in their place; and of these the training
+and test sets, with synthetic errors and with those that people found.
+"""
+
+import collections
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
+from faith_jax.annotation.marks import read_marks
+from faith_jax.core.errors import InputError, counted
+from faith_jax.core.files import working_folder, write_json, write_jsonl
+from faith_jax.core.rows import read_json, read_jsonl
+from faith_jax.core.schema import Text, Texts, converted
+from faith_jax.core.table import Table
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.datasets import npov
+from faith_jax.datasets.npov.synthetic_errors import synthetic_rows, unused_arguments
+from faith_jax.papers.npov.combinations import TEMPERATURES, response_rows
+from faith_jax.papers.npov.options import NpovInputs, NpovSets
+from faith_jax.papers.npov.training_sets import (
+    PARAPHRASED,
+    SplitSets,
+    paraphrased_row,
+    paraphrases,
+    training_sets,
+    with_errors_per_response,
+)
+from faith_jax.papers.npov.word_rule import REASONS, ErrorFreeRule, retold_spans
+from faith_jax.report.table_pages import rendered
+
+SUMMARY, TEST = "sets.json", "test.jsonl"
+NOT_ANNOTATED, _ERROR_FREE = "not annotated", "error-free"
+_ORGANIC = {"full organic": Slice.FULL_ORGANIC, "ambiguous organic": Slice.AMBIGUOUS_ORGANIC}
+_MORE_ERRORS = (
+    "Ask for fewer, or give topics with more arguments than a response is given, and a paraphrase "
+    "of each."
+)
+
+Row = Mapping[str, Any]
+
+
+def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npov.Topic]:
+    """Returns the topics of some splits; a split without any is an InputError."""
+    folder = npov.topics_folder(knowledge)
+    topics = npov.load_topics(folder)
+    present = dict.fromkeys(topic.split for topic in topics)
+    for split in splits:
+        if split not in present:
+            raise InputError(
+                f"{folder / npov.TOPICS_FILE}: no topic has the split {split!r}, only "
+                f"{', '.join(present)}; give one of them that split, or choose with --splits."
+            )
+    return [topic for topic in topics if topic.split in splits]
+
+
+def write_inputs(options: NpovInputs) -> list[str]:
+    """Writes what a generator responds to, rows that `infer` reads; returns what was done."""
+    rows = [
+        row
+        for topic in read_topics(options.knowledge, options.splits)
+        for row in response_rows(topic, options.combinations, options.seed)
+    ]
+    lines = []
+    with working_folder(options.output) as (folder, _):
+        for temperature in TEMPERATURES:
+            part = [row for row in rows if row["temperature"] == temperature]
+            path = folder / f"t{temperature:.1f}.jsonl"
+            write_jsonl(path, part)
+            lines.append(f"{path}: {counted(len(part), 'row')} for temperature {temperature:.1f}")
+    return lines
+
+
+def check_errors_per_response(
+    topics: Sequence[npov.Topic], combinations: int, errors: float, seed: int
+) -> None:
+    """Checks that topics can give a share of errors, before anything is generated.
+
+    Raises:
+      InputError: naming all sets for which too few rows with an error could be made, even if all
+        responses were error-free.
+    """
+    written, counts = paraphrases(topics), collections.Counter[tuple[str, str, bool]]()
+    for topic in topics:
+        for row in response_rows(topic, combinations, seed):
+            plain = list(synthetic_rows({**row, "response": ""}, topic, lambda *_: []))
+            reworded = [
+                changed for changed in plain if paraphrased_row(changed, written) is not None
+            ]
+            for kind, rows in (("plain", plain), (PARAPHRASED, reworded)):
+                counts.update((topic.split, kind, changed["error"] != "none") for changed in rows)
+    too_few = [
+        f"{split}, {kind}: {counts[split, kind, True] / free:.4g}"
+        for (split, kind, wrong), free in counts.items()
+        if not wrong and counts[split, kind, True] < round(errors * free)
+    ]
+    if too_few:
+        raise InputError(
+            f"--errors-per-response: {errors:.4g} rows with an error to each error-free one; even "
+            f"if all responses were error-free, there would be: {'; '.join(too_few)}. "
+            f"{_MORE_ERRORS}"
+        )
+
+
+def write_sets(options: NpovSets) -> str:
+    """Writes training, validation and test sets, and returns what they have, as text.
+
+    On an error, such as too few rows with an error, nothing is written.
+    """
+    topics = {topic.id: topic for topic in npov.load_topics(options.knowledge)}
+    rows = _responses(pathlib.Path(options.input), topics)
+    labels = _labels(rows, options.marks) if options.marks else None
+    verdicts = dict(_verdicts(rows, topics, labels, options))
+    free = [row for row in rows if verdicts.get(row["id"]) == _ERROR_FREE]
+    if not any(row["split"] == "test" for row in free):
+        tested = sum(row["split"] == "test" for row in rows)
+        raise InputError(
+            f"none of {counted(tested, 'response')} to a test topic is error-free, so that "
+            "there is nothing to put errors into; train the generator longer, lower "
+            "--least-recall and --least-precision, or give --marks."
+        )
+    splits, lost = _split_sets(rows, free, labels, topics, options)
+    sets = _named_sets(splits, {row["split"] for row in rows})
+    tests = {
+        "full organic": _organic_rows(rows, labels, "test", Slice.FULL_ORGANIC),
+        "unparaphrased synthetic": splits["test"].plain or None,
+        "paraphrased synthetic": splits["test"].paraphrased or None,
+        "ambiguous organic": _organic_rows(rows, labels, "test", Slice.AMBIGUOUS_ORGANIC),
+    }
+    sets |= {f"test_{name.replace(' ', '_')}": members for name, members in tests.items()}
+    tables = [_verdict_table(rows, verdicts, labels is not None), _sets_table(sets)]
+    shares = f"{len(free):,} of {counted(len(rows), 'response')}"
+    notes = list(_notes(shares, labels, lost, options))
+    summary = {"notes": notes, "tables": [table._asdict() for table in tables]}
+    with working_folder(options.output) as (folder, _):
+        for name, members in sets.items():
+            path = folder / f"{name}.jsonl"
+            if members is None:
+                path.unlink(missing_ok=True)
+            else:
+                write_jsonl(path, members)
+        write_jsonl(
+            folder / TEST,
+            ({"corpus": name, **row} for name, members in tests.items() for row in members or ()),
+        )
+        write_json(folder / SUMMARY, summary)
+    shown = "\n".join(rendered(table) for table in tables)
+    return "".join(f"{note}\n" for note in notes) + f"\n{shown}"
+
+
+def read_summary(folder: pathlib.Path) -> tuple[list[str], list[Table]]:
+    """Returns the notes and tables that `write_sets` wrote into its folder."""
+    summary = read_json(folder / SUMMARY)
+    tables = [Table(**table) for table in summary["tables"]]
+    return summary["notes"], [
+        table._replace(rows=tuple(map(tuple, table.rows))) for table in tables
+    ]
+
+
+class Response(msgspec.Struct):
+    """A row that sets are made of: what `infer` writes of the rows of `write_inputs`."""
+
+    id: Text
+    topic: Text
+    query: Text
+    pro_arguments: Texts
+    con_arguments: Texts
+    response: str
+
+
+def _responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> list[dict[str, Any]]:
+    """Returns the responses, topic by topic."""
+    responses: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for place, row in read_jsonl(path):
+        renamed = {"response": row["prediction"], **row} if "prediction" in row else row
+        response = msgspec.structs.asdict(converted(renamed, place, Response, strip=False))
+        if response["topic"] not in topics:
+            raise InputError(
+                f"{place}: field 'topic': {response['topic']!r} is no topic of --knowledge; name "
+                "the folder of the topics that were responded to."
+            )
+        if response["id"] in seen:
+            raise InputError(f"{place}: field 'id': {response['id']!r} occurs twice.")
+        seen.add(response["id"])
+        responses.append({**response, "split": topics[response["topic"]].split})
+    order = list(topics)
+    return sorted(responses, key=lambda row: (order.index(row["topic"]), row["id"]))
+
+
+def _labels(rows: Iterable[Row], marks: str) -> list[Label]:
+    examples = {}
+    for row in rows:
+        grounding = Grounding.two_sided(row["pro_arguments"], row["con_arguments"])
+        examples[row["id"]] = GroundedExample(
+            row["id"], grounding, (row["query"],), row["response"]
+        )
+    by_id = read_marks(pathlib.Path(marks), examples).by_id()
+    labels = (combined(examples[name], group) for name, group in by_id.items())
+    return [label for label in labels if label is not None]
+
+
+def _verdicts(
+    rows: Iterable[Row],
+    topics: Mapping[str, npov.Topic],
+    labels: Iterable[Label] | None,
+    options: NpovSets,
+) -> Iterator[tuple[str, str]]:
+    """Yields the ids of responses that were judged, with "error-free" or what is wrong."""
+    rule = ErrorFreeRule(options.least_recall, options.least_precision)
+    for label in labels or ():
+        slice_name = str(label.slice).replace("_", " ")
+        yield label.example.id, _ERROR_FREE if label.slice is Slice.ERROR_FREE else slice_name
+    for row in rows if labels is None else ():
+        arguments = (*row["pro_arguments"], *row["con_arguments"])
+        unused = [t for s in ("pro", "con") for t in unused_arguments(row, topics[row["topic"]], s)]
+        error = rule.error(row["response"], row["query"], arguments, unused)
+        yield row["id"], error or _ERROR_FREE
+
+
+def _split_sets(
+    rows: Sequence[Row],
+    free: Sequence[Row],
+    labels: Sequence[Label] | None,
+    topics: Mapping[str, npov.Topic],
+    options: NpovSets,
+) -> tuple[dict[str, SplitSets], int]:
+    """Returns the rows of each split, and how many have an argument without a paraphrase."""
+    written, sets, lost, too_few = paraphrases(topics.values()), {}, 0, []
+    for split in npov.SPLITS:
+        plain: list[Row] = [
+            changed
+            for row in free
+            if row["split"] == split
+            for changed in synthetic_rows(row, topics[row["topic"]], retold_spans, options.seed)
+        ]
+        reworded = [paraphrased_row(row, written) for row in plain]
+        lost += reworded.count(None)
+        kinds: dict[str, Sequence[Row]] = {
+            "plain": plain,
+            PARAPHRASED: [row for row in reworded if row is not None],
+        }
+        if options.errors_per_response is not None:
+            for kind, members in kinds.items():
+                try:
+                    kinds[kind] = with_errors_per_response(
+                        members, options.errors_per_response, f"{split}, {kind}", options.seed
+                    )
+                except InputError as error:
+                    too_few.append(str(error))
+        organic = _organic_rows(rows, labels, split, Slice.FULL_ORGANIC)
+        if organic is not None:
+            organic = [row for row in organic if row["error"] == "organic"]
+        sets[split] = SplitSets(kinds["plain"], kinds[PARAPHRASED], organic)
+    if too_few:
+        raise InputError(f"--errors-per-response: {'; '.join(too_few)}. {_MORE_ERRORS}")
+    return sets, lost
+
+
+def _organic_rows(
+    rows: Iterable[Row], labels: Iterable[Label] | None, split: str, part: Slice
+) -> list[Row] | None:
+    """Returns a split's error-free responses and those with organic errors; None without marks."""
+    if labels is None:
+        return None
+    fields_by_id = {row["id"]: {"topic": row["topic"]} for row in rows if row["split"] == split}
+    chosen = [label for label in labels if label.example.id in fields_by_id]
+    names = (
+        "id", "topic", "query", "pro_arguments", "con_arguments", "response", "has_hallucination",
+        "has_coverage_error",
+    )  # fmt: skip
+    return [
+        {name: row[name] for name in names}
+        | {
+            "error": "none" if row["slice"] == Slice.ERROR_FREE else "organic",
+            "removed_argument": "",
+            "added_argument": row["added_argument"],
+            "paraphrased": 0,
+            "hallucinated_spans": row["hallucinated_spans"],
+        }
+        for row in slice_rows(chosen, part, fields_by_id)
+    ]
+
+
+def _named_sets(
+    splits: Mapping[str, SplitSets], present: set[str]
+) -> dict[str, Sequence[Row] | None]:
+    """Returns training and validation sets; None for those of splits without responses."""
+    sets: dict[str, Sequence[Row] | None] = {}
+    for name, members in training_sets(splits["train"], splits["validation"]).items():
+        needed = {"train"} if name in ("synth", "para") else {"train", "validation"}
+        sets[f"train_{name}"] = members if needed <= present and members else None
+    validation = splits["validation"]
+    return sets | {"validation": [*validation.plain, *validation.paraphrased] or None}
+
+
+def _sets_table(sets: Mapping[str, Sequence[Row] | None]) -> Table:
+    flags = ("has_hallucination", "has_coverage_error", "paraphrased")
+    rows: list[tuple[Any, ...]] = []
+    for name, members in sets.items():
+        counts: Sequence[int | None] = (None,) * 5
+        if members is not None:
+            free = sum(row["error"] == "none" for row in members)
+            counts = (len(members), free, *(sum(row[f] for row in members) for f in flags))
+        rows.append((name, *counts))
+    columns = ("set", "rows", "error-free", "hallucination", "coverage error", "paraphrased")
+    return Table("Data sets", columns, tuple(rows), ("A dash: needs marks, or another split.",))
+
+
+def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: bool) -> Table:
+    """Returns how many responses of each topic are error-free, and why others are not."""
+    counts: dict[tuple[str, str], collections.Counter[str]] = {}
+    for row in rows:
+        count = counts.setdefault((row["split"], row["topic"]), collections.Counter())
+        count[verdicts.get(row["id"], NOT_ANNOTATED)] += 1
+    names = (_ERROR_FREE, *((*_ORGANIC, NOT_ANNOTATED) if is_marked else REASONS))
+    lines = [
+        (*key, sum(count.values()), *(count[name] for name in names))
+        for key, count in counts.items()
+    ]
+    for split in dict.fromkeys(split for split, _ in counts):
+        members = [line[2:] for line in lines if line[0] == split]
+        lines.append((split, "all topics", *(sum(column) for column in zip(*members, strict=True))))
+    by = (
+        "people's marks, and with which errors"
+        if is_marked
+        else "a rule of words, which stands in for the paper's annotation, and why others are not"
+    )
+    title = f"Responses by topic: error-free by {by}"
+    return Table(title, ("split", "topic", "responses", *names), tuple(lines))
+
+
+def _notes(
+    free: str, labels: Sequence[Label] | None, lost: int, options: NpovSets
+) -> Iterator[str]:
+    """Yields who says what is an error, and what is missing."""
+    if labels is not None:
+        seen = counted(len(labels), "response")
+        yield f"Error-free by people's marks ({options.marks}): {free}; {seen} are annotated."
+    else:
+        yield (
+            f"STAND-IN for the paper's annotation: {free} count as error-free by a rule of words: "
+            f"at least {options.least_recall:g} of the stems of each given argument are in the "
+            f"response, at least {options.least_precision:g} of the response's stems in the query "
+            "or a given argument, and less than "
+            f"{ErrorFreeRule.unused:g} of an unused argument's own. Such a choice favours "
+            "ROUGE, which sees the same words."
+        )
+        yield "Organic errors are not annotated: give --marks (faith-jax annotate)."
+    yield (
+        "Words of synthetic errors (table 3): uncovered are the words of the added argument; "
+        "hallucinated is, for each sentence of the removed argument, the stretch of the response "
+        "from the first to the last word of it in the sentence that has most of them, by a rule "
+        "and not by annotators."
+    )
+    if options.errors_per_response is not None:
+        yield (
+            f"Rows with a synthetic error: {options.errors_per_response:.4g} to each error-free "
+            "response, drawn."
+        )
+    if lost:
+        yield (
+            f"{counted(lost, 'row')} left out of the paraphrased sets, with an argument without a "
+            "written paraphrase."
+        )

@@ -1,0 +1,140 @@
+"""The options of Chang 2024's data and tables, for the command line and for the runs.
+
+`faith_jax.cli.parser` says how a field becomes an option. Nothing slow is imported here.
+"""
+
+import dataclasses
+from typing import Annotated, ClassVar
+
+import msgspec
+
+from faith_jax.core.settings import NotNegative, Positive, Share, from_text
+from faith_jax.papers.options import Evaluated, Folder, absolute
+from faith_jax.runs.options import Names
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovTopics:
+    """Which topics NPOV responses are on.
+
+    Attributes:
+      knowledge (FOLDER): of topics.jsonl; or sample, the topics in the package
+      seed (N): of all that is drawn
+    """
+
+    knowledge: str = "sample"
+    seed: NotNegative = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovCombinations:
+    """Topics and combinations of arguments to respond to.
+
+    Attributes:
+      splits (NAMES): whose topics, separated by commas (without: of all splits)
+      combinations (N): of arguments a topic, at most
+    """
+
+    splits: Names = ("train", "validation", "test")
+    combinations: Positive = 18
+
+
+def _errors(text: str) -> float:
+    """Returns how many rows with a synthetic error there are to each error-free one."""
+    from faith_jax.papers.npov.training_sets import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
+
+    if text == "published":
+        return PUBLISHED_ERRORS / PUBLISHED_ERROR_FREE
+    expected = "a number above 0 and at most 3, the kinds of errors, or published"
+    return from_text(text, Annotated[float, msgspec.Meta(gt=0, le=3, description=expected)])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovErrors:
+    """Which responses are free of errors, and which errors are put into them.
+
+    Attributes:
+      marks (FILE): people's marks of these responses, from `faith-jax annotate read --output`
+        (without: a rule of words says which responses are free of errors)
+      errors_per_response (NUMBER): rows with a synthetic error to each error-free response, at most
+        3; published = 667/312, as in section 4.2 (without: one of each kind, up to 3)
+      least_recall (SHARE): of an argument's words that a response tells, for the rule
+      least_precision (SHARE): of a response's words that are given, for the rule
+    """
+
+    marks: str = ""
+    errors_per_response: Annotated[float | None, _errors] = None
+    least_recall: Share = 0.8
+    least_precision: Share = 0.6
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovInputs(NpovCombinations, NpovTopics):
+    """Inputs for a generator, and where they are written.
+
+    Attributes:
+      output (FOLDER): gets a file for each temperature: t0.0.jsonl and t0.7.jsonl
+    """
+
+    output: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovSets(NpovErrors, NpovTopics):
+    """Training and test sets of responses with errors.
+
+    Attributes:
+      input (FILE): responses, from t5x infer
+      output (FOLDER): gets train_….jsonl, validation.jsonl and test_….jsonl, those of them that can
+        be made; test.jsonl, all test sets in one; and sets.json, what is printed
+    """
+
+    input: str
+    output: str
+
+
+def _topics(path: str) -> str:
+    return path if path == NpovTopics.knowledge else absolute(path)
+
+
+def _parse_two_folders(text: str) -> tuple[str, ...]:
+    folders = tuple(absolute(part.strip()) for part in text.split(","))
+    if len(folders) != 2 or not any(folders):
+        raise ValueError(f"expected two folders with a comma, got {text!r}")
+    return folders
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NpovDetection(NpovErrors, NpovCombinations, NpovTopics, Evaluated):
+    """Chang 2024, tables 1, 2, 3, 5 and 6: errors in a model's responses, and who finds them.
+
+    Responses of a generator, with errors, and how well ROUGE, salience and classifiers detect these
+    (docs/detection.md).
+
+    Attributes:
+      knowledge (FOLDER): of topics.jsonl; or sample, the topics in the package
+      marks (FILE): people's marks of these responses, from `faith-jax annotate read --output`
+        (without: a rule of words says which responses are free of errors)
+      model (CHECKPOINT): that responds: any language model
+      hallucination_model (FOLDER): table 1's classifier (without: dev's)
+      coverage_model (FOLDER): likewise
+      classifiers (NAME=HALL_FOLDER,COV_FOLDER): by what they are trained on: synth, para, dev, org
+        or annotation_free; one of the folders may be left out (repeatable)
+      salience_model (CHECKPOINT): whose gradients are taken (without: the generator's)
+      max_length (N): tokens of a response at most
+      max_input_length (N): tokens of an input at most; the rest is cut at its end
+    """
+
+    name: ClassVar = "npov_detection"
+    module: ClassVar = "faith_jax.papers.npov.detection_tables"
+    knowledge: Annotated[str, _topics] = NpovTopics.knowledge
+    marks: Folder = ""
+    model: Folder = ""
+    hallucination_model: Folder = ""
+    coverage_model: Folder = ""
+    classifiers: dict[str, Annotated[tuple[str, ...], _parse_two_folders]] = dataclasses.field(
+        default_factory=dict
+    )
+    salience_model: Folder = ""
+    max_length: Positive = 256
+    max_input_length: Positive = 512

@@ -1,0 +1,164 @@
+"""The options that the papers' tables and data share, for the command line and for the runs.
+
+`faith_jax.cli.parser` says how a field becomes an option. Nothing slow is imported here.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.settings import NotNegative, Positive, PositiveShare
+from faith_jax.runs.options import Names, Resamples
+
+# Options of scorers in the tables of Dziri 2022 and Nandwani 2023; said even where they are the
+# scorer's own default, so that they stand among the settings of what is kept.
+PAPERS_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "bertscore": {"lower_grounding": True},
+    "pmi_faith_mean": {"score_cue": True},
+}
+
+
+def absolute(path: str) -> str:
+    """Returns a path as a workflow finds it, which runs in its own folder; names stay names."""
+    full_path = os.path.abspath(os.path.expanduser(path))
+    return full_path if path and os.path.exists(full_path) else path
+
+
+Folder = Annotated[str, absolute]
+Length = Annotated[int, msgspec.Meta(ge=8, description="a whole number, at least 8")]
+
+
+def check_names(option: str, names: Iterable[str], choices: Iterable[str]) -> None:
+    """Checks names that an option was given.
+
+    Raises:
+      ConfigError: for an unknown one.
+    """
+    for name in names:
+        if name not in choices:
+            raise ConfigError(
+                f"--{option}: there is no {name!r}.{did_you_mean(name, choices)} There are: "
+                f"{', '.join(choices)}."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where a table goes.
+
+    Attributes:
+      output (FOLDER): all that is made
+      sample: use the samples in the package
+    """
+
+    name: ClassVar[str]
+    output: str
+    sample: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScorerTableOptions(Output):
+    """A table of scorers.
+
+    Attributes:
+      scorers (NAMES): separated by commas (without: those that need no model)
+      scorer_option (SCORER.NAME=VALUE): of one of the scorers, such as
+        pmi_faith_mean.model=FOLDER (repeatable)
+    """
+
+    file_name: ClassVar[str]
+    scorers: Names = ()
+    scorer_option: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Workflow(Output):
+    """How a workflow runs.
+
+    Classes of tables have the dotted name of the module that checks these options and names the
+    steps of the table.
+
+    Attributes:
+      cores (N): that steps share; 0 = all
+      dry_run: only show the commands
+      snakemake (ARGUMENT): for Snakemake, such as --snakemake=--profile=slurm (repeatable)
+      seed: of all that is drawn
+    """
+
+    module: ClassVar[str]
+    cores: NotNegative = 0
+    dry_run: bool = False
+    snakemake: tuple[str, ...] = ()
+    seed: NotNegative = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluated(Workflow):
+    """The options that most workflows have.
+
+    Attributes:
+      vocabulary (PATH): the tokenizer of models that carry none
+      batch_size (N): rows decoded at once
+      resamples (N): of intervals and tests
+    """
+
+    vocabulary: Folder = ""
+    batch_size: Positive = 16
+    resamples: Resamples = 1000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Judged(Evaluated):
+    """Models that judge responses.
+
+    Attributes:
+      bertscore_model (FOLDER): an encoder; usually roberta-large
+      q2_model (FOLDER): asks questions about a response, for Q²
+      q2_answer_model (FOLDER): answers them (without: the same)
+      q2_nli_model (FOLDER): compares answers, and judges responses without questions
+      scorer_option (SCORER.NAME=VALUE): of a scorer with a model, such as bertscore.baseline=FILE,
+        which rescales as the papers do (repeatable)
+      limit (N): only the first rows of each data set; 0 = all
+    """
+
+    # By scorer the option with its model.
+    judges: ClassVar[Mapping[str, str]] = {}
+    bertscore_model: Folder = ""
+    q2_model: Folder = ""
+    q2_answer_model: Folder = ""
+    q2_nli_model: Folder = ""
+    scorer_option: tuple[str, ...] = ()
+    limit: NotNegative = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GeneratorOptions:
+    """How models respond to what is changed, and how the rows are shared.
+
+    Attributes:
+      vocabulary (FILE): the generators', where they carry none
+      tagger: finds entities and parts of speech: spacy:PIPELINE, or rules, which needs no model and
+        misses much
+      max_length (N): tokens of a response
+      max_input_length (N): tokens of an input
+      batch_size (N): rows decoded at once
+      seed (N): of substitutes and sampling
+      top_p: of nucleus sampling, the paper's
+      shards (N): into which the rows are split; any number of processes share them, by the same
+        command on machines with a common disk (default: one for every 5,000 rows)
+      restart: discard what a stopped run with other settings has made
+    """
+
+    vocabulary: str | None = None
+    tagger: str = "spacy:en_core_web_sm"
+    max_length: Positive = 64
+    max_input_length: Positive = 512
+    batch_size: Positive = 16
+    seed: NotNegative = 0
+    top_p: PositiveShare = 0.9
+    shards: NotNegative = 0
+    restart: bool = False

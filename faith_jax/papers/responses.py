@@ -1,0 +1,87 @@
+"""What a checkpoint responds to the rows of a run that makes data, wherever the rows are split."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from faith_jax.checkpoints.identity import checkpoint_digest
+from faith_jax.core.errors import counted
+from faith_jax.decoding.config import DecodingConfig
+from faith_jax.inference.batch_decoder import BatchDecoder
+from faith_jax.inference.checkpoint_decoding import log_ignored
+from faith_jax.inference.texts.input_rows import InputRow, RowTokens
+from faith_jax.models.partitioning import make_partitioner
+from faith_jax.papers.options import GeneratorOptions
+from faith_jax.runs import setup
+from faith_jax.tokenizers.carried import RunVocabulary
+
+logger = logging.getLogger("faith_jax")
+
+
+class Responder:
+    """Samples a response to each row.
+
+    A row's number decides its random numbers, so that it gets the same response in any batch, but
+    for what rounding changes.
+
+    Args:
+      checkpoint: of a language model, which `check` has seen.
+      options: how it responds.
+      temperature: of the sampling.
+    """
+
+    def __init__(self, checkpoint: str, options: GeneratorOptions, temperature: float = 1.0):
+        chosen = RunVocabulary.choose(options.vocabulary, checkpoint)
+        module, params, partitioner = setup.load_for_inference(checkpoint, make_partitioner)
+        chosen.check(module.config, chosen.tokenizer)
+        chosen.log()
+        decoding = DecodingConfig(options.max_length, temperature=temperature, top_p=options.top_p)
+        log_ignored(checkpoint, decoding, module.config)
+        longest, limit = options.max_input_length, "--max-input-length"
+        self._read = RowTokens.of(
+            module.config, chosen.tokenizer, longest, limit, "knowledge", False
+        )
+        self._read.layout.check_positions(longest, options.max_length, (limit, "--max-length"))
+        self._decoder = BatchDecoder(
+            module, partitioner, decoding, options.batch_size, options.seed
+        )
+        self._params = self._decoder.laid_out(params, longest)
+        self._checkpoint, self._rows, self._cut = checkpoint, 0, 0
+
+    def __call__(self, rows: Sequence[InputRow], numbers: Sequence[int]) -> list[str]:
+        """Returns the responses to rows of these numbers; of long inputs the knowledge is cut.
+
+        Raises:
+          InputError: for an input that is too long without its knowledge.
+        """
+        inputs = [self._read(row) for row in rows]
+        self._rows += len(rows)
+        self._cut += sum(bool(tokens.cut) for tokens in inputs)
+        ids, second = [tokens.ids for tokens in inputs], [tokens.second for tokens in inputs]
+        decoded = self._decoder(self._params, ids, numbers, second)
+        decode = self._read.tokenizer.decode
+        return [decode([int(token) for token in best.tokens]) for best, *_ in decoded]
+
+    def tell_cut(self) -> None:
+        """Warns where knowledge was cut."""
+        if self._cut:
+            logger.warning(
+                "%s: the knowledge of %d of %s was cut to --max-input-length",
+                self._checkpoint,
+                self._cut,
+                counted(self._rows, "input"),
+            )
+
+
+def check(**models: str) -> dict[str, Any]:
+    """Returns the digests of models, given by their options; "" = not given.
+
+    Raises:
+      ConfigError: naming the option of one that is no language model.
+    """
+    digests = {}
+    for option, path in models.items():
+        if path:
+            setup.check_language_model(f"--{option.replace('_', '-')}", path)
+            digests[option] = checkpoint_digest(path)
+    return digests

@@ -1,0 +1,50 @@
+"""The description of a table of scorers: the data of a paper's table, its scorers and figures."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class ScorerTable:
+    """A table's data, scorers and evaluation, and the paper's figures of it.
+
+    Attributes:
+      title: which table it is.
+      data: the data set.
+      corpora: its configs; those of the sample are `sample` of one, `…_sample` of several.
+      scorers: those that need no model; others by option.
+      options: of the evaluation.
+      note: which table the paper's figures stand in, and what to know when comparing.
+      splits: of the data set.
+      columns: of the paper's figures.
+      published: the first cells of our row (such as the scorer), and the paper's figures of it.
+      defaults: by scorer the options that make it the paper's, unless others are given.
+    """
+
+    title: str
+    data: str
+    corpora: Sequence[str]
+    scorers: Sequence[str]
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    note: str = ""
+    splits: Sequence[str] = ("test",)
+    columns: Sequence[str] = ()
+    published: Sequence[Sequence[Any]] = ()
+    defaults: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def data_sets(self, sample: bool) -> list[tuple[str, str]]:
+        """Returns the NAME/CONFIG and the split of the data to score, a file each."""
+        names = list(self.corpora)
+        if sample:
+            names = [f"{name}_sample" for name in names] if len(names) > 1 else ["sample"]
+        return [(f"{self.data}/{name}", split) for name in names for split in self.splits]
+
+    def figures(self) -> dict[tuple[str, ...], dict[str, float]]:
+        """Returns the paper's figures by the first cells of our row, and by column."""
+        by_row = {}
+        for row in self.published:
+            *key, values = row[: -len(self.columns)], row[-len(self.columns) :]
+            pairs = zip(self.columns, values, strict=True)
+            by_row[tuple(key[0])] = {column: value for column, value in pairs if value is not None}
+        return by_row

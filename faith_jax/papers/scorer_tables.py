@@ -1,0 +1,180 @@
+"""Tables of scorers: the data of a paper's table, scored by any scorers and evaluated.
+
+Nothing is trained here and most scorers need no model, so one process does it all: a workflow would
+start one for each data set.
+"""
+
+import dataclasses
+import logging
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from faith_jax.core.errors import InputError
+from faith_jax.core.files import check_settings, working_folder, write_json
+from faith_jax.core.table import Table
+from faith_jax.input.score_input import ScoreInput
+from faith_jax.papers.options import ScorerTableOptions
+from faith_jax.papers.scorer_table import ScorerTable
+from faith_jax.papers.table_scorers import NEEDS_SPACY, difference, is_missing
+from faith_jax.report.table_pages import rendered
+from faith_jax.runs.options import scorer_options
+from faith_jax.runs.scores.evaluate_scores import (
+    EvaluateOptions,
+    Evaluation,
+    evaluation,
+    write_evaluation,
+)
+from faith_jax.runs.scores.score import score
+from faith_jax.scoring.registry import check_scorer
+
+logger = logging.getLogger("faith_jax")
+
+ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
+# Begin's development split, on which thresholds are chosen.
+_DEVELOPMENT = "validation"
+
+
+def make_table(table: ScorerTable, options: ScorerTableOptions) -> str:
+    """Scores what a table needs, evaluates it, and returns the table as text.
+
+    The folder gets a scored file for each data set, which a further run with the same scorers
+    keeps, and the table as TABLE.md, .tex, .csv and .json, or TABLE_sample. Figures that the paper
+    prints for the same scorers stand below ours, unless these are of samples, or of options that
+    make them other functions. Data sets without raw files at hand are left out with a warning.
+
+    Raises:
+      FaithJaxError: for an unknown scorer, and where no data is at hand.
+    """
+    scorers = scorer_options(options.scorers or table.scorers, options.scorer_option)
+    for scorer, its_options in scorers.items():
+        check_scorer(scorer.rpartition("=")[2], its_options)
+    with working_folder(options.output) as (folder, _):
+        return _write_table(table, options, scorers, folder)
+
+
+def _write_table(
+    table: ScorerTable,
+    options: ScorerTableOptions,
+    scorers: Mapping[str, Mapping[str, Any]],
+    folder: pathlib.Path,
+) -> str:
+    name, sample = options.file_name, options.sample
+    left_out = [] if options.scorers else [n for n in table.scorers if is_missing(n)]
+    chosen = {
+        scorer: {**table.defaults.get(scorer, {}), **its_options}
+        for scorer, its_options in scorers.items()
+        if scorer not in left_out
+    }
+    result = _score_and_evaluate(table, folder, chosen, sample)
+    missing_notes = tuple(f"{scorer} is left out: it needs {NEEDS_SPACY}." for scorer in left_out)
+    shown = result.table._replace(notes=(*result.table.notes, *missing_notes))
+    if sample:
+        shown = shown._replace(title=f"SAMPLES, not the paper's data: {shown.title}")
+        figures = {"sample": True, **result.figures}
+    else:
+        note, published = comparable(table, chosen)
+        rows = [{"row": list(key), **values} for key, values in published.items()]
+        shown = with_published(shown, note, published)
+        more = {"sample": False, "published": {"note": note, "rows": rows}}
+        figures = {**result.figures, **more}
+    result = dataclasses.replace(result, table=shown, figures=figures)
+    path = folder / (f"{name}_sample" if sample else name)
+    tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
+    write_evaluation(result, f"{path}.json", tables)
+    return rendered(result.table)
+
+
+def _score_and_evaluate(
+    table: ScorerTable, folder: pathlib.Path, scorers: Mapping[str, Mapping[str, Any]], sample: bool
+) -> Evaluation:
+    """Scores and evaluates the data that is at hand.
+
+    Raises:
+      InputError: where there is none, or not all that the protocol needs.
+    """
+    files: dict[str, list[str]] = {split: [] for split in table.splits}
+    problems = []
+    for data_set, split in table.data_sets(sample):
+        score_input = ScoreInput(tfds=(data_set,), split=split)
+        path = folder / f"{score_input.source.replace('/', '_')}_{score_input.split}.jsonl"
+        try:
+            _score(score_input, scorers, path)
+        except InputError as problem:
+            reason = str(problem).partition(". ")[0]
+            message = "%s is left out: %s; `faith-jax prepare %s` says more"
+            logger.warning(message, path.stem, reason, score_input.source)
+            problems.append(problem)
+            continue
+        files[score_input.split].append(str(path))
+    if not all(files.values()):
+        raise problems[0]
+    options = {
+        name: value
+        for name, value in table.options.items()
+        if name != "baseline" or value in scorers
+    }
+    if _DEVELOPMENT in files:
+        options["development"] = files[_DEVELOPMENT][0]
+    return evaluation(files["test"], EvaluateOptions(**options))
+
+
+def _score(
+    score_input: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path
+) -> None:
+    """Scores a data set, unless the file has it already by the same scorers.
+
+    Raises:
+      FaithJaxError: for a file by others, and what `score` raises.
+    """
+    noted = path.with_suffix(".settings.json")
+    options_by_scorer = {f"scorer-option of {name}": options for name, options in scorers.items()}
+    settings = {"scorers": sorted(scorers), **options_by_scorer}
+    if path.exists():
+        check_settings(noted, settings, path.name)
+        logger.info("%s is kept", path)
+        return
+    write_json(noted, settings)  # before: no kill leaves a file without its settings
+    score(score_input, scorers, str(path))
+
+
+Figures = Mapping[tuple[str, ...], Mapping[str, float]]
+
+
+def comparable(table: ScorerTable, scorers: Mapping[str, Mapping[str, Any]]) -> tuple[str, Figures]:
+    """Returns a note and the paper's figures of the scorers that have the paper's options."""
+    figures = table.figures()
+    why = {name: difference(name, its_options) for name, its_options in scorers.items()}
+    hidden = [f"Not beside {key[-1]}: {why[key[-1]]}." for key in figures if why.get(key[-1])]
+    shown = {key: row for key, row in figures.items() if not why.get(key[-1])}
+    return " ".join([table.note, *hidden]), shown
+
+
+def with_published(table: Table, note: str, figures: Figures) -> Table:
+    """Returns the table with a row of published figures below each of ours that has some.
+
+    Args:
+      table: ours; its tidy form must have our row's first cells, the column, and the value as a
+        share.
+      note: on the figures.
+      figures: by our row's first cells, and by column; columns that our table lacks are added.
+    """
+    size = len(next(iter(figures), ()))
+    shown = {row[:size]: figures.get(row[:size], {}) for row in table.rows}
+    more = [name for values in shown.values() for name in values if name not in table.columns]
+    columns = (*table.columns, *dict.fromkeys(more))
+    rows, tidy = [], list(table.tidy.rows if table.tidy else ())
+    for row in table.rows:
+        rows.append((*row, *(None,) * (len(columns) - len(row))))
+        if not (values := shown[row[:size]]):
+            continue
+        name = (*row[: size - 1], f"{row[size - 1]} (published)")
+        cells: list[Any] = [values.get(column) for column in columns[size:]]
+        if isinstance(row[-1], str):  # ours have intervals
+            cells = [None if value is None else f"{value:.1f}" for value in cells]
+        rows.append((*name, *cells))
+        if table.tidy:
+            empty = (None,) * (len(table.tidy.columns) - size - 2)
+            tidy += [(*name, column, value / 100, *empty) for column, value in values.items()]
+    tidied = table.tidy and table.tidy._replace(rows=tuple(tidy))
+    return Table(table.title, columns, tuple(rows), (*table.notes, note), tidied)

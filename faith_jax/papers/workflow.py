@@ -1,0 +1,322 @@
+"""Runs a table's Snakemake workflow: what is done is kept, and what a setting changes is done anew.
+
+A table is made by public commands, by the rules of `table.smk` or those of a file `RULES` of its
+own. The module that its options name has a function `check` of these and a class `Table`, which
+names the steps; they stand in `options.json` of the output folder.
+"""
+
+import dataclasses
+import functools
+import importlib
+import importlib.util
+import json
+import logging
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.identity import checkpoint_digest
+from faith_jax.checkpoints.open import is_checkpoint
+from faith_jax.core.errors import ConfigError, InputError, ProcessError
+from faith_jax.core.files import kept_json, working_folder, write_json
+from faith_jax.papers.options import Workflow
+from faith_jax.runs.options import MODEL_OPTIONS
+
+logger = logging.getLogger("faith_jax")
+
+# How many rows a split of a task has; 0 = its data is not at hand.
+CountRows = Callable[[str, str], int]
+OPTIONS = "options.json"
+RULES = pathlib.Path(__file__).with_name("table.smk")
+_ROWS = "rows.json"
+
+
+class GinRun(NamedTuple):
+    """A training, or the responses to a data set.
+
+    Attributes:
+      files: gin files.
+      bindings: of their macros.
+      inputs: files that must be there.
+    """
+
+    files: Sequence[str]
+    bindings: Mapping[str, Any]
+    inputs: Sequence[str] = ()
+
+    @property
+    def arguments(self) -> str:
+        """Its arguments for a shell."""
+        return shlex.join([*(f"--gin_file={file}" for file in self.files), *flags(self.bindings)])
+
+    @property
+    def models(self) -> list[str]:
+        """The checkpoints that it opens."""
+        values = [self.bindings.get(f"{name}CHECKPOINT_PATH") or () for name in ("", "INITIAL_")]
+        return [path for value in values for path in _paths(value)]
+
+
+def _paths(value: Any) -> Iterator[str]:
+    """Yields the paths of CHECKPOINT_PATH, which may be one, several, or those of systems."""
+    if isinstance(value, str):
+        yield value
+        return
+    for inner in value.values() if isinstance(value, Mapping) else value:
+        yield from _paths(inner)
+
+
+class Scores(NamedTuple):
+    """One command that scores data sets, by scorers that open these models; see `GinRun`."""
+
+    given: Sequence[str]
+    inputs: Sequence[str] = ()
+    models: Sequence[str] = ()
+
+    @property
+    def arguments(self) -> str:
+        """Its arguments for a shell."""
+        return shlex.join(self.given)
+
+
+class Table:
+    """A workflow: its steps by the names of their outputs.
+
+    Attributes:
+      options: of the table.
+      rows: returns how many rows a task's split has; 0 = its data is not at hand.
+      left_out: what cannot be made, in words.
+      trainings: by the folder below models/.
+      responses: by the folder below responses/.
+      scores: by the file below scores/, without its ending.
+    """
+
+    nothing: ClassVar[str] = ""  # what is said where nothing can be scored
+
+    def __init__(self, options: Any, rows: CountRows):
+        self.options, self.rows = options, rows
+        self.left_out: list[str] = []
+        self.trainings: dict[str, GinRun] = {}
+        self.responses: dict[str, GinRun] = {}
+        self.scores: dict[str, Scores] = {}
+
+    def layout(self) -> dict[str, Any]:
+        """Returns columns, notes and published figures as `faith-jax evaluate` reads them.
+
+        A table without any is made by `write`.
+        """
+        return {}
+
+    def evaluation(self) -> list[str]:
+        """Returns the arguments of `faith-jax evaluate`, beside files and layout."""
+        return []
+
+    def write(self, folder: pathlib.Path) -> None:
+        """Makes the table's files of what the workflow leaves in the folder."""
+
+    @property
+    def file_name(self) -> str:
+        """The name of the table's files, without their endings."""
+        return f"{self.options.name}{'_sample' if self.options.sample else ''}"
+
+    def steps(self) -> dict[str, Any]:
+        """Returns the configuration that the rules of the workflow read."""
+        files = [f"scores/{name}.jsonl" for name in self.scores]
+        layout, tables = self.layout(), {}
+        if layout:
+            evaluation = self.evaluation()
+            if "--protocol=systems" not in evaluation:  # whose intervals are not drawn
+                names = ("resamples", "seed")
+                evaluation += [f"--{name}={getattr(self.options, name)}" for name in names]
+            tables[self.file_name] = {
+                "arguments": shlex.join(evaluation),
+                "inputs": files,
+                "layout": json.dumps(layout),
+            }
+        runs: dict[str, Mapping[str, GinRun | Scores]] = {
+            "train": self.trainings,
+            "infer": self.responses,
+            "score": self.scores,
+        }
+        rules = {
+            rule: {name: told_of(step) for name, step in steps.items()}
+            for rule, steps in runs.items()
+        }
+        return {"made": [f"{name}.md" for name in tables] or files, "evaluate": tables, **rules}
+
+
+def told_of(step: GinRun | Scores) -> dict[str, Any]:
+    """Returns a step in the form that its rule reads."""
+    state = [model_state(path) for path in dict.fromkeys(step.models)]
+    return {"arguments": step.arguments, "inputs": step.inputs, "state": state}
+
+
+def model_state(path: str) -> str:
+    """Returns a text that changes with a given checkpoint, so that Snakemake runs its steps again.
+
+    A checkpoint that the workflow makes is an input of the step; where there is none, the step
+    itself says so.
+    """
+    is_given = not path.startswith("models/") and is_checkpoint(checkpoint_path(path))
+    return checkpoint_digest(path)["digest"] if is_given else ""
+
+
+def trained(name: str) -> str:
+    """Returns the file that says that a training is done."""
+    return f"models/{name}.trained"
+
+
+def make_table(options: Workflow) -> str:
+    """Runs a table's workflow, and returns the table as text.
+
+    Raises:
+      FaithJaxError: for wrong options and models, where no data is at hand, and where Snakemake is
+        not installed or the folder is in use or cannot be written.
+      ProcessError: where a step fails.
+    """
+    check_snakemake(options.name)
+    page: Any = importlib.import_module(options.module)
+    page.check(options)
+    folder = pathlib.Path(options.output)
+    table: Table = page.Table(options, row_counter(folder))
+    for reason in table.left_out:
+        logger.warning("left out: %s", reason)
+    if not table.scores:
+        lacking = "; ".join(table.left_out) or "no such system"
+        raise InputError(f"{table.nothing}: {lacking}. See `faith-jax prepare`.")
+    # Snakemake's own process reads what is told here, and nothing else.
+    config = {"options": dataclasses.asdict(options), **table.steps()}
+    run_workflow(getattr(page, "RULES", RULES), config, options)
+    if options.dry_run:
+        return ""
+    table.write(folder)
+    return (folder / f"{table.file_name}.md").read_text(encoding="utf-8")
+
+
+def check_snakemake(table: str) -> None:
+    """Checks that Snakemake is there.
+
+    Raises:
+      ConfigError: it is not installed.
+    """
+    if importlib.util.find_spec("snakemake") is None:
+        python = ".".join(map(str, sys.version_info[:2]))
+        raise ConfigError(
+            f"reproduce {table} needs Snakemake: pip install 'faith_jax[reproduce]', or in a clone "
+            f"pip install -c tools/constraints-{python}.txt -e '.[reproduce]'."
+        )
+
+
+def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workflow) -> None:
+    """Runs the rules in the output folder.
+
+    Raises:
+      ConfigError: where the folder is in use or cannot be written.
+      ProcessError: where a step fails.
+    """
+    shown = ["--dry-run", "--printshellcmds"] if options.dry_run else ["--quiet", "progress"]
+    with working_folder(options.output) as (folder, lock):
+        write_json(folder / OPTIONS, config)
+        command = [
+            *(sys.executable, "-m", "snakemake", "--snakefile", str(rules)),
+            *("--directory", str(folder), "--configfile", str(folder / OPTIONS)),
+            *("--cores", str(options.cores or "all"), "--rerun-incomplete", "--nolock"),
+            *(shown if options.dry_run else [*shown, "rules"]),
+            *options.snakemake,
+        ]
+        _run(command, options.output, lock)
+
+
+def _run(command: Sequence[str], output: str, lock: int | None) -> None:
+    """Runs Snakemake; when we are stopped, so is it with its steps, which save their state."""
+    # In a group of its own: a Ctrl-C reaches the steps once, through us, and so does any other
+    # stop. Snakemake holds the lock too, should it outlive us.
+    process = subprocess.Popen(
+        command, process_group=0, pass_fds=[lock] if lock is not None else []
+    )
+    try:
+        status = process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)  # a process in the background may ignore SIGINT
+        process.wait()
+        raise
+    if status:
+        raise ProcessError(
+            f"a step failed; its message stands above. What is made is kept in {output}; the same "
+            "command resumes.",
+            1,
+        )
+
+
+def row_counter(folder: pathlib.Path) -> CountRows:
+    """Returns a function that counts the rows of a split of a task, or of a data set NAME/CONFIG.
+
+    Counts are kept in the folder, so that a workflow that resumes need not read the data.
+    """
+    from faith_jax.input.score_input import dataset_rows
+
+    path = folder / _ROWS
+    counts: dict[str, int] = kept_json(path) or {}
+
+    @functools.cache  # data that was missing before may be there now, but not in the same run
+    def count(task: str, split: str) -> int:
+        name, source = f"{task}:{split}", ("", task) if "/" in task else (task, "")
+        if not counts.get(name):
+            try:
+                counts[name] = sum(1 for _ in dataset_rows(*source, split))
+            except (InputError, ConfigError):
+                return 0
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(path, counts)
+        return counts[name]
+
+    return count
+
+
+def flags(bindings: Mapping[str, Any]) -> list[str]:
+    """Returns gin bindings as arguments.
+
+    >>> flags({"TRAIN_STEPS": 5, "DECODING": None})
+    ['--gin.TRAIN_STEPS=5', '--gin.DECODING=None']
+    """
+    return [f"--gin.{name}={value!r}" for name, value in bindings.items()]
+
+
+def opened_by(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns the checkpoints that scorers open, given their options by their names."""
+    return [
+        scorer_options[name]
+        for scorer_options in options.values()
+        for name in MODEL_OPTIONS
+        if scorer_options.get(name)
+    ]
+
+
+def scorer_flags(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns scorers and their options as arguments of `faith-jax score`.
+
+    Names are those of `--scorers`, also NAME=SCORER.
+
+    >>> scorer_flags({"bertscore": {"model": "a b"}, "q2_f1": {}})
+    ['--scorers=bertscore,q2_f1', "--scorer-option=bertscore.model='a b'"]
+    """
+    return [
+        f"--scorers={','.join(options)}",
+        *(
+            f"--scorer-option={name.partition('=')[0]}.{option}={value!r}"
+            for name, scorer_options in options.items()
+            for option, value in scorer_options.items()
+        ),
+    ]
+
+
+def leave_accelerators() -> None:
+    """Opens models on the CPU from here on: accelerators are for the steps' own processes."""
+    import jax
+
+    jax.config.update("jax_platforms", "cpu")

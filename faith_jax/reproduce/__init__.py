@@ -1,1 +1,0 @@
-"""Tables of papers, each a Snakemake workflow of public commands (TABLE.smk)."""

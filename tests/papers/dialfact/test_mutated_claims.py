@@ -1,0 +1,196 @@
+"""Training claims of Aug-WoW, through the command."""
+
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from faith_jax.datasets.augmentation.tagging import load_tagger
+from faith_jax.datasets.samples import sample_folder
+from faith_jax.export import shards
+from faith_jax.inference.batch_decoder import BatchDecoder
+from faith_jax.papers.dialfact import masking, mutated_claims
+from faith_jax.papers.dialfact.options import MutateClaimsOptions
+from faith_jax.scoring.claims import Verdict
+from faith_jax.tasks import lookup
+
+SETTINGS = ("mutate-claims", "sample", "--tagger=rules", "--antonyms=list")
+GENERATION = ("--model=mini", "--infiller=mini", "--max-length=8", "--batch-size=64", "--most=9")
+
+
+def rows_of(folder, name):
+    return [json.loads(line) for line in (folder / name).read_text("utf-8").splitlines()]
+
+
+def turns_of_sample():
+    path = sample_folder("wizard_of_wikipedia") / "train.json"
+    return {t["id"]: t for t in mutated_claims.read_turns(path, mutated_claims.BadRows())}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("claims") / "made"
+    options = {"tagger": "rules", "antonyms": "list", "validation_share": 0.4}
+    given = MutateClaimsOptions("sample", output=str(folder), **options)
+    return folder, mutated_claims.mutate_claims(given)
+
+
+def test_each_label_is_what_the_evidence_says(made):
+    folder, out = made
+    turns = turns_of_sample()
+    parts = [rows_of(folder, name) for name in ("train_split.jsonl", "valid_split.jsonl")]
+    for claim in (row for part in parts for row in part):
+        turn = turns[claim["context_id"]]
+        kind = claim["kind"].partition("_")[0]
+        ((title, _, sentence, _),) = claim["evidence_list"]
+        same = (title, sentence) == (turn["knowledge_title"], turn["knowledge"])
+        assert same == (kind != "evidence")
+        assert (claim["response"] == turn["response"]) == (kind in ("original", "evidence"))
+        expected = {"original": "SUPPORTS", "evidence": "NOT ENOUGH INFO"}.get(kind, "REFUTES")
+        assert claim["response_label"] == expected
+        assert claim["context"] == turn["history"]
+    counts = [collections.Counter(row["response_label"] for row in part) for part in parts]
+    assert len(set((counts[0] + counts[1]).values())) == 1  # as many of each label
+    dialogues = [{turns[row["context_id"]]["dialogue"] for row in part} for part in parts]
+    assert dialogues[0].isdisjoint(dialogues[1])
+    assert out[0].startswith("made: 23 claims: 7 NOT ENOUGH INFO, 9 REFUTES")
+
+
+def test_a_task_reads_them(made, monkeypatch):
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(made[0] / "tfds"))
+    dataset = lookup.get_task("dialfact_verify_augmented").get_dataset(None, "train", shuffle=False)
+    found = [row["targets_pretokenized"].decode() for row in dataset.as_numpy_iterator()]
+    assert found == [row["response_label"] for row in rows_of(made[0], "train_split.jsonl")]
+
+
+def test_a_stopped_run_generates_nothing_again(command, tmp_path, monkeypatch):
+    output = f"--output={tmp_path / 'made'}"
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mutated_claims, "_finish", stop)
+        assert command(*SETTINGS, *GENERATION, output)[0] != 0
+    assert not (tmp_path / "made").exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchDecoder, "__call__", None)
+        for other in ("--seed=1", "--unbalanced", "--senses=none"):
+            status, out, err = command(*SETTINGS, *GENERATION, output, other)
+            name = other.strip("-").partition("=")[0]
+            assert (status, f"another value of {name}" in err) == (2, True)
+        status, out, err = command(*SETTINGS, *GENERATION, output)
+    assert status == 0, err
+    kinds = out.splitlines()[0]
+    assert "7 generated_unrelated" in kinds
+    assert "generated_empty" in kinds
+    assert command(*SETTINGS, *GENERATION, output)[0] == 2  # it exists
+
+
+def test_a_run_in_shards_that_is_killed_makes_the_same(command, tmp_path, monkeypatch):
+    """It stops inside a shard of three, and between two; what is done is not done again."""
+    one = ("--model=mini", "--max-length=2", "--batch-size=4")
+    monkeypatch.setattr(mutated_claims, "_BATCH", 1)
+    assert command(*SETTINGS, *one, f"--output={tmp_path / 'whole'}")[0] == 0
+    append, asked, left = shards.append_rows, [], [2]
+
+    def stopping(path, rows):
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        found = list(rows)
+        asked.extend(row["id"] for row in found)
+        append(path, found)
+
+    monkeypatch.setattr(shards, "append_rows", stopping)
+    told = (*SETTINGS, *one, "--shards=3", f"--output={tmp_path / 'shared'}")
+    for turns in (2, 3, 99):
+        left[0] = turns
+        assert (command(*told)[0] == 0) == (turns == 99)
+    assert asked == list(turns_with_knowledge())
+    for name in mutated_claims.FILES.values():
+        assert (tmp_path / "shared" / name).read_text() == (tmp_path / "whole" / name).read_text()
+
+
+def turns_with_knowledge():
+    return [name for name, turn in turns_of_sample().items() if turn["knowledge"]]
+
+
+def test_two_processes_share_the_turns_and_one_is_killed(made, tmp_path):
+    share = "--validation-share=0.4"
+    told = (*SETTINGS, "--shards=7", share, f"--output={tmp_path / 'shared'}")
+    folder = tmp_path / "shared.partial"
+    killed, other = (
+        subprocess.Popen([sys.executable, "-m", "faith_jax", *told], stderr=subprocess.PIPE)
+        for _ in range(2)
+    )
+    deadline = time.monotonic() + 120
+    while not list(folder.glob(".rows*.lock")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    _, errors = other.communicate(timeout=300)
+    assert other.returncode == 0, errors
+    for name in mutated_claims.FILES.values():
+        assert (tmp_path / "shared" / name).read_text() == (made[0] / name).read_text()
+    assert not folder.exists()
+
+
+def test_varied_fluent_and_hard_claims_are_kept():
+    given = ("a b c d", "a b c d e", "f g h i", "j k l m", "n o p q", "r s t u")
+    # The second is too like the first, the last has no perplexity. Mean perplexity of the others:
+    # (1 + 2 + 3 + 6) / 4 = 3.
+    perplexities = np.array([1, 9, 2, 3, 6, np.nan])
+    supports = np.array([0.5, 0.5, 0.9, 0.6, 0.5, 0.5])
+    probabilities = np.stack([supports, 1 - supports, 0 * supports], axis=-1)
+    both = np.stack([probabilities, probabilities], axis=1)  # of two classifiers
+    found = mutated_claims.chosen_of(given, perplexities, both, 2)
+    assert [given[place] for place in found] == ["a b c d", "j k l m"]
+    assert mutated_claims.chosen_of(given, None, None, 3) == [0, 2, 3]
+
+
+class Verifier:
+    """Finds claims supported that say "red" and "boat", and nothing said without "red"."""
+
+    def read(self, example):
+        assert example.grounding.perspectives == ("Boats",)
+        return example.response
+
+    def verdicts(self, texts):
+        red, boat = (np.array([word in text for text in texts]) for word in ("red", "boat"))
+        supports = np.where(red, np.where(boat, 0.9, 0.6), 0.1)
+        neutral = np.where(red, np.where(boat, 0.05, 0.35), 0.8)
+        return [Verdict((s, 1 - s - n, n), 0) for s, n in zip(supports, neutral, strict=True)]
+
+
+def test_the_fewest_words_are_masked_that_the_verdict_needs():
+    texts = ["The old boat is red.", "The old boat is blue.", "It is red, and a boat."]
+    claims = load_tagger("rules").tag(texts)
+    found = masking.neutral_spans(Verifier(), claims, [("Boats", "A red boat.")] * 3)
+    pieces = [[t[a:b] for a, b in spans] for t, spans in zip(texts, found, strict=True)]
+    assert pieces == [["red"], [], ["red"]]  # the second one was not supported
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--model=nowhere"], "--model: "),
+        (["--antonyms=no"], "--antonyms: There are no antonyms 'no'"),
+        (["--senses=vectors:nowhere.txt"], "--senses: nowhere.txt: "),
+        (["--masker=nowhere"], "nowhere"),
+        (["--verifiers=nowhere,mini_nli"], "nowhere"),
+        (["--validation-share=0"], "--validation-share"),
+        (["--temperature=0"], "--temperature"),
+    ],
+)
+def test_wrong_options(command, tmp_path, changes, message):
+    status, _, err = command(*SETTINGS, f"--output={tmp_path / 'x'}", *changes)
+    assert status == 2
+    assert message in err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,147 @@
+"""DialFact's tables: what their workflow does, and what it refuses."""
+
+import pytest
+
+from faith_jax.cli import main
+from faith_jax.papers import workflow
+from faith_jax.papers.dialfact.options import Dialfact
+from faith_jax.papers.dialfact.tables import Table
+from faith_jax.papers.table_scorers import published_figures
+from tests.papers.workflows import shown_commands
+from tests.retrieval.encyclopedia import built
+from tests.scoring.tiny_models import write_model
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+CLASSES = ("contradiction", "entailment", "neutral")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "nli": write_model(folder / "nli", "roberta", label_names=CLASSES),
+        "two": write_model(folder / "two", "roberta", label_names=("no", "yes")),
+        "labels": write_model(folder / "labels", "roberta", label_names=LABELS),
+        "base": str(built(folder).folder),
+    }
+
+
+def test_the_commands_of_the_sample(tmp_path, capfd):
+    commands = shown_commands(capfd, "dialfact", "--sample", f"--output={tmp_path}")
+    kinds = [command.split("faith_jax ")[1].split()[0] for command in commands]
+    assert sorted(kinds) == [*["evidence"] * 4, "index", "prepare", *["score"] * 5]
+    # The evidence that is found is what verifiers read.
+    (prepared,) = (line for line in commands if " prepare " in line)
+    (verified,) = (line for line in commands if line.startswith("FAITH_JAX_DATA_DIR="))
+    assert "cp evidence/test/Wiki_ctx.jsonl raw/test/Wiki_ctx/test_evidence.jsonl" in prepared
+    assert prepared.endswith("--data-dir=found/test/Wiki_ctx")
+    assert verified.startswith("FAITH_JAX_DATA_DIR=found/test/Wiki_ctx ")
+    assert "--tfds=dialfact/retrieved@test" in verified
+
+
+def test_published_verifiers_of_both_splits():
+    """What the paper's text says of both tables."""
+    published = published_figures("faith_jax.papers.dialfact.tables")["published"]
+    assert list(published["6"])[:-1] == list(published["10"])
+    for rows in (published["6"], published["10"]):
+        accuracies = {
+            system: [row[evidence][0] for evidence in ("oracle", "Wiki", "DPR")]
+            for system, row in rows.items()
+            if system != "Aug-WoW-claimonly"
+        }
+        assert max(accuracies, key=lambda system: accuracies[system][0]) == "Aug-WoW"
+        colloquial = [row for system, row in accuracies.items() if system.endswith("Colloquial")]
+        assert min(row[0] for row in colloquial) > accuracies["VitaminC"][0]
+        assert all(accuracies[system][0] > max(accuracies[system][1:]) for system in
+                   ("VitaminC", "CorefBERT-Colloquial", "Colloquial", "Aug-WoW"))  # fmt: skip
+
+
+def test_a_verifier_has_files_and_options_of_its_own(folders):
+    given = ("ours.form=dialfact", "nli_neutral.max_length=64")
+    options = Dialfact(
+        output="", sample=True, verifiers={"ours": folders["nli"]}, scorer_option=given
+    )
+    table = Table(options, lambda data, split: split == "test")
+    kinds = ("oracle", "retrieved")
+    assert set(table.scores) == {
+        f"test/{kind}/{n}" for kind in kinds for n in ("baselines", "ours")
+    }
+    arguments = table.scores["test/retrieved/ours"].given
+    assert "--tfds=dialfact/retrieved_sample@test" in arguments
+    assert "--scorer-option=claim_refutes.form='dialfact'" in arguments
+    assert table.scores["test/oracle/ours"].models[0] == folders["nli"]
+    arguments = table.scores["test/oracle/baselines"].given
+    assert "--scorer-option=nli_neutral.max_length=64" in arguments
+    assert table.verdicts["test/Wiki/ours"].inputs == ["found/test/Wiki_ctx"]
+    assert table.left_out == [f"validation with {kind} evidence (no data)" for kind in kinds]
+
+
+def test_found_evidence_of_both_retrievers_and_splits(folders):
+    base = {"knowledge_base": folders["base"], "claims": "t.jsonl", "validation_claims": "v.jsonl"}
+    given = ("blind.form=claim_only", "ours-short.form=dialfact", "ours-short.context=False")
+    options = Dialfact(
+        output="", **base, vectors="dense", scorer_option=given, documents=7,
+        tagger="spacy:en_core_web_sm",
+        verifiers={"ours": folders["nli"], "blind": folders["labels"]},
+        variants={"ours-short": folders["labels"]},
+    )  # fmt: skip
+    table = Table(options, lambda data, split: data.endswith("official"))
+    ctx = {f"{split}/{name}_ctx" for split in ("test", "validation") for name in ("Wiki", "DPR")}
+    claim_only = {f"test/{name}_claim_only" for name in ("Wiki", "DPR", "fused")}
+    assert set(table.searches) == ctx | claim_only | {"test/fused_ctx"}
+    dense = table.searches["validation/DPR_ctx"]
+    assert "v.jsonl" in dense["arguments"]
+    assert "--retrievers=dense --context-turns=2 --documents=100 " in dense["arguments"]
+    assert "--vectors=dense" in dense["arguments"]
+    names = table.searches["test/Wiki_ctx"]["arguments"]
+    assert "--documents=7 --tagger=spacy:en_core_web_sm" in names
+    assert dense["files"] == ["valid_split.jsonl", "valid_evidence.jsonl"]
+    # Who reads no evidence is scored once.
+    assert [name for name in {**table.scores, **table.verdicts} if "blind" in name] == [
+        "test/oracle/blind",
+        "validation/oracle/blind",
+    ]
+    short = table.verdicts["validation/DPR/ours-short"]
+    assert short.inputs == ["found/validation/DPR_ctx"]
+    assert "--scorer-option=claim_supports.context=False" in short.given
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--verifiers=ours=none",), "--verifiers: ours: none: there is no such checkpoint"),
+        (
+            ("--verifiers=ours={two}",),
+            "--verifiers: ours: claim_supports: the model has 2 classes (no",
+        ),
+        (("--verifiers=mini_nli={nli}",), "'mini_nli' cannot be a verifier's name"),
+        (("--verifiers=a/b={nli}",), "'a/b' cannot be a verifier's name"),
+        (("--neutral-model={two}",), "--neutral-model: "),
+        (("--scorer-option=ours.form=nli",), "'ours' is not among the verifiers"),
+        (
+            ("--scorer-option=mini_nli.form=x",),
+            "mini_nli: claim_supports: form: expected one of nli, dialfact, claim_only",
+        ),
+        (("--knowledge-base={base}",), "need --knowledge-base and --claims; give --claims"),
+        (("--claims={base}",), "need --knowledge-base and --claims; give --knowledge-base"),
+        (("--vectors={base}",), "--vectors: goes with --knowledge-base"),
+        (("--validation-claims={base}",), "--validation-claims: goes with --knowledge-base"),
+        (("--variants=ours={nli}",), "--variants: 'ours': expected a name that begins with"),
+        (
+            ("--verifiers=a={nli}", "--scorer-option=a.context=False"),
+            "--verifiers: a: claim_supports: context: goes with form=dialfact or claim_only",
+        ),
+        (("--knowledge-base={nli}", "--claims={nli}"), "nli: "),
+    ],
+)
+def test_bad_input_is_one_line(folders, tmp_path, capfd, monkeypatch, arguments, message):
+    monkeypatch.setattr(workflow, "run_workflow", None)
+    output = tmp_path / "out"
+    given = [argument.format(**folders) for argument in arguments]
+    status = main(["reproduce", "dialfact", "--sample", f"--output={output}", *given])
+    errors = capfd.readouterr().err.strip().splitlines()
+    assert (status, len(errors)) == (2, 1), errors
+    assert message in errors[0]
+    assert not output.exists()

@@ -1,0 +1,266 @@
+"""Control tokens through the command, and what the task makes of them."""
+
+import json
+
+import gin
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.datasets.control_tokens import CONTROL_TOKENS, extra_id_texts
+from faith_jax.datasets.samples import sample_folder
+from faith_jax.papers.faithdial import control_tokens
+from faith_jax.scoring.pair_classifier import pair_classifier
+from faith_jax.tasks import faithdial, lookup
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.scoring import tiny_models
+
+SAMPLE = sample_folder("faithdial")
+NAMES = ("train", "valid")
+NLI = ("contradiction", "entailment", "neutral")
+ALL_TOKENS = {token.value for kind in CONTROL_TOKENS for token in kind}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in NAMES:
+        (tmp_path / f"{name}.json").write_bytes((SAMPLE / f"{name}.json").read_bytes())
+    return tmp_path
+
+
+def test_the_samples_tokens_are_what_the_command_makes(command, folder):
+    pairs = folder / "pairs.jsonl"
+    assert command("control-tokens", folder, f"--pairs={pairs}")[0] == 0
+    labels = {}
+    for name in NAMES:
+        dialogues = json.loads((SAMPLE / f"{name}_control-tokens.json").read_text("utf-8"))
+        for dialogue in dialogues:
+            for turn, utterance in enumerate(dialogue["utterances"]):
+                entailed = utterance["control_tokens"][2] == "<entailed>"
+                identifier = f"{name}-{dialogue['dialog_idx']}-{turn}"
+                labels[identifier] = "entailment" if entailed else "neutral"
+    ids = [json.loads(line)["id"] for line in pairs.read_text("utf-8").splitlines()]
+    assert ids == list(labels)
+    nli = folder / "nli.jsonl"
+    nli.write_text("".join(json.dumps({"id": i, "label": labels[i]}) + "\n" for i in ids))
+    status, out, err = command("control-tokens", folder, f"--nli={nli}")
+    assert (status, err) == (0, "")
+    for name, line in zip(NAMES, out.splitlines(), strict=True):
+        made = folder / f"{name}_control-tokens.json"
+        assert made.read_bytes() == (SAMPLE / made.name).read_bytes()
+        turns = sum(key.startswith(name) for key in labels)
+        entailed = sum(v == "entailment" for k, v in labels.items() if k.startswith(name))
+        assert line.startswith(f"{made}: {turns} turns: ")
+        assert f"<entailed> {entailed / turns:.1%}" in line
+
+
+WOW = sample_folder("wizard_of_wikipedia")
+WOW_NAMES = ("train", "valid_random_split", "valid_topic_split")
+
+
+@pytest.fixture
+def wow_folder(tmp_path):
+    for name in WOW_NAMES:
+        (tmp_path / f"{name}.json").write_bytes((WOW / f"{name}.json").read_bytes())
+    return tmp_path
+
+
+def test_wizard_of_wikipedias_tokens_are_what_the_command_makes(command, wow_folder):
+    """Of the Wizard's turns with knowledge; all else stays as it is."""
+    pairs, labels = wow_folder / "pairs.jsonl", {}
+    assert command("control-tokens", wow_folder, f"--pairs={pairs}")[0] == 0
+    for name in WOW_NAMES:
+        marked = json.loads((WOW / f"{name}_control-tokens.json").read_text("utf-8"))
+        plain = json.loads((WOW / f"{name}.json").read_text("utf-8"))
+        for number, dialogue in enumerate(marked):
+            for turn, utterance in enumerate(dialogue["dialog"]):
+                if tokens := utterance.pop("control_tokens", None):
+                    entailed = tokens[2] == "<entailed>"
+                    labels[f"{name}-{number}-{turn}"] = "entailment" if entailed else "neutral"
+        assert marked == plain
+    assert len(labels) == 10
+    rows = [json.loads(line) for line in pairs.read_text("utf-8").splitlines()]
+    assert [row["id"] for row in rows] == list(labels)
+    assert rows[0]["premise"] == "A tail keeps a flat kite steady."
+    nli = wow_folder / "nli.jsonl"
+    nli.write_text("".join(json.dumps({"id": i, "label": labels[i]}) + "\n" for i in labels))
+    status, out, err = command("control-tokens", wow_folder, f"--nli={nli}")
+    assert (status, err) == (0, "")
+    for name, line in zip(WOW_NAMES, out.splitlines(), strict=True):
+        made = wow_folder / f"{name}_control-tokens.json"
+        assert made.read_bytes() == (WOW / made.name).read_bytes()
+        assert line.startswith(f"{made}: ")
+    assert not list(wow_folder.glob(".*"))
+
+
+def test_texts_stay_as_they_are(command, wow_folder):
+    """Whatever line separators stand in them."""
+    dialogues = json.loads((wow_folder / "train.json").read_text("utf-8"))
+    dialogues[0]["persona"] = "one\u2028two\x85three\nfour"
+    (wow_folder / "train.json").write_text(json.dumps(dialogues), "utf-8")
+    assert command("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")[0] == 0
+    rows = [json.loads(line) for line in (wow_folder / "p.jsonl").open(encoding="utf-8")]
+    nli = wow_folder / "nli.jsonl"
+    nli.write_text("".join(json.dumps({"id": r["id"], "label": "neutral"}) + "\n" for r in rows))
+    assert command("control-tokens", wow_folder, f"--nli={nli}")[0] == 0
+    made = json.loads((wow_folder / "train_control-tokens.json").read_text("utf-8"))
+    assert made[0]["persona"] == dialogues[0]["persona"]
+
+
+def test_a_folder_of_both_data_sets_is_refused(command, wow_folder):
+    (wow_folder / "valid.json").write_text("[]")
+    status, _, err = command("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")
+    assert status == 2
+    assert "holds valid.json (FaithDial) and valid_random_split.json or" in err
+    (wow_folder / "valid.json").unlink()
+    (wow_folder / "valid_topic_split.json").unlink()
+    status, _, err = command("control-tokens", wow_folder, f"--pairs={wow_folder / 'p.jsonl'}")
+    assert (status, "valid_topic_split.json: no such file" in err) == (2, True)
+
+
+def test_mistakes(command, folder):
+    nli = folder / "nli.jsonl"
+
+    def message(*arguments):
+        status, _, err = command("control-tokens", folder, *arguments)
+        assert status == 2
+        return err
+
+    nli.write_text('{"id": "train-0-0", "label": "entailment"}\n')
+    assert "train.json: there is no label of turn train-0-1; label all" in message(f"--nli={nli}")
+    nli.write_text('{"id": "train-0-0", "label": "yes"}\n')
+    assert "nli.jsonl:1: field 'label': expected one of" in message(f"--nli={nli}")
+    nli.write_text('{"id": "train-0-0", "label": "entailment"}\n')
+    whole = json.loads((folder / "train.json").read_text("utf-8"))
+    whole = [whole[0] | {"utterances": whole[0]["utterances"][:2]}]
+    (folder / "train.json").write_text(json.dumps(whole))
+    assert "train.json: has 2 turns; expected 3 or more" in message(f"--nli={nli}")
+    assert not list(folder.glob("*control*"))
+    (folder / "valid.json").unlink()
+    assert "valid.json: " in message(f"--pairs={folder / 'p.jsonl'}")
+
+
+def test_a_models_calls(command, folder, tmp_path):
+    """A random model has one opinion of all; it is read by the names of its classes."""
+    nli = tiny_models.write_model(tmp_path / "nli", "deberta_nli", label_names=NLI)
+    classify = pair_classifier(nli)
+    pairs = [(turn["premise"], turn["hypothesis"]) for turn in written_pairs(command, folder)]
+    (number,) = set(classify(pairs)[0].argmax(axis=1))
+    for label, token in (("entailment", "<entailed>"), ("neutral", "<non-entailed>")):
+        names = [label, *(name for name in NLI if name != label)]
+        order = ",".join([*names[1 : number + 1], names[0], *names[number + 1 :]])
+        arguments = (f"--model={nli}", f"--labels={order}")
+        status, out, err = command("control-tokens", folder, *arguments)
+        assert status == 0, err
+        assert out.count(f"{token} 100.0%") == 2
+
+
+def written_pairs(command, folder):
+    assert command("control-tokens", folder, f"--pairs={folder / 'pairs.jsonl'}")[0] == 0
+    return [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
+
+
+def test_each_turn_has_its_own_call(command, folder, monkeypatch):
+    """More turns than are classified at once, by a model that the text tells what to say."""
+
+    class Classifier:
+        label_names = NLI
+
+        def __call__(self, pairs):
+            rows = [[0.2, 0.5, 0.3] if len(h) % 2 else [0.2, 0.3, 0.5] for _, h in pairs]
+            return np.asarray(rows), [0] * len(pairs)
+
+    monkeypatch.setattr(control_tokens, "pair_classifier", lambda *_, **__: Classifier())
+    monkeypatch.setattr(control_tokens, "_ROWS", 4)
+    found = control_tokens.classified(str(folder), "model")
+    expected = {
+        turn["id"]: "entailment" if len(turn["hypothesis"]) % 2 else "neutral"
+        for turn in written_pairs(command, folder)
+    }
+    assert found == expected
+    assert len(set(found.values())) == 2
+
+
+def test_a_model_of_two_classes_is_refused(command, folder, tmp_path):
+    critic = tiny_models.write_model(tmp_path / "c", "roberta", label_names=("no", "yes"))
+    status, _, err = command("control-tokens", folder, f"--model={critic}")
+    assert status == 2
+    assert "the model has 2 classes" in err
+    assert not list(folder.glob("*control*"))
+
+
+@pytest.fixture
+def steered():
+    def bind(tokens):
+        with gin.unlock_config():
+            gin.bind_parameter("faith_jax.tasks.faithdial.steering.control_tokens", tokens)
+
+    return bind
+
+
+def rows_of(split):
+    task = lookup.get_task("faithdial_generate_ctrl_sample")
+    return list(task.get_dataset(None, split, shuffle=False).as_numpy_iterator())
+
+
+def test_each_token_is_one_extra_id():
+    vocabulary = load_vocabulary()
+    ids = {t: vocabulary.encode(text) for t, text in extra_id_texts(100).items()}
+    assert all(len(found) == 1 for found in ids.values())
+    assert len({found[0] for found in ids.values()}) == 7
+    for row in rows_of("train"):
+        own = [token.decode() for token in row["control_tokens"]]
+        assert row["inputs"][:3].tolist() == [ids[token][0] for token in own]
+        texts = [extra_id_texts(100)[token] for token in own]
+        assert row["inputs_pretokenized"].decode().startswith(" ".join(texts) + " <knowledge> ")
+
+
+def test_other_tokens_are_asked_for_by_gin(steered):
+    plain = rows_of("test")
+    asked = ("<first-person>", "<low-prec>", "<non-entailed>")
+    steered(asked)
+    ids = [load_vocabulary().encode(extra_id_texts(100)[token])[0] for token in asked]
+    for row, before in zip(rows_of("test"), plain, strict=True):
+        assert row["inputs"][:3].tolist() == ids != before["inputs"][:3].tolist()
+        assert row["inputs"][3:].tolist() == before["inputs"][3:].tolist()
+        assert tuple(token.decode() for token in row["control_tokens"]) == asked
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [("<entailed>",), ("<high-prec>", "<no-first-person>", "<entailed>"), "<entailed>"],
+)
+def test_tokens_that_there_are_not(steered, tokens):
+    steered(tokens)
+    message = r"Control tokens: expected <no-first-person> or <first-person>, <low-prec> or .*; got"
+    with pytest.raises(ConfigError, match=message):
+        faithdial.steering()
+
+
+def test_a_vocabulary_without_extra_ids_reads_them_as_text():
+    assert extra_id_texts(0) == extra_id_texts(6) == {}
+    assert set(extra_id_texts(7)) == ALL_TOKENS
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        (("infer.gin", "MIXTURE_OR_TASK_NAME=faithdial_generate_sample"), "faithdial_generate_s"),
+        (("infer_file.gin", "INPUT_FILE=rows.jsonl"), "CONTROL_TOKENS: rows of INPUT_FILE have no"),
+    ],
+)
+def test_inputs_without_control_tokens_cannot_be_steered(command, tmp_path, source, parts):
+    file, binding = source
+    status, _, err = command(
+        "infer",
+        f"--gin_file=runs/{file}",
+        "--gin_file=decoding/control_tokens.gin",
+        f"--gin.{binding}",
+        "--gin.CHECKPOINT_PATH=mini",
+        "--gin.CONTROL_TOKENS=('<first-person>', '<low-prec>', '<non-entailed>')",
+        f"--gin.INFER_OUTPUT_DIR={tmp_path / 'out'}",
+    )
+    assert status == 2, err
+    assert parts in err
+    assert "choose one of faithdial_generate_ctrl, faithdial_generate_ctrl_sample, " in err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,227 @@
+"""FaithDial's transfer table: its workflow's commands, run in this process with tiny critics."""
+
+import json
+
+import pytest
+
+from faith_jax.checkpoints.embedded import newest_step
+from faith_jax.cli import main
+from faith_jax.input.score_input import dataset_rows
+from faith_jax.papers import workflow
+from faith_jax.papers.faithdial.critics import Table
+from faith_jax.papers.faithdial.options import FaithCritic
+from faith_jax.scoring.nli import CRITIC_FORMS
+from faith_jax.scoring.pair_classifier import pair_classifier
+from tests.papers.workflows import figures, rows_of, run_in_process, shown_commands
+from tests.scoring.tiny_models import write_model
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+CLASSES = {
+    "DECODE": ("contradiction", "not_contradiction"),
+    "DNLI": ("entailment", "neutral", "contradiction"),
+    "MNLI": ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"),
+    "FaithCritic": ("faithful", "unfaithful"),
+}
+FAITHFUL = {"DECODE": 1, "DNLI": 0, "MNLI": 2, "FaithCritic": 0}
+TASKS = {
+    "MNLI": ("nli_mnli_sample", "validation", "premise", "hypothesis", "entailment"),
+    "BEGIN": ("begin_2021_classify_sample", "test", "knowledge", "response", 1),
+    "FaithCritic": ("faith_critic_sample", "test", "knowledge", "response", 1),
+}
+OWN = {
+    "faith_critic_sample": "faith_critic_all_edits_sample",
+    "begin_2021_classify_sample": "begin_classify_sample",
+}
+
+
+@pytest.fixture(scope="module")
+def critics(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("critics")
+    made = {"base": write_model(folder / "base", "roberta", max_positions=130)}
+    for seed, (name, classes) in enumerate(CLASSES.items()):
+        made[name] = write_model(
+            folder / name, "roberta", seed=seed, max_positions=130, label_names=classes
+        )
+    made["gpt2"] = write_model(folder / "gpt2", "gpt2", max_positions=130)
+    return made
+
+
+def arguments(output, *more):
+    given = ("faith_critic", "--sample", "--max-length=64", "--resamples=100")
+    return (*given, f"--output={output}", *more)
+
+
+def given(critics, *names):
+    return [f"--critics={name}={critics[name]}" for name in names]
+
+
+def made(output):
+    return figures(output, "faith_critic_sample", "trained on", "tested on")
+
+
+@pytest.mark.parametrize("sets", ["published", "own"])
+def test_cells_are_the_shares_of_right_calls(critics, tmp_path, capfd, sets):
+    """Edited responses are in our own sets alone; generic ones have no label in the others."""
+    commands = shown_commands(
+        capfd, *arguments(tmp_path, f"--sets={sets}", *given(critics, *CLASSES))
+    )
+    assert len(commands) == 5  # a file of scores for each critic, and the table
+    run_in_process(capfd, tmp_path, commands)
+    found = made(tmp_path)
+    assert len(found) == 12
+    sizes, rows = {}, {}
+    for column, (task, split, *_) in TASKS.items():
+        task = OWN.get(task, task) if sets == "own" else task
+        rows[column] = [row.fields for row in dataset_rows(task, "", split)]
+    for row, number in FAITHFUL.items():
+        classify = pair_classifier(critics[row], max_length=64)
+        for column, (_, _, premise, hypothesis, faithful) in TASKS.items():
+            pairs = rows[column]
+            truth = [p["label"] == faithful for p in pairs]
+            if (sets, column) == ("published", "BEGIN"):
+                generic = [p["begin_label"] == "generic" for p in pairs]
+                assert sum(generic) == 1
+                if row == "DECODE":  # no contradiction
+                    truth = [t or g for t, g in zip(truth, generic, strict=True)]
+                else:
+                    pairs = [p for p, g in zip(pairs, generic, strict=True) if not g]
+                    truth = [t for t, g in zip(truth, generic, strict=True) if not g]
+            calls = classify([(p[premise], p[hypothesis]) for p in pairs])[0].argmax(axis=1)
+            hits = [(c == number) == t for c, t in zip(calls, truth, strict=True)]
+            cell = found[row, column]
+            assert cell["accuracy"] == pytest.approx(sum(hits) / len(hits))
+            assert (cell["rows"], cell["published"]) == (len(pairs), None)
+            assert cell["low"] <= cell["accuracy"] <= cell["high"]
+            sizes[column] = len(pairs)
+    expected = {"published": (3, 2, 3), "own": (3, sizes["BEGIN"], 6)}[sets]
+    assert tuple(sizes.values()) == expected
+    markdown = (tmp_path / "faith_critic_sample.md").read_text("utf-8")
+    assert markdown.startswith("**SAMPLES, not the paper's data: Transfer of critics")
+    lines = [[c.strip() for c in line.split("|")] for line in markdown.splitlines()]
+    assert ["", "trained on", "MNLI", "BEGIN", "FaithCritic", ""] in lines
+    (mnli,) = [cells for cells in lines if cells[1:2] == ["MNLI"]]
+    assert ["\u2020" in cell for cell in mnli[2:5]] == [False, True, True]
+    assert "Inputs that were cut: " in markdown
+
+
+def test_a_missing_critic_is_trained(critics, tmp_path, capfd):
+    """An encoder gets a head of its data's classes; a BART answers in their words."""
+    bart = write_model(tmp_path / "bart", "bart", max_positions=130)
+    output = tmp_path / "table"
+    more = (f"--model={critics['base']}", "--train-steps=2", "--batch-size=4")
+    commands = shown_commands(
+        capfd,
+        *arguments(output, *more, f"--critics=DECODE={bart}", *given(critics, "DNLI", "MNLI")),
+    )
+    run_in_process(capfd, output, [line for line in commands if "DNLI" not in line])
+    folder = output / "models" / "FaithCritic"
+    assert newest_step(folder) == 2
+    assert pair_classifier(str(folder)).label_names == ("unfaithful", "faithful")
+    classify = pair_classifier(bart, CRITIC_FORMS["decode"], max_length=64)
+    pairs = [r.fields for r in dataset_rows("faith_critic_sample", "", "test")]
+    calls = classify([(p["knowledge"], p["response"]) for p in pairs])[0].argmax(axis=1)
+    rows = [r for r in rows_of(output / "scores" / "DECODE.jsonl") if "faith_critic" in r["corpus"]]
+    assert [r["scores"]["faith_critic_call"] for r in rows] == [float(c == 1) for c in calls]
+    given_options = json.loads((output / "options.json").read_text())["options"]
+    table = Table(FaithCritic(**given_options), lambda _, split: split != "train")
+    assert any("no data" in told for told in table.left_out)
+
+
+def test_the_recipes_schedule(critics):
+    def bindings(row, **options):
+        options = FaithCritic(output="", model=critics["base"], **options)
+        count = 7 if options.sample else 34016
+        return Table(options, lambda *_: count).trainings[row].bindings
+
+    found = bindings("FaithCritic", vocabulary="v", seed=3)
+    # As faith_critic_finetune.gin has them for its own data.
+    assert (found["TRAIN_STEPS"], found["WARMUP_STEPS"], found["EVAL_PERIOD"]) == (10630, 638, 531)
+    assert found["LABEL_NAMES"] == ("unfaithful", "faithful")
+    assert found["TASK_FEATURE_LENGTHS"] == {"inputs": 256, "targets": 8}
+    assert (found["BATCH_SIZE"], found["VOCABULARY"], found["RANDOM_SEED"]) == (32, "v", 3)
+    found = bindings("FaithCritic", sets="own")
+    assert found["MIXTURE_OR_TASK_NAME"] == "faith_critic_all_edits"
+    found = bindings("DECODE", sample=True, train_steps=5)
+    assert found["MIXTURE_OR_TASK_NAME"] == "nli_decode_sample"
+    assert (found["TRAIN_STEPS"], found["WARMUP_STEPS"], found["CHECKPOINT_PERIOD"]) == (5, 0, 1)
+
+
+def test_a_model_that_writes_is_trained_by_its_own_recipe(tmp_path):
+    bart = write_model(tmp_path / "bart", "bart", max_positions=130)
+    training = Table(FaithCritic(output="", model=bart), lambda *_: 320).trainings["DNLI"]
+    assert training.files == ["faithdial_generate_finetune.gin"]
+    assert training.bindings["DECODING"] is None
+    assert "LABEL_NAMES" not in training.bindings
+
+
+def test_what_is_left_out_and_the_published_figures(critics):
+    def rows(task, split):
+        return split != "train" and task != "begin_2021_classify"
+
+    options = FaithCritic(output="", critics={"MNLI": critics["MNLI"]})
+    table = Table(options, rows)
+    told = table.layout()
+    assert list(told["corpora"].values()) == ["MNLI", "FaithCritic"]
+    assert told["published"]["MNLI"] == {"MNLI": 93.1, "BEGIN": 61.1, "FaithCritic": 81.6}
+    left_out = next(note for note in told["notes"] if note.startswith("Left out: "))
+    assert "tested on BEGIN (no data)" in left_out
+    assert left_out.count("no critic is given (--critics, or --model)") == 3
+    assert any("38.5) may be of swapped classes" in note for note in told["notes"])
+    assert any("table 4, of another model: the authors' RoBERTa-large" in n for n in told["notes"])
+    assert list(table.scores) == ["MNLI"]
+    assert not Table(options, lambda *_: 0).scores
+    assert not Table(FaithCritic(output="", model=critics["base"]), rows).scores
+    own = FaithCritic(output="", critics=options.critics, sets="own")
+    assert "published" not in Table(own, rows).layout()
+
+
+def test_a_critic_that_changed_is_asked_again(tmp_path):
+    folder = tmp_path / "critic"
+    critic = write_model(folder, "roberta", label_names=CLASSES["MNLI"])
+    options = FaithCritic(output="", critics={"MNLI": critic})
+    before = Table(options, lambda *_: 9).steps()["score"]["MNLI"]
+    assert before == Table(options, lambda *_: 9).steps()["score"]["MNLI"]
+    (folder / "config.json").write_text((folder / "config.json").read_text() + "\n")
+    after = Table(options, lambda *_: 9).steps()["score"]["MNLI"]
+    assert after.pop("state") != before.pop("state")
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "faith_critic needs critics: give --critics=NAME=FOLDER, or --model"),
+        (("--critics=DNL={DNLI}",), "--critics: there is no 'DNL'. Did you mean 'DNLI'"),
+        (("--critics={DNLI}",), "--critics: expected NAME=FOLDER, got"),
+        (("--critics=DNLI=",), "--critics: expected NAME=FOLDER, got 'DNLI='"),
+        (("--critics=DNLI={DNLI}", "--critics=DNLI={DNLI}"), "'DNLI' is given twice"),
+        (("--critics=DNLI=none",), "--critics: DNLI: none: there is no such checkpoint"),
+        (("--critics=DNLI={DECODE}",), "--critics: DNLI: the model has 2 classes (contradiction"),
+        (("--critics=DECODE={DNLI}",), "--critics: DECODE: the model has 3 classes (entailment"),
+        (("--critics=DECODE={FaithCritic}",), "the model's classes are named faithful, unfaithful"),
+        (("--critics=FaithCritic={base}",), "the model has 0 classes"),
+        (("--model={gpt2}",), "got a decoder-only model"),
+        (("--sets=won", "--model={base}"), "--sets: there is no 'won'. Did you mean 'own'"),
+        (
+            ("--model={base}", "--train-steps=-1"),
+            "--train-steps: expected 0 or a positive whole number, got -1",
+        ),
+        (
+            ("--model={base}", "--batch-size=0"),
+            "--batch-size: expected a positive whole number, got 0",
+        ),
+        (("--model={base}", "--scorers=bleu"), "has no argument '--scorers=bleu'"),
+        (("--model={base}", "--beams=2"), "reproduce faith_critic has no argument '--beams=2'"),
+        (("--model={base}", "--max-input-length=9"), "has no argument '--max-input-length=9'"),
+    ],
+)
+def test_bad_input_is_one_line(critics, tmp_path, capfd, monkeypatch, arguments, message):
+    monkeypatch.setattr(workflow, "run_workflow", None)
+    output = tmp_path / "out"
+    given = [argument.format(**critics) for argument in arguments]
+    status = main(["reproduce", "faith_critic", "--sample", f"--output={output}", *given])
+    errors = capfd.readouterr().err.strip().splitlines()
+    assert (status, len(errors)) == (2, 1)
+    assert message in errors[0]
+    assert not output.exists()

@@ -1,0 +1,425 @@
+"""FaithDial's tables 5 and 8: what the workflow does, and its commands run in this process."""
+
+import math
+import pathlib
+import shlex
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import sacrebleu
+
+from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
+from faith_jax.checkpoints.doha import doha_from_bart
+from faith_jax.checkpoints.native import write_native
+from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.cli import main
+from faith_jax.papers.faithdial.generators import (
+    FAITHDIAL_WOW,
+    IN_DOMAIN,
+    METHODS,
+    TESTED_ON,
+    TRAINED_ON,
+    System,
+    Table,
+    task_of,
+)
+from faith_jax.papers.faithdial.options import Faithdial
+from faith_jax.runs.gin_config import config_folder
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics import text_metrics
+from faith_jax.tasks import lookup
+from tests.papers.workflows import figures, rows_of, run_in_process, shown_commands
+from tests.scoring import tiny_models
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+
+def table(rows=1000, models=None, without=(), **options):
+    """Returns a table whose tasks have so many rows."""
+    given = Faithdial(models=models or {"t5": "mine"}, output="", **options)
+    return Table(given, lambda task, _: 0 if task in without else rows)
+
+
+def bindings(method, data, models=None, rows=1000, **options):
+    """Returns what the first training of a system is told."""
+    model = next(iter(models or {"t5": ""}))
+    made = table(rows, models=models, methods=[method], trained_on=[data], **options)
+    return made.trainings[f"{model}/seed_0/{'doha' if model == 'doha' else method}_{data}"].bindings
+
+
+def test_every_training_has_a_recipe_and_a_task():
+    for method, recipe in METHODS.items():
+        assert (config_folder() / recipe).is_file()
+        for data in ("wow", "faithdial", FAITHDIAL_WOW, *IN_DOMAIN):
+            if System("t5", method, data).is_possible:
+                lookup.get_task(task_of(method, data, sample=True))
+
+
+def test_the_papers_systems_are_twenty():
+    models = {"gpt2": "a", "dialogpt": "b", "doha": "c", "t5": "d"}
+    plain = table(models=models, methods=["cross_entropy"]).systems
+    others = table(methods=list(METHODS)[1:]).systems
+    names = {s.name for s in (*plain, *others) if s.trained_on not in IN_DOMAIN}
+    assert len(names) == 20
+    assert "wow/t5_infonce" not in names
+    published = table().layout()["published"]
+    assert set(published["faithdial"]) == names
+    assert sum(map(len, published.values())) == 26  # table 8 has six more
+
+
+def test_in_domain_systems_are_of_cross_entropy_and_respond_to_their_own_data():
+    made = table()
+    tested = {name: set() for name in TESTED_ON}
+    for name, run in made.responses.items():
+        tested[name.partition("/")[0]] |= set(run.bindings["CHECKPOINT_PATH"])
+    assert {name for name in tested["cmu_dog"] if name.startswith(IN_DOMAIN)} == {"cmu_dog/t5"}
+    assert not any(name.startswith(IN_DOMAIN) for name in tested["faithdial"])
+    for corpus in ("wow", "topical_chat", "cmu_dog"):  # table 8
+        assert set(made.layout()["published"][corpus]) <= tested[corpus]
+    there = table(tested_on=["faithdial", "cmu_dog"]).systems
+    assert {s.trained_on for s in there} & set(IN_DOMAIN) == {"cmu_dog"}
+    # Zero-shot responses have no gold ones.
+    assert set(made.scorers_of("cmu_dog")) == {"knowledge"}
+    assert set(made.scorers_of("faithdial")) == {"knowledge", "target"}
+
+
+def test_responses_are_drawn_as_the_authors_draw_them():
+    """Dziri 2022, appendix D; their code has 2 to 100 tokens."""
+    runs = table(models={"t5": "x"}).responses.values()
+    asked = ("TOP_P", "MIN_DECODE_LENGTH", "DECODE_LENGTH")
+    assert {tuple(run.bindings[name] for name in asked) for run in runs} == {(0.6, 2, 100)}
+
+
+def test_what_a_training_is_told():
+    told = bindings(
+        "infonce", "faithdial", train_steps=200, train_batch_size=6, learning_rate=0.1,
+        max_input_length=512, target_length=256, sample=True,
+    )  # fmt: skip
+    assert told["MIXTURE_OR_TASK_NAME"] == "faithdial_generate_infonce_sample"
+    assert told["TASK_FEATURE_LENGTHS"] == {"inputs": 512, "targets": 256, "negatives": (8, 64)}
+    assert told["NUM_MICROBATCHES"] == 2  # what 4 pieces and 6 rows both divide into
+    assert (told["TRAIN_STEPS"], told["WARMUP_STEPS"], told["EVAL_PERIOD"]) == (200, 8, 10)
+    assert (told["RANDOM_SEED"], told["INITIAL_CHECKPOINT_PATH"]) == (0, "mine")
+    truncated = bindings("loss_truncation", "faithdial", train_steps=5736)
+    assert truncated["TRUNCATION_WARMUP_STEPS"] == round(10_000 / 32)
+    assert truncated["WARMUP_STEPS"] == 229
+    assert truncated["EVAL_PERIOD"] == 286
+    recipes_own = bindings("cross_entropy", "faithdial")
+    assert not {"TRAIN_STEPS", "BATCH_SIZE", "LEARNING_RATE"} & set(recipes_own)
+
+
+def test_other_batches_make_as_many_epochs_and_the_same_warm_up_in_examples():
+    rows = 18_357
+    small = bindings("loss_truncation", "faithdial", rows=rows, train_batch_size=16)
+    assert small["TRAIN_STEPS"] == math.ceil(10 * rows / 16)
+    assert small["TRUNCATION_WARMUP_STEPS"] == 625  # 10,000 examples
+    large = bindings("cross_entropy", "faithdial", rows=rows, train_batch_size=64)
+    assert large["TRAIN_STEPS"] == math.ceil(10 * rows / 64)
+    wizard = bindings("loss_truncation", "wow", rows=74_092)
+    assert wizard["TRUNCATION_WARMUP_STEPS"] == round(10_000 / 32)
+    trial = bindings("loss_truncation", "faithdial", train_steps=20, train_batch_size=8)
+    assert trial["TRUNCATION_WARMUP_STEPS"] == round(20 * 10_000 / (5736 * 32))
+
+
+@pytest.mark.parametrize("batch_size", [8, 16, 48, 64])  # 32: the recipe's own steps
+def test_noise_is_first_left_out_after_as_many_examples_whatever_the_batch(batch_size):
+    """A run of these settings: it reads ten epochs, and truncates behind 10,000 examples."""
+    rows = 18_357
+    made = bindings("loss_truncation", "faithdial", rows=rows, train_batch_size=batch_size)
+    read = [step * batch_size for step in range(1, made["TRAIN_STEPS"] + 1)]
+    assert 0 <= read[-1] - 10 * rows < batch_size
+    before_truncation = read[made["TRUNCATION_WARMUP_STEPS"] - 1]
+    assert abs(before_truncation - 10_000) <= batch_size / 2
+
+
+@pytest.mark.parametrize(
+    ("data", "split"),
+    [
+        ("wow", "validation_unseen"),
+        ("topical_chat", "validation_rare"),
+        ("cmu_dog", "validation"),
+    ],
+)
+def test_ten_epochs_of_other_data(data, split):
+    told = bindings("cross_entropy", data, rows=640)
+    assert (told["TRAIN_STEPS"], told["WARMUP_STEPS"]) == (200, 8)
+    assert told.get("EVAL_SPLIT", "validation") == split
+    assert bindings("cross_entropy", data, rows=331, train_batch_size=10)["TRAIN_STEPS"] == 331
+    assert split in lookup.get_task(task_of("cross_entropy", data, True)).splits
+
+
+def test_doha_is_trained_by_its_recipe_alone():
+    made = table(83_247, models={"t5": "a", "doha": "b"})
+    assert [s.method for s in made.systems if s.model == "doha"] == ["cross_entropy"] * 5
+    first = made.trainings["doha/seed_0/doha_wow"]
+    second = made.trainings["doha/seed_0/doha_wow_then_faithdial"]
+    assert first.files == second.files == ["faithdial_generate_doha.gin"]
+    assert first.bindings["TRAIN_STEPS"] == math.ceil(25 * 83_247 / 32)
+    assert first.bindings["WARMUP_STEPS"] == round(0.1 * first.bindings["TRAIN_STEPS"])
+    assert first.bindings["EVAL_PERIOD"] == first.bindings["TRAIN_STEPS"] // 50
+    assert "TRAIN_STEPS" not in second.bindings  # the recipe's own
+    assert (
+        second.bindings["INITIAL_CHECKPOINT_PATH"] == "models/doha/seed_0/doha_wow/checkpoints/best"
+    )
+    assert second.inputs == ["models/doha/seed_0/doha_wow.trained"]
+    told = bindings("cross_entropy", "faithdial", {"doha": "bart"}, train_batch_size=12)
+    assert told["NUM_MICROBATCHES"] == 4  # what 8 pieces and 12 rows both divide into
+
+
+def test_infonce_begins_with_the_training_of_cross_entropy():
+    """Wizard of Wikipedia has no negatives; the same training is not made twice."""
+    made = table(trained_on=["wow", "wow_then_faithdial"], methods=["cross_entropy", "infonce"])
+    assert list(made.trainings) == [
+        "t5/seed_0/cross_entropy_wow",
+        "t5/seed_0/cross_entropy_wow_then_faithdial",
+        "t5/seed_0/infonce_wow_then_faithdial",
+    ]
+    assert made.trainings["t5/seed_0/infonce_wow_then_faithdial"].inputs == [
+        "models/t5/seed_0/cross_entropy_wow.trained"
+    ]
+    expected = [f"models/{name}.trained" for name in made.trainings]
+    assert made.responses["faithdial/plain"].inputs == expected
+
+
+def test_systems_without_data_are_left_out():
+    made = table(
+        without=["wizard_of_wikipedia_generate"],
+        trained_on=["faithdial", "wow_then_faithdial"],
+        methods=["cross_entropy"],
+    )
+    assert [s.name for s in made.systems] == ["faithdial/t5"]
+    shown = "wow_then_faithdial/t5 (no data of wizard_of_wikipedia_generate)"
+    assert any(f"Left out: {shown}" in note for note in made.layout()["notes"])
+    assert made.left_out == [shown, "wow (no data)"]
+    nothing = table(
+        without=["faithdial_generate"], trained_on=["faithdial"], methods=["cross_entropy"]
+    )
+    assert not nothing.scores
+    # Nothing that is in domain elsewhere responds to a data set of its own.
+    made = table(trained_on=["topical_chat"], tested_on=["topical_chat", "cmu_dog"])
+    assert list(made.scores) == ["topical_chat/knowledge"]
+
+
+def test_methods_are_compared_with_cross_entropy_on_the_same_data():
+    pairs = table(trained_on=TRAINED_ON[:2], methods=["cross_entropy", "ctrl"]).comparisons()
+    assert pairs == [("wow/t5_ctrl", "wow/t5"), ("faithdial/t5_ctrl", "faithdial/t5")]
+    assert table(methods=["ctrl"]).comparisons() == []
+
+
+def test_published_figures_of_other_functions_do_not_stand():
+    told = table(bertscore_model="m").layout()
+    assert told["published"]["faithdial"]["wow/t5"]["F1"] == 61.7
+    assert "BERTScore" not in told["published"]["faithdial"]["wow/t5"]
+    assert any(note.startswith("No published BERTScore: bertscore.base") for note in told["notes"])
+    same = table(bertscore_model="m", scorer_option=["bertscore.baseline=b.tsv"])
+    assert same.scorers["bertscore"]["lower_grounding"] is True
+    assert same.layout()["published"]["faithdial"]["wow/t5"]["BERTScore"] == 0.41
+
+
+def test_without_spacy_its_column_is_left_out(monkeypatch):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    text_metrics.english_tokenizer.cache_clear()
+    told = table(sample=True).layout()
+    assert set(told["columns"]) == {"TRUE F1", "BLEU", "ROUGE"}
+    needed = "F1 is left out: it needs spaCy (pip install 'faith_jax[augmentation]')."
+    assert needed in told["notes"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "critic": tiny_models.write_model(folder / "critic", "bart", max_positions=512),
+        "bart": tiny_models.write_model(folder / "bart", "bart", max_positions=320),
+    }
+
+
+def arguments(output, models, *more):
+    given = ("faithdial", "--sample", f"--output={output}", "--resamples=100", "--max-length=4")
+    return (*given, "--limit=2", f"--critic-model={models['critic']}", *more)
+
+
+ALONE = ("--trained-on=faithdial", "--tested-on=faithdial")
+
+
+def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
+    given = (f"--models=t5={models['bart']}", *ALONE, "--seeds=0,1")
+    given += ("--methods=cross_entropy,ctrl",)
+    given += tuple(f"--trained=t5{m}/faithdial={models['bart']}" for m in ("", "_ctrl"))
+    commands = shown_commands(capfd, *arguments(tmp_path, models, *given))
+    assert len(commands) == 5  # responses with and without tokens, two sets of scores, the table
+    run_in_process(capfd, tmp_path, commands)
+    folder = tmp_path / "responses" / "faithdial"
+    plain, asked = (rows_of(folder / kind / "predictions.jsonl") for kind in ("plain", "ctrl"))
+    tokens = "<no-first-person> <high-prec> <entailed> "  # as text, in this vocabulary
+    for before, row in zip(plain, asked, strict=True):
+        assert row["inputs"] == tokens + before["inputs"]
+        assert (before["system"], row["system"]) == ("faithdial/t5", "faithdial/t5_ctrl")
+        assert before["replicate"] == row["replicate"]
+    assert [row["replicate"] for row in asked] == ["0", "0", "1", "1"]
+    # Both are the same checkpoint here: each replicate samples by a seed of its own.
+    assert [r["log_prob"] for r in asked[:2]] != [r["log_prob"] for r in asked[2:]]
+    knowledge, texts, gold = (
+        [row[name] for row in asked] for name in ("knowledge", "prediction", "target")
+    )
+    found = figures(tmp_path, "faithdial_sample")
+    critic = load_scorer("faith_critic", model=models["critic"]).score(knowledge, texts)
+    unfaithful = [s.value < 0.5 for s in critic if not np.isnan(s.value)]
+    cell = found["faithdial/t5_ctrl", "Critic"]
+    assert cell["value"] == pytest.approx(100 * np.mean(unfaithful))
+    assert 0 < cell["p_value"] <= 1
+    assert found["faithdial/t5", "Critic"]["p_value"] is None
+    for column, scorer, against in (
+        ("F1", "q2_baseline_token_f1", knowledge),
+        ("TRUE F1", "token_f1", knowledge),
+        ("ROUGE", "rougeL_f1_stemmed", gold),
+    ):
+        scores = np.array([s.value for s in load_scorer(scorer).score(against, texts)])
+        cell = found["faithdial/t5_ctrl", column]
+        assert cell["value"] == pytest.approx(100 * np.nanmean(scores)), column
+        by_seed = [100 * np.nanmean(part) for part in (scores[:2], scores[2:])]
+        assert cell["spread"] == pytest.approx(np.std(by_seed, ddof=1)), column
+    lower = [[text.lower() for text in column] for column in (texts, gold)]
+    bleu = sacrebleu.BLEU(effective_order=True).corpus_score(lower[0], [lower[1]]).score
+    assert found["faithdial/t5_ctrl", "BLEU"]["value"] == pytest.approx(bleu)
+    markdown = (tmp_path / "faithdial_sample.md").read_text("utf-8")
+    assert markdown.startswith("**SAMPLES, not the paper's data: Systems by training data")
+    for column in ("Q\u00b2 F1", "Q\u00b2 NLI"):
+        assert f"{column} is left out: it needs models (--q2-model, --q2-nli-model)." in markdown
+    # A system that is added responds alone; the others are kept.
+    times = {path: path.stat().st_mtime_ns for path in folder.glob("plain/*/*/*/*.jsonl")}
+    more = (f"--models=gpt={models['bart']}", f"--trained=gpt/faithdial={models['bart']}")
+    more += (f"--trained=gpt_ctrl/faithdial={models['bart']}",)
+    # What Snakemake removes where a setting changed.
+    (folder / "plain" / "predictions.jsonl").unlink()
+    (tmp_path / "faithdial_sample.md").unlink()
+    shutil.rmtree(tmp_path / "scores")
+    commands = shown_commands(capfd, *arguments(tmp_path, models, *given, *more))
+    run_in_process(
+        capfd,
+        tmp_path,
+        [line for line in commands if "DIR=responses/faithdial/plain" in line],
+    )
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+    assert len(rows_of(folder / "plain" / "predictions.jsonl")) == 8
+    # Responses of a checkpoint that has changed since are not taken for its own.
+    changed = pathlib.Path(models["bart"]) / "config.json"
+    before = changed.read_text()
+    changed.write_text(before + "\n")
+    with pytest.raises(AssertionError, match=r"responses with another value of checkpoint\.digest"):
+        run_in_process(capfd, tmp_path, [line for line in commands if " infer " in line][:1])
+    changed.write_text(before)
+
+
+def test_a_trained_doha_responds_from_its_knowledge(models, tmp_path, capfd):
+    checkpoint = doha_from_bart(open_checkpoint(models["bart"]))
+    write_native(checkpoint, tmp_path / "sees")
+    params = flatten(checkpoint.read().params)
+    for name in params:
+        if "knowledge_attention/out/kernel" in name:
+            params[name] = np.zeros_like(params[name])
+    write_native(Checkpoint(checkpoint.config, unflatten(params)), tmp_path / "blind")
+    found = {}
+    for name in ("sees", "blind"):
+        output = tmp_path / f"table_{name}"
+        given = (*ALONE, "--methods=cross_entropy", f"--models=doha={models['bart']}")
+        given += (f"--trained=doha/faithdial={tmp_path / name}", f"--vocabulary={models['bart']}")
+        commands = shown_commands(capfd, *arguments(output, models, *given))
+        run_in_process(capfd, output, [line for line in commands if " infer " in line])
+        rows = rows_of(output / "responses" / "faithdial" / "plain" / "predictions.jsonl")
+        found[name] = [row["log_prob"] for row in rows]
+    assert found["sees"] != found["blind"]
+
+
+RATE = 1e-3
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory, offline_data_dir):
+    """Parameters by training: T5 trained on WoW, then on FaithDial by two methods, a step each."""
+    base = tiny_models.write_t5(tmp_path_factory.mktemp("base") / "t5")
+    folder = tmp_path_factory.mktemp("systems")
+    options = Faithdial(
+        models={"t5": base},
+        output="",
+        methods=("cross_entropy", "infonce"),
+        trained_on=("wow_then_faithdial",),
+        sample=True,
+        train_steps=1,
+        train_batch_size=4,
+        learning_rate=RATE,
+        max_input_length=256,
+        target_length=96,
+    )
+    made = Table(options, lambda *_: 9)
+    params = {"base": flatten(open_checkpoint(base).read().params)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, training in made.trainings.items():
+            given = shlex.split(training.arguments)
+            assert main(["train", *given, f"--gin.MODEL_DIR=models/{name}"]) == 0
+            checkpoint = open_checkpoint(f"models/{name}/checkpoints/best")
+            params[name.rpartition("/")[2]] = flatten(checkpoint.read().params)
+    return params
+
+
+def farthest(first, second):
+    """The largest difference of two sets of parameters, in steps of Adam."""
+    return max(np.abs(first[name] - second[name]).max() for name in first) / RATE
+
+
+@pytest.mark.slow
+def test_a_training_starts_from_the_checkpoint_of_the_one_before(chain):
+    """Adam's first step moves a parameter by the learning rate, whatever its gradient."""
+    base, wow = chain["base"], chain["cross_entropy_wow"]
+    assert farthest(wow, base) == pytest.approx(1, rel=0.01)
+    for method in ("cross_entropy", "infonce"):
+        then = chain[f"{method}_wow_then_faithdial"]
+        assert farthest(then, wow) == pytest.approx(1, rel=0.01)
+        assert farthest(then, base) == pytest.approx(2, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--methods=infonc"], "--methods: there is no 'infonc'. Did you mean"),
+        (["--trained-on=wiki"], "--trained-on: there is no 'wiki'."),
+        (["--tested-on=multidoc"], "--tested-on: there is no 'multidoc'."),
+        (["--seeds=0,0"], "--seeds: expected different whole numbers"),
+        (["--seeds=a"], "--seeds: expected whole numbers with commas"),
+        (["--models=t5"], "--models: expected NAME=CHECKPOINT, got 't5'"),
+        (["--models=t5=other"], "--models: 't5' is given twice."),
+        (["--trained=nothing/faithdial=x"], "--trained: there is no 'nothing/faithdial'."),
+        (["--critic-model=nowhere"], "nowhere: there is no such checkpoint"),
+        (["--models=doha=mini", "--methods=ctrl"], "--methods: doha is trained by cross_entropy"),
+        (["--models=gpt2=nowhere"], "--models: nowhere: there is no such checkpoint"),
+        (["--q2-model=mini"], "q2_f1 needs a model that asks questions (--q2-model) and one of na"),
+        (["--q2-model=mini"], "--q2-nli-model is not given."),
+        (["--scorers=token_f1"], "has no argument '--scorers=token_f1'"),
+    ],
+)
+def test_wrong_options(models, tmp_path, capsys, given, message):
+    base = (f"--models=t5={models['bart']}", *ALONE)
+    status = main(["reproduce", *arguments(tmp_path / "table", models, *base, *given)])
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert status == 2
+    assert message in lines[-1]
+    assert len([line for line in lines if line.startswith("faith-jax")]) == 1
+    assert not (tmp_path / "table").exists()
+
+
+def test_a_gpt2_becomes_no_doha_and_a_bart_is_none_yet(models, tmp_path, capsys):
+    gpt2 = tiny_models.write_model(tmp_path / "gpt2", "gpt2")
+    for given, message in (
+        ((f"--models=doha={gpt2}",), f"doha: {gpt2}: DoHA is made of a BART, but this is gpt2; g"),
+        (
+            (f"--models=doha={models['bart']}", f"--trained=doha/faithdial={models['bart']}"),
+            f"--trained: doha/faithdial: {models['bart']}: has no attention over the knowledge",
+        ),
+    ):
+        whole = (*ALONE, "--methods=cross_entropy", *given)
+        assert main(["reproduce", *arguments(tmp_path / "table", models, *whole)]) == 2
+        assert message in capsys.readouterr().err.strip().splitlines()[-1]
+        assert not (tmp_path / "table").exists()

@@ -1,0 +1,145 @@
+"""Perturb and generate, through the command."""
+
+import json
+
+import pytest
+
+from faith_jax.core.templates import one_space
+from faith_jax.datasets.samples import sample_folder
+from faith_jax.inference.batch_decoder import BatchDecoder
+from faith_jax.papers.faithdial import negatives
+
+SETTINGS = (
+    "negatives",
+    "sample",
+    "--model=mini",
+    "--tagger=rules",
+    "--max-length=8",
+    "--batch-size=64",
+    "--perturbations=3",
+)
+
+
+def utterances_of(folder, name):
+    dialogues = json.loads((folder / name).read_text("utf-8"))
+    return [utterance for dialogue in dialogues for utterance in dialogue["utterances"]]
+
+
+@pytest.fixture
+def stopped(command, tmp_path, monkeypatch):
+    """The output of a run that was stopped when all was generated and nothing written."""
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(negatives, "_finish", stop)
+        assert command(*SETTINGS, f"--output={tmp_path / 'made'}")[0] != 0
+    assert not (tmp_path / "made").exists()
+    return tmp_path / "made"
+
+
+def test_a_stopped_run_goes_on_to_a_data_set(command, stopped, monkeypatch, caplog):
+    caplog.set_level("INFO", logger="faith_jax")
+    status, _, err = command(*SETTINGS, "--seed=1", f"--output={stopped}")
+    assert status == 2
+    assert "keeps 40 rows of another run (another value of seed (0, not 1))" in err
+    with monkeypatch.context() as patched:  # nothing is generated again
+        patched.setattr(BatchDecoder, "__call__", None)
+        status, out, err = command(*SETTINGS, f"--output={stopped}")
+    assert status == 0, err
+    # What is told of the data set is where it is in the end.
+    assert f"{stopped}/tfds/faithdial" in caplog.text
+    assert ".partial/tfds" not in caplog.text
+    assert_negatives(stopped, out)
+    assert_read_by_the_task(command, stopped, monkeypatch)
+    status, _, err = command(*SETTINGS, f"--output={stopped}")
+    assert (status, "exists already" in err) == (2, True)
+
+
+def assert_negatives(folder, out):
+    """Each turn has what was generated for it, the positive and repetitions left out."""
+    rows = [json.loads(x) for x in (folder / "responses.jsonl").open()]
+    total = 0
+    for name, line in zip(("train.json", "valid.json"), out.splitlines(), strict=False):
+        split = name.removesuffix(".json")
+        found = utterances_of(folder, name)
+        kept = [len(u["negative_samples"]) for u in found]
+        assert line == (
+            f"{name}: {sum(kept)} negatives of {len(kept)} turns; {kept.count(0)} turns have none"
+        )
+        total += sum(kept)
+        dialogues = json.loads((folder / name).read_text("utf-8"))
+        for dialogue in dialogues:
+            for turn, utterance in enumerate(dialogue["utterances"]):
+                mark = f"{split}-{dialogue['dialog_idx']}-{turn}#"
+                own = [row for row in rows if row["id"].startswith(mark)]
+                assert len(own) <= 3
+                texts = {one_space(row["knowledge"]) for row in own}
+                assert len(texts) == len(own)
+                assert one_space(utterance["knowledge"]) not in texts
+                expected = {one_space(row["response"]) for row in own}
+                expected |= {one_space(text) for text in original_samples(name, mark)}
+                expected -= {"", one_space(utterance["response"])}
+                assert set(utterance["negative_samples"]) == expected
+    assert total > 30
+    test = (sample_folder("faithdial") / "test.json").read_bytes()
+    assert (folder / "test.json").read_bytes() == test
+
+
+def original_samples(name, mark):
+    """The samples that the raw file had for the turn."""
+    split, number, turn = mark.rstrip("#").rsplit("-", 2)
+    dialogues = json.loads((sample_folder("faithdial") / name).read_text("utf-8"))
+    (dialogue,) = (d for d in dialogues if d["dialog_idx"] == int(number))
+    assert name == f"{split}.json"
+    return dialogue["utterances"][int(turn)].get("negative_samples", [])
+
+
+def assert_read_by_the_task(command, folder, monkeypatch):
+    """The task gives each example its negatives; the official data of others stays unread."""
+    from faith_jax.tasks import lookup
+
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(folder / "tfds"))
+    task = lookup.get_task("faithdial_generate_infonce")
+    rows = list(task.get_dataset(None, "train", shuffle=False).as_numpy_iterator())
+    assert len(rows) == len(utterances_of(folder, "train.json"))
+    for row, utterance in zip(rows, utterances_of(folder, "train.json"), strict=True):
+        assert row["targets_pretokenized"].decode() == one_space(utterance["response"])
+        texts = {text.decode() for text in row["negatives_pretokenized"]}
+        assert set(utterance["negative_samples"][:7]) <= texts
+        assert len(row["negatives"]) == len(texts) <= 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--perturbations=0",), "--perturbations: expected a positive whole number, got 0"),
+        (("--top-p=2",), "--top-p: expected a share in (0, 1], got 2"),
+        (("--tagger=rule",), "There is no tagger 'rule'"),
+        (("--model=nowhere",), "--model: "),
+    ],
+)
+def test_wrong_options_are_one_line(command, tmp_path, arguments, message):
+    status, _, err = command(*SETTINGS, *arguments, f"--output={tmp_path / 'made'}")
+    assert status == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_knowledge_without_anything_to_replace(command, tmp_path):
+    turn = {
+        "history": ["what is it?"],
+        "speaker": "Wizard",
+        "knowledge": "it is so.",
+        "response": "so it is.",
+    }
+    turn |= {"original_response": None, "BEGIN": ["Entailment"], "VRM": ["Disclosure"]}
+    for name in ("train", "valid", "test"):
+        dialogue = [{"dialog_idx": 0, "utterances": [turn]}]
+        (tmp_path / f"{name}.json").write_text(json.dumps(dialogue))
+    arguments = ("negatives", tmp_path, *SETTINGS[2:], f"--output={tmp_path / 'made'}")
+    status, _, err = command(*arguments)
+    assert status == 2
+    assert "rules finds no entity or verb in any knowledge" in err

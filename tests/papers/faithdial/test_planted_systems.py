@@ -1,0 +1,104 @@
+"""A system that copies its knowledge against one that invents, through FaithDial's table."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from faith_jax.core.cutting import CutTokens
+from faith_jax.inference.texts.text_pairs import PairRow
+from faith_jax.scoring import pair_classifier
+from faith_jax.scoring.pair_classifier import PairClassifier
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.papers.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, write_rows
+from tests.papers.workflows import figures, run_in_process, shown_commands
+from tests.scoring.tiny_models import write_model
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+GROUNDED = ("Critic", "Q\u00b2 F1", "Q\u00b2 NLI", "BERTScore", "F1", "TRUE F1")
+OF_GOLD = ("BLEU", "ROUGE")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "bart": write_model(folder / "bart", "bart", max_positions=320),
+        "roberta": write_model(folder / "roberta", "roberta", max_positions=320),
+    }
+
+
+class Critic:
+    """Stands for a critic's probabilities: faithful is what stands in the knowledge."""
+
+    num_compilations = 0
+
+    def encode(self, knowledge, response, name=""):
+        return PairRow([int(response in knowledge)], CutTokens(), 1)
+
+    encode.tokenizer = load_vocabulary("english_4096")
+
+    def probabilities(self, rows, second=None):
+        return np.array([[0.8, 0.2] if said else [0.3, 0.7] for (said,) in rows])
+
+
+@functools.lru_cache
+def critic(model, form, *_, **options):
+    engine = Critic()
+    return PairClassifier(("faithful", "unfaithful"), engine, engine.encode)
+
+
+def write_responses(output, knowledge):
+    """Writes responses as if two trained systems had responded."""
+    rows = [
+        {"id": str(number), "knowledge": told, "history": ["Tell me something."]}
+        | {"prediction": text, "target": gold, "system": system}
+        for system, texts in (("faithdial/t5", INVENTED), ("faithdial/t5_infonce", KNOWLEDGE))
+        for number, (told, text, gold) in enumerate(zip(knowledge, texts, KNOWLEDGE, strict=True))
+    ]
+    write_rows(output / "responses" / "faithdial" / "plain" / "predictions.jsonl", rows)
+
+
+def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
+    models, tmp_path, monkeypatch, capfd
+):
+    """Random encoders suffice for BERTScore; what is compared with gold responses stays."""
+    plant_q2(monkeypatch)
+    monkeypatch.setattr(pair_classifier, "_opened", critic)
+    given = ("--sample", f"--models=t5={models['bart']}", "--methods=cross_entropy,infonce")
+    given += ("--trained-on=faithdial", "--tested-on=faithdial", "--resamples=200")
+    given += tuple(f"--trained=t5{m}/faithdial={models['bart']}" for m in ("", "_infonce"))
+    given += (f"--critic-model={models['roberta']}", f"--bertscore-model={models['roberta']}")
+    given += ("--scorer-option=bertscore.layer=1", "--q2-model=mini", "--q2-nli-model=mini")
+    found = {}
+    for name, knowledge in (("own", KNOWLEDGE), ("shuffled", SHUFFLED)):
+        output = tmp_path / name
+        commands = shown_commands(capfd, "faithdial", f"--output={output}", *given)
+        write_responses(output, knowledge)
+        run_in_process(capfd, output, [line for line in commands if " infer " not in line])
+        found[name] = figures(output, "faithdial_sample")
+    own, shuffled = found.values()
+    assert {column for _, column in own} == {*GROUNDED, *OF_GOLD}
+    copies, invents = "faithdial/t5_infonce", "faithdial/t5"
+    for column in GROUNDED:
+        sign = -1 if column == "Critic" else 1  # the share of unfaithful responses
+        copied, invented = own[copies, column], own[invents, column]
+        gain = sign * (copied["value"] - invented["value"])
+        assert gain > 0, column
+        assert copied["significant"], column
+        assert copied["p_value"] < 0.02, column
+        other = shuffled[copies, column]
+        assert not other["significant"], column
+        assert sign * (copied["value"] - other["value"]) > 0.8 * gain, column
+    for column in OF_GOLD:
+        cells = own[copies, column], shuffled[copies, column]
+        for figure in ("value", "p_value", "significant"):
+            assert cells[0][figure] == cells[1][figure]
+        assert cells[0]["value"] == pytest.approx(100)
+        assert cells[0]["significant"]
+    expected = {"Critic": (0, 100), "Q\u00b2 NLI": (100, 0), "F1": (100, 0)}
+    for column, values in expected.items():
+        assert (own[copies, column]["value"], own[invents, column]["value"]) == (
+            pytest.approx(values)
+        ), column

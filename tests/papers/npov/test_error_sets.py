@@ -1,0 +1,217 @@
+"""`npov inputs` and `npov sets`: combinations of arguments, and responses with errors."""
+
+import json
+
+import pytest
+
+from faith_jax.cli import main
+from tests.papers.npov.npov_study import SPLITS, topics, write_marks, write_responses
+from tests.papers.planted import write_rows
+from tests.papers.workflows import rows_of
+
+
+@pytest.fixture
+def knowledge(tmp_path):
+    write_rows(tmp_path / "knowledge" / "topics.jsonl", topics())
+    return tmp_path / "knowledge"
+
+
+@pytest.fixture
+def sets(capsys, tmp_path, knowledge):
+    """Makes sets of the responses in the folder; returns status, output and the last error."""
+
+    def run(*arguments):
+        given = (f"--input={tmp_path}/responses.jsonl", f"--output={tmp_path}/data")
+        status = main(["npov", "sets", f"--knowledge={knowledge}", *given, *map(str, arguments)])
+        out, err = capsys.readouterr()
+        return status, out, (err.strip().splitlines() or [""])[-1]
+
+    return run
+
+
+def made(tmp_path):
+    return {path.stem: rows_of(path) for path in (tmp_path / "data").glob("*.jsonl")}
+
+
+def all_but_one(row):
+    """Tells the arguments, but for one response a topic."""
+    if row["id"].endswith("04-t0.7"):
+        return "Nobody knows."
+    pro, con = (" ".join(row[f"{side}_arguments"]) for side in ("pro", "con"))
+    return f"{row['query']} Supporters say: {pro} Critics say: {con}"
+
+
+def test_inputs_are_of_both_temperatures(tmp_path, knowledge, capsys):
+    given = (f"--output={tmp_path / 'inputs'}", "--combinations=4", "--splits=test")
+    assert main(["npov", "inputs", f"--knowledge={knowledge}", *given]) == 0
+    greedy, sampled = (rows_of(tmp_path / "inputs" / f"t{t}.jsonl") for t in ("0.0", "0.7"))
+    expected = [f"{name}-{n:02d}-t0.0" for name in SPLITS["test"] for n in (1, 2, 3)]
+    assert [row["id"] for row in greedy] == expected
+    assert len(sampled) == 8
+    assert all(len(row["pro_arguments"]) == len(row["con_arguments"]) for row in sampled)
+    assert "8 rows for temperature 0.7" in capsys.readouterr().out
+
+
+def test_data_sets_nest_and_keep_to_their_topics(tmp_path, knowledge, sets):
+    write_responses(tmp_path / "responses.jsonl", knowledge, all_but_one)
+    status, out, error = sets()
+    assert status == 0, error
+    assert "STAND-IN for the paper's annotation: 24 of 28 responses count as error-free" in out
+    found = made(tmp_path)
+    tests = [found.pop("test_unparaphrased_synthetic"), found.pop("test_paraphrased_synthetic")]
+    whole = found.pop("test")
+    assert [{k: v for k, v in row.items() if k != "corpus"} for row in whole] == [
+        row for rows in tests for row in rows
+    ]
+    names = ["unparaphrased synthetic", "paraphrased synthetic"]
+    assert [row["corpus"] for row in whole] == [
+        name for name, rows in zip(names, tests, strict=True) for _ in rows
+    ]
+    assert set(found) == {"train_synth", "train_para", "train_dev", "validation"}
+    # 6 of 7 responses a topic are error-free, and each has 4 rows, or 3 where nothing is unused.
+    synth, para, dev = (found[f"train_{name}"] for name in ("synth", "para", "dev"))
+    assert para[: len(synth)] == synth
+    assert dev[: len(para)] == para
+    assert (len(para), len(dev)) == (2 * len(synth), len(para) + len(found["validation"]))
+    assert {row["topic"] for row in para} == {"tea"}
+    assert {row["topic"] for row in dev[len(para) :]} == {"mate"}
+    assert {row["topic"] for row in whole} == {"cocoa", "coffee"}
+    for plain, other in zip(synth, para[len(synth) :], strict=True):
+        assert other["id"] == f"{plain['id']}-paraphrased"
+        assert other["response"] == plain["response"]
+        assert all(text.startswith("Drinkers") for text in other["pro_arguments"])
+        assert bool(other["added_argument"]) == bool(plain["added_argument"])
+        assert other["removed_argument"].startswith("Drinkers" if plain["removed_argument"] else "")
+    for row in synth:
+        for start, end in row["hallucinated_spans"]:
+            # The topic's name is in the query too.
+            assert row["removed_argument"].endswith(f" {row['response'][start:end]}.")
+    counts, _ = json.loads((tmp_path / "data" / "sets.json").read_text())["tables"]
+    (tea,) = (row for row in counts["rows"] if row[1] == "tea")
+    assert counts["columns"] == [
+        "split", "topic", "responses", "error-free", "left out", "unused told", "other words",
+        "empty",
+    ]  # fmt: skip
+    assert tea == ["train", "tea", 7, 6, 1, 0, 0, 0]
+
+
+def test_the_papers_share_of_synthetic_errors(tmp_path, knowledge, sets):
+    """With as many errors as in the paper, and with more than the topics can give."""
+    write_responses(tmp_path / "responses.jsonl", knowledge)
+    status, out, error = sets("--errors-per-response=published")
+    assert status == 0, error
+    assert "Rows with a synthetic error: 2.138 to each error-free response" in out
+    found = made(tmp_path)
+    del found["test"]
+    sizes = {name: (sum(r["error"] == "none" for r in s), len(s)) for name, s in found.items()}
+    # 7 error-free responses a topic; 7 and 14 times 667 / 312 are 14.97 and 29.93.
+    assert sizes == {
+        "train_synth": (7, 22),
+        "train_para": (14, 44),
+        "train_dev": (28, 88),
+        "validation": (14, 44),
+        "test_unparaphrased_synthetic": (14, 44),
+        "test_paraphrased_synthetic": (14, 44),
+    }
+    before = (tmp_path / "data" / "sets.json").read_text()
+    status, out, error = sets("--errors-per-response=3")
+    assert (status, out) == (2, "")
+    for name in ("validation, plain", "validation, paraphrased", "test, plain"):
+        assert f"{name}: 3 rows with an error to each of " in error
+    assert (tmp_path / "data" / "sets.json").read_text() == before
+
+
+def test_marks_make_the_organic_sets(tmp_path, knowledge, sets):
+    rows = write_responses(tmp_path / "responses.jsonl", knowledge)
+
+    def marks(row):
+        return {
+            "01-t0.0": {"hallucination": True, "unsupported_spans": [[0, 5]]},
+            "01-t0.7": {"coverage": True, "missing_arguments": ["pro 1", "con 1"]},
+            "02-t0.0": {"repetition": True},
+            "03-t0.7": None,
+        }.get(row["id"].partition("-")[2], {})
+
+    write_marks(tmp_path / "marks.jsonl", rows, marks)
+    assert sets()[0] == 0
+    before = len(made(tmp_path)["test_unparaphrased_synthetic"])
+    status, out, error = sets(f"--marks={tmp_path / 'marks.jsonl'}")
+    assert status == 0, error
+    assert "Error-free by people's marks" in out
+    assert "STAND-IN" not in out
+    found = made(tmp_path)
+    assert len(found["test_unparaphrased_synthetic"]) < before  # fewer are error-free
+    organic, ambiguous = found["test_full_organic"], found["test_ambiguous_organic"]
+    # Of 7 responses to each of 2 topics, 3 are error-free and 2 have full errors.
+    assert [row["error"] for row in organic].count("organic") == 4
+    assert [row["error"] for row in organic].count("none") == 6
+    missing = next(row for row in organic if row["has_coverage_error"])
+    assert missing["added_argument"] == [missing["pro_arguments"][0], missing["con_arguments"][0]]
+    assert [row["error"] for row in ambiguous].count("organic") == 2
+    dev, org = found["train_dev"], found["train_org"]
+    assert org[: len(dev)] == dev
+    assert [row["error"] for row in org[len(dev) :]] == ["organic"] * 4
+    assert {row["topic"] for row in org[len(dev) :]} == {"tea", "mate"}
+    assert list(dict.fromkeys(row["corpus"] for row in found["test"])) == [
+        "full organic", "unparaphrased synthetic", "paraphrased synthetic", "ambiguous organic",
+    ]  # fmt: skip
+    assert sets()[0] == 0  # sets that cannot be made any more go
+    assert "test_full_organic" not in made(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": "cocoa-1-t0.0"}, "'cocoa-1-t0.0' is no response of this run. Did you mean 'cocoa-"),
+        ({"unsupported_spans": [[0, 9999]]}, "field 'unsupported_spans': expected start and end"),
+        (
+            {"missing_arguments": ["pro 9"]},
+            "field 'missing_arguments': expected arguments of this row (pro 1",
+        ),
+        ({"coverage": "maybe"}, "field 'coverage': expected yes or no, got"),
+        ({"annotator": ""}, "field 'annotator': expected a text"),
+    ],
+)
+def test_bad_marks(tmp_path, knowledge, sets, change, message):
+    rows = write_responses(tmp_path / "responses.jsonl", knowledge)
+    path = tmp_path / "marks.jsonl"
+    write_marks(path, rows[-1:], lambda row: change)
+    status, out, error = sets(f"--marks={path}")
+    assert (status, out) == (2, "")
+    assert f"{path}:1: " in error
+    assert message in error
+    assert not (tmp_path / "data").exists()
+
+
+def test_mistakes(tmp_path, knowledge, sets, capsys):
+    path = tmp_path / "responses.jsonl"
+    (row, *_) = write_responses(path, knowledge, lambda row: "Nobody knows.", splits=("test",))
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text(json.dumps({"id": row["id"], "annotators": 2}) + "\n")
+    for given, message in (
+        ((), "none of 14 responses to a test topic is error-free"),
+        ((f"--marks={labels}",), "name the file of `annotate read --output`"),
+        (("--least-recall=2",), "--least-recall: expected a share in [0, 1], got 2;"),
+        (
+            ("--errors-per-response=0",),
+            "the kinds of errors, or published, got 0",
+        ),
+    ):
+        status, out, error = sets(*given)
+        assert (status, out) == (2, "")
+        assert message in error
+    for change, message in (
+        ({"topic": "milk"}, f"{path}:1: field 'topic': 'milk' is no topic of --knowledge"),
+        ({"response": None}, f"{path}:1: field 'response'"),
+        ({"pro_arguments": "x"}, f"{path}:1: field 'pro_arguments': expected a list"),
+    ):
+        write_rows(path, [row | change])
+        assert message in sets()[2]
+    write_rows(path, [row, row])
+    assert f"{path}:2: field 'id': {row['id']!r} occurs twice." in sets()[2]
+    assert main(["npov", "inputs", f"--output={tmp_path / 'x'}", f"--knowledge={tmp_path}"]) == 2
+    given = (f"--output={tmp_path / 'x'}", f"--knowledge={knowledge}", "--splits=tets")
+    assert main(["npov", "inputs", *given]) == 2
+    assert "no topic has the split 'tets', only train, validation, test" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+    assert not (tmp_path / "data").exists()

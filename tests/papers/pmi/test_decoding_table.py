@@ -1,0 +1,235 @@
+"""The table of decodings: its workflow's commands, run in this process with tiny random models."""
+
+import json
+
+import pytest
+import sacrebleu
+
+from faith_jax.cli import main
+from faith_jax.decoding.config import PMIConfig
+from faith_jax.inference import load_model
+from faith_jax.papers.pmi.decoding_table import CORPORA, Table
+from faith_jax.papers.pmi.options import PmiDecode
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.text_metrics import content_tokens
+from faith_jax.tokenizers import vocabularies
+from tests.papers.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, write_rows
+from tests.papers.workflows import figures, rows_of, run_in_process, shown_commands
+from tests.scoring.tiny_models import write_model
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        family: write_model(folder / family, family, max_positions=320)
+        for family in ("bart", "gpt2", "roberta")
+    }
+
+
+def arguments(output, *more):
+    given = ("pmi_decode", "--sample", "--corpus=faithdial", "--decodings=likelihood,pmi")
+    return (*given, "--resamples=100", f"--output={output}", *more)
+
+
+def with_scorers(models):
+    return (
+        f"--scorer-model={models['gpt2']}",
+        f"--bertscore-model={models['roberta']}",
+        "--scorer-option=bertscore.layer=1",
+    )
+
+
+def test_the_models_responses_and_their_figures(models, tmp_path, capfd):
+    lengths = ("--limit=2", "--max-length=4", "--max-input-length=200")
+    search = ("--beams=2", "--alpha=0.5", "--p=0.9")
+    given = (f"--model={models['bart']}", *lengths, *search, f"--scorer-model={models['gpt2']}")
+    commands = shown_commands(capfd, *arguments(tmp_path, *given))
+    assert len(commands) == 5  # two decodings, two sets of scores, a table
+    run_in_process(capfd, tmp_path, commands)
+    made = {
+        name: rows_of(tmp_path / "responses" / "faithdial" / name / "predictions.jsonl")
+        for name in ("likelihood", "pmi")
+    }
+    tokens, model = vocabularies.load_vocabulary(models["bart"]), load_model(models["bart"])
+    for decoding, rows in made.items():
+        assert [row["system"] for row in rows] == [decoding] * 2
+        text = rows[1]["inputs"]
+        inputs = [
+            [tokens.encode_with_special_tokens(part)]
+            for part in (text, text[text.index("<seeker>") :])
+        ]
+        if decoding == "pmi":
+            pmi = PMIConfig(alpha=0.5, p=0.9)
+            found = model.decode_pmi(*inputs, max_length=4, num_beams=2, pmi=pmi)
+        else:
+            found = model.decode(inputs[0], max_length=4, num_beams=2)
+        assert rows[1]["log_prob"] == pytest.approx(float(found.log_prob[0]), abs=1e-3)
+    values = figures(tmp_path, "pmi_decode_sample")
+    scorer = load_scorer("pmi_faith_mean", model=models["gpt2"], score_cue=True)
+    for decoding, rows in made.items():
+        documents, texts, gold = (
+            [row[name] for row in rows] for name in ("knowledge", "prediction", "target")
+        )
+        histories = [row["history"] for row in rows]
+        scores = [s.value for s in scorer.score(documents, texts, histories)]
+        known = [s for s in scores if s == s]
+        expected = {
+            "TRUE F1": [s.value for s in load_scorer("token_f1").score(documents, texts)],
+            "ROUGE-L": [s.value for s in load_scorer("rougeL_f1_stemmed").score(gold, texts)],
+            "PMI-Faith": [(s + 2.1) / 8.5 for s in known],
+        }
+        for column, numbers in expected.items():
+            numbers = [number for number in numbers if number == number]
+            found = values[decoding, column]
+            assert found["value"] == pytest.approx(sum(numbers) / len(numbers)), column
+            assert found["rows"] == len(numbers)
+        lower = [text.lower() for text in texts], [[text.lower() for text in gold]]
+        bleu = sacrebleu.BLEU(effective_order=True).corpus_score(*lower).score
+        assert values[decoding, "BLEU-4"]["value"] == pytest.approx(bleu)
+    assert values["likelihood", "BLEU-4"]["p_value"] is None
+    assert 0 < values["pmi", "BLEU-4"]["p_value"] <= 1
+    markdown = (tmp_path / "pmi_decode_sample.md").read_text("utf-8")
+    assert markdown.startswith("**SAMPLES, not the paper's data: Decodings with and without PMI")
+    assert "first 2 rows of each data set" in markdown
+    needed = "Q\u00b2 NLI is left out: it needs models (--q2-model, --q2-nli-model)."
+    assert needed in markdown
+    assert "(published)" not in markdown
+
+
+GROUNDED = ("PMI-Faith", "F1-U", "TRUE F1", "BERTScore", "Q\u00b2 NLI")
+
+
+def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
+    models, tmp_path, monkeypatch, capfd
+):
+    """A planted effect: `pmi` copies its document, `likelihood` invents.
+
+    Random encoders and stand-ins for Q\u00b2's models suffice; `mini` has learnt to copy. With the
+    documents of other rows no column may tell them apart.
+    """
+    plant_q2(monkeypatch)
+    given = (f"--model={models['bart']}", "--scorer-model=mini", *with_scorers(models)[1:])
+    given = (*given, "--q2-model=mini", "--q2-nli-model=mini", "--resamples=200")
+    found = {}
+    for name, knowledge in (("own", KNOWLEDGE), ("shuffled", SHUFFLED)):
+        output = tmp_path / name
+        commands = shown_commands(capfd, *arguments(output, *given))
+        for decoding, texts in {"likelihood": INVENTED, "pmi": KNOWLEDGE}.items():
+            rows = [
+                {"id": str(number), "knowledge": document, "history": ["Tell me something."]}
+                | {"prediction": text, "target": "Nobody knows.", "system": decoding}
+                for number, (document, text) in enumerate(zip(knowledge, texts, strict=True))
+            ]
+            write_rows(output / "responses" / "faithdial" / decoding / "predictions.jsonl", rows)
+        run_in_process(capfd, output, [line for line in commands if " infer " not in line])
+        found[name] = figures(output, "pmi_decode_sample")
+    for column in GROUNDED:
+        copied, invented = (found["own"][name, column] for name in ("pmi", "likelihood"))
+        assert copied["value"] > invented["value"], column
+        assert copied["significant"], column
+        assert copied["p_value"] < 0.02, column
+        other = found["shuffled"]["pmi", column]
+        assert not other["significant"], column
+        drop = copied["value"] - other["value"]
+        assert drop > 0.8 * (copied["value"] - invented["value"]), column
+    for column in ("F1-U", "Q\u00b2 NLI"):
+        assert found["own"]["pmi", column]["value"] == pytest.approx(1)
+        assert found["own"]["likelihood", column]["value"] == 0
+    # Of "keep", dark, paper and envelopes the first is a stop word.
+    assert content_tokens("Keep them in the dark, in paper envelopes.") == [
+        "dark", "paper", "envelopes",
+    ]  # fmt: skip
+
+
+def test_published_figures_and_options_that_make_another_function():
+    given = {"output": "", "model": "mine", "bertscore_model": "m"}
+    told = Table(PmiDecode(**given), lambda *_: 0).layout()
+    assert told["published"]["faithdial"]["pmi"] == {
+        "PMI-Faith": 0.59, "F1-U": 0.75, "Q\u00b2 NLI": 0.85, "BLEU-4": 12.95, "ROUGE-L": 0.4,
+    }  # fmt: skip
+    assert any(
+        note.startswith("No published BERTScore: bertscore.baseline") for note in told["notes"]
+    )
+    whole = PmiDecode(**given, scorer_option=("bertscore.baseline=b.tsv",))
+    table = Table(whole, lambda *_: 0)
+    assert table.scorers["bertscore"]["lower_grounding"] is True
+    published = table.layout()["published"]
+    assert published["faithdial"]["pmi"]["BERTScore"] == 0.66
+    found = {
+        name: [row["Q\u00b2 NLI"] for row in rows.values()] for name, rows in published.items()
+    }
+    assert found == {
+        "multidoc2dial": [0.63, 0.65, 0.69, 0.65],
+        "topical_chat": [0.68, 0.72, 0.73, 0.72],
+        "faithdial": [0.83, 0.85, 0.87, 0.84],
+    }
+
+
+def test_what_each_decoding_is_told():
+    table = Table(PmiDecode(output="", model="mine", alpha=0.3, p=0.7), lambda *_: 9)
+    assert table.corpora == list(CORPORA)
+    runs = {name: table.responses[f"topical_chat/{name}"] for name in table.decodings}
+    told = {name: run.bindings for name, run in runs.items()}
+    assert {name: run.files[1] for name, run in runs.items()} == {
+        "likelihood": "decoding/decoding.gin"
+    } | dict.fromkeys(("pmi", "pmi_no_mask", "pmi_equal"), "decoding/pmi.gin")
+    assert "PMI_ALPHA" not in told["likelihood"]
+    assert (told["pmi"]["PMI_ALPHA"], told["pmi"]["PMI_P"]) == (0.3, 0.7)
+    assert (told["pmi_no_mask"]["PMI_ALPHA"], told["pmi_no_mask"]["PMI_P"]) == (0.3, 1.0)
+    assert (told["pmi_equal"]["PMI_ALPHA"], told["pmi_equal"]["PMI_P"]) == (0.5, 0.7)
+    assert {it["SPLIT"] for it in told.values()} == {"test_rare"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ((), "pmi_decode needs a model that responds: give --model=CHECKPOINT."),
+        (("--model={bart}", "--corpus=faithdail"), "There are: multidoc2dial, topical_chat"),
+        (("--model={bart}", "--corpus=faithdail"), "Did you mean 'faithdial'?"),
+        (("--model={bart}", "--decodings=pmi,greedy"), "--decodings: there is no 'greedy'."),
+        (("--model={roberta}",), "expected a language model, got an encoder-only one."),
+        (("--model={bart}x",), "bartx: there is no such checkpoint."),
+        (("--model={bart}", "--beams=0"), "--beams: expected a positive whole number, got 0;"),
+        (("--model={bart}", "--alpha=-1"), "--alpha: expected a share in [0, 1], got -1;"),
+        (
+            ("--model={bart}", "--limit=-1"),
+            "--limit: expected 0 or a positive whole number, got -1;",
+        ),
+        (("--model={bart}", "--scorer-model={roberta}"), "expected a language model, got an enc"),
+        (
+            ("--model={bart}", "--scorers=bleu"),
+            "reproduce pmi_decode has no argument '--scorers=bleu'",
+        ),
+        (
+            ("--model={bart}", "--scorer-option=bertscore.layer=1"),
+            "--scorer-option: bertscore is not scored without a model of its own.",
+        ),
+        (("--model={bart}", "--q2-model=mini"), "--q2-nli-model is not given."),
+        (("--model={bart}", "--scorer-option=q2_nli.tagger=rules"), "--q2-model is not given."),
+    ],
+)
+def test_mistakes(models, tmp_path, capsys, given, message):
+    given = [argument.format(**models) for argument in given]
+    status = main(["reproduce", *arguments(tmp_path / "made", *given)])
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert message in err.splitlines()[-1]
+    assert err.splitlines()[-1].startswith("faith-jax")
+    assert not (tmp_path / "made").exists()
+
+
+def test_options_of_other_tables_are_refused(capsys, tmp_path):
+    given = ("reproduce", "begin", "--sample", f"--output={tmp_path}", "--beams=2")
+    assert main(given) == 2
+    assert "reproduce begin has no argument '--beams=2'" in capsys.readouterr().err
+
+
+def test_the_options_of_a_run_are_kept(models, tmp_path, capfd):
+    shown_commands(capfd, *arguments(tmp_path, f"--model={models['bart']}", "--limit=1"))
+    told = json.loads((tmp_path / "options.json").read_text())
+    assert told["options"]["limit"] == 1
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert rows == {"faithdial_generate_sample:test": 4}

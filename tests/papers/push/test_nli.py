@@ -1,0 +1,317 @@
+"""Steen 2023's tables 1, 2 and 4 through the command, with tiny random classifiers."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax.cli import main
+from faith_jax.inference.opening import open_model
+from faith_jax.papers.push import nli
+from faith_jax.papers.push.options import Nli
+from faith_jax.runs.setup import count_params
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.roc import roc_auc
+from tests.papers.planted import plant_q2
+from tests.papers.workflows import rows_of, shown_commands, without_snakemake
+from tests.scoring import tiny_models
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+NLI = ("neutral", "contradiction", "entailment")
+CORPORA = ("frank", "q2")
+SINGLE = ["t5_anli", "summac_zs", "base", "base_e_minus_c", "base_mc", "augmented", "no_mc", "all"]
+OF_CORPORA = f"--corpora={','.join(CORPORA)}"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    made = {
+        name: tiny_models.write_model(folder / name, "deberta_nli", seed, label_names=NLI)
+        for seed, name in enumerate(("base", "augmented", "summac"))
+    }
+    made["t5"] = tiny_models.write_model(folder / "t5", "bart", seed=3, max_positions=512)
+    made["two"] = tiny_models.write_model(folder / "two", "roberta", label_names=("yes", "no"))
+    made["unnamed"] = tiny_models.write_model(
+        folder / "unnamed", "deberta_nli", label_names=("LABEL_0", "LABEL_1", "LABEL_2")
+    )
+    made["bart"] = tiny_models.write_model(folder / "bart", "bart", max_positions=512)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _without_snakemake(monkeypatch):
+    without_snakemake(monkeypatch)
+
+
+def reproduce(capsys, output, *arguments):
+    """Returns the exit status and the lines that the command prints."""
+    given = ("--sample", "--resamples=100", "--dropout-passes=2", f"--output={output}")
+    corpora = [] if any(a.startswith("--corpora") for a in arguments) else [OF_CORPORA]
+    status = main(["reproduce", "nli", *map(str, (*given, *corpora, *arguments))])
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err.strip().splitlines()
+
+
+def given(models, *names):
+    options = {"base": "--model", "augmented": "--augmented-model", "t5": "--t5-model"}
+    options["summac"] = "--summac-model"
+    return [f"{options[name]}={models[name]}" for name in names or options]
+
+
+def scores_of(folder, corpus, method):
+    """Returns a method's scores and the labels."""
+    for path in (folder / "scores").glob("*.jsonl"):
+        rows = [row for row in rows_of(path) if row["corpus"] == corpus]
+        if method in rows[0]["scores"]:
+            scores = [row["scores"][method] for row in rows]
+            return np.array(scores), [row["label"] for row in rows]
+    raise KeyError(method)
+
+
+def cells_of(path):
+    rows = json.loads(path.read_text())["rows"]
+    return {(r["table"], r["method"], r["corpus"], r["figure"]): r for r in rows}
+
+
+@pytest.fixture(scope="module")
+def whole(models, tmp_path_factory):
+    """A folder with all that needs no Q2."""
+    folder = tmp_path_factory.mktemp("whole") / "made"
+    arguments = ["reproduce", "nli", "--sample", "--resamples=100", "--dropout-passes=2"]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        without_snakemake(monkeypatch)
+        assert main([*arguments, f"--output={folder}", OF_CORPORA, *given(models)]) == 0
+    return folder
+
+
+def test_the_workflow_scores_each_model_once(models, tmp_path, capfd, monkeypatch):
+    monkeypatch.undo()
+    base = given(models, "base", "summac")
+    commands = shown_commands(capfd, "nli", "--sample", OF_CORPORA, f"--output={tmp_path}", *base)
+    assert len(commands) == 2
+    assert "--tfds=true_benchmark/frank_sample --tfds=true_benchmark/q2_sample" in commands[0]
+    assert not (tmp_path / "nli_sample.md").exists()
+
+
+def test_each_cell_is_what_its_scorer_gives(whole, models):
+    dropout = {"dropout_passes": 2, "seed": 0}
+    expected = {
+        "base": ("nli_entailment", "base", {}),
+        "base_e_minus_c": ("nli_e_minus_c", "base", {}),
+        "base_mc": ("nli_entailment", "base", dropout),
+        "augmented": ("nli_entailment", "augmented", {}),
+        "no_mc": ("nli_e_minus_c", "augmented", {}),
+        "all": ("nli_e_minus_c", "augmented", dropout),
+        "t5_anli": ("nli_entailment", "t5", {}),
+        "summac_zs": ("summac_zs", "summac", {}),
+    }
+    rows = [r for r in rows_of(whole / "scores" / "base.jsonl") if r["corpus"] == "q2"]
+    texts = [row["grounding"] for row in rows], [row["generated_text"] for row in rows]
+    for method, (scorer, model, options) in expected.items():
+        found = load_scorer(scorer, model=models[model], **options).score(*texts)
+        np.testing.assert_allclose(
+            scores_of(whole, "q2", method)[0], [score.value for score in found], atol=1e-6
+        )
+
+
+def test_figures_are_those_of_the_scored_files(whole):
+    found = json.loads((whole / "nli_sample.json").read_text())
+    cells = cells_of(whole / "nli_sample.json")
+    for corpus in CORPORA:
+        labels = scores_of(whole, corpus, "base")[1]
+        areas = {m: roc_auc(*scores_of(whole, corpus, m)) for m in SINGLE}
+        for method, area in areas.items():
+            cell = cells["1", method, corpus, "auc"]
+            assert cell["value"] == pytest.approx(area)
+            assert cell["rows"] == len(labels)
+            assert cell["published"] is None
+        for method in ("base_e_minus_c", "base_mc", "augmented"):
+            difference = cells["2", method, corpus, "auc_difference"]["value"]
+            assert difference == pytest.approx(areas[method] - areas["base"])
+    means = [cells["1", "all", corpus, "auc"]["value"] for corpus in CORPORA]
+    assert cells["1", "all", "average", "auc"]["value"] == pytest.approx(np.mean(means))
+    assert cells["4", "all", "average", "auc"]["value"] == pytest.approx(np.mean(means))
+    assert 0 < cells["1", "all", "q2", "p_base"]["value"] <= 1
+    assert ("1", "summac_zs", "q2", "p_base") not in cells  # the paper does not test it
+    with open(whole / "nli_sample.csv", encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == len(found["rows"])
+    assert found["sample"] is True
+
+
+def test_histograms_count_each_usable_row_once(whole):
+    cells = cells_of(whole / "nli_sample.json")
+    for method in ("base", "base_e_minus_c"):
+        values, labels = (
+            np.concatenate(them)
+            for them in zip(*(scores_of(whole, c, method) for c in CORPORA), strict=True)
+        )
+        bars = [
+            row for (table, of, *_), row in cells.items() if (table, of) == ("figure 1", method)
+        ]
+        assert len(bars) == 40
+        for name, label in (("faithful", 1), ("not faithful", 0)):
+            own = [row for row in bars if row["figure"].startswith(f"{name}, ")]
+            assert sum(row["value"] for row in own) == (labels == label).sum() == own[0]["rows"]
+            negative = sum(row["value"] for row in own if row["figure"].startswith(f"{name}, -"))
+            assert negative == ((labels == label) & (values < 0)).sum()
+    picture = (whole / "nli_sample_histograms.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_costs(whole, models):
+    found = json.loads((whole / "nli_sample.json").read_text())["costs"]
+    assert list(found) == ["summac_zs", "t5_anli", "base", "base_mc", "no_mc", "all"]
+    sizes = {
+        name: count_params(open_model(models[name]).params) for name in ("base", "augmented", "t5")
+    }
+    assert found["base"]["millions"] == found["base_mc"]["millions"] == [sizes["base"] / 1e6]
+    assert found["all"]["millions"] == [sizes["augmented"] / 1e6]
+    assert found["t5_anli"]["millions"] == [sizes["t5"] / 1e6]
+    for cost in found.values():
+        assert cost["examples_per_second"] > 0
+        rows = len(scores_of(whole, "frank", "base")[1])
+        assert (cost["corpus"], cost["rows"]) == ("frank", rows)
+
+
+def test_the_table_of_samples_says_so(whole):
+    markdown = (whole / "nli_sample.md").read_text()
+    assert markdown.startswith(
+        "# SAMPLES, not the paper's data: Faithfulness by NLI models on TRUE"
+    )
+    assert "published" not in markdown.lower()
+    assert "Left out, without a model: q2, e_orig, e_our; give --q2-model." in markdown
+    assert "No marks over e_orig, which is not here." in markdown
+    assert (whole / "nli_sample.tex").read_text().count("SAMPLES") == 4
+    for title in ("table 1", "table 2", "table 4", "figure 1"):
+        assert f"(Steen 2023, {title})" in markdown
+
+
+def test_models_and_corpora_may_be_added(models, tmp_path, capsys):
+    base = given(models, "base")
+    status, lines, _ = reproduce(capsys, tmp_path, *base, "--corpora=q2", "--methods=base")
+    assert status == 0
+    assert not any("table 2" in line for line in lines)  # nothing to compare
+    (tmp_path / "scores" / "base.jsonl").unlink()  # which Snakemake does for other options
+    more = (*given(models, "base", "summac"), "--methods=base,summac_zs")
+    status, lines, _ = reproduce(capsys, tmp_path, *more, "--corpora=q2,fever")
+    assert status == 0
+    columns = next(line for line in lines if line.startswith("| method"))
+    # FEVER does not count in an average.
+    assert [cell.strip() for cell in columns.split("|")] == ["", "method", "q2", "fever", ""]
+
+
+def test_a_checkpoint_that_has_changed_is_scored_again(tmp_path):
+    model = tiny_models.write_model(tmp_path / "m", "deberta_nli", 5, label_names=NLI)
+    options = Nli(output="", model=model, corpora=("q2",))
+    before = nli.Table(options, lambda *_: 1).steps()["score"]["base"]
+    config = tmp_path / "m" / "config.json"
+    config.write_text(config.read_text() + "\n")
+    after = nli.Table(options, lambda *_: 1).steps()["score"]["base"]
+    assert after.pop("state") != before.pop("state")
+    assert after == before
+
+
+def test_corpora_without_data_are_left_out(capsys, models, tmp_path, caplog):
+    """The paper's corpora themselves, none of which is here."""
+    arguments = ("nli", f"--model={models['base']}", f"--output={tmp_path}", "--corpora=frank,mnbm")
+    assert main(["reproduce", *arguments]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert "left out: frank (no data)" in caplog.text
+    assert "left out: mnbm (no data)" in caplog.text
+    assert not (tmp_path / "scores").exists()
+
+
+def test_ensembles_and_published_figures(models, tmp_path, monkeypatch, capsys):
+    """With samples in the place of the paper's corpora, and stand-ins for Q2's models."""
+    monkeypatch.setattr(nli, "data_of", lambda corpus, _: f"true_benchmark/{corpus}_sample")
+    plant_q2(monkeypatch)
+    q2 = (f"--q2-model={models['bart']}", "--resamples=100", "--dropout-passes=2")
+    arguments = (*given(models), *q2, OF_CORPORA, f"--output={tmp_path}")
+    assert main(["reproduce", "nli", *arguments]) == 0
+    text = capsys.readouterr().out
+    assert "Ensembles are the mean of their members' scores, after mapping the range of all" in text
+    found = json.loads((tmp_path / "nli.json").read_text())
+    assert found["models"]["q2"]["nli_model"] == models["base"]
+    cells = cells_of(tmp_path / "nli.json")
+    for corpus in CORPORA:
+        labels = scores_of(tmp_path, corpus, "all")[1]
+        members = {
+            m: scores_of(tmp_path, corpus, m)[0] for m in ("t5_anli", "summac_zs", "q2", "all")
+        }
+        members["all"] = (members["all"] + 1) / 2
+        for name, first in (("e_orig", "t5_anli"), ("e_our", "all")):
+            values = np.mean([members[m] for m in (first, "summac_zs", "q2")], axis=0)
+            area = roc_auc(values, labels)
+            assert cells["1", name, corpus, "auc"]["value"] == pytest.approx(area)
+    assert cells["1", "e_our", "frank", "auc"]["published"] == 0.915
+    assert cells["1", "e_our", "average", "auc"]["published"] == 0.9  # of 91.5 and 88.5
+    assert ("1", "e_our", "frank", "p_e_orig") in cells
+    assert ("1", "e_our", "frank", "p_base") not in cells
+    sizes = found["costs"]["q2"]["millions"]
+    assert len(sizes) == 2
+    markdown = (tmp_path / "nli.md").read_text()
+    rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in markdown.splitlines()]
+    assert ["all (published)", "87.7", "89.4"] in [row[:3] for row in rows]
+    assert ["frank (published)", "+0.3", "+0.9", "+1.0"] in rows
+    assert any(row[:1] == ["q2 (published)"] and "220 + 355 + 355" in row for row in rows)
+    assert "so are the published ones of tables 1 and 2" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--model: give a classifier of three classes: --model=FOLDER."),
+        (("--model={base}x",), "--model: {base}x: there is no such checkpoint"),
+        (("--model={two}",), "--model: nli_entailment: the model has 2 classes (yes, no)"),
+        (("--model={unnamed}",), "say their order with labels="),
+        (("--model={base}", "--augmented-model={two}"), "--augmented-model: nli_entailment: the m"),
+        (("--model={base}", "--summac-model={two}"), "--summac-model: summac_zs: the model has 2"),
+        (("--model={base}", "--corpora=q3"), "--corpora: there is no 'q3'. Did you mean 'q2'?"),
+        (("--model={base}", "--methods=bas"), "--methods: there is no 'bas'. Did you mean 'base'"),
+        (("--model={base}", "--methods=all"), "--methods: all needs a model: give --augmented-m"),
+        (("--model={base}", "--methods=e_orig"), "--methods: e_orig needs a model: give --t5-mo"),
+        (
+            ("--model={base}", "--dropout-passes=0"),
+            "--dropout-passes: expected a positive whole number, got 0",
+        ),
+        (("--model={base}", "--q2-nli-model={base}"), "--q2-nli-model: goes with --q2-model."),
+        (
+            ("--model={base}", "--scorer-option=base.passes=3"),
+            "--scorer-option: base has no option 'passes'. Did you mean 'labels' or 'premise'?",
+        ),
+        (
+            ("--model={base}", "--scorer-option=base.dropout_passes=3"),
+            "base.dropout_passes is of the methods with Monte-Carlo dropout; give --dropout-passes",
+        ),
+        (("--model={base}", "--scorer-option=base.max_length=3"), "--model: nli_entailment: max_l"),
+        (("--model={base}", "--scorer-option=q2.num_beams=3"), "q2 has no model; give --q2-model"),
+        (("--model={base}", "--scorer-option=x.labels=3"), "'x' is not among the models."),
+        (("--model={base}", "--draws=2"), "faith-jax reproduce nli has no argument '--draws=2'."),
+    ],
+)
+def test_mistakes(models, tmp_path, capsys, arguments, message):
+    arguments = [argument.format(**models) for argument in arguments]
+    status, out, errors = reproduce(capsys, tmp_path / "made", *arguments)
+    assert (status, out) == (2, [])
+    assert message.format(**models) in errors[-1]
+    assert errors[-1].startswith("faith-jax")
+    left = list((tmp_path / "made").rglob("*")) if (tmp_path / "made").exists() else []
+    assert left == []
+
+
+def test_options_of_the_model_reach_its_methods(models, tmp_path, capsys):
+    labels = "neutral,contradiction,entailment"
+    arguments = (f"--model={models['unnamed']}", f"--scorer-option=base.labels={labels}")
+    more = ("--scorer-option=base.dropout_rate=0.5", "--corpora=q2")
+    assert reproduce(capsys, tmp_path, *arguments, *more)[0] == 0
+    rows = rows_of(tmp_path / "scores" / "base.jsonl")
+    texts = [row["grounding"] for row in rows], [row["generated_text"] for row in rows]
+    options = {"labels": labels, "dropout_passes": 2, "seed": 0, "dropout_rate": 0.5}
+    for method, given in (("base", {"labels": labels}), ("base_mc", options)):
+        found = load_scorer("nli_entailment", model=models["unnamed"], **given).score(*texts)
+        np.testing.assert_allclose(
+            scores_of(tmp_path, "q2", method)[0], [score.value for score in found], atol=1e-6
+        )

@@ -1,0 +1,204 @@
+"""Planted effects in Steen 2023's tables: dialogue phrases, contradiction, and draws of phrases."""
+
+import functools
+import json
+import shutil
+import zlib
+
+import numpy as np
+import pytest
+
+from faith_jax.cli import main
+from faith_jax.core.cutting import CutTokens
+from faith_jax.datasets.augmentation.dialogue_phrases import PHRASES, phrase_draw, with_phrase
+from faith_jax.inference.texts.text_pairs import PairRow
+from faith_jax.scoring import pair_classifier
+from faith_jax.scoring.pair_classifier import PairClassifier
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.papers.planted import sentences, write_corpus
+from tests.papers.workflows import without_snakemake
+from tests.scoring.tiny_models import write_model
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+NLI = ("neutral", "contradiction", "entailment")
+COUNT = 60
+DRAWS = 3
+CORPORA = {name: sentences(2 * COUNT, seed) for seed, name in enumerate(("q2", "frank"))}
+# One in five responses that the grounding does not say, which classifiers take for entailed.
+MISJUDGED = {text for texts in CORPORA.values() for text in texts[COUNT + 1 :: 10]}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {n: write_model(folder / n, "roberta", label_names=NLI) for n in ("base", "augmented")}
+
+
+def write_data(folder, is_spoken):
+    """Prepares q2, whose consistent responses may open with phrases, and frank without any."""
+    for corpus, texts in CORPORA.items():
+        rows = []
+        for number, text in enumerate(texts[:COUNT]):
+            response = text if number % 2 == 0 else texts[COUNT + number]
+            if is_spoken and corpus == "q2" and number % 2 == 0:
+                response = with_phrase(response, PHRASES[number // 2 % len(PHRASES)])
+            rows.append((text, response, int(number % 2 == 0)))
+        write_corpus(folder / "raw" / corpus, corpus, rows)
+
+
+class Planted:
+    """Stands for a checkpoint's probabilities of pairs.
+
+    What the premise says is entailed, but for responses that open with a phrase that it has not
+    learnt, which it holds for neutral. It misjudges some that the premise does not say; where
+    contradiction tells, its probability is higher for all that the premise does not say.
+    """
+
+    num_compilations = 0
+
+    def __init__(self, learnt, contradiction_tells):
+        self.learnt, self.tells, self.pairs = tuple(learnt), contradiction_tells, []
+
+    def encode(self, premise, hypothesis, name=""):
+        self.pairs.append((premise, hypothesis))
+        return PairRow([len(self.pairs) - 1], CutTokens(), 1)
+
+    encode.tokenizer = load_vocabulary("english_4096")
+
+    def probabilities(self, rows, second=None):
+        return np.array([self._classes(*self.pairs[pair]) for (pair,) in rows])
+
+    def _classes(self, premise, hypothesis):
+        phrase = next((p for p in PHRASES if hypothesis.startswith(f"{p} ")), "")
+        is_said = premise[1:] in hypothesis
+        is_neutral = phrase and phrase not in self.learnt
+        is_entailed = hypothesis in MISJUDGED or (is_said and not is_neutral)
+        noise = zlib.crc32(hypothesis.encode()) % 101 / 1010  # 0 to 0.1
+        entailment = (0.55 if is_entailed else 0.2) + noise
+        contradiction = 0.3 if self.tells and not is_said else 0.1
+        return 1 - entailment - contradiction, contradiction, entailment
+
+
+def plant(monkeypatch, learnt, contradiction_tells=False):
+    """Puts a planted classifier in the place of each checkpoint; `learnt` has its phrases."""
+
+    @functools.lru_cache
+    def opened(model, *_, **options):
+        engine = Planted(learnt(model), contradiction_tells)
+        return PairClassifier(NLI, engine, engine.encode)
+
+    monkeypatch.setattr(pair_classifier, "_opened", opened)
+
+
+def cells_of(path):
+    rows = json.loads(path.read_text("utf-8"))["rows"]
+    return {(row["table"], row["method"], row["corpus"], row["figure"]): row for row in rows}
+
+
+@pytest.fixture
+def nli(tmp_path, monkeypatch, models):
+    without_snakemake(monkeypatch)
+
+    def run(name, is_spoken, contradiction_tells=False):
+        folder = tmp_path / name
+        monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(folder / "prepared"))
+        write_data(folder, is_spoken)
+        plant(
+            monkeypatch, lambda m: PHRASES if m == models["augmented"] else (), contradiction_tells
+        )
+        arguments = [f"--model={models['base']}", f"--augmented-model={models['augmented']}"]
+        arguments += ["--resamples=200", "--dropout-passes=2", "--corpora=frank,q2"]
+        assert main(["reproduce", "nli", f"--output={folder / 'made'}", *arguments]) == 0
+        return cells_of(folder / "made" / "nli.json")
+
+    return run
+
+
+def test_training_on_phrases_helps_where_responses_open_with_them(nli):
+    for name, is_spoken in (("phrases", True), ("none", False)):
+        cells = nli(name, is_spoken)
+        gain = {c: cells["2", "augmented", c, "auc_difference"] for c in ("q2", "frank")}
+        p_value = cells["1", "augmented", "q2", "p_base"]["value"]
+        if is_spoken:
+            assert gain["q2"]["value"] > 0.3
+            assert gain["q2"]["low"] > 0.2
+            assert p_value < 0.02
+            assert cells["1", "base", "q2", "auc"]["value"] < 0.55
+        else:
+            assert gain["q2"]["value"] == 0
+            assert p_value == 1
+        assert gain["frank"]["value"] == 0
+        assert cells["1", "augmented", "q2", "auc"]["value"] > 0.85
+
+
+def test_contradiction_helps_where_it_tells(nli):
+    for name, tells in (("tells", True), ("constant", False)):
+        cells = nli(name, False, tells)
+        for corpus in ("q2", "frank"):
+            gain = cells["2", "base_e_minus_c", corpus, "auc_difference"]
+            p_value = cells["1", "base_e_minus_c", corpus, "p_base"]["value"]
+            if tells:
+                assert gain["value"] > 0.05
+                assert gain["low"] > 0
+                assert p_value < 0.02
+                assert cells["1", "base_e_minus_c", corpus, "auc"]["value"] == 1
+            else:
+                assert gain["value"] == pytest.approx(0)
+                assert p_value == 1
+        # Figure 1: of 60 responses that the grounding does not say, 12 are misjudged.
+        high = {"base": 0.5, "base_e_minus_c": 0.4}
+        for method, least in high.items():
+            counts = bars(cells, method)
+            above = {n: sum(c for low, c in them.items() if low >= least) for n, them in counts}
+            told_apart = tells and method == "base_e_minus_c"
+            assert above == {"faithful": 60, "not faithful": 0 if told_apart else 12}
+        below = dict(bars(cells, "base_e_minus_c"))["not faithful"]
+        assert sum(count for low, count in below.items() if low < 0) == (48 if tells else 0)
+
+
+def bars(cells, method):
+    """Returns by class how many responses begin each bin of figure 1."""
+    found = {}
+    for (table, of, _, name), row in cells.items():
+        if (table, of) == ("figure 1", method):
+            label, _, scores = name.partition(", ")
+            found.setdefault(label, {})[float(scores.split(" to ")[0])] = row["value"]
+            assert row["rows"] == 60
+    return found.items()
+
+
+@pytest.mark.parametrize("is_spoken", [True, False], ids=["phrases", "none"])
+def test_draws_of_phrases(tmp_path, monkeypatch, models, is_spoken):
+    """Each draw finds what opens with its own phrases; the figures say how far draws differ."""
+    monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "prepared"))
+    write_data(tmp_path, is_spoken)
+    made = tmp_path / "made"
+    learnt = {models["augmented"]: PHRASES}
+    for number in range(DRAWS):  # as their trainings leave them
+        best = made / "models" / f"draw_{number}" / "checkpoints" / "best"
+        shutil.copytree(models["base"], best)
+        learnt[f"models/draw_{number}/checkpoints/best"] = phrase_draw(number)
+    without_snakemake(monkeypatch)
+    plant(monkeypatch, lambda model: learnt.get(model, ()))
+    arguments = [f"--model={models['base']}", f"--augmented-model={models['augmented']}"]
+    arguments += [f"--draws={DRAWS}", "--dropout-passes=2", "--corpora=frank,q2"]
+    assert main(["reproduce", "nli_phrases", f"--output={made}", *arguments]) == 0
+    found = json.loads((made / "nli_phrases.json").read_text("utf-8"))
+    assert found["phrases"] == [list(phrase_draw(number)) for number in range(DRAWS)]
+    cells = {key[1:]: row["value"] for key, row in cells_of(made / "nli_phrases.json").items()}
+    for corpus in ("q2", "frank"):
+        none, *draws = (
+            cells[key, corpus, figure]
+            for key, figure in (
+                ("draws", "no_augmentation"),
+                *((f"draw_{n}", "auc") for n in range(DRAWS)),
+            )
+        )
+        if is_spoken and corpus == "q2":
+            assert all(draw > none + 0.1 for draw in draws)
+            assert cells["draws", corpus, "difference"] < -0.1  # half of the phrases are not learnt
+        else:
+            assert draws == [none] * DRAWS
+            assert cells["draws", corpus, "difference"] == pytest.approx(0)
+            assert cells["draws", corpus, "std"] == pytest.approx(0)

@@ -1,0 +1,44 @@
+import sys
+
+import pytest
+
+from faith_jax.papers.table_scorers import as_published, difference, is_missing
+
+
+def test_tables_of_papers_have_the_papers_options_unless_others_are_given():
+    given = {"bertscore": {"model": "m"}, "pmi_faith_mean": {"model": "g"}}
+    found = as_published(given)
+    assert found == {
+        "bertscore": {"model": "m", "lower_grounding": True},
+        "pmi_faith_mean": {"model": "g", "score_cue": True},
+    }
+    other = as_published({"bertscore": {"lower_grounding": False}})
+    assert other["bertscore"] == {"lower_grounding": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "why"),
+    [
+        ("bertscore", {"baseline": "b.tsv"}, ""),
+        ("bertscore", {}, "bertscore.baseline=FILE is not given"),
+        ("bertscore", {"baseline": "b", "lower_grounding": False}, "lower_grounding is False"),
+        ("bertscore", {"baseline": "b", "part": "recall"}, "part is 'recall', the paper's 'f1'"),
+        ("pmi_faith_mean", {"model": "m", "score_cue": True, "cue_prompt": "Agent:"}, ""),
+        ("pmi_faith_mean", {"score_cue": False}, "score_cue is False, the paper's True"),
+        ("pmi_faith_mean", {"turn_prompt": "{turn}"}, "turn_prompt is '{turn}', the paper's '{tur"),
+        ("pmi_faith_mean", {"last_turns": 2}, "last_turns is 2, the paper's 0"),
+        ("q2_nli", {"personal": True}, "q2_nli.personal is True"),
+        ("q2_nli", {"num_beams": 2}, ""),
+        ("token_f1", {"normalization": "squad"}, ""),  # no paper's figure stands below it
+    ],
+)
+def test_what_is_not_to_be_set_beside_a_papers_figure(name, options, why):
+    found = difference(name, options)
+    assert (why in found) if why else found == ""
+
+
+def test_spacy_may_be_missing(monkeypatch):
+    assert not is_missing("q2_baseline_token_f1")
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    assert is_missing("q2_baseline_token_f1")
+    assert not is_missing("token_f1")

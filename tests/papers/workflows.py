@@ -1,0 +1,101 @@
+"""Runs a workflow's commands in this process, in the order in which Snakemake would run them."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shlex
+import shutil
+import sys
+
+from faith_jax.cli import main
+from faith_jax.papers import workflow
+
+_SHOWN = "Shell command: "
+_COMMAND = f"{shlex.quote(sys.executable)} -m faith_jax "
+
+
+def shown_commands(capfd, *arguments):
+    """Returns what `faith-jax reproduce … --dry-run` shows: the steps' command lines."""
+    capfd.readouterr()
+    status = main(["reproduce", *map(str, arguments), "--dry-run"])
+    out, err = capfd.readouterr()
+    assert status == 0, err
+    lines = [line.strip() for line in out.splitlines()]
+    commands = [line.removeprefix(_SHOWN) for line in lines if line.startswith(_SHOWN)]
+    return [line for line in commands if line != "None"]
+
+
+def run_in_process(capfd, output, commands):
+    """Runs commands that Snakemake would run in its folder."""
+    with contextlib.chdir(output):
+        for line in commands:
+            for part in line.split(" && "):
+                if part.startswith("printf"):
+                    _, _, text, _, path = shlex.split(part)
+                    pathlib.Path(path).write_text(text)
+                elif part.startswith("cat "):
+                    *inputs, _, path = shlex.split(part.removeprefix("cat "))
+                    texts = [pathlib.Path(name).read_text("utf-8") for name in inputs]
+                    pathlib.Path(path).write_text("".join(texts), "utf-8")
+                elif part.startswith(_COMMAND):
+                    given = shlex.split(part.removeprefix(_COMMAND))
+                    for name in given:
+                        if name.startswith(("--output=", "--gin.INFER_OUTPUT_DIR=")):
+                            path = name.partition("=")[2].strip("'")
+                            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+                    assert main(given) == 0, (part, capfd.readouterr().err)
+
+
+def without_snakemake(monkeypatch):
+    """Lets tables of classifiers train and score in this process what is not there yet."""
+
+    def run(rules, config, options):
+        steps = json.loads(json.dumps(config))
+        with contextlib.chdir(options.output):
+            for name, step in steps["train"].items():
+                if not os.path.exists(folder := f"models/{name}"):
+                    given = shlex.split(step["arguments"])
+                    assert main(["train", *given, f"--gin.MODEL_DIR={folder}"]) == 0
+            for name, step in steps["score"].items():
+                if not os.path.exists(path := f"scores/{name}.jsonl"):
+                    os.makedirs(os.path.dirname(path), exist_ok=True)
+                    assert main(["score", *shlex.split(step["arguments"]), f"--output={path}"]) == 0
+
+            for name, step in steps.get("evidence", {}).items():
+                made = f"--output=evidence/{name}.jsonl", f"--json=evidence/{name}.json"
+                os.makedirs(os.path.dirname(f"evidence/{name}"), exist_ok=True)
+                assert main(["evidence", *shlex.split(step["arguments"]), *made]) == 0
+            for name, step in steps.get("verify", {}).items():
+                _verify(name, step, steps["evidence"], monkeypatch)
+
+    monkeypatch.setattr(workflow, "run_workflow", run)
+
+
+def _verify(name, step, searches, monkeypatch):
+    """Scores claims with the evidence that a step has found."""
+    (folder,) = step["inputs"]
+    search = folder.removeprefix("found/")
+    raw, told = pathlib.Path("raw") / search, searches[search]
+    raw.mkdir(parents=True, exist_ok=True)
+    for source, file in zip(
+        (told["claims"], f"evidence/{search}.jsonl"), told["files"], strict=True
+    ):
+        shutil.copy(source, raw / file)
+    given = [f"--raw={raw}", f"--data-dir={folder}"]
+    assert os.path.exists(folder) or main(["prepare", "dialfact/retrieved", *given]) == 0
+    os.makedirs(os.path.dirname(path := f"verdicts/{name}.jsonl"), exist_ok=True)
+    with monkeypatch.context() as patched:
+        patched.setenv("FAITH_JAX_DATA_DIR", folder)
+        assert main(["score", *shlex.split(step["arguments"]), f"--output={path}"]) == 0
+
+
+def figures(output, name, *keys):
+    """Returns the rows of a table's JSON by system and column, or by other keys."""
+    told = json.loads((output / f"{name}.json").read_text("utf-8"))
+    return {tuple(row[key] for key in keys or ("system", "column")): row for row in told["rows"]}
+
+
+def rows_of(path):
+    """Returns the rows of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
