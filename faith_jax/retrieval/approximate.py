@@ -32,7 +32,7 @@ _CANDIDATES = 4  # for each row that is wanted, whose exact products are compare
 
 
 class IndexManifest(msgspec.Struct, kw_only=True):
-    """What an index is of; written last.
+    """The description of an index in its folder; written last.
 
     Attributes:
       factory: faiss's description of the index.
@@ -78,8 +78,8 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
     """
     rows = np.load(vectors, mmap_mode="r", allow_pickle=False)
     index = new_index(factory, rows.shape[1])
-    with written_folder(vectors.parent / INDEX, "a faiss index", option="--faiss") as made:
-        made.mkdir()
+    with written_folder(vectors.parent / INDEX, "a faiss index", option="--faiss") as index_folder:
+        index_folder.mkdir()
         try:
             if not index.is_trained:
                 index.train(_sample(rows, index, seed))
@@ -87,20 +87,20 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
             for first in range(0, len(rows), _CHUNK):
                 index.add(np.ascontiguousarray(rows[first : first + _CHUNK]))
                 progress.update(index.ntotal)
-            _faiss().write_index(index, str(made / FILE))
+            _faiss().write_index(index, str(index_folder / FILE))
         except RuntimeError as error:
             if "No space left" in str(error):
-                raise StorageError(f"{made}: {_reason(error)}") from None
+                raise StorageError(f"{index_folder}: {_reason(error)}") from None
             raise ConfigError(
                 f"--faiss: {factory!r} of {len(rows):,} vectors: {_reason(error)}."
             ) from None
         manifest = IndexManifest(
             factory=factory,
             seed=seed,
-            index=file_content(made / FILE, is_whole=True),
+            index=file_content(index_folder / FILE, is_whole=True),
             vectors=file_content(vectors, is_whole=False),
         )
-        write_json(made / MANIFEST, msgspec.to_builtins(manifest))
+        write_json(index_folder / MANIFEST, msgspec.to_builtins(manifest))
 
 
 class Approximate(NamedTuple):
@@ -133,11 +133,11 @@ class Approximate(NamedTuple):
                 f"{vectors.parent}: no faiss index; make it with `faith-jax embed --faiss=…`, or "
                 "search the vectors with --dense-search=exact."
             )
-        told = read_json_as(folder / MANIFEST, IndexManifest)
-        if told.vectors != file_content(vectors, is_whole=False):
+        manifest = read_json_as(folder / MANIFEST, IndexManifest)
+        if manifest.vectors != file_content(vectors, is_whole=False):
             raise ConfigError(f"{folder}: this is the index of other vectors; {remedy}")
         file = folder / FILE
-        if not file.is_file() or told.index != file_content(file, is_whole=True):
+        if not file.is_file() or manifest.index != file_content(file, is_whole=True):
             raise ConfigError(f"{file}: damaged, its hash is not that of {MANIFEST}; {remedy}")
         faiss = _faiss()
         try:
@@ -155,7 +155,7 @@ class Approximate(NamedTuple):
                 faiss.ParameterSpace().set_index_parameters(index, parameters)
         except RuntimeError:
             raise ConfigError(
-                f"--dense-search: {told.factory!r} has no parameters {parameters!r}; expected "
+                f"--dense-search: {manifest.factory!r} has no parameters {parameters!r}; expected "
                 "exact, faiss, or NAME=NUMBER such as nprobe=64 (of IVF) or efSearch=256 (of HNSW)."
             ) from None
         return cls(index, np.load(vectors, mmap_mode="r", allow_pickle=False))
@@ -170,10 +170,10 @@ class Approximate(NamedTuple):
           queries: float32 [queries, embed].
           most: rows for a query; the index may find fewer.
         """
-        _, found = self.index.search(np.ascontiguousarray(queries), _CANDIDATES * most)
+        _, candidates = self.index.search(np.ascontiguousarray(queries), _CANDIDATES * most)
         return [
             self._best(query, rows[rows >= 0], most)
-            for query, rows in zip(queries, found, strict=True)
+            for query, rows in zip(queries, candidates, strict=True)
         ]
 
     def _best(self, query: np.ndarray, rows: np.ndarray, most: int) -> np.ndarray:
@@ -182,7 +182,7 @@ class Approximate(NamedTuple):
 
 
 def _sample(rows: np.ndarray, index: Any, seed: int) -> np.ndarray:
-    """Returns the vectors that an index is trained on."""
+    """Returns the vectors on which an index is trained, float32 [sample, embed]."""
     lists = _faiss().try_extract_index_ivf(index)
     size = max(_TRAINING, _OF_LIST * (lists.nlist if lists is not None else 0))
     if size >= len(rows):

@@ -111,17 +111,17 @@ class TextVectors:
             check_ids(text_row(self._tokenizer, text, self._max_length), config.vocab_size)
             for text in texts
         ]
-        found = np.zeros((len(rows), config.emb_dim), np.float32)
+        text_vectors = np.zeros((len(rows), config.emb_dim), np.float32)
         bound = functools.partial(
             _vectors, self.model.module, self.model.params, method=self._method
         )
         for batch in self._batcher.batches([(padded_length(len(row)),) for row in rows]):
-            own = [rows[n] for n in batch.rows]
-            tokens = padded(own, batch.shape[0], self.model.pad_id, batch.size)
-            tokens[len(own) :, 0] = own[0][0]  # something to attend to
+            batch_rows = [rows[n] for n in batch.rows]
+            tokens = padded(batch_rows, batch.shape[0], self.model.pad_id, batch.size)
+            tokens[len(batch_rows) :, 0] = batch_rows[0][0]  # something to attend to
             vectors = self.model.partitioner.compute(bound, tokens)
-            found[batch.rows] = vectors[: len(own)]
-        return found
+            text_vectors[batch.rows] = vectors[: len(batch_rows)]
+        return text_vectors
 
 
 def text_row(tokenizer: Tokenizer, text: str | Passage, max_length: int) -> list[int]:
@@ -139,7 +139,7 @@ def text_row(tokenizer: Tokenizer, text: str | Passage, max_length: int) -> list
 
 
 class VectorsManifest(msgspec.Struct, kw_only=True):
-    """What a folder of vectors has; written last.
+    """The description of a folder of vectors; written last.
 
     Attributes:
       model: that made them, which by default also reads queries.
@@ -180,8 +180,8 @@ class Vectors(NamedTuple):
             raise ConfigError(
                 f"{path}: no vectors (no {MANIFEST}); make them with `faith-jax embed`."
             )
-        told = read_json_as(path / MANIFEST, VectorsManifest)
-        if told.knowledge_base != msgspec.to_builtins(base.manifest):
+        manifest = read_json_as(path / MANIFEST, VectorsManifest)
+        if manifest.knowledge_base != msgspec.to_builtins(base.manifest):
             raise ConfigError(
                 f"{path}: these are the vectors of another knowledge base than {base.folder}; make "
                 "them anew with `faith-jax embed`."
@@ -191,12 +191,15 @@ class Vectors(NamedTuple):
             articles = np.load(path / ARTICLES, allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise ConfigError(f"{path}: damaged ({error}); copy the folder again.") from None
-        if (values.shape, articles.shape) != ((told.passages, told.width), (told.passages,)):
+        if (values.shape, articles.shape) != (
+            (manifest.passages, manifest.width),
+            (manifest.passages,),
+        ):
             raise ConfigError(
-                f"{path}: expected {counted(told.passages, 'vector')} of {told.width}, got "
+                f"{path}: expected {counted(manifest.passages, 'vector')} of {manifest.width}, got "
                 f"{values.shape}; copy the folder again."
             )
-        return cls(values, articles, told.model)
+        return cls(values, articles, manifest.model)
 
 
 def embed(
@@ -225,17 +228,17 @@ def embed(
     if factory:  # what is wrong is told before the texts are read
         approximate.new_index(factory, encode.model.config.emb_dim)
     if factory and (target / MANIFEST).is_file():
-        made = Vectors.open(target, base)
-        if made.model != model:
-            raise ConfigError(f"--model: the vectors in {target} were made by {made.model}.")
+        vectors = Vectors.open(target, base)
+        if vectors.model != model:
+            raise ConfigError(f"--model: the vectors in {target} were made by {vectors.model}.")
     else:
-        made = _embedded(base, model, encode, target, vocabulary, restart)
+        vectors = _embed_passages(base, model, encode, target, vocabulary, restart)
     if factory:
         approximate.build(target / VECTORS, factory)
-    return made
+    return vectors
 
 
-def _embedded(
+def _embed_passages(
     base: KnowledgeBase,
     model: str,
     encode: TextVectors,
@@ -243,16 +246,16 @@ def _embedded(
     vocabulary: str | None,
     restart: bool,
 ) -> Vectors:
-    told = msgspec.to_builtins(base.manifest)
-    run = {"vectors": told, "model": model, "vocabulary": vocabulary}
+    base_manifest = msgspec.to_builtins(base.manifest)
+    run = {"vectors": base_manifest, "model": model, "vocabulary": vocabulary}
     numbers = range(1, len(base) + 1)
     counts = [len(passages(base.article(number))) for number in numbers]
     articles = np.repeat(np.fromiter(numbers, np.int32, len(counts)), counts)
     shape = (len(articles), encode.model.config.emb_dim)
     with partial_output(target, run, restart, option="FOLDER") as partial:
-        made = partial / "made"
-        made.mkdir(exist_ok=True)
-        state, file = partial / "place.json", made / VECTORS
+        new_folder = partial / "made"
+        new_folder.mkdir(exist_ok=True)
+        state, file = partial / "place.json", new_folder / VECTORS
         place = (kept_json(state) or {}) if file.is_file() else {}
         mode: Any = "r+" if place else "w+"
         values = np.lib.format.open_memmap(file, mode, dtype=np.float32, shape=shape)
@@ -265,27 +268,27 @@ def _embedded(
             write_json(state, {"passages": done, "articles": last})
             progress.update(done)
         del values
-        np.save(made / ARTICLES, articles, allow_pickle=False)
+        np.save(new_folder / ARTICLES, articles, allow_pickle=False)
         manifest = VectorsManifest(
-            model=model, passages=shape[0], width=shape[1], knowledge_base=told
+            model=model, passages=shape[0], width=shape[1], knowledge_base=base_manifest
         )
-        write_json(made / MANIFEST, msgspec.to_builtins(manifest))
-        put(made, target)
+        write_json(new_folder / MANIFEST, msgspec.to_builtins(manifest))
+        put(new_folder, target)
     return Vectors.open(target, base)
 
 
 def _batches(base: KnowledgeBase, numbers: Sequence[int]) -> Iterator[tuple[int, list[Passage]]]:
     """Yields the passages of whole articles, and the number of the last one."""
-    found: list[Passage] = []
+    batch: list[Passage] = []
     for number in numbers:
-        found += passages(base.article(number))
-        if len(found) >= _BATCH or number == numbers[-1]:
-            yield number, found
-            found = []
+        batch += passages(base.article(number))
+        if len(batch) >= _BATCH or number == numbers[-1]:
+            yield number, batch
+            batch = []
 
 
 @functools.partial(jax.jit, static_argnames=("mesh", "axes", "most"))
-def _merged(
+def _merge_chunk(
     best: tuple[Array, Array],
     queries: Float[Array, "queries embed"],
     chunk: Float[Array, "rows embed"],
@@ -300,22 +303,22 @@ def _merged(
     Each device finds the best of its own rows, so that only these few go from one to another.
     """
 
-    def own(chunk: Array, places: Array, queries: Array) -> tuple[Array, Array]:
+    def device_best(chunk: Array, places: Array, queries: Array) -> tuple[Array, Array]:
         scores = jnp.matmul(queries, chunk.T, precision=jax.lax.Precision.HIGHEST)
         scores = jnp.where(places[None] < count, scores, -jnp.inf)
-        found, columns = jax.lax.top_k(scores, min(most, len(chunk)))
-        return found, places[columns]
+        chunk_scores, columns = jax.lax.top_k(scores, min(most, len(chunk)))
+        return chunk_scores, places[columns]
 
     split, behind = P(axes), P(None, axes)
-    found, places = jax.shard_map(
-        own,
+    chunk_scores, places = jax.shard_map(
+        device_best,
         mesh=mesh,
         in_specs=(split, split, P()),
         out_specs=(behind, behind),
         check_vma=False,
     )(chunk, jnp.arange(len(chunk), dtype=jnp.int32), queries)
     # Earlier rows stand first, and of equal scores `top_k` takes the first.
-    pairs = zip(best, (found, first + places), strict=True)
+    pairs = zip(best, (chunk_scores, first + places), strict=True)
     joined, numbers = (jnp.concatenate(pair, axis=1) for pair in pairs)
     scores, columns = jax.lax.top_k(joined, most)
     return scores, jnp.take_along_axis(numbers, columns, axis=1)
@@ -351,7 +354,7 @@ def top_k(
             count = len(rows)
             if count < size:
                 rows = np.pad(rows, ((0, size - count), (0, 0)))
-            best = _merged(
+            best = _merge_chunk(
                 best,
                 queries,
                 partitioner.put_batch(rows),
@@ -393,10 +396,10 @@ class Dense:
 
         They are those of its best passages, of which there are 100, or `most` if that is more.
         """
-        asked = self._encode([dense_query(query.context, query.claim) for query in queries])
-        best = self._best(asked, max(PASSAGES, most))
-        found = (self._vectors.articles[rows].tolist() for rows in best)
-        return [list(itertools.islice(dict.fromkeys(numbers), most)) for numbers in found]
+        query_vectors = self._encode([dense_query(query.context, query.claim) for query in queries])
+        best = self._best(query_vectors, max(PASSAGES, most))
+        ranked_articles = (self._vectors.articles[rows].tolist() for rows in best)
+        return [list(itertools.islice(dict.fromkeys(numbers), most)) for numbers in ranked_articles]
 
     def _best(self, queries: np.ndarray, most: int) -> Iterable[np.ndarray]:
         if self._index is not None:

@@ -39,7 +39,7 @@ _PRONOUN = re.compile(
 
 
 class Query(NamedTuple):
-    """What documents are wanted for.
+    """A claim for which documents are wanted, with the turns before it.
 
     Attributes:
       claim: to check.
@@ -99,17 +99,17 @@ class Entities:
         A claim with a pronoun is about what its context names as well.
         """
         texts = self._tagger.tag([query.claim, *query.context])
-        own, *others = (
-            [n for n in self._names(it) if self._knowledge_base.named(n)] for it in texts
+        claim_names, *context_names = (
+            [n for n in self._names(text) if self._knowledge_base.named(n)] for text in texts
         )
-        if own and not _PRONOUN.search(query.claim):
-            others = []
-        return list(dict.fromkeys(itertools.chain(own, *others)))
+        if claim_names and not _PRONOUN.search(query.claim):
+            context_names = []
+        return list(dict.fromkeys(itertools.chain(claim_names, *context_names)))
 
     def _articles(self, texts: Iterable[TaggedText], most: int) -> list[int]:
         names = dict.fromkeys(name for text in texts for name in self._names(text))
-        found = [self._knowledge_base.lookup(name, PAGES) for name in names]
-        return _interleaved(found)[:most]
+        articles_by_name = [self._knowledge_base.lookup(name, PAGES) for name in names]
+        return _interleave(articles_by_name)[:most]
 
     def _names(self, text: TaggedText) -> list[str]:
         """Returns the names in a text, first those whose words the fewest articles have."""
@@ -117,7 +117,9 @@ class Entities:
         chunks = [chunk.text for chunk in text.noun_chunks] or self._titles(text)
         names = list(filter(None, map(_bare, (*entities, *chunks))))
         counts = self._knowledge_base.article_counts(names)
-        return [name for _, name in sorted(zip(counts, names, strict=True), key=lambda it: it[0])]
+        return [
+            name for _, name in sorted(zip(counts, names, strict=True), key=lambda pair: pair[0])
+        ]
 
     def _titles(self, text: TaggedText) -> Iterator[str]:
         """Yields stretches of words that are names of articles, the longest from each word on."""
@@ -126,18 +128,22 @@ class Entities:
         while start < len(words):
             for end in range(min(start + _LONGEST_TITLE, len(words)), start, -1):
                 name = text.text[words[start].start : words[end - 1].end]
-                if _bare(name) == name and (found := self._known(name)):
-                    yield found
+                if _bare(name) == name and (title := self._article_name(name)):
+                    yield title
                     start = end - 1
                     break
             start += 1
 
-    def _known(self, name: str) -> str:
+    def _article_name(self, name: str) -> str:
         """Returns a name, or its singular, if an article has it."""
         endings = _PLURALS if len(name) > 3 else {}
-        singulars = (name[: -len(e)] + one for e, one in endings.items() if name.endswith(e))
+        singulars = (
+            name[: -len(plural)] + singular
+            for plural, singular in endings.items()
+            if name.endswith(plural)
+        )
         forms = itertools.chain([name], singulars)
-        return next((it for it in forms if self._knowledge_base.named(it)), "")
+        return next((form for form in forms if self._knowledge_base.named(form)), "")
 
 
 def _bare(name: str) -> str:
@@ -153,8 +159,8 @@ def _bare(name: str) -> str:
     return " ".join(words[says.index(True) : len(says) - says[::-1].index(True)])
 
 
-def _interleaved(lists: Sequence[Sequence[int]]) -> list[int]:
-    """Returns the first ones of all lists, then the second ones …, each once."""
+def _interleave(lists: Sequence[Sequence[int]]) -> list[int]:
+    """Returns the first numbers of all lists, then the second numbers …, each once."""
     rounds = itertools.chain.from_iterable(itertools.zip_longest(*lists))
     return [number for number in dict.fromkeys(rounds) if number is not None]
 

@@ -26,31 +26,33 @@ class Ranker(Protocol):
     """Says how relevant sentences are to a claim."""
 
     def __call__(self, query: Query, candidates: Sequence[Candidate]) -> ArrayLike:
-        """Returns a score for each; higher = more relevant, above 0 = relevant."""
+        """Returns a score for each candidate; higher = more relevant, above 0 = relevant."""
         ...
 
 
 def candidates(knowledge_base: KnowledgeBase, articles: Sequence[int]) -> list[Candidate]:
     """Returns the sentences of articles, each once, in the order of the articles."""
-    found = dict[str, Candidate]()
+    by_sentence = dict[str, Candidate]()
     for article in map(knowledge_base.article, articles):
         for sentence in article.sentences:
-            found.setdefault(sentence, Candidate(article.title, article.url, sentence))
-    return list(found.values())
+            by_sentence.setdefault(sentence, Candidate(article.title, article.url, sentence))
+    return list(by_sentence.values())
 
 
-def ranked(query: Query, found: Sequence[Candidate], ranker: Ranker, most: int) -> list[Evidence]:
+def ranked(
+    query: Query, candidates: Sequence[Candidate], ranker: Ranker, most: int
+) -> list[Evidence]:
     """Returns the `most` best sentences with their scores, best first."""
-    scores = np.asarray(ranker(query, found), np.float64)
+    scores = np.asarray(ranker(query, candidates), np.float64)
     best = np.argsort(-scores, kind="stable")[:most]
     return [
-        Evidence(it.title, it.url, it.sentence, float(scores[place]))
-        for place, it in ((place, found[place]) for place in best)
+        Evidence(candidate.title, candidate.url, candidate.sentence, float(scores[place]))
+        for place, candidate in ((place, candidates[place]) for place in best)
     ]
 
 
 def about(
-    knowledge_base: KnowledgeBase, names: Sequence[str], found: Sequence[Evidence]
+    knowledge_base: KnowledgeBase, names: Sequence[str], evidence: Sequence[Evidence]
 ) -> list[Evidence]:
     """Returns the sentences of articles that have one of the names, or that have it themselves.
 
@@ -58,14 +60,14 @@ def about(
     there are no such sentences: the names may not be what a claim is about.
     """
     titles = set[str]().union(*map(knowledge_base.titles, names))
-    texts = (*names, *(it.sentence for it in found))
+    texts = (*names, *(piece.sentence for piece in evidence))
     terms = list(map(set, knowledge_base.terms([" ".join(content(text)) for text in texts])))
-    asked, told = [name for name in terms[: len(names)] if name], terms[len(names) :]
+    name_terms, sentence_terms = [name for name in terms[: len(names)] if name], terms[len(names) :]
     return [
-        it
-        for it, own in zip(found, told, strict=True)
-        if it.title in titles or any(name <= own for name in asked)
-    ] or list(found)
+        piece
+        for piece, its_terms in zip(evidence, sentence_terms, strict=True)
+        if piece.title in titles or any(name <= its_terms for name in name_terms)
+    ] or list(evidence)
 
 
 class LexicalRanker:
@@ -80,15 +82,17 @@ class LexicalRanker:
 
     def __call__(self, query: Query, candidates: Sequence[Candidate]) -> list[float]:
         """Returns a score of at least 0 for each candidate."""
-        texts = (f"{it.title} {it.sentence}" for it in candidates)
+        texts = (f"{candidate.title} {candidate.sentence}" for candidate in candidates)
         words = [" ".join(content(text)) for text in (query.text, *texts)]
-        asked, *found = self._knowledge_base.terms(words)
-        mean_length = sum(map(len, found)) / len(found) if found else 0.0
+        query_terms, *candidate_terms = self._knowledge_base.terms(words)
+        mean_length = (
+            sum(map(len, candidate_terms)) / len(candidate_terms) if candidate_terms else 0.0
+        )
         weights = {
             term: self._knowledge_base.inverse_frequency(count)
-            for term, count in self._knowledge_base.frequencies(asked).items()
+            for term, count in self._knowledge_base.frequencies(query_terms).items()
         }
-        return [_bm25(terms, weights, mean_length) for terms in found]
+        return [_bm25(terms, weights, mean_length) for terms in candidate_terms]
 
 
 def _bm25(terms: Sequence[str], weights: dict[str, float], mean_length: float) -> float:

@@ -89,8 +89,8 @@ def build(
     def records(file: int, first: int) -> Iterator[tuple[int, int, Article | Redirect]]:
         for number in range(file, len(files)):
             start = first if number == file else 0
-            found = read_file(files[number], start, paragraphs or None, processes)
-            for place, record in enumerate(found, start + 1):
+            file_records = read_file(files[number], start, paragraphs or None, processes)
+            for place, record in enumerate(file_records, start + 1):
                 yield number, place, record
 
     return build_from(records, str(source), stamp(files), folder, paragraphs, restart)
@@ -120,25 +120,25 @@ def build_from(
         held.enter_context(emptied(target.parent))
         made_folder(target.parent, "FOLDER")
         partial = held.enter_context(partial_output(target, run, restart, option="FOLDER"))
-        made = partial / "made"
-        made.mkdir(exist_ok=True)
-        with _database(made / DATABASE, target) as database:
+        new_folder = partial / "made"
+        new_folder.mkdir(exist_ok=True)
+        with _database(new_folder / DATABASE, target) as database:
             articles, left_out = _add_all(database, records)
             names = _finish(database, left_out) if articles else 0
         if not articles:
-            (made / DATABASE).unlink()
+            (new_folder / DATABASE).unlink()
             raise InputError(f"{source}: has no article with text.")
         manifest = Manifest(
             version=VERSION,
             articles=articles,
             names=names,
             paragraphs=paragraphs,
-            size=(made / DATABASE).stat().st_size,
+            size=(new_folder / DATABASE).stat().st_size,
             source=source,
             left_out=+left_out,
         )
-        write_json(made / MANIFEST, msgspec.structs.asdict(manifest))
-        put(made, target)
+        write_json(new_folder / MANIFEST, msgspec.structs.asdict(manifest))
+        put(new_folder, target)
     return KnowledgeBase.open(target)
 
 
@@ -169,20 +169,22 @@ def _database(path: pathlib.Path, target: pathlib.Path) -> Iterator[sqlite3.Conn
 def _add_all(database: sqlite3.Connection, records: Records) -> tuple[int, Counter[str]]:
     """Adds all records that are not there yet; returns the number of articles, and left_out."""
     begun = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    file, record, told, count = database.execute(_PLACE).fetchone() if begun else (0, 0, "{}", 0)
-    left_out = Counter(json.loads(told))
+    file, first_record, left_out_json, count = (
+        database.execute(_PLACE).fetchone() if begun else (0, 0, "{}", 0)
+    )
+    left_out = Counter(json.loads(left_out_json))
     if count:
         logger.info("%d articles are there already", count)
     progress = Progress("article", done=count)
-    rest = records(file, record)
+    rest = records(file, first_record)
     while batch := list(itertools.islice(rest, _BATCH)):
         if not begun:  # only now, so that a source of another kind leaves nothing
             begun = database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
         with database:
-            for *_, found in batch:
-                if isinstance(found, Redirect):
-                    database.execute("INSERT OR REPLACE INTO redirects VALUES (?, ?)", found)
-                elif reason := _left_out(database, found):
+            for *_, record in batch:
+                if isinstance(record, Redirect):
+                    database.execute("INSERT OR REPLACE INTO redirects VALUES (?, ?)", record)
+                elif reason := _add_article(database, record):
                     left_out[reason] += 1
                 else:
                     count += 1
@@ -192,7 +194,7 @@ def _add_all(database: sqlite3.Connection, records: Records) -> tuple[int, Count
     return count, left_out
 
 
-def _left_out(database: sqlite3.Connection, article: Article) -> str:
+def _add_article(database: sqlite3.Connection, article: Article) -> str:
     """Adds an article, or returns why not."""
     if article.is_disambiguation:
         return LISTS

@@ -31,7 +31,7 @@ _QUALIFIER = re.compile(r"\s*\([^()]*\)$")
 
 
 class Manifest(msgspec.Struct, kw_only=True):
-    """What a knowledge base has; written last.
+    """The description of a knowledge base in its folder; written last.
 
     Attributes:
       version: of the format.
@@ -54,7 +54,7 @@ class Manifest(msgspec.Struct, kw_only=True):
 
 
 def name_key(name: str) -> str:
-    """Returns what names have in common that differ in case, underscores or white space only.
+    """Returns a key that is equal for names that differ only in case, underscores or white space.
 
     >>> name_key("Guns_N' Roses ") == name_key("guns n' roses")
     True
@@ -63,7 +63,7 @@ def name_key(name: str) -> str:
 
 
 def bare_title(title: str) -> str:
-    """Returns a title without what tells it from others of the same name.
+    """Returns a title without the qualifier that tells it from other titles of the same name.
 
     >>> bare_title("Queen (band)")
     'Queen'
@@ -153,9 +153,11 @@ class KnowledgeBase:
 
         An alias of another article says less of what is meant than a title does.
         """
-        found = {self.article(number).title for number in self.named(name)}
+        titles = {self.article(number).title for number in self.named(name)}
         key = name_key(name)
-        return {it for it in found if key in (name_key(it), name_key(bare_title(it)))} or found
+        return {
+            title for title in titles if key in (name_key(title), name_key(bare_title(title)))
+        } or titles
 
     def lookup(self, name: str, most: int = 3) -> list[int]:
         """Returns the articles that a name may mean, best first.
@@ -163,16 +165,16 @@ class KnowledgeBase:
         Those that have the name come first, then those that have all of its words in a name of
         theirs; only where there is neither, those that have all of its words in the text.
         """
-        found = self.named(name)
+        articles = self.named(name)
         words = " ".join(f'"{word}"' for word in content(name))
-        if words and len(found) < most:
+        if words and len(articles) < most:
             query = (
                 "SELECT article FROM name_words JOIN names ON names.id = name_words.rowid "
                 "WHERE name_words MATCH ? ORDER BY rank LIMIT ?"
             )
-            found += self._numbers(query, (words, 4 * most))  # an article has several names
-            found = found or self._ranked(words, most)
-        return list(dict.fromkeys(found))[:most]
+            articles += self._numbers(query, (words, 4 * most))  # an article has several names
+            articles = articles or self._ranked(words, most)
+        return list(dict.fromkeys(articles))[:most]
 
     def search(self, text: str, most: int) -> list[int]:
         """Returns the articles whose words are most like those of a text by BM25, best first.
@@ -182,13 +184,13 @@ class KnowledgeBase:
         words = list(dict.fromkeys(content(text)))
         counts = dict(zip(words, self.article_counts(words), strict=True))
         most_ranked = max(MOST_RANKED, SHARE_RANKED * len(self))
-        asked, ranked = list[str](), 0
+        quoted_words, ranked = list[str](), 0
         for word in sorted(filter(counts.get, words), key=lambda word: counts[word]):
             ranked += counts[word]
-            if asked and ranked > most_ranked:
+            if quoted_words and ranked > most_ranked:
                 break
-            asked.append(f'"{word}"')
-        return self._ranked(" OR ".join(asked), most) if asked else []
+            quoted_words.append(f'"{word}"')
+        return self._ranked(" OR ".join(quoted_words), most) if quoted_words else []
 
     def _ranked(self, match: str, most: int) -> list[int]:
         query = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
@@ -199,20 +201,22 @@ class KnowledgeBase:
 
     def terms(self, texts: Sequence[str]) -> list[list[str]]:
         """Returns the terms (stems) of each text in order, as the indexes have them."""
-        found: list[list[str]] = [[] for _ in texts]
+        terms_by_text: list[list[str]] = [[] for _ in texts]
         with self._database as database:
             database.executemany("INSERT INTO asked(rowid, text) VALUES (?, ?)", enumerate(texts))
             query = "SELECT doc, term FROM asked_terms ORDER BY doc, offset"
             for number, term in database.execute(query):
-                found[number].append(term)
+                terms_by_text[number].append(term)
             database.execute("DELETE FROM asked")
-        return found
+        return terms_by_text
 
     def article_counts(self, texts: Sequence[str]) -> list[int]:
         """Returns for each text how many articles have its rarest word."""
         terms = self.terms(texts)
-        known = self.frequencies(term for found in terms for term in found)
-        return [min((known[term] for term in found), default=0) for found in terms]
+        article_counts = self.frequencies(term for text_terms in terms for term in text_terms)
+        return [
+            min((article_counts[term] for term in text_terms), default=0) for text_terms in terms
+        ]
 
     def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
         """Returns by term in how many articles it is."""

@@ -132,8 +132,8 @@ def _parser(
                 return map(parse, texts)
             if pool is None:  # not by a fork: this process may have threads
                 context = multiprocessing.get_context("spawn")
-                made = concurrent.futures.ProcessPoolExecutor(processes, context)
-                pool = held.enter_context(made)
+                executor = concurrent.futures.ProcessPoolExecutor(processes, context)
+                pool = held.enter_context(executor)
             return pool.map(parse, texts, chunksize=20)
 
         yield parse_all
@@ -145,12 +145,12 @@ def paragraphs(wikitext: str, most: int | None = None) -> tuple[str, ...]:
     >>> paragraphs("'''Tea''' is a [[drink]] ({{IPA|x}}).<ref>Lee</ref>\n== Use ==\n* hot\n")
     ('Tea is a drink.',)
     """
-    found: list[str] = []
+    texts: list[str] = []
     for section in _HEADING.split(wikitext):
-        found += _section_paragraphs(section)
-        if most is not None and len(found) >= most:
+        texts += _section_paragraphs(section)
+        if most is not None and len(texts) >= most:
             break
-    return tuple(found[:most])
+    return tuple(texts[:most])
 
 
 def _section_paragraphs(wikitext: str) -> Iterator[str]:
@@ -195,5 +195,5 @@ def _node_text(node: Any) -> str:
 def _template_text(template: Any) -> str:
     name = str(template.name).strip().lower()
     places = (0,) if name.startswith("lang-") else _TEMPLATES.get(name, ())
-    given = [parameter.value for parameter in template.params if not parameter.showkey]
-    return " ".join(_text(given[p]).strip() for p in places if p < len(given) and given)
+    values = [parameter.value for parameter in template.params if not parameter.showkey]
+    return " ".join(_text(values[p]).strip() for p in places if p < len(values) and values)

@@ -118,13 +118,13 @@ def test_a_process_that_is_killed_in_a_transaction_resumes(tmp_path):
     code = f"""
 import os, signal
 from faith_jax.retrieval import index
-index._BATCH, add, seen = 100, index._left_out, []
+index._BATCH, add, seen = 100, index._add_article, []
 def dies(*given):
     seen.append(given)
     if len(seen) == 250:
         os.kill(os.getpid(), signal.SIGKILL)
     return add(*given)
-index._left_out = dies
+index._add_article = dies
 index.build({str(tmp_path / "articles.jsonl")!r}, {str(tmp_path / "base")!r})
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=os.environ, check=False)
