@@ -70,16 +70,16 @@ def read_added_tokens(
     for file, tokens in _tokens_of_files(folder):
         for index, token in tokens.items():
             text, problem = token["content"], ""
-            there, other = texts.get(index), ids.get(text)
-            if there is None and other is None:
+            text_before, id_before = texts.get(index), ids.get(text)
+            if text_before is None and id_before is None:
                 added[index], origin[index] = token, file
                 texts[index], ids[text] = text, index
-            elif there is None and other is not None:
-                first = origin.get(other, name)
-                problem = f"{text!r} has the id {index} in {file} but {other} in {first}"
-            elif text not in (there, pieces.get(index)):
+            elif text_before is None and id_before is not None:
+                first = origin.get(id_before, name)
+                problem = f"{text!r} has the id {index} in {file} but {id_before} in {first}"
+            elif text not in (text_before, pieces.get(index)):
                 first = origin.get(index, name)
-                problem = f"the id {index} is {text!r} in {file} but {there!r} in {first}"
+                problem = f"the id {index} is {text!r} in {file} but {text_before!r} in {first}"
             if problem:
                 raise ConfigError(
                     f"Vocabulary {folder}: its files disagree: {problem}; keep those of the "
@@ -99,11 +99,11 @@ def _tokens_of_files(folder: pathlib.Path) -> Iterator[tuple[str, dict[int, Toke
         elif file == "added_tokens.json":
             tokens = tokens_by_id({index: text for text, index in content.items()}, folder)
         else:
-            tokens = _of_tokenizer_json(content, folder)
+            tokens = _tokens_of_tokenizer_json(content, folder)
         yield file, tokens
 
 
-def _of_tokenizer_json(content: Mapping[str, Any], folder: pathlib.Path) -> dict[int, Token]:
+def _tokens_of_tokenizer_json(content: Mapping[str, Any], folder: pathlib.Path) -> dict[int, Token]:
     """Returns the pieces and added tokens of a tokenizer.json by id."""
     try:
         vocabulary = content["model"].get("vocab", [])

@@ -86,11 +86,11 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def text_ids(self, text: str) -> list[int]:
-        """Returns what `encode` does, and counts no unknown tokens."""
+        """Returns the ids that `encode` returns, and counts no unknown tokens."""
 
     @abc.abstractmethod
     def text_ids_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        """Returns what `encode_with_offsets` does, and counts no unknown tokens."""
+        """Returns the ids and offsets of `encode_with_offsets`, and counts no unknown tokens."""
 
     def writes(self, text: str) -> bool:
         """Whether the vocabulary gives back a text, but for its case and white space."""
@@ -123,7 +123,7 @@ class Tokenizer(abc.ABC):
         return [*front, *ids, *between, *pair_ids, *behind]
 
     def second_start(self, first: int, length: int) -> int:
-        """Returns where the tokens of type 1 begin in a row of two texts.
+        """Returns the position at which the tokens of type 1 begin in a row of two texts.
 
         Args:
           first: tokens of the first text.
@@ -133,7 +133,7 @@ class Tokenizer(abc.ABC):
         return len(front) + first + len(between) if self.second_type else length
 
     def encode_with_special_tokens(self, text: str, pair: str | None = None) -> list[int]:
-        """Returns what Transformers' `tokenizer(text, pair)` gives.
+        """Returns the ids that Transformers' `tokenizer(text, pair)` gives.
 
         An empty second text is a text here; Transformers ignores it.
         """
@@ -162,13 +162,13 @@ class Tokenizer(abc.ABC):
         """Returns a hash of what determines the ids, whatever form the files have."""
 
     def settings_beside(self) -> dict[str, Any]:
-        """Returns what tokenizer_config.json must say of the tokens beside the model's file."""
+        """Returns the fields of tokenizer_config.json on the tokens beside the model's file."""
         return {}
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Tokenizer):
+    def __eq__(self, vocabulary: object) -> bool:
+        if not isinstance(vocabulary, Tokenizer):
             return NotImplemented
-        return (self.model_file, self.extra_ids) == (other.model_file, other.extra_ids)
+        return (self.model_file, self.extra_ids) == (vocabulary.model_file, vocabulary.extra_ids)
 
     def __hash__(self) -> int:
         return hash((self.model_file, self.extra_ids))

@@ -8,7 +8,7 @@ from typing import Any
 from faith_jax.core.errors import ConfigError
 from faith_jax.tokenizers.added_tokens import AddedTokens, read_added_tokens
 from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.tokenizers.special_tokens import BYT5, model_config, said_in
+from faith_jax.tokenizers.special_tokens import BYT5, model_config, read_json_if_any
 
 # Where a folder says that its tokenizer is ByT5's, in this order.
 DESCRIPTIONS = ("tokenizer_config.json", "config.json", "model.json")
@@ -77,8 +77,8 @@ class ByteVocabulary(Tokenizer):
 
     def settings_beside(self) -> dict[str, Any]:
         tokens = {str(index): token for index, token in self._added.tokens.items()}
-        said: dict[str, Any] = {"tokenizer_class": BYT5, "extra_ids": self.extra_ids}
-        return said | ({"added_tokens_decoder": tokens} if tokens else {})
+        settings: dict[str, Any] = {"tokenizer_class": BYT5, "extra_ids": self.extra_ids}
+        return settings | ({"added_tokens_decoder": tokens} if tokens else {})
 
     def fingerprint(self) -> str:
         content = BYT5, self.extra_ids, sorted(self.added_tokens.items())
@@ -87,7 +87,7 @@ class ByteVocabulary(Tokenizer):
 
 def byt5_file(folder: pathlib.Path) -> pathlib.Path | None:
     """Returns the file by which a folder's tokenizer is ByT5's; None = it is not."""
-    options = said_in(folder / DESCRIPTIONS[0])
+    options = read_json_if_any(folder / DESCRIPTIONS[0])
     try:
         model = model_config(folder)
     except ConfigError:  # said where the model is opened

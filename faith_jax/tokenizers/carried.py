@@ -21,8 +21,8 @@ from faith_jax.tokenizers.base import NAMES, Tokenizer
 from faith_jax.tokenizers.special_tokens import (
     ids_of,
     model_config,
+    read_json_if_any,
     read_tokenizer_config,
-    said_in,
 )
 from faith_jax.tokenizers.vocabularies import (
     DEFAULT_EXTRA_IDS,
@@ -48,22 +48,22 @@ _MORE_IDS = 256
 class RunVocabulary:
     """A run's tokenizer, the checkpoint that its model is read from, and what that carries.
 
-    `given` is VOCABULARY.
+    `requested` is VOCABULARY.
     """
 
     tokenizer: Tokenizer
     checkpoint: str | None = None
     carried: Tokenizer | None = None
-    given: str | None = None
+    requested: str | None = None
 
     @classmethod
     def choose(
-        cls, given: str | None, checkpoint: str | None, macro: str = "CHECKPOINT_PATH"
+        cls, requested: str | None, checkpoint: str | None, macro: str = "CHECKPOINT_PATH"
     ) -> "RunVocabulary":
         """Chooses a run's tokenizer, which our SeqIO tasks then use.
 
         Args:
-          given: VOCABULARY; None = what the checkpoint carries, or else the embedded one.
+          requested: VOCABULARY; None = what the checkpoint carries, or else the embedded one.
           checkpoint: what the model is read from; None = nothing.
           macro: the gin macro of the checkpoint.
 
@@ -71,11 +71,11 @@ class RunVocabulary:
           ConfigError: there is no such vocabulary, or the checkpoint carries another one.
         """
         carried = None if checkpoint is None else carried_vocabulary(checkpoint)
-        if given is not None:
-            chosen = load_vocabulary(given)
+        if requested is not None:
+            chosen = load_vocabulary(requested)
             if carried is not None and not is_same_vocabulary(chosen, carried):
                 raise ConfigError(
-                    f"VOCABULARY = {given!r} is not what {macro} = {checkpoint!r} carries, "
+                    f"VOCABULARY = {requested!r} is not what {macro} = {checkpoint!r} carries, "
                     f"{carried.model_file}: their files differ. Leave VOCABULARY out to take the "
                     "latter."
                 )
@@ -85,7 +85,7 @@ class RunVocabulary:
         else:
             chosen = load_vocabulary()
         set_default_vocabulary(chosen)
-        return cls(chosen, checkpoint, carried, given)
+        return cls(chosen, checkpoint, carried, requested)
 
     def log(self, has_formats: bool = True) -> None:
         """Logs the tokenizer where it is read, for a run whose rows have no other.
@@ -93,9 +93,9 @@ class RunVocabulary:
         Args:
           has_formats: whether texts are in our formats, with delimiters.
         """
-        if self.given is None and self.carried is not None:
+        if self.requested is None and self.carried is not None:
             logger.info("VOCABULARY: %s, which the checkpoint carries", self.carried.model_file)
-        elif self.given is None:
+        elif self.requested is None:
             why = f", because {self.checkpoint} carries none" if self.checkpoint else ""
             logger.info("VOCABULARY: %s%s", EMBEDDED, why)
         for pair, published in zip(self.tokenizer.notation, PUBLISHED, strict=True):
@@ -114,21 +114,21 @@ class RunVocabulary:
           task_name: for the message.
           has_formats: see `log`.
         """
-        known = _known(vocabulary)
-        if known == self.tokenizer:
+        ours = _our_tokenizer(vocabulary)
+        if ours == self.tokenizer:
             return self.log(has_formats)
-        name = name_of(known or vocabulary)
-        is_given = known is not None and is_same_vocabulary(known, self.tokenizer)
-        ignored = f"; VOCABULARY = {self.given!r} has no effect, because this task sets another"
+        name = name_of(ours or vocabulary)
+        is_given = ours is not None and is_same_vocabulary(ours, self.tokenizer)
+        ignored = f"; VOCABULARY = {self.requested!r} has no effect, because this task sets another"
         logger.info(
             "VOCABULARY: %s, of the task %s%s",
             name,
             task_name,
-            "" if self.given is None or is_given else ignored,
+            "" if self.requested is None or is_given else ignored,
         )
 
     def resumed(self, model_dir: pathlib.Path) -> "RunVocabulary":
-        """Returns what a run goes on with: the kept tokenizer with its delimiters, if any."""
+        """Returns the vocabulary of a resumed run: with the tokenizer that it kept, if any."""
         if find_tokenizer_file(model_dir) is None:
             return self
         kept = load_vocabulary(model_dir)
@@ -146,9 +146,9 @@ class RunVocabulary:
         Raises:
           ConfigError: names what differs.
         """
-        known, carried, checkpoint = _known(vocabulary), self.carried, self.checkpoint
-        is_own = bool(known and carried and is_same_vocabulary(known, carried))
-        name = name_of(known or vocabulary)
+        ours, carried, checkpoint = _our_tokenizer(vocabulary), self.carried, self.checkpoint
+        is_own = bool(ours and carried and is_same_vocabulary(ours, carried))
+        name = name_of(ours or vocabulary)
         if carried is None and checkpoint is not None:
             name += f"; {checkpoint} carries none"
         if missing := check_vocabulary(config, vocabulary, name, is_own, checkpoint):
@@ -170,14 +170,14 @@ def carried_vocabulary(checkpoint: str | pathlib.Path) -> Tokenizer | None:
     return None if folder is None else load_vocabulary(folder)
 
 
-def is_same_vocabulary(given: Tokenizer, carried: Tokenizer) -> bool:
+def is_same_vocabulary(tokenizer: Tokenizer, carried: Tokenizer) -> bool:
     """Whether a tokenizer gives the ids of one that a checkpoint carries, in any of its forms."""
-    if given == carried or given.fingerprint() == carried.fingerprint():
+    if tokenizer == carried or tokenizer.fingerprint() == carried.fingerprint():
         return True
-    form = pathlib.Path(carried.model_file).with_name(pathlib.Path(given.model_file).name)
+    form = pathlib.Path(carried.model_file).with_name(pathlib.Path(tokenizer.model_file).name)
     if form.name in byte_level.DESCRIPTIONS:  # of ByT5's, which has no other form
         return False
-    return form.is_file() and given.fingerprint() == load_vocabulary(form).fingerprint()
+    return form.is_file() and tokenizer.fingerprint() == load_vocabulary(form).fingerprint()
 
 
 def check_vocabulary(
@@ -210,9 +210,11 @@ def check_vocabulary(
     if not has_texts(vocabulary):  # ids are the model's already, and checked row by row
         return 0
     folder = None if checkpoint is None else checkpoint_path(checkpoint)
-    if found := list(_misfits(config, vocabulary, name, is_own, folder)):
-        problems = ". ".join(problem for problem, _ in found)
-        new = " ".join(f"--gin.config.TransformerConfig.{it}" for _, it in found if it)
+    if misfits := list(_misfits(config, vocabulary, name, is_own, folder)):
+        problems = ". ".join(problem for problem, _ in misfits)
+        new = " ".join(
+            f"--gin.config.TransformerConfig.{setting}" for _, setting in misfits if setting
+        )
         instead = f"; for a new model, {new}" if new and option == "VOCABULARY" else ""
         raise ConfigError(
             f"{problems}: they do not belong together. Set {option} to the folder or file of the "
@@ -228,7 +230,7 @@ def _misfits(
     is_own: bool,
     folder: pathlib.Path | None,
 ) -> Iterator[tuple[str, str]]:
-    """Yields what differs, each with the setting that a new model would need, if any."""
+    """Yields each difference, with the setting that a new model would need, if any."""
     size, rows = vocabulary.vocab_size, config.vocab_size
     missing = max(0, size - rows)
     fits = missing < _MORE_IDS if is_own else missing == 0
@@ -239,14 +241,14 @@ def _misfits(
     special = {token: index for token, index in ids.items() if index is not None and index >= 0}
     begin, end, pad = ids["bos"], ids["eos"], ids["pad"]
 
-    def differs(what: str, theirs: int | None, ours: object) -> str:
-        there = "no such token" if theirs is None else f"id {theirs}"
-        return f"The vocabulary's {what} is {there} ({name}) but the model's is id {ours}"
+    def differs(token_name: str, theirs: int | None, ours: object) -> str:
+        id_text = "no such token" if theirs is None else f"id {theirs}"
+        return f"The vocabulary's {token_name} is {id_text} ({name}) but the model's is id {ours}"
 
     ends = dict.fromkeys(config.eos_ids)
     begins: tuple[int, ...] = ()
     if folder is not None:
-        more = ids_of(said_in(folder / "generation_config.json").get("eos_token_id"))
+        more = ids_of(read_json_if_any(folder / "generation_config.json").get("eos_token_id"))
         ends |= dict.fromkeys(more)
         begins = ids_of(model_config(folder).get("bos_token_id"))
     # An encoder alone, and a model that does not say, ends nothing.
@@ -279,14 +281,14 @@ def check_kept_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
     Raises:
       ConfigError: it is another one.
     """
-    known = _known(vocabulary)
-    if known is None or find_tokenizer_file(model_dir) is None:
+    ours = _our_tokenizer(vocabulary)
+    if ours is None or find_tokenizer_file(model_dir) is None:
         return
     kept = load_vocabulary(model_dir)
-    if not is_same_vocabulary(known, kept):
+    if not is_same_vocabulary(ours, kept):
         raise ConfigError(
             f"{model_dir}: this run began with another vocabulary, {kept.model_file}, than "
-            f"{known.model_file}. Give what it began with, or another MODEL_DIR."
+            f"{ours.model_file}. Give what it began with, or another MODEL_DIR."
         )
 
 
@@ -296,15 +298,15 @@ def keep_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
     Raises:
       ConfigError: it cannot be written, or another one is there.
     """
-    known = _known(vocabulary)
-    if known is None:
+    ours = _our_tokenizer(vocabulary)
+    if ours is None:
         name = name_of(vocabulary)
         logger.warning("The vocabulary %s is of no file that we read: it is not kept", name)
     elif find_tokenizer_file(model_dir) is not None:
-        check_kept_vocabulary(known, model_dir)
+        check_kept_vocabulary(ours, model_dir)
     else:
         with writing(f"{model_dir}: the vocabulary"):
-            write_vocabulary(known, model_dir)
+            write_vocabulary(ours, model_dir)
 
 
 def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
@@ -315,26 +317,26 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
     usual one, or the settings of the tokenizer's folder and its special tokens by name; and the
     delimiters of formats, unless they are the published ones and the vocabulary writes these.
     """
-    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if tokenizer.is_t5:
         _write(folder / "spiece.model", pathlib.Path(tokenizer.model_file).read_bytes())
         if tokenizer.extra_ids != DEFAULT_EXTRA_IDS:
-            said = {"extra_ids": tokenizer.extra_ids}
+            settings = {"extra_ids": tokenizer.extra_ids}
     elif tokenizer.tokenizer is not None:
         _write(folder / "tokenizer.json", tokenizer.tokenizer.to_str(pretty=True).encode())
         config = read_tokenizer_config(pathlib.Path(tokenizer.model_file).parent)
         ids = {name: getattr(tokenizer, f"{name}_id") for name in NAMES}
-        said = dict(config.options) | {
+        settings = dict(config.options) | {
             f"{name}_token": None if index is None else tokenizer.tokenizer.id_to_token(index)
             for name, index in ids.items()
         }
         if config.tokenizer_class:
-            said.setdefault("tokenizer_class", config.tokenizer_class)
+            settings.setdefault("tokenizer_class", config.tokenizer_class)
     if tokenizer.notation != PUBLISHED or choose_notation(tokenizer.writes) != PUBLISHED:
-        said[NOTATION] = tokenizer.notation._asdict()
-    said |= tokenizer.settings_beside()
-    if said:
-        text = json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+        settings[NOTATION] = tokenizer.notation._asdict()
+    settings |= tokenizer.settings_beside()
+    if settings:
+        text = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
         _write(folder / "tokenizer_config.json", text.encode())
 
 
@@ -343,7 +345,7 @@ def _write(path: pathlib.Path, content: bytes) -> None:
         beside.write_bytes(content)
 
 
-def _known(vocabulary: Any) -> Tokenizer | None:
+def _our_tokenizer(vocabulary: Any) -> Tokenizer | None:
     """Returns our tokenizer of a vocabulary; None if we have none."""
-    found = tokenizer_of(vocabulary)
-    return found if isinstance(found, Tokenizer) else None
+    tokenizer = tokenizer_of(vocabulary)
+    return tokenizer if isinstance(tokenizer, Tokenizer) else None

@@ -63,7 +63,7 @@ class HuggingFaceVocabulary(Tokenizer):
         file = pathlib.Path(model_file)
         config = read_tokenizer_config(file.parent)
         try:
-            tokenizer, tokenizer_class = _built(file, config)
+            tokenizer, tokenizer_class = _build_tokenizer(file, config)
         except ConfigError:
             raise
         except Exception as error:  # the library raises no narrower one
@@ -95,11 +95,11 @@ class HuggingFaceVocabulary(Tokenizer):
         return encoding.ids, encoding.offsets
 
     def decode(self, ids: Iterable[int]) -> str:
-        known = [int(i) for i in ids if 0 <= i < self.vocab_size]
-        if self.eos_id in known:
-            known = known[: known.index(self.eos_id)]
-        known = [i for i in known if i not in self._silent]
-        return self.tokenizer.decode(known, skip_special_tokens=True)
+        token_ids = [int(i) for i in ids if 0 <= i < self.vocab_size]
+        if self.eos_id in token_ids:
+            token_ids = token_ids[: token_ids.index(self.eos_id)]
+        token_ids = [i for i in token_ids if i not in self._silent]
+        return self.tokenizer.decode(token_ids, skip_special_tokens=True)
 
     def stored_piece(self, token: int) -> str | None:
         stored = self.tokenizer.id_to_token(token)
@@ -116,7 +116,9 @@ class HuggingFaceVocabulary(Tokenizer):
         return hashlib.sha256(repr((content, special)).encode()).hexdigest()
 
 
-def _built(file: pathlib.Path, config: TokenizerConfig) -> tuple[tokenizers.Tokenizer, str]:
+def _build_tokenizer(
+    file: pathlib.Path, config: TokenizerConfig
+) -> tuple[tokenizers.Tokenizer, str]:
     """Returns a file's tokenizer, and Transformers' class of it; "" = a class that adds nothing."""
     if file.suffix == ".txt":
         tokenizer, tokenizer_class = _from_vocab(file, config)
@@ -340,21 +342,21 @@ def _special_ids(
     """Returns the ids of the special tokens by name."""
     tokens = config.named(tokenizer_class)
     ids = {name: tokenizer.token_to_id(token["content"]) for name, token in tokens.items()}
-    found = {name: index for name, index in ids.items() if index is not None}
+    present_ids = {name: index for name, index in ids.items() if index is not None}
     if any(name in tokens for name in ("bos", "eos", "cls")):
-        return found
+        return present_ids
     # No file names tokens: the model's own ids, and finally the usual names.
     present = {t.content: i for i, t in tokenizer.get_added_tokens_decoder().items()}
     for name in NAMES:
         if name in config.tokens:
             continue
         usual = [present[text] for text in USUAL_NAMES[name] if text in present]
-        given = config.model_ids.get(name)
-        if given is not None and tokenizer.id_to_token(given) is not None:
-            found[name] = given
+        model_id = config.model_ids.get(name)
+        if model_id is not None and tokenizer.id_to_token(model_id) is not None:
+            present_ids[name] = model_id
         elif usual:
-            found[name] = usual[0]
-    return found
+            present_ids[name] = usual[0]
+    return present_ids
 
 
 def _around(tokenizer: tokenizers.Tokenizer, pair: bool) -> tuple[tuple[Ids, Ids, Ids], int]:

@@ -23,7 +23,7 @@ from faith_jax.tokenizers.special_tokens import (
     GEMMA,
     LLAMA,
     Token,
-    said_in,
+    read_json_if_any,
 )
 
 _PAD_ID = 0
@@ -76,7 +76,7 @@ class SentencePieceVocabulary(Tokenizer):
             path = pathlib.Path(model_file)
             pieces = {i: piece.piece for i, piece in enumerate(model.pieces)}
             added = read_added_tokens(path.parent, pieces, path.name)
-            options = said_in(path.parent / "tokenizer_config.json")
+            options = read_json_if_any(path.parent / "tokenizer_config.json")
             self._is_legacy = options.get("legacy") is not False
         self._added = AddedTokens(added)
         self.added_tokens = self._added.texts
@@ -122,13 +122,15 @@ class SentencePieceVocabulary(Tokenizer):
     def decode(self, ids: Iterable[int]) -> str:
         # A model's embeddings may be padded to more rows than the vocabulary has ids.
         size, unknown = self.tokenizer.get_piece_size(), self.tokenizer.unk_id()
-        known = [int(i) if i < size or i in self.added_tokens else unknown for i in ids if i >= 0]
-        if self.eos_id in known:
-            known = known[: known.index(self.eos_id)]
+        token_ids = [
+            int(i) if i < size or i in self.added_tokens else unknown for i in ids if i >= 0
+        ]
+        if self.eos_id in token_ids:
+            token_ids = token_ids[: token_ids.index(self.eos_id)]
         if not self.added_tokens:
-            return self.tokenizer.decode(known)
+            return self.tokenizer.decode(token_ids)
         text = ""
-        for is_added, run in itertools.groupby(known, lambda token: token in self.added_tokens):
+        for is_added, run in itertools.groupby(token_ids, lambda token: token in self.added_tokens):
             tokens = list(run)
             if is_added:
                 parts = [self.added_tokens[token] for token in tokens]

@@ -102,10 +102,10 @@ class TokenizerVocabulary(seqio.Vocabulary):
     def _decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
         return self.decode_tf(ids)
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, TokenizerVocabulary):
-            return self.ours == other.ours
-        return self._in_graph() == other
+    def __eq__(self, vocabulary: object) -> bool:
+        if isinstance(vocabulary, TokenizerVocabulary):
+            return self.ours == vocabulary.ours
+        return self._in_graph() == vocabulary
 
     def __hash__(self) -> int:
         return hash(self.ours)
@@ -127,9 +127,9 @@ class DefaultVocabulary(TokenizerVocabulary):
     def ours(self) -> Tokenizer:  # type: ignore[override]
         return vocabularies.default_vocabulary()
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, vocabulary: object) -> bool:
         # SeqIO compares vocabularies when mixtures are registered, before anything is loaded.
-        return isinstance(other, DefaultVocabulary) or super().__eq__(other)
+        return isinstance(vocabulary, DefaultVocabulary) or super().__eq__(vocabulary)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -80,7 +80,7 @@ USUAL_NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerConfig:
-    """What the files beside a tokenizer say of it.
+    """The special tokens and settings of a tokenizer, as the files beside it have them.
 
     Attributes:
       tokenizer_class: Transformers' class without "Fast"; "" = unknown.
@@ -111,7 +111,7 @@ class TokenizerConfig:
         return value if isinstance(value, bool) else default
 
 
-def said_in(path: pathlib.Path) -> dict[str, Any]:
+def read_json_if_any(path: pathlib.Path) -> dict[str, Any]:
     """Returns the object in a JSON file, {} if there is no such file or it cannot be read."""
     try:
         return read_json(path)
@@ -124,7 +124,9 @@ def model_config(folder: pathlib.Path) -> dict[str, Any]:
     if (folder / "config.json").is_file():
         return read_json(folder / "config.json")
     try:
-        kept = json.loads(said_in(folder / "model.json")["metadata"]["huggingface"]["config_json"])
+        kept = json.loads(
+            read_json_if_any(folder / "model.json")["metadata"]["huggingface"]["config_json"]
+        )
     except (KeyError, TypeError, ValueError):
         return {}
     return kept if isinstance(kept, dict) else {}
@@ -152,9 +154,9 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
             extra += _extra_tokens(beside)
             special = {token["content"] for token in [*tokens.values(), *extra] if token}
             added = {
-                index: Token(content=text, normalized=not known, special=known)
-                for text, index in _converted(read("added_tokens.json"), dict[str, int]).items()
-                for known in [text in special]
+                index: Token(content=text, normalized=not is_special, special=is_special)
+                for text, index in _convert(read("added_tokens.json"), dict[str, int]).items()
+                for is_special in [text in special]
             }
     except msgspec.ValidationError as error:
         raise _unknown_form(folder, error) from None
@@ -170,7 +172,7 @@ def tokens_by_id(value: Any, folder: pathlib.Path) -> dict[int, Token]:
       ConfigError: they have no known form.
     """
     try:
-        by_id = _converted(value, dict[int, str | Token])
+        by_id = _convert(value, dict[int, str | Token])
     except msgspec.ValidationError as error:
         raise _unknown_form(folder, error) from None
     return {index: _token(token) for index, token in by_id.items()}
@@ -193,9 +195,9 @@ def _tokenizer_class(options: Mapping[str, Any], model: Mapping[str, Any]) -> st
 
 
 def _model_ids(model: Mapping[str, Any]) -> dict[str, int]:
-    found = {name: model.get(f"{name}_token_id") for name in NAMES}
+    id_fields = {name: model.get(f"{name}_token_id") for name in NAMES}
     # Of several ends, training used the first.
-    first = {name: (ids_of(value) or (None,))[0] for name, value in found.items()}
+    first = {name: (ids_of(value) or (None,))[0] for name, value in id_fields.items()}
     return {name: index for name, index in first.items() if index is not None}
 
 
@@ -205,7 +207,7 @@ def ids_of(value: Any) -> tuple[int, ...]:
     return tuple(index for index in values if type(index) is int and index >= 0)
 
 
-def _converted(value: Any, kind: type[Kind]) -> Kind:
+def _convert(value: Any, kind: type[Kind]) -> Kind:
     return msgspec.convert(value, kind, str_keys=True)
 
 
@@ -214,13 +216,13 @@ def _token(value: str | Token) -> Token:
 
 
 def _named_tokens(config: Mapping[str, Any]) -> dict[str, Token | None]:
-    found = {name: config[f"{name}_token"] for name in NAMES if f"{name}_token" in config}
-    named = _converted(found, dict[str, str | Token | None])
+    token_fields = {name: config[f"{name}_token"] for name in NAMES if f"{name}_token" in config}
+    named = _convert(token_fields, dict[str, str | Token | None])
     return {name: None if token is None else _token(token) for name, token in named.items()}
 
 
 def _extra_tokens(config: Mapping[str, Any]) -> list[Token]:
-    found = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
-    if isinstance(found, dict):
-        found = list(found.values())
-    return [_token(value) for value in _converted(found, list[str | Token])]
+    tokens = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
+    if isinstance(tokens, dict):
+        tokens = list(tokens.values())
+    return [_token(value) for value in _convert(tokens, list[str | Token])]

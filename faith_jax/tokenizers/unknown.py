@@ -92,7 +92,7 @@ class UnknownTokens:
         return self.unknown[part] / tokens if tokens else 0.0
 
     def report(self) -> dict[str, Any]:
-        """Returns what is unknown by part, {} if nothing is: for JSON."""
+        """Returns the counts of unknown tokens by part, {} if there are none: for JSON."""
         parts = {
             part: {"tokens": self.tokens[part], "unknown": count, "share": self.share(part)}
             for part, count in sorted(self.unknown.items())

@@ -31,7 +31,7 @@ from faith_jax.core.files.stores import is_remote
 from faith_jax.core.notation import CANDIDATES, PUBLISHED, Notation, choose_notation
 from faith_jax.tokenizers import byte_level
 from faith_jax.tokenizers.base import Tokenizer
-from faith_jax.tokenizers.special_tokens import read_tokenizer_config, said_in
+from faith_jax.tokenizers.special_tokens import read_json_if_any, read_tokenizer_config
 
 logger = logging.getLogger("faith_jax")
 
@@ -92,16 +92,16 @@ def load_vocabulary(
     file = _file(path_or_name)
     is_byt5 = byte_level.describes(file)
     if extra_ids is None and (is_byt5 or file.name in TOKENIZER_FILES[:2]):
-        said = read_tokenizer_config(file.parent).options.get("extra_ids")
-        extra_ids = said if type(said) is int and said >= 0 else None
+        configured_ids = read_tokenizer_config(file.parent).options.get("extra_ids")
+        extra_ids = configured_ids if type(configured_ids) is int and configured_ids >= 0 else None
     if extra_ids is None:
         extra_ids = byte_level.EXTRA_IDS if is_byt5 else DEFAULT_EXTRA_IDS
     with _LOAD_LOCK:
-        return _loaded(str(file), extra_ids)
+        return _load(str(file), extra_ids)
 
 
 @functools.cache
-def _loaded(file: str, extra_ids: int) -> Tokenizer:
+def _load(file: str, extra_ids: int) -> Tokenizer:
     # Imported late, so that importing this module takes no time.
     from faith_jax.tokenizers import huggingface, sentencepiece
 
@@ -120,7 +120,7 @@ def _loaded(file: str, extra_ids: int) -> Tokenizer:
             "extra ids; leave it out."
         )
     if extra_ids:
-        return _loaded(file, 0)
+        return _load(file, 0)
     return _with_notation(huggingface.HuggingFaceVocabulary(file))
 
 
@@ -132,7 +132,7 @@ def _with_notation(tokenizer: Tokenizer) -> Tokenizer:
     """
     folder = pathlib.Path(tokenizer.model_file).parent
     chosen = choose_notation(tokenizer.writes)
-    kept = said_in(folder / "tokenizer_config.json").get(NOTATION)
+    kept = read_json_if_any(folder / "tokenizer_config.json").get(NOTATION)
     if isinstance(kept, dict):
         pairs = [str(kept.get(kind)) for kind in CANDIDATES]
         for kind, pair in zip(CANDIDATES, pairs, strict=True):
@@ -161,12 +161,12 @@ def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:
         return _EMBEDDED_FILES[name]
     path = checkpoint_path(name)
     if path.is_file():
-        return _staged(path.with_name("vocab.json") if path.name == "merges.txt" else path)
+        return _stage_file(path.with_name("vocab.json") if path.name == "merges.txt" else path)
     if path.is_dir():
         folder = tokenizer_folder(path)
-        found = None if folder is None else find_tokenizer_file(folder)
-        if found is not None:
-            return _staged(found)
+        file = None if folder is None else find_tokenizer_file(folder)
+        if file is not None:
+            return _stage_file(file)
         names = ", ".join(TOKENIZER_FILES).replace("vocab.json", "vocab.json with merges.txt")
         problem = f"the folder has none of {names}; give the path of the tokenizer's file itself"
     else:
@@ -180,7 +180,7 @@ def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:
     raise ConfigError(f"Vocabulary {name!r}: {problem}.")
 
 
-def _staged(file: pathlib.Path) -> pathlib.Path:
+def _stage_file(file: pathlib.Path) -> pathlib.Path:
     """Returns a tokenizer's file with those that belong to it on this machine."""
     if not is_remote(file):
         return file
@@ -220,7 +220,7 @@ def _folders(folder: pathlib.Path, seen: set[pathlib.Path]) -> Iterator[pathlib.
         yield from _folders(whole.parent.parent, seen)
     elif re.fullmatch(r"checkpoint_\d+", whole.name):
         yield from _folders(whole.parent, seen)
-    base = said_in(folder / "model.json").get("base")
+    base = read_json_if_any(folder / "model.json").get("base")
     if isinstance(base, dict) and isinstance(base.get("path"), str):
         yield from _folders(checkpoint_path(base["path"]), seen)
 
@@ -232,11 +232,11 @@ def tokenizer_of(vocabulary: Any) -> Any:
     if isinstance(ours, Tokenizer) or not file:
         return ours
     try:
-        found = load_vocabulary(file, vocabulary.extra_ids)
+        tokenizer = load_vocabulary(file, vocabulary.extra_ids)
     except ConfigError:
         return vocabulary
     # The ids that SeqIO gives for other models than T5's are not those of their training.
-    return found if found.is_t5 and not found.added_tokens else vocabulary
+    return tokenizer if tokenizer.is_t5 and not tokenizer.added_tokens else vocabulary
 
 
 def special_id(vocabulary: Any, token: str) -> int | None:
@@ -258,14 +258,14 @@ def has_texts(vocabulary: Any) -> bool:
 
 
 def fingerprint_of(vocabulary: Any) -> str:
-    """Returns what identifies a tokenizer, ours or a SeqIO task's."""
+    """Returns a text that identifies a tokenizer, ours or a SeqIO task's."""
     if isinstance(vocabulary, Tokenizer):
         return vocabulary.fingerprint()
     return f"{_kind(vocabulary)} of {vocabulary.vocab_size} ids: {name_of(vocabulary)}"
 
 
 def name_of(vocabulary: Any) -> str:
-    """Returns what messages call a tokenizer, ours or a SeqIO task's: its file, if it has one."""
+    """Returns the name of a tokenizer in messages, ours or a SeqIO task's: its file, if any."""
     if isinstance(vocabulary, Tokenizer):
         return vocabulary.model_file
     # Without a text of their own, objects are named by where they lie in memory.
@@ -296,7 +296,7 @@ def set_default_vocabulary(vocabulary: Tokenizer | None) -> None:
 
 @contextlib.contextmanager
 def tasks_use(vocabulary: Tokenizer | None) -> Iterator[None]:
-    """Within, our SeqIO tasks use this tokenizer (None = the embedded one)."""
+    """Makes our SeqIO tasks use a tokenizer in a `with` block (None = the embedded one)."""
     before = _default
     set_default_vocabulary(vocabulary)
     try:
