@@ -96,7 +96,7 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
         ]
     )
     with parquet.ParquetWriter(path, schema) as writer:
-        left = map(_nested, rows)
+        left = map(_nest_words, rows)
         while batch := list(itertools.islice(left, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
 
@@ -116,21 +116,21 @@ def form_of(target: pathlib.Path, form: str = "") -> str:
     Raises:
       ConfigError: neither says one, they differ, or the folder of the output is not there.
     """
-    said = TFDS if is_folder(target) else _FORMATS.get(target.suffix, "")
+    named_form = TFDS if is_folder(target) else _FORMATS.get(target.suffix, "")
     problem = ""
-    if form and target.suffix in _FORMATS and form != said:
-        problem = f"the ending says {said}, --format says {form}; let them agree"
-    elif not (form or said):
+    if form and target.suffix in _FORMATS and form != named_form:
+        problem = f"the ending says {named_form}, --format says {form}; let them agree"
+    elif not (form or named_form):
         problem = "name a .jsonl or .parquet file, or a folder"
     elif not has_parent(target):
         problem = NO_FOLDER
     if problem:
         raise ConfigError(f"--output: {target}: {problem}.")
-    return form or said
+    return form or named_form
 
 
 def write_scored(
-    rows: Iterable[ScoredRow], made: pathlib.Path, form: str, scorers: Sequence[str]
+    rows: Iterable[ScoredRow], output: pathlib.Path, form: str, scorers: Sequence[str]
 ) -> None:
     """Writes rows with the scores of all `scorers` in a format of `form_of`."""
     if form == TFDS:
@@ -145,20 +145,20 @@ def write_scored(
                 yield row
 
         data_set = tfds.scores("rows", scorers)
-        made.mkdir()
-        data_set.write_shard(made, 0, 1, counted())
-        data_set.write_metadata(made, [count])
+        output.mkdir()
+        data_set.write_shard(output, 0, 1, counted())
+        data_set.write_metadata(output, [count])
     elif form == "jsonl":
-        write_jsonl(made, rows)
+        write_jsonl(output, rows)
     else:
-        write_parquet(rows, made, scorers)
+        write_parquet(rows, output, scorers)
 
 
-def _nested(row: ScoredRow) -> ScoredRow:
+def _nest_words(row: ScoredRow) -> ScoredRow:
     names = ("start", "end", "score", "text")
     words = {
-        name: [dict(zip(names, word, strict=True)) for word in found]
-        for name, found in row["words"].items()
+        name: [dict(zip(names, word, strict=True)) for word in scorer_words]
+        for name, scorer_words in row["words"].items()
     }
     return row | {"fields": list(field_texts(row["fields"]).items()), "words": words}
 

@@ -112,7 +112,7 @@ class Shard:
         for number, row in enumerate(itertools.islice(rows(self.place), self.count), self.first):
             digest, count = digest + _digest(number, row), count + 1
             yield row
-        if (count, _shown(digest)) != (self.count, self.digest):
+        if (count, _hex_digest(digest)) != (self.count, self.digest):
             raise InputError(
                 f"{source} has changed since this run began: its rows {self.first + 1:,} to "
                 f"{self.first + self.count:,} differ; begin again with --restart."
@@ -126,28 +126,28 @@ class Shard:
         done = count_whole_rows(self.rows)
         return done if done == self.count else keep_rows(self.rows, done - done % batch_size)
 
-    def finish(self, found: Mapping[str, Any], *others: pathlib.Path) -> None:
+    def finish(self, counts: Mapping[str, Any], *other_files: pathlib.Path) -> None:
         """Marks this shard as done.
 
         Args:
-          found: what `found` returns of it.
-          *others: further files of it.
+          counts: of its rows, as `read_counts` returns them.
+          *other_files: further files of it.
         """
         if (written := count_whole_rows(self.rows)) != self.count:
             raise InputError(
                 f"{self.rows} has {counted(written, 'row')}, the input {self.count:,}: it changed "
                 "while it was read; begin again with --restart."
             )
-        files = (self.rows, *others)
+        files = (self.rows, *other_files)
         for path in files:
             sync(path)
             sync_entry(path.parent)
         start = f"{self.folder}/"
         sizes = {str(path).removeprefix(start): path.stat().st_size for path in files}
-        write_json(self.note, {"found": found, "files": sizes})
+        write_json(self.note, {"found": counts, "files": sizes})
 
-    def found(self) -> dict[str, Any] | None:
-        """Returns what was found of a shard that is done; None = it is not, or a file is gone."""
+    def read_counts(self) -> dict[str, Any] | None:
+        """Returns the counts of a finished shard; None = it is not finished, or a file is gone."""
         note = kept_json(self.note)
         try:
             sizes = {name: (self.folder / name).stat().st_size for name in (note or {})["files"]}
@@ -164,10 +164,10 @@ def _digest(number: int, row: Any) -> int:
 
 def digest_of(shards: Iterable[Mapping[str, Any]]) -> str:
     """Returns the digest of all rows, however they are split."""
-    return _shown(sum(int(shard["digest"], 16) for shard in shards))
+    return _hex_digest(sum(int(shard["digest"], 16) for shard in shards))
 
 
-def _shown(digest: int) -> str:
+def _hex_digest(digest: int) -> str:
     return f"{digest % _MODULUS:032x}"
 
 
@@ -179,7 +179,7 @@ class _Block:
 
 
 def split(rows: Iterable[PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
-    """Returns how rows are split into shards of nearly the same size, as JSON.
+    """Returns the plan that splits rows into shards of nearly the same size, as JSON.
 
     It keeps at most two blocks of rows for each possible shard, however many rows there are.
 
@@ -195,8 +195,8 @@ def split(rows: Iterable[PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
     for number, row in enumerate(rows):
         if number % size == 0:
             if len(blocks) == 2 * MOST_SHARDS:
-                for one, other in zip(blocks[::2], blocks[1::2], strict=True):
-                    one.digest += other.digest
+                for block, next_block in zip(blocks[::2], blocks[1::2], strict=True):
+                    block.digest += next_block.digest
                 blocks, size = blocks[::2], 2 * size
             blocks.append(_Block(number, row.place))
         blocks[-1].digest += _digest(number, row)
@@ -209,7 +209,7 @@ def split(rows: Iterable[PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
             "first": blocks[start].first,
             "count": ends[end] - blocks[start].first,
             "place": blocks[start].place,
-            "digest": _shown(sum(block.digest for block in blocks[start:end])),
+            "digest": _hex_digest(sum(block.digest for block in blocks[start:end])),
         }
         for start, end in itertools.pairwise(bounds)
     ]
@@ -266,15 +266,17 @@ class Job:
             if joins_only and not (self.folder / PLAN).exists() and not self._has_output():
                 raise ConfigError(f"{target}: there are no shards of it to join.")
             try:
-                self._plan = self._planned(plan, list(stamp), restart)
+                self._plan = self._keep_or_make_plan(plan, list(stamp), restart)
             except BaseException:
                 let_go(target)
                 raise
         shards = self._plan["shards"]
         self.known, self.digest, self.stamp = self._plan, digest_of(shards), self._plan["stamp"]
         self.shards = [
-            Shard(self.folder, n, len(shards), **{**told, "place": tuple(told["place"])})
-            for n, told in enumerate(shards)
+            Shard(
+                self.folder, n, len(shards), **{**shard_plan, "place": tuple(shard_plan["place"])}
+            )
+            for n, shard_plan in enumerate(shards)
         ]
         self.progress = Progress("row", len(self))
 
@@ -292,7 +294,7 @@ class Job:
     def _is_used(self) -> bool:
         """Whether another process has a shard; on a store, one that lives."""
         while True:
-            known = True
+            is_certain = True
             for path in self.folder.glob(".rows*.jsonl.*"):
                 rows = self.folder / path.stem.removeprefix(".")
                 try:
@@ -301,8 +303,8 @@ class Job:
                 except TakenError as error:
                     if error.is_certain:
                         return True
-                    known = False
-            if known:
+                    is_certain = False
+            if is_certain:
                 return False
             time.sleep(_SECONDS)
 
@@ -315,7 +317,7 @@ class Job:
     def _has_output(self) -> bool:
         return self._is_finished() if self._is_finished else stands(self.target)
 
-    def _planned(
+    def _keep_or_make_plan(
         self, make: Callable[[], dict[str, Any]], stamp: list[Any], restart: bool
     ) -> dict[str, Any]:
         kept, replaces = kept_json(self.folder / PLAN), self._is_finished is not None
@@ -342,7 +344,7 @@ class Job:
 
     def undone(self) -> list[Shard]:
         """Returns the shards that are not done yet."""
-        return [shard for shard in self.shards if shard.found() is None]
+        return [shard for shard in self.shards if shard.read_counts() is None]
 
     def taken(self, waits: bool = False) -> Iterator[Shard]:
         """Yields shards one after the other; nobody else has the one that was yielded last.
@@ -354,7 +356,7 @@ class Job:
           TakenError: another process has the only shard.
           ProcessError: nothing of the others' has grown for an hour.
         """
-        left, known = self.shards, 0
+        left, known_done = self.shards, 0
         patience = Patience(f"{self.target}: the shards of other processes")
         while True:
             with self._alone():
@@ -364,9 +366,9 @@ class Job:
                 taken = next(filter(self._take, left), None)
             if taken is not None:
                 done = len(self) - sum(shard.count for shard in left)
-                self.progress.others(done - known)
+                self.progress.others(done - known_done)
                 yield taken
-                known = done + taken.count
+                known_done = done + taken.count
             elif left and (waits or not self._is_certain):
                 rests = is_remote(self.folder) and self._is_certain
                 patience.wait(self._sizes(), _STORE_SECONDS if rests else _SECONDS)
@@ -380,32 +382,32 @@ class Job:
         rows: Callable[[Place], Iterator[Row]],
         source: str,
         batch_size: int,
-        made: Callable[[Sequence[Row]], Iterable[Mapping[str, Any]]],
+        make_rows: Callable[[Sequence[Row]], Iterable[Mapping[str, Any]]],
     ) -> None:
-        """Computes shards that nobody has, one after the other, and appends what is made of rows.
+        """Computes shards that nobody has, one after the other, a batch of rows at a time.
 
         Args:
           rows: a reading of the input that can begin at any place.
           source: the input's name, for errors.
           batch_size: rows made at once; a stopped process has finished whole batches.
-          made: returns what is written of a batch: a row for each.
+          make_rows: returns what is written of a batch: a row for each.
         """
         for shard in self.taken():
             done = shard.done_rows(batch_size)
             self.progress.others(done)
             left = itertools.islice(shard.read(rows, source), done, None)
             while batch := list(itertools.islice(left, batch_size)):
-                append_rows(shard.rows, made(batch))
+                append_rows(shard.rows, make_rows(batch))
                 self.progress.add(len(batch))
             shard.finish({})
 
     def _sizes(self) -> list[tuple[str, int]]:
         """Returns the files of all processes with their sizes; in a store each append is a file."""
-        found, sized = [], not is_remote(self.folder)
+        sizes, sized = [], not is_remote(self.folder)
         with contextlib.suppress(FileNotFoundError):  # whoever is done removes some
             for path in self.folder.iterdir():
-                found.append((path.name, path.stat().st_size if sized else 0))
-        return sorted(found)
+                sizes.append((path.name, path.stat().st_size if sized else 0))
+        return sorted(sizes)
 
     def _left(self, shards: Sequence[Shard]) -> list[Shard]:
         if not self.folder.is_dir():
@@ -415,7 +417,9 @@ class Job:
             begun(self.target, self._run, False, True, self._option)
             write_json(self.folder / PLAN, self._plan)
         names = {path.name for path in self.folder.iterdir()}
-        left = (it for it in shards if it.note.name not in names or it.found() is None)
+        left = (
+            shard for shard in shards if shard.note.name not in names or shard.read_counts() is None
+        )
         # First those that nobody has, as far as their locks say.
         return sorted(left, key=lambda shard: f".{shard.rows.name}.lock" in names)
 
@@ -431,20 +435,20 @@ class Job:
     def joined(self) -> Iterator[list[dict[str, Any]] | None]:
         """Holds the only right to join the shards.
 
-        Yields what was found of each; None where another process will join them, or has.
+        Yields the counts of each; None where another process will join them, or has.
         """
         with self._alone():
             self._own.close()
             if not self.folder.is_dir():
                 yield None
                 return
-            found = [shard.found() for shard in self.shards]
-            if missing := found.count(None):
+            counts_by_shard = [shard.read_counts() for shard in self.shards]
+            if missing := counts_by_shard.count(None):
                 shards = counted(missing, "shard")
                 logger.info("%s of %s are left to other processes", shards, self.target)
                 yield None
                 return
-            yield [told for told in found if told is not None]
+            yield [counts for counts in counts_by_shard if counts is not None]
             remove_tree(self.folder)
 
     def check_done(self) -> None:

@@ -62,7 +62,7 @@ class DataSet:
         return path
 
     def write_metadata(self, folder: pathlib.Path, counts: Sequence[int]) -> None:
-        """Writes what describes the data set, whose shards have so many rows."""
+        """Writes the files that describe the data set, whose shards have `counts` rows."""
         import tensorflow_datasets as tfds
 
         paths = [self.shard(folder, n, len(counts)) for n in range(len(counts))]
@@ -88,7 +88,7 @@ class DataSet:
 
 
 def responses(split: str, row: Mapping[str, Any], description: str) -> DataSet:
-    """Returns the data set of rows, of which it has the fields that this one has.
+    """Returns the data set of rows with the fields of `row`.
 
     They are str, bool, int and float, or lists of texts or of objects of these. A text that
     another row lacks is "" there.
@@ -185,13 +185,13 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
     import tensorflow_datasets as tfds
 
     place = local_copy(folder)
-    own = place / "dataset_info.json"
-    found = [own] if own.exists() else sorted(place.glob("*/*/dataset_info.json"))
-    if len(found) != 1:
-        what = "no TFDS data set" if not found else "several TFDS data sets; name one of them"
-        raise InputError(f"{folder}: {what}.")
+    info_file = place / "dataset_info.json"
+    info_files = [info_file] if info_file.exists() else sorted(place.glob("*/*/dataset_info.json"))
+    if len(info_files) != 1:
+        problem = "several TFDS data sets; name one of them" if info_files else "no TFDS data set"
+        raise InputError(f"{folder}: {problem}.")
     try:
-        builder = tfds.builder_from_directory(found[0].parent)
+        builder = tfds.builder_from_directory(info_files[0].parent)
         splits = list(builder.info.splits)
         if missing := {"id", "scores", "fields"} - set(builder.info.features or ()):
             raise InputError(f"{folder}: a TFDS data set without {', '.join(sorted(missing))}.")
@@ -211,7 +211,7 @@ def _examples(dataset: Any) -> Iterator[dict[str, Any]]:
     for batch in dataset.ragged_batch(_BATCH):
         columns = _lists(batch)
         for place in range(len(columns["id"])):
-            yield _at(columns, place)
+            yield _example_at(columns, place)
 
 
 def _lists(values: Any) -> Any:
@@ -221,9 +221,9 @@ def _lists(values: Any) -> Any:
     return values.to_list() if hasattr(values, "to_list") else values.numpy().tolist()
 
 
-def _at(columns: Any, place: int) -> Any:
+def _example_at(columns: Any, place: int) -> Any:
     if isinstance(columns, dict):
-        return {name: _at(part, place) for name, part in columns.items()}
+        return {name: _example_at(part, place) for name, part in columns.items()}
     return columns[place]
 
 
@@ -232,20 +232,20 @@ def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
     fields = example["fields"]
     names, values = ([text.decode() for text in fields[key]] for key in ("name", "value"))
     scores = example["scores"]
-    found: dict[str, Any] = {
+    scored_row: dict[str, Any] = {
         name: [text.decode() for text in example[name]]
         for name in ("grounding", "perspectives", "history")
     }
-    found |= {name: example[name].decode() for name in ("id", "corpus", "generated_text")}
-    found["label"] = None if example["label"] < 0 else example["label"]
-    found["fields"] = dict(zip(names, values, strict=True))
-    found["scores"] = {s: None if math.isnan(value) else value for s, value in scores.items()}
-    found["words"] = {s: _word_lists(words) for s, words in example["words"].items()}
-    told = example.get("undefined", {})
-    found["undefined"] = {s: why.decode() for s, why in told.items() if why}
-    found["cut_tokens"] = example["cut_tokens"]
-    found["cut"] = example.get("cut", {})
-    return found
+    scored_row |= {name: example[name].decode() for name in ("id", "corpus", "generated_text")}
+    scored_row["label"] = None if example["label"] < 0 else example["label"]
+    scored_row["fields"] = dict(zip(names, values, strict=True))
+    scored_row["scores"] = {s: None if math.isnan(value) else value for s, value in scores.items()}
+    scored_row["words"] = {s: _word_lists(words) for s, words in example["words"].items()}
+    reasons = example.get("undefined", {})
+    scored_row["undefined"] = {s: why.decode() for s, why in reasons.items() if why}
+    scored_row["cut_tokens"] = example["cut_tokens"]
+    scored_row["cut"] = example.get("cut", {})
+    return scored_row
 
 
 def _word_lists(words: Mapping[str, Any]) -> list[list[Any]]:

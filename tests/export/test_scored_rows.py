@@ -171,7 +171,7 @@ def test_usual_rows_are_read_as_all_are(tmp_path, name):
     for value in _VALUES:
         row = ROWS[0] | {name: value}
         path.write_text(json.dumps(row) + "\n")
-        plain = told(lambda row=row: [read_scored._checked(Row(f"{path}:1", row), path)])
+        plain = told(lambda row=row: [read_scored._check_row(Row(f"{path}:1", row), path)])
         assert told(lambda: list(read_scored_rows(path))) == plain, value
         (found,) = read_jsonl(path, usual=read_scored._USUAL)
         usual += not isinstance(found.fields, dict)
