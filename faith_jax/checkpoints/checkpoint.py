@@ -71,7 +71,7 @@ def unflatten(flat: Mapping[str, Any]) -> PyTree:
 
 def stack_layers(params: PyTree) -> PyTree:
     """Stacks `layers_0`, `layers_1` … to `layers`, with the layers on axis 0 of each lazy array."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     layers: dict[str, dict[int, Any]] = {}
     for name, array in flatten(params).items():
         match = _LAYER.fullmatch(name)
@@ -79,18 +79,18 @@ def stack_layers(params: PyTree) -> PyTree:
             stack, number, rest = match.groups()
             layers.setdefault(f"{stack}layers/{rest}", {})[int(number)] = array
         else:
-            found[name] = array
+            flat[name] = array
     for name, arrays in layers.items():
-        found[name] = stacked([lazy(arrays[i]) for i in range(len(arrays))])
-    return unflatten(found)
+        flat[name] = stacked([lazy(arrays[i]) for i in range(len(arrays))])
+    return unflatten(flat)
 
 
 def unstack_layers(params: PyTree) -> PyTree:
     """The inverse of `stack_layers`."""
     flat: dict[str, Any] = {}
     for name, array in flatten(params).items():
-        stack, found, rest = f"/{name}".partition("/layers/")
-        if not found:
+        stack, separator, rest = f"/{name}".partition("/layers/")
+        if not separator:
             flat[name] = array
             continue
         for i in range(array.shape[0]):
@@ -135,38 +135,38 @@ def expected_shapes(config: TransformerConfig) -> dict[str, tuple[int, ...]]:
 
 def check_params(config: TransformerConfig, params: PyTree, where: str = "checkpoint") -> None:
     """Checks that parameters are those of a model; see `check_shapes`."""
-    found = {name: tuple(np.shape(array)) for name, array in flatten(params).items()}
-    check_shapes(found, expected_shapes(config), where, "parameter")
+    shapes = {name: tuple(np.shape(array)) for name, array in flatten(params).items()}
+    check_shapes(shapes, expected_shapes(config), where, "parameter")
 
 
 def check_shapes(
-    found: Mapping[str, tuple[int, ...]],
+    shapes: Mapping[str, tuple[int, ...]],
     expected: Mapping[str, tuple[int, ...]],
     where: Any,
-    what: str,
+    kind: str,
 ) -> None:
     """Checks the shapes of a checkpoint's arrays by name.
 
     Args:
-      found: of the checkpoint.
+      shapes: of the checkpoint.
       expected: of the model.
       where: names the checkpoint in errors.
-      what: names an array in errors, such as "tensor".
+      kind: names an array in errors, such as "tensor".
 
     Raises:
       CheckpointError: names the first array that is missing, mis-shaped or unexpected.
     """
     another = "is this a checkpoint of another model?"
-    for name, shape in [*expected.items(), *found.items()]:
-        if name not in found:
+    for name, shape in [*expected.items(), *shapes.items()]:
+        if name not in shapes:
             problem = f"{name} {shape} is missing; {another}"
         elif name not in expected:
             problem = f"{name} {shape} is not one of the model's; {another}"
-        elif found[name] != expected[name]:
+        elif shapes[name] != expected[name]:
             problem = (
-                f"{name} has the shape {found[name]} but the model expects {expected[name]}; use a "
-                "config of the checkpoint's dimensions."
+                f"{name} has the shape {shapes[name]} but the model expects {expected[name]}; use "
+                "a config of the checkpoint's dimensions."
             )
         else:
             continue
-        raise CheckpointError(f"{where}: the {what} {problem}")
+        raise CheckpointError(f"{where}: the {kind} {problem}")

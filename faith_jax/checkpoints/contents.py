@@ -34,12 +34,12 @@ _FORMS = (
 )
 
 
-def what_lies_in(folder: pathlib.Path) -> str:
-    """Returns what a folder has: weights in a form that is not read, or the names in it."""
-    for patterns, what in _FORMS:
+def describe_contents(folder: pathlib.Path) -> str:
+    """Returns a description of a folder: weights in a form that is not read, or the names in it."""
+    for patterns, description in _FORMS:
         name = next((path.name for p in patterns for path in sorted(folder.glob(p))), "")
         if name:
-            return f"{name} is there: {what}"
+            return f"{name} is there: {description}"
     if (folder / METADATA).is_file():
         return "it is a folder of Orbax's, but of no parameters that are known here"
     names = sorted(path.name + "/" * path.is_dir() for path in folder.iterdir())

@@ -50,11 +50,11 @@ def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
     return path
 
 
-def not_there(path: pathlib.Path) -> str:
+def missing_message(path: pathlib.Path) -> str:
     """Returns the message for a path where nothing is."""
     names = embedded_models()
     beside = path.parent.iterdir() if path.parent.is_dir() else []
-    near = [*names, *(p.name for p in beside if any((p / it).exists() for it in _SIGNS))]
+    near = [*names, *(p.name for p in beside if any((p / sign).exists() for sign in _SIGNS))]
     named = f", or one of the package's models: {', '.join(names)}" if names else ""
     return (
         f"{path}: there is no such checkpoint.{did_you_mean(path.name, near)} Give the path of "
@@ -71,7 +71,7 @@ def check_is_there(path_or_name: str | pathlib.Path) -> None:
     """
     path = checkpoint_path(path_or_name)
     if not path.exists():
-        raise CheckpointError(not_there(path))
+        raise CheckpointError(missing_message(path))
 
 
 def step_folders(checkpoints: pathlib.Path) -> list[pathlib.Path]:
@@ -79,21 +79,21 @@ def step_folders(checkpoints: pathlib.Path) -> list[pathlib.Path]:
 
     On a store a step has its name before it is whole; a file in it says later that it is.
     """
-    found = [
+    steps = [
         path
         for path in checkpoints.glob("*")
         if path.name.isdecimal() and (path / "params").is_dir()
     ]
     if is_remote(checkpoints):
         ends = ("commit_success.txt", "manifest.json")  # Orbax's, or of a copy of a local run
-        found = [path for path in found if any((path / name).exists() for name in ends)]
-    return found
+        steps = [path for path in steps if any((path / name).exists() for name in ends)]
+    return steps
 
 
 def newest_step(model_dir: str | pathlib.Path) -> int | None:
     """Returns the step of a run's newest whole checkpoint, or None; nothing is touched."""
-    found = step_folders(path_of(model_dir) / "checkpoints")
-    return max((int(path.name) for path in found), default=None)
+    steps = step_folders(path_of(model_dir) / "checkpoints")
+    return max((int(path.name) for path in steps), default=None)
 
 
 def best_step(steps: Sequence[pathlib.Path]) -> pathlib.Path:

@@ -22,7 +22,7 @@ from faith_jax.checkpoints.native import (
     read_model_json,
     run_folder,
 )
-from faith_jax.checkpoints.open import nothing_known
+from faith_jax.checkpoints.open import unknown_form_message
 from faith_jax.checkpoints.t5x import FILE, STEP, is_t5x, newest_t5x, orbax_tree
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import path_of
@@ -32,7 +32,7 @@ _END_BYTES, _BLOCK_BYTES, _BLOCKS = 2**20, 2**16, 32  # what is read of each fil
 
 
 class CheckpointDigest(TypedDict):
-    """What identifies a checkpoint."""
+    """The step and the digest that identify a checkpoint."""
 
     step: int | None  # of a training run or of T5X; None = this form has no steps
     digest: str  # hexadecimal
@@ -56,11 +56,15 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
       CheckpointError: nothing known is there.
     """
     place = _place(path_or_name)
-    files, known = dict(_files(place)), read_manifest(place.folder)
+    files, manifest = dict(_files(place)), read_manifest(place.folder)
     content: list[Any] = []
-    if known is not None:
+    if manifest is not None:
         # Of a step of a run, the optimizer's state has digests there too.
-        digests = {name: told for name, told in known.tensors.items() if _is_parameter(name, place)}
+        digests = {
+            name: tensor_digests
+            for name, tensor_digests in manifest.tensors.items()
+            if _is_parameter(name, place)
+        }
         content = [sorted(msgspec.to_builtins(digests).items())]
         files = {name: path for name, path in files.items() if path.parent == place.root}
         files = {name: path for name, path in files.items() if not name.endswith(".safetensors")}
@@ -106,7 +110,9 @@ def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
         wanted = place.folder.with_name(name)
         if (wanted / PARAMS).is_dir() or is_t5x(wanted):
             return wanted
-    began, now = ("no step" if it is None else f"step {it}" for it in (step, place.step))
+    began, now = (
+        "no step" if number is None else f"step {number}" for number in (step, place.step)
+    )
     raise CheckpointError(
         f"{path_or_name}: the run began with {began}, which is gone; {now} is there now. Put it "
         "back, or begin again with --restart."
@@ -114,7 +120,7 @@ def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
 
 
 class _Place(NamedTuple):
-    """Where a checkpoint is."""
+    """The folders of a checkpoint, and its step."""
 
     root: pathlib.Path  # with its description: of a step of a run, MODEL_DIR
     folder: pathlib.Path  # with its parameters: of a MODEL_DIR, the step that is opened
@@ -128,10 +134,10 @@ def _place(path_or_name: str | pathlib.Path) -> _Place:
         return _Place(root, folder, None if folder == root else int(folder.name))
     if is_huggingface(path):
         return _Place(path, path, None)
-    if (found := newest_t5x(path)) is not None:
-        step = found.name.removeprefix(STEP)
-        return _Place(found, found, int(step) if step.isdecimal() else None)
-    raise CheckpointError(nothing_known(path))
+    if (t5x_folder := newest_t5x(path)) is not None:
+        step = t5x_folder.name.removeprefix(STEP)
+        return _Place(t5x_folder, t5x_folder, int(step) if step.isdecimal() else None)
+    raise CheckpointError(unknown_form_message(path))
 
 
 def _files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:

@@ -79,7 +79,7 @@ def box_shape(box: Box) -> tuple[int, ...]:
 
 
 def within(outer: Box, inner: Box) -> Box:
-    """Returns where a box lies in another one that contains it."""
+    """Returns the place of a box in another box that contains it."""
     return tuple(
         slice(i.start - o.start, i.stop - o.start) for o, i in zip(outer, inner, strict=True)
     )
@@ -116,10 +116,10 @@ def stacked(arrays: Sequence[LazyArray]) -> LazyArray:
     first = arrays[0]
 
     def read(box: Box) -> np.ndarray:
-        found = np.empty(box_shape(box), first.dtype)
-        for place, array in zip(found, arrays[box[0]], strict=True):
+        stack = np.empty(box_shape(box), first.dtype)
+        for place, array in zip(stack, arrays[box[0]], strict=True):
             place[...] = array.read(box[1:])
-        return found
+        return stack
 
     return LazyArray((len(arrays), *first.shape), first.dtype, read)
 
@@ -140,10 +140,10 @@ def parts(array: LazyArray, count: int, groups: int) -> list[LazyArray]:
                 start = number * width
                 return array.read((*before, slice(start + last.start, start + last.stop)))
             span = slice(first * count * width, end * count * width)
-            found = array.read((*before, span))
-            found = found.reshape(*found.shape[:-1], end - first, count, width)[..., number, :]
-            found = found.reshape(*found.shape[:-2], (end - first) * width)
-            return found[..., last.start - first * width : last.stop - first * width]
+            block = array.read((*before, span))
+            block = block.reshape(*block.shape[:-1], end - first, count, width)[..., number, :]
+            block = block.reshape(*block.shape[:-2], (end - first) * width)
+            return block[..., last.start - first * width : last.stop - first * width]
 
         return LazyArray((*rest, groups * width), array.dtype, read)
 

@@ -23,7 +23,7 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.contents import what_lies_in
+from faith_jax.checkpoints.contents import describe_contents
 from faith_jax.checkpoints.hugging_face.families import family_of_config
 from faith_jax.checkpoints.hugging_face.family import Family, TensorMap
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transposed
@@ -95,10 +95,10 @@ def read_lora(folder: pathlib.Path) -> Lora:
     config = read_json_as(folder / CONFIG, _LoraConfig, CheckpointError)
     for name in _VARIANTS:
         if fields.get(name):
-            raise _refused(folder, name, "it changes what a LoRA computes")
+            raise _refusal(folder, name, "it changes what a LoRA computes")
     start = str(fields.get("init_lora_weights", "")).lower()
     if start.startswith(_CHANGES_BASE):
-        raise _refused(folder, "init_lora_weights", f"{start!r} has changed the base model as well")
+        raise _refusal(folder, "init_lora_weights", f"{start!r} has changed the base model as well")
     for pattern in config.alpha_pattern or {}:
         try:
             re.compile(pattern)
@@ -108,7 +108,9 @@ def read_lora(folder: pathlib.Path) -> Lora:
             ) from None
     path = folder / WEIGHTS
     if not path.is_file():
-        raise CheckpointError(f"{folder}: {WEIGHTS}: no such file, but {what_lies_in(folder)}.")
+        raise CheckpointError(
+            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
+        )
     halves: dict[str, dict[str, np.ndarray]] = {}
     whole: dict[str, LazyArray] = {}
     dtypes = set()
@@ -123,14 +125,14 @@ def read_lora(folder: pathlib.Path) -> Lora:
             whole[name] = array
             continue
         module, part, _ = match.groups()
-        halves.setdefault(module, {})[part] = _finite(array, name, path)
+        halves.setdefault(module, {})[part] = _read_finite(array, name, path)
     pairs = {module: _pair(module, parts, path) for module, parts in halves.items()}
     if not pairs:
         raise CheckpointError(f"{path}: expected tensors lora_A and lora_B, got none.")
     return Lora(folder, config, pairs, whole, dtypes.pop() if len(dtypes) == 1 else _F32)
 
 
-def merged(lora: Lora, base: Checkpoint) -> Checkpoint:
+def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
     """Returns the base model with an adapter merged into its parameters.
 
     Raises:
@@ -149,7 +151,7 @@ def merged(lora: Lora, base: Checkpoint) -> Checkpoint:
     if not same:
         params = {name: array.astype(_F32) for name, array in params.items()}
     for module, (first, second) in lora.pairs.items():
-        tensor = _of_base(f"{module}.weight", maps, family, lora, where)
+        tensor = _base_tensor(f"{module}.weight", maps, family, lora, where)
         if config.logits_via_embedding and tensor.ours == ("token_embedder/embedding",):
             raise CheckpointError(
                 f"{lora.folder}: the adapter changes {tensor.theirs}, which is the output layer of "
@@ -163,7 +165,7 @@ def merged(lora: Lora, base: Checkpoint) -> Checkpoint:
         for name, part in tensor.split(change).items():
             params[name] = _sum(params[name], part)
     for name, array in lora.whole.items():
-        tensor = _of_base(name, maps, family, lora, where)
+        tensor = _base_tensor(name, maps, family, lora, where)
         _check_shape(array, tensor, shapes, lora, name)
         dtype = next(iter(params.values())).dtype
         params |= {n: part.astype(dtype) for n, part in tensor.split(array).items()}
@@ -177,7 +179,7 @@ def merged(lora: Lora, base: Checkpoint) -> Checkpoint:
     return Checkpoint(config, unflatten(params), metadata, base.family)
 
 
-def _of_base(
+def _base_tensor(
     name: str, maps: Mapping[str, TensorMap], family: Family, lora: Lora, where: Any
 ) -> TensorMap:
     for full in (name, family.prefix + name, name.removeprefix(family.prefix)):
@@ -240,14 +242,14 @@ def _pair(
     )
 
 
-def _finite(array: LazyArray, name: str, path: pathlib.Path) -> np.ndarray:
+def _read_finite(array: LazyArray, name: str, path: pathlib.Path) -> np.ndarray:
     numbers = np.asarray(array, _F32)
     if not np.isfinite(numbers).all():
         raise CheckpointError(f"{path}: the tensor {name}: expected finite numbers, got others.")
     return numbers
 
 
-def _refused(folder: pathlib.Path, field: str, why: str) -> CheckpointError:
+def _refusal(folder: pathlib.Path, field: str, why: str) -> CheckpointError:
     return CheckpointError(
         f"{folder / CONFIG}: field {field!r}: {why}, which is not read; merge the adapter with "
         "PEFT, PeftModel.merge_and_unload().save_pretrained(FOLDER), and give that folder."

@@ -84,7 +84,7 @@ class Manifest(msgspec.Struct):
 
 @contextlib.contextmanager
 def unverified() -> Iterator[None]:
-    """Within, checkpoints are read without a look at their manifests, by child processes too."""
+    """Turns verification off in a `with` block: manifests are ignored, by child processes too."""
     before = os.environ.get(_NO_VERIFY)
     os.environ[_NO_VERIFY] = "1"
     try:
@@ -138,20 +138,20 @@ def chunk_digest(chunk: np.ndarray) -> bytes:
 
 def tensor_digests(tensors: Mapping[str, np.ndarray]) -> dict[str, TensorDigests]:
     """Returns the digests of tensors by name."""
-    found = {
+    by_name = {
         name: TensorDigests(
             array.dtype.name, array.shape, chunk_shape(array.shape, array.dtype.itemsize), []
         )
         for name, array in tensors.items()
     }
     parts = [
-        (found[name], array[box])
+        (by_name[name], array[box])
         for name, array in tensors.items()
-        for box in boxes(array.shape, found[name].chunk)
+        for box in boxes(array.shape, by_name[name].chunk)
     ]
     for (digests, _), digest in zip(parts, _digests([part for _, part in parts]), strict=True):
         digests.sha256.append(digest.hex())
-    return found
+    return by_name
 
 
 def _digests(chunks: Sequence[np.ndarray]) -> Iterator[bytes]:
@@ -175,8 +175,8 @@ def write_manifest(
     """
     beside = [folder / name for name in sorted((*COMPANIONS, *_DESCRIPTIONS))]
     files = {path.name: file_digest(path) for path in beside if path.is_file()}
-    made = msgspec.json.encode(Manifest(dict(tensors), files, content_hash))
-    text = msgspec.json.format(made, indent=1).decode() + "\n"
+    encoded = msgspec.json.encode(Manifest(dict(tensors), files, content_hash))
+    text = msgspec.json.format(encoded, indent=1).decode() + "\n"
     write_text(folder / MANIFEST, text)
 
 
@@ -246,8 +246,8 @@ def check_tensors(
             for place, (box, sha256) in enumerate(zip(places, digests.sha256, strict=True))
         ]
     computed = _digests([part for *_, part in parts])
-    for (name, place, sha256, _), found in zip(parts, computed, strict=True):
-        if found.hex() != sha256:
+    for (name, place, sha256, _), digest in zip(parts, computed, strict=True):
+        if digest.hex() != sha256:
             raise chunk_differs(folder, name, place, len(manifest.tensors[name].sha256))
 
 
@@ -275,20 +275,20 @@ def verified(
             return array.read(box)
         corners = zip(chunks[touched[0]], chunks[touched[-1]], strict=True)
         cover = tuple(slice(first.start, last.stop) for first, last in corners)
-        found = array.read(cover)
-        computed = _digests([found[within(cover, chunks[place])] for place in new])
+        covering = array.read(cover)
+        computed = _digests([covering[within(cover, chunks[place])] for place in new])
         for place, digest in zip(new, computed, strict=True):
             if digest.hex() != digests.sha256[place]:
                 raise chunk_differs(folder, name, place, len(chunks))
         done.update(new)
-        part = found[within(cover, box)]
-        return part if part.size == found.size else part.copy()  # which lets go of the rest
+        part = covering[within(cover, box)]
+        return part if part.size == covering.size else part.copy()  # which lets go of the rest
 
     return dataclasses.replace(array, read=read)
 
 
-def _overlap(one: Box, other: Box) -> bool:
-    return all(a.start < b.stop and b.start < a.stop for a, b in zip(one, other, strict=True))
+def _overlap(first: Box, second: Box) -> bool:
+    return all(a.start < b.stop and b.start < a.stop for a, b in zip(first, second, strict=True))
 
 
 def digests_of(

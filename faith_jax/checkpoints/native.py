@@ -49,7 +49,7 @@ class _Base(msgspec.Struct):
     content_hash: str
 
 
-class _Described(msgspec.Struct):
+class _ModelJson(msgspec.Struct):
     """model.json; those of former versions have no sha256, which is of the rest."""
 
     format: Literal["faith_jax"]
@@ -98,29 +98,29 @@ def _own_digest(described: Mapping[str, Any]) -> str:
 
 
 def read_model_json(folder: str | pathlib.Path) -> Checkpoint:
-    """Reads what `write_model_json` wrote, a model without its parameters.
+    """Reads the file that `write_model_json` wrote, a model without its parameters.
 
     Raises:
       CheckpointError: it cannot be read, is of another program or version, or has changed.
     """
     path = path_of(folder) / MODEL_JSON
     described = read_json(path, CheckpointError)
-    known = read_json_as(path, _Described, CheckpointError)
-    if unknown := sorted(described.keys() - set(known.__struct_fields__)):
-        near = did_you_mean(unknown[0], known.__struct_fields__)
+    model_json = read_json_as(path, _ModelJson, CheckpointError)
+    if unknown := sorted(described.keys() - set(model_json.__struct_fields__)):
+        near = did_you_mean(unknown[0], model_json.__struct_fields__)
         raise CheckpointError(f"{path}: has an unknown field {unknown[0]!r}.{near}")
     try:
         config = TransformerConfig.from_dict(described["config"])
     except (ConfigError, TypeError, KeyError) as error:
         raise CheckpointError(f"{path}: field 'config': {error}") from None
-    if known.sha256 not in (None, _own_digest(described)) and manifest.is_verifying():
+    if model_json.sha256 not in (None, _own_digest(described)) and manifest.is_verifying():
         raise CheckpointError(
             f"{path}: differs from what was written, other than in the path of the base. Copy the "
             "checkpoint again, or remove the field 'sha256' if you have edited it; --no-verify "
             "opens it as it is."
         )
     metadata, base = described.get("metadata") or {}, described.get("base")
-    return Checkpoint(config, {}, metadata, known.family, base)
+    return Checkpoint(config, {}, metadata, model_json.family, base)
 
 
 def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
@@ -139,13 +139,13 @@ def write_native(checkpoint: Checkpoint, folder: str | pathlib.Path) -> None:
     folder = new_folder(folder)
     checkpoint = checkpoint.read()
     is_whole = bool(checkpoint.params) and checkpoint.base is None
-    found = content_hash(checkpoint.params) if is_whole else None
-    checkpoint = dataclasses.replace(checkpoint, content_hash=found)
+    params_hash = content_hash(checkpoint.params) if is_whole else None
+    checkpoint = dataclasses.replace(checkpoint, content_hash=params_hash)
     with ocp.StandardCheckpointer() as checkpointer:
         checkpointer.save(orbax_path(folder / PARAMS), checkpoint.params)
     flat = flatten(checkpoint.params)
     digests = manifest.tensor_digests(flat)
-    named = {f"{PARAMS}/{name}": told for name, told in digests.items()}
+    named = {f"{PARAMS}/{name}": tensor for name, tensor in digests.items()}
     manifest.write_manifest(folder, named, checkpoint.content_hash)
     write_model_json(folder, checkpoint)
 
@@ -167,16 +167,16 @@ def read_native(path: str | pathlib.Path) -> Checkpoint:
     metadata = {**checkpoint.metadata, "source": str(path)}
     manifest.check_files(run_folder(path))
     folder = params_folder(path)
-    known = manifest.read_manifest(folder.parent)
+    checkpoint_manifest = manifest.read_manifest(folder.parent)
     params = {
-        name: manifest.verified(folder.parent, known, f"{PARAMS}/{name}", array)
+        name: manifest.verified(folder.parent, checkpoint_manifest, f"{PARAMS}/{name}", array)
         for name, array in stored_arrays(folder).items()
     }
     return dataclasses.replace(
         checkpoint,
         params=unflatten(params),
         metadata=metadata,
-        content_hash=None if known is None else known.content_hash,
+        content_hash=None if checkpoint_manifest is None else checkpoint_manifest.content_hash,
     )
 
 
@@ -239,7 +239,7 @@ def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.nda
     item, *path = name.split("/")
     described, _ = _description(folder / item)
     try:
-        return np.asarray(_opened(folder / item, described, path).result()[box].read().result())
+        return np.asarray(_open_array(folder / item, described, path).result()[box].read().result())
     except (OSError, ValueError) as error:
         raise unreadable(folder, name, error) from None
 
@@ -280,7 +280,7 @@ def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]
     """
     described, names = _description(folder)
     opened = {
-        "/".join(name): _opened(folder, described, name)
+        "/".join(name): _open_array(folder, described, name)
         for name in names
         if "/".join(name).startswith(below)
     }
@@ -290,7 +290,7 @@ def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]
     }
 
 
-def _opened(folder: pathlib.Path, described: Mapping[str, Any], name: list[str]) -> Any:
+def _open_array(folder: pathlib.Path, described: Mapping[str, Any], name: list[str]) -> Any:
     """Returns TensorStore's future of an array that Orbax wrote."""
     store = kvstore(folder / ".".join(name))
     if described.get("use_ocdbt"):

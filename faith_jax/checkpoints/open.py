@@ -16,15 +16,15 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.contents import what_lies_in
-from faith_jax.checkpoints.embedded import checkpoint_path, not_there
+from faith_jax.checkpoints.contents import describe_contents
+from faith_jax.checkpoints.embedded import checkpoint_path, missing_message
 from faith_jax.checkpoints.hugging_face.folder import (
     is_huggingface,
     read_huggingface,
     weights_of,
 )
 from faith_jax.checkpoints.lazy_arrays import checked_first, lazy, once
-from faith_jax.checkpoints.lora import merged, read_lora
+from faith_jax.checkpoints.lora import merge_lora, read_lora
 from faith_jax.checkpoints.manifest import finite
 from faith_jax.checkpoints.native import (
     PARAMS,
@@ -34,7 +34,7 @@ from faith_jax.checkpoints.native import (
     read_native,
     run_folder,
 )
-from faith_jax.checkpoints.peft import is_peft, method_of, no_whole_model
+from faith_jax.checkpoints.peft import adapter_message, is_peft, method_of
 from faith_jax.checkpoints.t5x import is_t5x, newest_t5x, read_t5x, t5x_tensors
 from faith_jax.core.errors import CheckpointError
 from faith_jax.models.config import TransformerConfig
@@ -63,7 +63,7 @@ def open_checkpoint(
         infinite, or its base is another model.
     """
     path = checkpoint_path(path_or_name)
-    checkpoint = _opened(path, base, (), config)
+    checkpoint = _open_any(path, base, (), config)
     if config is not None:
         check_params(config, checkpoint.params, str(path))
     flat = flatten(checkpoint.params)
@@ -71,7 +71,7 @@ def open_checkpoint(
     return dataclasses.replace(checkpoint, params=unflatten(params))
 
 
-def _opened(
+def _open_any(
     path: pathlib.Path,
     base: str | None = None,
     above: tuple[pathlib.Path, ...] = (),
@@ -86,13 +86,13 @@ def _opened(
         return read_t5x(path, config)
     if base is not None and is_peft(path) and method_of(path) == "LORA":
         lora = read_lora(path)
-        return merged(lora, _opened_base(path, base))
-    raise CheckpointError(nothing_known(path))
+        return merge_lora(lora, _open_lora_base(path, base))
+    raise CheckpointError(unknown_form_message(path))
 
 
-def _opened_base(adapter: pathlib.Path, base: str) -> Checkpoint:
+def _open_lora_base(adapter: pathlib.Path, base: str) -> Checkpoint:
     try:
-        return _opened(checkpoint_path(base))
+        return _open_any(checkpoint_path(base))
     except CheckpointError as error:
         raise CheckpointError(
             f"{adapter}: a LoRA adapter whose base model cannot be opened ({error}) Say where it "
@@ -120,7 +120,7 @@ def stored_tensors(
         return path, ((name, np.asarray(tensor.array)) for name, tensor in stored)
     if (folder := newest_t5x(path)) is not None:
         return folder, t5x_tensors(folder)
-    raise CheckpointError(nothing_known(path))
+    raise CheckpointError(unknown_form_message(path))
 
 
 def is_checkpoint(path: pathlib.Path) -> bool:
@@ -154,19 +154,19 @@ def _open_base(
             "say where the base is with base=."
         )
     try:
-        opened = _opened(path, above=above)
+        opened = _open_any(path, above=above)
     except CheckpointError as error:
         raise CheckpointError(
             f"{source}: its base model cannot be opened ({error}); say where it is with base=."
         ) from None
 
     def check() -> None:
-        found = opened.content_hash or content_hash(opened.params)
-        if found != described["content_hash"]:
+        base_hash = opened.content_hash or content_hash(opened.params)
+        if base_hash != described["content_hash"]:
             raise CheckpointError(
                 f"{source}: its base model has the content hash "
-                f"{described['content_hash'][:12]}… but {where} has {found[:12]}…; it belongs to "
-                "another model."
+                f"{described['content_hash'][:12]}… but {where} has {base_hash[:12]}…; it belongs "
+                "to another model."
             )
 
     checked = once(check)
@@ -187,19 +187,19 @@ def _with_base(checkpoint: Checkpoint, base: Checkpoint) -> dict:
     return unflatten(flatten(whole) | flatten(checkpoint.params))
 
 
-def nothing_known(path: pathlib.Path) -> str:
+def unknown_form_message(path: pathlib.Path) -> str:
     """Returns the message for a path that `open_checkpoint` does not know."""
     if not path.exists():
-        return not_there(path)
+        return missing_message(path)
     if path.is_file():
         return f"{path}: is a file; give the folder of a checkpoint."
     if is_peft(path):
-        return f"{path}: {no_whole_model(path)}"
+        return f"{path}: {adapter_message(path)}"
     if (whole := part_of(path)) is not None:
         return f"{path}: a part of the checkpoint {whole}; give that path."
     inside = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir()]
     named = next((name for name in inside if is_checkpoint(path / name)), None)
-    lies = what_lies_in(path) if named is None else f"{named}/ is one; give its path"
+    lies = describe_contents(path) if named is None else f"{named}/ is one; give its path"
     return (
         f"{path}: no checkpoint here: expected config.json and model.safetensors (Hugging Face), "
         f"a file named checkpoint (T5X), or model.json (faith_jax), but {lies}."

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from faith_jax.checkpoints import tensors
-from faith_jax.checkpoints.contents import what_lies_in
+from faith_jax.checkpoints.contents import describe_contents
 from faith_jax.core.errors import CheckpointError, shown
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import read_json
@@ -60,13 +60,13 @@ def is_peft(path: str | pathlib.Path) -> bool:
 
 
 def method_of(folder: pathlib.Path) -> str:
-    """Returns what an adapter's `peft_type` says, such as "LORA"; "" if it is no text."""
+    """Returns an adapter's `peft_type`, such as "LORA"; "" if it is no text."""
     method = read_json(folder / CONFIG, CheckpointError).get("peft_type")
     return method if isinstance(method, str) else ""
 
 
-def no_whole_model(folder: pathlib.Path) -> str:
-    """Returns what a folder of PEFT's is, and how a model is made of it."""
+def adapter_message(folder: pathlib.Path) -> str:
+    """Returns the message that a folder has an adapter, and how a model is made of it."""
     method = method_of(folder)
     match method:
         case "PROMPT_TUNING":
@@ -95,12 +95,12 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     if not is_peft(folder):
         raise CheckpointError(f"{folder}: no folder of PEFT's: expected {CONFIG} and {WEIGHTS}.")
     if method_of(folder) != "PROMPT_TUNING":
-        raise CheckpointError(f"{folder}: {no_whole_model(folder)}")
-    said = read_json_as(folder / CONFIG, _AdapterConfig, CheckpointError)
-    times = said.num_transformer_submodules or (2 if said.task_type == ENCODER_DECODER else 1)
-    length = said.num_virtual_tokens
-    vectors = _read_vectors(folder, (length * times, said.token_dim))
-    return PeftPrompt(vectors[:length], said.task_type, said.base_model_name_or_path)
+        raise CheckpointError(f"{folder}: {adapter_message(folder)}")
+    adapter = read_json_as(folder / CONFIG, _AdapterConfig, CheckpointError)
+    times = adapter.num_transformer_submodules or (2 if adapter.task_type == ENCODER_DECODER else 1)
+    length = adapter.num_virtual_tokens
+    vectors = _read_vectors(folder, (length * times, adapter.token_dim))
+    return PeftPrompt(vectors[:length], adapter.task_type, adapter.base_model_name_or_path)
 
 
 def write_peft_prompt(
@@ -150,14 +150,16 @@ def embedding_scale(config: TransformerConfig) -> float:
 def _read_vectors(folder: pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
     path = folder / WEIGHTS
     if not path.is_file():
-        raise CheckpointError(f"{folder}: {WEIGHTS}: no such file, but {what_lies_in(folder)}.")
+        raise CheckpointError(
+            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
+        )
     stored, _ = tensors.read_header(path)
     if list(stored) != [TENSOR]:
         problem = f"expected the tensor {TENSOR} alone, got {sorted(stored)}"
-    elif (found := stored[TENSOR]).shape != shape or 0 in shape:
-        problem = f"the tensor {TENSOR} has the shape {found.shape}, but {CONFIG} says {shape}"
+    elif (tensor := stored[TENSOR]).shape != shape or 0 in shape:
+        problem = f"the tensor {TENSOR} has the shape {tensor.shape}, but {CONFIG} says {shape}"
     else:
-        vectors = np.asarray(found.floats(), np.float32)
+        vectors = np.asarray(tensor.floats(), np.float32)
         broken = np.argwhere(~np.isfinite(vectors))
         if not broken.size:
             return vectors

@@ -84,15 +84,17 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     if folder is None:
         raise CheckpointError(f"{path}: there is no T5X checkpoint here.")
     manifest.check_files(folder)
-    known = manifest.read_manifest(folder)
-    stored = _stored(folder).items()
-    verified = {name: manifest.verified(folder, known, name, array) for name, array in stored}
-    found = _by_layer(verified, folder)
-    shapes = {name: array.shape for name, array in found.items()}
+    checkpoint_manifest = manifest.read_manifest(folder)
+    stored = _stored_params(folder).items()
+    verified = {
+        name: manifest.verified(folder, checkpoint_manifest, name, array) for name, array in stored
+    }
+    flat = _by_layer(verified, folder)
+    shapes = {name: array.shape for name, array in flat.items()}
     scanned = any("/layers/" in name for name in shapes)
     if config is None:
         config = infer_config(shapes, folder)
-    params = unflatten(found)
+    params = unflatten(flat)
     check_params(config.replace(scan_layers=scanned), params, str(folder))
     if config.scan_layers != scanned:
         params = unstack_layers(params) if scanned else stack_layers(params)
@@ -101,7 +103,7 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
 
 def t5x_tensors(folder: pathlib.Path) -> Iterator[tuple[str, np.ndarray]]:
     """Yields the parameters of one checkpoint as they are stored."""
-    for name, array in _stored(folder).items():
+    for name, array in _stored_params(folder).items():
         yield name, np.asarray(array)
 
 
@@ -120,9 +122,9 @@ def infer_config(shapes: Mapping[str, tuple[int, ...]], where: Any) -> Transform
     def dimension(name: str, axis: int) -> int:
         shape = shapes.get(name, ())
         if len(shape) != (3 if "/layers/" in name else 2) or 0 in shape:
-            found = f"has the shape {shape}; expected 2 dimensions" if shape else "is missing"
+            problem = f"has the shape {shape}; expected 2 dimensions" if shape else "is missing"
             raise CheckpointError(
-                f"{where}: the parameter {name} {found}; is this a checkpoint of another model?"
+                f"{where}: the parameter {name} {problem}; is this a checkpoint of another model?"
             )
         return shape[axis]
 
@@ -202,13 +204,13 @@ def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
             f"{tree}: a folder of Orbax's with {len(names)} arrays ({shown} …), but none is "
             f"{_EMBEDDING}: these are no parameters of a model with T5X's names."
         )
-    found = stored_arrays(tree, below)
-    if not found:
+    arrays = stored_arrays(tree, below)
+    if not arrays:
         raise CheckpointError(f"{tree}: expected a tree of parameters under {below.rstrip('/')}.")
-    return found
+    return arrays
 
 
-def _stored(folder: pathlib.Path) -> dict[str, LazyArray]:
+def _stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
     """Opens the parameters of one checkpoint as they are stored."""
     if (folder / FILE).is_file():
         leaves = _leaves(_read_tree(folder / FILE))
@@ -217,16 +219,16 @@ def _stored(folder: pathlib.Path) -> dict[str, LazyArray]:
             for name, value in leaves.items()
         }
         # All are opened before the first is waited for.
-        found = {name: _lazy(folder, name, value) for name, value in opened.items()}
+        arrays = {name: _lazy(folder, name, value) for name, value in opened.items()}
     else:
-        found = _orbax_params(orbax_tree(folder) or folder)
-    for name, array in found.items():
+        arrays = _orbax_params(orbax_tree(folder) or folder)
+    for name, array in arrays.items():
         if array.dtype not in _DTYPES:
             raise CheckpointError(
                 f"{folder}: the parameter {name} is of {array.dtype}; expected an array of "
                 "float32, bfloat16 or float16, as T5X writes them."
             )
-    return found
+    return arrays
 
 
 def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str, LazyArray]:
@@ -253,14 +255,14 @@ def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str
                 f"of a scanned checkpoint on axis {axis}."
             )
         elif rest == "relpos_bias/rel_embedding":
-            params[f"{stack}/{rest}"] = _shared(array, axis, name, folder)
+            params[f"{stack}/{rest}"] = _shared_bias(array, axis, name, folder)
         else:
             for i in range(array.shape[axis]):
                 params[f"{stack}/layers_{i}/{rest}"] = entry(array, i, axis)
     return params
 
 
-def _shared(array: LazyArray, axis: int, name: str, folder: pathlib.Path) -> LazyArray:
+def _shared_bias(array: LazyArray, axis: int, name: str, folder: pathlib.Path) -> LazyArray:
     """Returns the position bias that all layers have alike."""
     layers = np.moveaxis(np.asarray(array), axis, 0)
     if not layers.size or (layers != layers[0]).any():

@@ -103,15 +103,15 @@ class _Bytes:
             return self._read_from(file, box)
 
     def _read_from(self, file: io.BufferedReader, box: Box) -> np.ndarray:
-        found = np.empty(box_shape(box), self.dtype)
-        if not found.size:
-            return found
+        part_array = np.empty(box_shape(box), self.dtype)
+        if not part_array.size:
+            return part_array
         # From this axis on, the part lies in runs of bytes without gaps.
-        cut = [axis for axis, size in enumerate(self.shape) if found.shape[axis] < size]
+        cut = [axis for axis, size in enumerate(self.shape) if part_array.shape[axis] < size]
         axis = max(cut, default=0)
         inner = math.prod(self.shape[axis + 1 :])
-        run = math.prod(found.shape[axis:])
-        if run < found.size and run * self.dtype.itemsize < _RUN_BYTES:
+        run = math.prod(part_array.shape[axis:])
+        if run < part_array.size and run * self.dtype.itemsize < _RUN_BYTES:
             rows = (*box[:axis], slice(0, self.shape[axis]), *box[axis + 1 :])
             row_bytes = math.prod(box_shape(rows[1:])) * self.dtype.itemsize
             step = max(1, _BLOCK_BYTES // row_bytes)
@@ -119,19 +119,19 @@ class _Bytes:
                 block = (slice(start, min(start + step, box[0].stop)), *rows[1:])
                 read = self._read_from(file, block)
                 inside = (slice(None),) * axis + (box[axis],)
-                found[within(box[:1], block[:1])] = read[inside]
-            return found
+                part_array[within(box[:1], block[:1])] = read[inside]
+            return part_array
         strides = [math.prod(self.shape[i + 1 :]) for i in range(axis)]
         starts = itertools.product(*(range(part.start, part.stop) for part in box[:axis]))
         first = box[axis].start * inner if box else 0
-        for place, outer in zip(found.reshape(-1, run), starts, strict=True):
+        for place, outer in zip(part_array.reshape(-1, run), starts, strict=True):
             elements = first + sum(i * stride for i, stride in zip(outer, strides, strict=True))
             file.seek(self.offset + elements * self.dtype.itemsize)
             if file.readinto(place.view(np.uint8).data) < place.nbytes:
                 raise CheckpointError(
                     f"{self.path}: the tensor {self.name} is cut short; copy the file again."
                 )
-        return found
+        return part_array
 
 
 def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
@@ -144,10 +144,10 @@ def find_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
         return read_header(folder / WHOLE)[0]
     index = folder / INDEX
     placed = read_json_as(index, _Index, CheckpointError).weight_map
-    found: dict[str, StoredTensor] = {}
+    by_name: dict[str, StoredTensor] = {}
     for shard in dict.fromkeys(placed.values()):
-        found |= read_header(folder / shard)[0]
-    return found
+        by_name |= read_header(folder / shard)[0]
+    return by_name
 
 
 def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, str]]:
@@ -185,7 +185,7 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
         if problem:
             raise CheckpointError(f"{path}: the tensor {name} {problem}; copy the file again.")
     expected = data
-    for tensor in sorted(tensors.values(), key=lambda it: (it.offset, it.end)):
+    for tensor in sorted(tensors.values(), key=lambda stored: (stored.offset, stored.end)):
         if tensor.offset != expected:
             raise CheckpointError(
                 f"{path}: the tensor {tensor.name} begins at byte {tensor.offset}, not behind the "

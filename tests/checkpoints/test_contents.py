@@ -2,7 +2,7 @@ import shutil
 
 import pytest
 
-from faith_jax.checkpoints.contents import what_lies_in
+from faith_jax.checkpoints.contents import describe_contents
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from tests.checkpoints.test_open import CHECKPOINT, error_of
 
@@ -39,4 +39,4 @@ def test_a_folder_is_named_for_what_lies_there(tmp_path, name, parts):
 def test_many_names_are_cut(tmp_path):
     for i in range(10):
         (tmp_path / f"{i}.txt").write_text("")
-    assert what_lies_in(tmp_path).endswith("6.txt, 7.txt and 2 more")
+    assert describe_contents(tmp_path).endswith("6.txt, 7.txt and 2 more")

@@ -12,7 +12,7 @@ _LAYER = attention_modules("attention", "attention", ("query", "key", "value", "
 }
 
 
-def _read_albert(fields: ConfigFields, said: Settings) -> Settings:
+def _read_albert(fields: ConfigFields, base_settings: Settings) -> Settings:
     rate = dropout_rate(fields, "classifier_dropout_prob")
     return {
         "label_names": fields.labels(),

@@ -17,10 +17,12 @@ from faith_jax.checkpoints.hugging_face.family import (
 from faith_jax.models.config import TransformerConfig
 
 
-def _read_bart(fields: ConfigFields, said: Settings) -> Settings:
+def _read_bart(fields: ConfigFields, base_settings: Settings) -> Settings:
     for name, ours in (("decoder_attention_heads", "num_heads"), ("decoder_ffn_dim", "mlp_dim")):
-        if fields.get(name, default=said[ours]) != said[ours]:
-            raise fields.error(name, f"{said[ours]}, as the encoder has; others are not supported")
+        if fields.get(name, default=base_settings[ours]) != base_settings[ours]:
+            raise fields.error(
+                name, f"{base_settings[ours]}, as the encoder has; others are not supported"
+            )
     return {"knowledge_attention": fields.get("knowledge_attention", default=False)}
 
 

@@ -23,8 +23,8 @@ AFTER_ATTENTION = {
 
 def bert_layer(*names: str) -> dict[str, str]:
     """Returns the modules of a layer; `names` are the query's, key's and value's."""
-    own = (*(f"self.{name}" for name in names), "output.dense")
-    return attention_modules("attention", "attention", own) | AFTER_ATTENTION
+    attention_names = (*(f"self.{name}" for name in names), "output.dense")
+    return attention_modules("attention", "attention", attention_names) | AFTER_ATTENTION
 
 
 def bert_embeddings(base: str) -> dict[str, str]:
@@ -53,7 +53,7 @@ def labels_of(config: TransformerConfig) -> Settings:
     }
 
 
-def _read_bert(fields: ConfigFields, said: Settings) -> Settings:
+def _read_bert(fields: ConfigFields, base_settings: Settings) -> Settings:
     return {
         "label_names": fields.labels(),
         "classifier_dropout_rate": dropout_rate(fields, "classifier_dropout"),
@@ -121,7 +121,7 @@ def _dpr(kind: str, prefix: str) -> Family:
         architecture=f"DPR{kind}Encoder",
         marks={**BERT.marks, "pooler": False, "span_head": False, "label_names": ()},
         required={**BERT.required, "projection_dim": (0, 0)},
-        read=lambda fields, said: {},
+        read=lambda fields, base_settings: {},
         write=lambda config: {"projection_dim": 0},
         modules=bert_embeddings(prefix),
         layers={(f"{prefix}encoder.layer", "encoder/layers"): _LAYER},
@@ -134,10 +134,10 @@ DPR_CONTEXT = _dpr("Context", "ctx_encoder.bert_model.")
 DPR_QUESTION = _dpr("Question", "question_encoder.bert_model.")
 
 
-def _read_roberta(fields: ConfigFields, said: Settings) -> Settings:
+def _read_roberta(fields: ConfigFields, base_settings: Settings) -> Settings:
     pad = fields.padding(1)
-    return _read_bert(fields, said) | {
-        "max_positions": said["max_positions"] - pad - 1,
+    return _read_bert(fields, base_settings) | {
+        "max_positions": base_settings["max_positions"] - pad - 1,
         "position_offset": pad + 1,
     }
 

@@ -25,7 +25,7 @@ BLOOM = Family(
         "positions": "alibi",
     },
     required={"apply_residual_connection_post_layernorm": (False, False)},
-    read=lambda fields, said: {"mlp_dim": 4 * said["emb_dim"]},
+    read=lambda fields, base_settings: {"mlp_dim": 4 * base_settings["emb_dim"]},
     write=lambda config: {"apply_residual_connection_post_layernorm": False},
     modules={
         "transformer.word_embeddings": "token_embedder",

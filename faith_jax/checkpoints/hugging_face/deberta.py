@@ -11,28 +11,28 @@ from faith_jax.checkpoints.hugging_face.family import PUBLISHED_ACTIVATIONS, Con
 from faith_jax.models.config import TransformerConfig
 
 
-def _read_v1(fields: ConfigFields, said: Settings) -> Settings:
+def _read_v1(fields: ConfigFields, base_settings: Settings) -> Settings:
     for name in ("embedding_size", "pooler_hidden_size"):
-        fields.require(name, said["emb_dim"], said["emb_dim"])
+        fields.require(name, base_settings["emb_dim"], base_settings["emb_dim"])
     # Contents meet positions both ways.
     kinds = fields.fields.get("pos_att_type")
     kinds = "|".join(map(str, kinds)) if isinstance(kinds, list) else str(kinds)
     if sorted(kinds.lower().split("|")) != ["c2p", "p2c"]:
         raise fields.error("pos_att_type", '"p2c|c2p"; other attentions are not supported')
     distance = fields.get("max_relative_positions", default=-1)
-    distance = distance if distance >= 1 else said["max_positions"]
+    distance = distance if distance >= 1 else base_settings["max_positions"]
     return {
         "label_names": fields.labels(),
         "classifier_activation": fields.get("pooler_hidden_act", default="gelu"),
         "classifier_dropout_rate": dropout_rate(fields, "cls_dropout"),
         "relative_attention_num_buckets": distance,
         "relative_attention_max_distance": distance,
-        "attention_scale": (3 * said["head_dim"]) ** -0.5,
+        "attention_scale": (3 * base_settings["head_dim"]) ** -0.5,
     }
 
 
-def _read_deberta(fields: ConfigFields, said: Settings) -> Settings:
-    read = _read_v1(fields, said)
+def _read_deberta(fields: ConfigFields, base_settings: Settings) -> Settings:
+    read = _read_v1(fields, base_settings)
     if "layer_norm" not in str(fields.fields.get("norm_rel_ebd", "none")).lower().split("|"):
         raise fields.error("norm_rel_ebd", '"layer_norm"; only DeBERTa-v3\'s form is supported')
     buckets = fields.get("position_buckets", default=-1)

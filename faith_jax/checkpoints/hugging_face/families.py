@@ -30,15 +30,15 @@ def family_of_fields(fields: ConfigFields) -> Family:
     Raises:
       CheckpointError: none is of its `model_type` and, where several are, `architectures`.
     """
-    given = [family for family in _ALL if family.model_type == fields.fields.get("model_type")]
-    if not given:
-        known = sorted({family.model_type for family in _ALL})
-        raise fields.error("model_type", f"one of {known}; other families are not supported")
-    found = [f for f in given if f.kind in str(fields.fields.get("architectures"))]
-    if not found:
-        known = [family.architecture for family in given]
-        raise fields.error("architectures", f"one of {known}; others are not supported")
-    return found[0]
+    of_type = [family for family in _ALL if family.model_type == fields.fields.get("model_type")]
+    if not of_type:
+        choices = sorted({family.model_type for family in _ALL})
+        raise fields.error("model_type", f"one of {choices}; other families are not supported")
+    matching = [f for f in of_type if f.kind in str(fields.fields.get("architectures"))]
+    if not matching:
+        choices = [family.architecture for family in of_type]
+        raise fields.error("architectures", f"one of {choices}; others are not supported")
+    return matching[0]
 
 
 def family_of_config(config: TransformerConfig, family: str = "") -> Family | None:
@@ -59,5 +59,5 @@ def family_name(config: TransformerConfig, family: str = "") -> str:
     """Returns the key of a model's family, "doha" with knowledge attention, "other" = unknown."""
     if config.knowledge_attention:
         return "doha"
-    found = family_of_config(config, family)
-    return found.key if found else "other"
+    match = family_of_config(config, family)
+    return match.key if match else "other"

@@ -55,8 +55,10 @@ class ConfigFields:
 
     def error(self, name: str, expected: str) -> CheckpointError:
         """Returns the error that a field is not what is expected."""
-        found = shown(self.fields.get(name))
-        return CheckpointError(f"{self.path}: field {name!r}: expected {expected}, got {found}.")
+        value_text = shown(self.fields.get(name))
+        return CheckpointError(
+            f"{self.path}: field {name!r}: expected {expected}, got {value_text}."
+        )
 
     def get(self, *names: str, default: Any) -> Any:
         """Returns the first of several fields that is not missing or null, else the default.
@@ -109,10 +111,10 @@ class ConfigFields:
 
     def labels(self) -> tuple[str, ...]:
         """Returns the names of the classes in their order, by default of two."""
-        found = self.get("id2label", default={})
-        if not found:
+        id2label = self.get("id2label", default={})
+        if not id2label:
             return tuple(f"LABEL_{i}" for i in range(self.get("num_labels", default=2)))
-        names: list[Any] = [found.get(str(i)) for i in range(len(found))]
+        names: list[Any] = [id2label.get(str(i)) for i in range(len(id2label))]
         if not all(isinstance(name, str) for name in names):
             raise self.error("id2label", "names for the classes 0, 1 …")
         return tuple(names)
@@ -191,9 +193,9 @@ def attention_modules(theirs: str, ours: str, names: Sequence[str]) -> dict[str,
     return {f"{theirs}.{a}": f"{ours}/{b}" for a, b in zip(names, parts, strict=True)}
 
 
-def usual_head_dim(said: Mapping[str, Any]) -> int:
+def usual_head_dim(base_settings: Mapping[str, Any]) -> int:
     """Returns the width of a head that fills the model's width."""
-    return max(1, said["emb_dim"] // max(1, said["num_heads"]))
+    return max(1, base_settings["emb_dim"] // max(1, base_settings["num_heads"]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,9 +212,9 @@ class Family:
       fields: settings of ours in config.json, each with its default and its names there, of which
         the first is written. The default may depend on the settings before.
       constants: settings of ours that all models of the family have.
-      read: returns the other settings, given config.json and the settings so far. The tensors then
-        show whether the output layer is tied, and whether there is a bias of the logits or a
-        classification head.
+      read: returns the other settings, given config.json and the base settings, those of
+        `constants` and `fields`. The tensors then show whether the output layer is tied, and
+        whether there is a bias of the logits or a classification head.
       required: fields with few supported values, each with its default and these.
       pad: reads the padding token.
       end: the default end token, None = there is none.
@@ -258,12 +260,12 @@ class Family:
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """Published names of the modules outside of the base model."""
+        """The published names of the modules outside of the base model."""
         return tuple(name for name in self.modules if not name.startswith(self.prefix))
 
     @property
     def poolers(self) -> tuple[str, ...]:
-        """Published names of the base model's modules that a classification head uses."""
+        """The published names of the base model's modules that a classification head uses."""
         inside = [name for name in self.modules if name not in self.heads]
         return tuple(name for name in inside if self.modules[name].startswith("classifier/"))
 
@@ -281,27 +283,32 @@ class Family:
         Raises:
           CheckpointError: a value is missing, wrong or not supported.
         """
-        given = ConfigFields(fields, path)
-        given.get("tie_word_embeddings", default=True)  # of all families, though few read it
+        reader = ConfigFields(fields, path)
+        reader.get("tie_word_embeddings", default=True)  # of all families, though few read it
         for name, (default, *allowed) in self.required.items():
-            given.require(name, default, *allowed)
-        said = dict(self.constants)
+            reader.require(name, default, *allowed)
+        base_settings = dict(self.constants)
         for ours, (default, *names) in self.fields.items():
-            value = given.get(*names, default=default(said) if callable(default) else default)
-            said[ours] = (value,) if ours == "mlp_activations" else value
-        said.setdefault("head_dim", usual_head_dim(said))
-        if said["head_dim"] > 0:  # else the config is wrong
-            said.setdefault("attention_scale", said["head_dim"] ** -0.5)
-        if "pad_id" not in said:
-            said |= {"pad_id": self.pad(given), "eos_ids": given.tokens("eos_token_id", self.end)}
+            value = reader.get(
+                *names, default=default(base_settings) if callable(default) else default
+            )
+            base_settings[ours] = (value,) if ours == "mlp_activations" else value
+        base_settings.setdefault("head_dim", usual_head_dim(base_settings))
+        if base_settings["head_dim"] > 0:  # else the config is wrong
+            base_settings.setdefault("attention_scale", base_settings["head_dim"] ** -0.5)
+        if "pad_id" not in base_settings:
+            base_settings |= {
+                "pad_id": self.pad(reader),
+                "eos_ids": reader.tokens("eos_token_id", self.end),
+            }
         try:
-            return TransformerConfig(**said | self.read(given, said))
+            return TransformerConfig(**base_settings | self.read(reader, base_settings))
         except ConfigError as error:
             raise CheckpointError(f"{path}: no {self.name} that is supported: {error}") from None
 
     def write_config(self, config: TransformerConfig, dtype: str) -> dict[str, Any]:
         """Returns the fields of a config.json; `dtype` is that of the tensors."""
-        said = config.to_dict() | {
+        settings = config.to_dict() | {
             "attention_dropout_rate": config.attention_weights_dropout,
             "mlp_activations": PUBLISHED_ACTIVATIONS[config.mlp_activations[0]],
             "mlp_dropout_rate": config.mlp_dropout_rate or 0.0,
@@ -316,7 +323,7 @@ class Family:
             )
         ends = config.eos_ids
         return {
-            **{names[0]: said[ours] for ours, (_, *names) in self.fields.items()},
+            **{names[0]: settings[ours] for ours, (_, *names) in self.fields.items()},
             "architectures": [architecture],
             "dtype": dtype,
             "eos_token_id": None if not ends else ends[0] if len(ends) == 1 else list(ends),

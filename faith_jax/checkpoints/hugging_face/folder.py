@@ -24,7 +24,7 @@ from faith_jax.checkpoints.checkpoint import (
     unflatten,
     unstack_layers,
 )
-from faith_jax.checkpoints.contents import what_lies_in
+from faith_jax.checkpoints.contents import describe_contents
 from faith_jax.checkpoints.hugging_face.families import family_of_config, family_of_fields
 from faith_jax.checkpoints.hugging_face.family import (
     HEAD,
@@ -70,16 +70,16 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     family = family_of_fields(ConfigFields(fields, folder / CONFIG))
     config = family.read_config(fields, folder / CONFIG)
     stored = _with_prefix(family, weights_of(folder))
-    config = _as_stored(family, config, fields, stored, folder)
+    config = _adapt_to_tensors(family, config, fields, stored, folder)
     shapes = expected_shapes(config)
     maps = family.tensor_maps(config, shapes)
     expected = {tensor.theirs: tensor.shape(shapes) for tensor in maps}
-    found = {
+    stored_shapes = {
         name: tensor.shape
         for name, tensor in stored.items()
         if name in expected or not family.is_unused(name)
     }
-    check_shapes(found, expected, folder, "tensor")
+    check_shapes(stored_shapes, expected, folder, "tensor")
     digests = manifest.read_manifest(folder)
     params: dict[str, LazyArray] = {}
     for tensor in maps:
@@ -107,7 +107,7 @@ def weights_of(folder: pathlib.Path) -> Stored:
         return flax_weights.flax_tensors(folder)
     raise CheckpointError(
         f"{folder}: no weights here; expected {tensors.WHOLE}, {flax_weights.WHOLE} or an index of "
-        f"several such files, but {what_lies_in(folder)}."
+        f"several such files, but {describe_contents(folder)}."
     )
 
 
@@ -129,14 +129,14 @@ def _with_prefix(family: Family, stored: Stored) -> Stored:
     }
 
 
-def _as_stored(
+def _adapt_to_tensors(
     family: Family,
     config: TransformerConfig,
     fields: Mapping[str, Any],
     stored: Stored,
     folder: pathlib.Path,
 ) -> TransformerConfig:
-    """Returns the config with what only the tensors show.
+    """Returns the config with the settings that only the tensors show.
 
     In `stored`, the embedding and a tied output layer get their usual names.
     """
@@ -202,9 +202,9 @@ def write_huggingface(checkpoint: Checkpoint, folder: str | pathlib.Path) -> Non
     params = {k: np.asarray(v) for k, v in flatten(unstack_layers(checkpoint.params)).items()}
     fields = family.write_config(config, params[_EMBEDDING].dtype.name)
     maps = family.tensor_maps(config, {name: array.shape for name, array in params.items()})
-    for what, remedy in _without_place(config, params, family, fields, maps):
+    for feature, remedy in _without_place(config, params, family, fields, maps):
         raise CheckpointError(
-            f"{source}: {what} has no place in a Hugging Face folder of a {family.name} model"
+            f"{source}: {feature} has no place in a Hugging Face folder of a {family.name} model"
             f"{remedy}."
         )
     former = json.loads(checkpoint.metadata.get("huggingface", {}).get("config_json", "{}"))
@@ -226,7 +226,7 @@ def _without_place(
     fields: Mapping[str, Any],
     maps: Sequence[TensorMap],
 ) -> Iterator[tuple[str, str]]:
-    """Yields what a Hugging Face folder cannot express of a model, and what to do or why."""
+    """Yields each feature that a Hugging Face folder cannot express, and what to do or why."""
     for name in ("encoder_prompt_length", "decoder_prompt_length"):
         if length := getattr(config, name):
             yield (
@@ -235,8 +235,8 @@ def _without_place(
             )
     read = family.read_config(fields, pathlib.Path(CONFIG))
     for name in unlike(config, read):
-        given, instead = getattr(config, name), getattr(read, name)
-        yield f"{name} = {given!r}", f", which would have {instead!r}"
+        value, read_value = getattr(config, name), getattr(read, name)
+        yield f"{name} = {value!r}", f", which would have {read_value!r}"
     for name in sorted(params.keys() - {name for tensor in maps for name in tensor.ours}):
         yield f"the parameter {name}", ""
 
@@ -244,9 +244,9 @@ def _without_place(
 def copy_companions(source: str | pathlib.Path, folder: str | pathlib.Path) -> None:
     """Copies the tokenizer's and generation files that lie beside a checkpoint."""
     for name in manifest.COMPANIONS:
-        found = path_of(source) / name
-        if found.is_file():
-            (path_of(folder) / name).write_bytes(found.read_bytes())
+        companion = path_of(source) / name
+        if companion.is_file():
+            (path_of(folder) / name).write_bytes(companion.read_bytes())
     manifest.update_files(path_of(folder))
 
 
@@ -273,7 +273,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
 
 
 def unlike(config: TransformerConfig, read: TransformerConfig) -> list[str]:
-    """Returns the settings that differ between a model and what its config.json says."""
+    """Returns the settings that differ between a model and its config.json."""
     unsaid = "|".join(names for names, holds in _UNSAID if holds(config))
     ours, theirs = (
         c.replace(num_kv_heads=c.num_kv_heads or c.num_heads).to_dict() for c in (config, read)

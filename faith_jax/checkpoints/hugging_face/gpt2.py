@@ -11,9 +11,9 @@ from faith_jax.checkpoints.hugging_face.family import (
 from faith_jax.models.config import TransformerConfig
 
 
-def _read_gpt2(fields: ConfigFields, said: Settings) -> Settings:
+def _read_gpt2(fields: ConfigFields, base_settings: Settings) -> Settings:
     scaled = fields.get("scale_attn_weights", default=True)
-    return {"attention_scale": said["head_dim"] ** -0.5 if scaled else 1.0}
+    return {"attention_scale": base_settings["head_dim"] ** -0.5 if scaled else 1.0}
 
 
 def _write_gpt2(config: TransformerConfig) -> Settings:
@@ -34,7 +34,7 @@ GPT2 = Family(
         "emb_dim": (768, "n_embd", "hidden_size"),
         "num_heads": (12, "n_head", "num_attention_heads"),
         "num_decoder_layers": (12, "n_layer", "num_hidden_layers"),
-        "mlp_dim": (lambda said: 4 * said["emb_dim"], "n_inner"),
+        "mlp_dim": (lambda base_settings: 4 * base_settings["emb_dim"], "n_inner"),
         "mlp_activations": ("gelu_new", "activation_function"),
         "dropout_rate": (0.1, "resid_pdrop"),
         "attention_dropout_rate": (0.1, "attn_pdrop"),

@@ -21,17 +21,17 @@ _ROPE = {
 }
 
 
-def _read_llama(fields: ConfigFields, said: Settings) -> Settings:
+def _read_llama(fields: ConfigFields, base_settings: Settings) -> Settings:
     """Reads the settings of all four; those of rotary positions may have an old form."""
-    given = fields.get("rope_parameters", "rope_scaling", default={})
-    kind = given.get("rope_type", given.get("type", "default"))
+    rope_fields = fields.get("rope_parameters", "rope_scaling", default={})
+    kind = rope_fields.get("rope_type", rope_fields.get("type", "default"))
     if kind not in ROPE_TYPES:
         name = "rope_parameters" if fields.fields.get("rope_parameters") else "rope_scaling"
         raise fields.error(name, f"a rope_type of {list(ROPE_TYPES)}")
-    rope = ConfigFields(given, fields.path)
+    rope = ConfigFields(rope_fields, fields.path)
     theta = fields.get("rope_theta", default=10000.0)
     return {
-        "mlp_activations": (*said["mlp_activations"], "linear"),
+        "mlp_activations": (*base_settings["mlp_activations"], "linear"),
         "rope_type": kind,
         "rope_theta": rope.get("rope_theta", default=theta),
         **{ours: rope.get(name, default=default) for ours, (default, name) in _ROPE.items()},
@@ -48,13 +48,13 @@ def _write_llama(config: TransformerConfig) -> Settings:
     }
 
 
-def _read_mistral(fields: ConfigFields, said: Settings) -> Settings:
-    settings = _read_llama(fields, said)
+def _read_mistral(fields: ConfigFields, base_settings: Settings) -> Settings:
+    settings = _read_llama(fields, base_settings)
     if fields.fields.get("sliding_window", 4096) is None:
         return settings
     return settings | {
         "sliding_window": fields.get("sliding_window", default=4096),
-        "sliding_window_layers": tuple(range(said["num_decoder_layers"])),
+        "sliding_window_layers": tuple(range(base_settings["num_decoder_layers"])),
     }
 
 
@@ -62,8 +62,8 @@ def _write_mistral(config: TransformerConfig) -> Settings:
     return _write_llama(config) | {"sliding_window": config.sliding_window or None}
 
 
-def _read_gemma(fields: ConfigFields, said: Settings) -> Settings:
-    settings = _read_llama(fields, said)
+def _read_gemma(fields: ConfigFields, base_settings: Settings) -> Settings:
+    settings = _read_llama(fields, base_settings)
     # Gemma was trained with the tanh form; the first releases called it "gelu".
     activation, gate = settings["mlp_activations"]
     return settings | {
@@ -79,17 +79,17 @@ def _write_gemma(config: TransformerConfig) -> Settings:
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 
 
-def _read_gemma2(fields: ConfigFields, said: Settings) -> Settings:
-    layers = range(said["num_decoder_layers"])
+def _read_gemma2(fields: ConfigFields, base_settings: Settings) -> Settings:
+    layers = range(base_settings["num_decoder_layers"])
     types = fields.fields.get("layer_types") or [(_SLIDING, _FULL)[i % 2] for i in layers]
-    known = isinstance(types, list) and all(kind in (_SLIDING, _FULL) for kind in types)
-    if not known or len(types) != len(layers):
+    are_known = isinstance(types, list) and all(kind in (_SLIDING, _FULL) for kind in types)
+    if not are_known or len(types) != len(layers):
         expected = f"one of {[_SLIDING, _FULL]} for each of the {len(layers)} layers"
         raise fields.error("layer_types", expected)
     scalar = fields.get("query_pre_attn_scalar", default=256.0)
     if scalar <= 0:
         raise fields.error("query_pre_attn_scalar", "a positive number")
-    settings = _read_gemma(fields, said) | {
+    settings = _read_gemma(fields, base_settings) | {
         "attention_scale": scalar**-0.5,
         "sliding_window": fields.get("sliding_window", default=4096),
         "sliding_window_layers": tuple(i for i in layers if types[i] == _SLIDING),
@@ -133,7 +133,7 @@ LLAMA = Family(
         "emb_dim": (4096, "hidden_size"),
         "num_heads": (32, "num_attention_heads"),
         "num_decoder_layers": (32, "num_hidden_layers"),
-        "num_kv_heads": (lambda said: said["num_heads"], "num_key_value_heads"),
+        "num_kv_heads": (lambda base_settings: base_settings["num_heads"], "num_key_value_heads"),
         "head_dim": (usual_head_dim, "head_dim"),
         "mlp_dim": (11008, "intermediate_size"),
         "mlp_activations": ("silu", "hidden_act"),

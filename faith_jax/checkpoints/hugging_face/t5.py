@@ -13,7 +13,7 @@ from faith_jax.checkpoints.hugging_face.family import (
 from faith_jax.models.config import TransformerConfig
 
 
-def _read_t5(fields: ConfigFields, said: Settings, projection: str) -> Settings:
+def _read_t5(fields: ConfigFields, base_settings: Settings, projection: str) -> Settings:
     """Reads the other settings; `projection` is the family's default feed-forward layer."""
     projection = str(fields.fields.get("feed_forward_proj") or projection)
     gate, _, name = projection.rpartition("-")
@@ -75,7 +75,10 @@ T5 = Family(
         "num_heads": (8, "num_heads"),
         "head_dim": (64, "d_kv"),
         "num_encoder_layers": (6, "num_layers"),
-        "num_decoder_layers": (lambda said: said["num_encoder_layers"], "num_decoder_layers"),
+        "num_decoder_layers": (
+            lambda base_settings: base_settings["num_encoder_layers"],
+            "num_decoder_layers",
+        ),
         "mlp_dim": (2048, "d_ff"),
         "dropout_rate": (0.1, "dropout_rate"),
         "relative_attention_num_buckets": (32, "relative_attention_num_buckets"),
