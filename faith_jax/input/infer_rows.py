@@ -34,9 +34,9 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
     Of a mixture, all rows of each of its tasks that has the split, whatever its rate; their ids are
     "<task>/<id>".
     """
-    given = dataset.task()
-    notation = notation_of(tokenizer_of(given.output_features["targets"].vocabulary))
-    for part, task in enumerate(getattr(given, "tasks", [given])):
+    task_or_mixture = dataset.task()
+    notation = notation_of(tokenizer_of(task_or_mixture.output_features["targets"].vocabulary))
+    for part, task in enumerate(getattr(task_or_mixture, "tasks", [task_or_mixture])):
         if dataset.split not in task.splits or part < place[0]:
             continue
         if not has_texts(task.output_features["targets"].vocabulary):
@@ -58,9 +58,9 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
                     for name, value in example.items()
                     if name not in _NOT_CARRIED and _is_carried(np.asarray(value))
                 }
-            if task is not given:
+            if task is not task_or_mixture:
                 identifier = f"{task.name}/{identifier}"
-            postprocess = functools.partial(_postprocessed, task, example)
+            postprocess = functools.partial(_postprocess, task, example)
             if number - first < _TRIED:  # as a response, before any is computed
                 postprocess(target)
             target = postprocess(target, is_target=True)
@@ -68,17 +68,15 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
             yield InputRow(identifier, inputs, target, None, fields, postprocess, where)
 
 
-def _postprocessed(
-    task: Any, example: Mapping[str, Any], text: str, is_target: bool = False
-) -> str:
-    """Returns what the task's postprocessor makes of a text, called as SeqIO calls it.
+def _postprocess(task: Any, example: Mapping[str, Any], text: str, is_target: bool = False) -> str:
+    """Returns the text that the task's postprocessor makes of a text, called as SeqIO calls it.
 
     That is a mapping's "response", as our tasks return of targets, or a text; else the text given.
     """
-    found = postprocessor(task)(text, example=example, is_target=is_target)
-    if isinstance(found, Mapping):
-        found = found.get("response")
-    return found if isinstance(found, str) else text
+    response = postprocessor(task)(text, example=example, is_target=is_target)
+    if isinstance(response, Mapping):
+        response = response.get("response")
+    return response if isinstance(response, str) else text
 
 
 def _is_carried(value: np.ndarray) -> bool:
@@ -142,6 +140,6 @@ def read_input_file(
         identifier = str(row.get("id", where.rpartition(":")[2]))
         if not seen.add(identifier):
             raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
-        made = input_row(row, where, identifier, look_up)
-        fields = {name: v for name, v in made.fields.items() if name not in _NOT_CARRIED}
-        yield dataclasses.replace(made, fields=fields, place=(0, number))
+        parsed_row = input_row(row, where, identifier, look_up)
+        fields = {name: v for name, v in parsed_row.fields.items() if name not in _NOT_CARRIED}
+        yield dataclasses.replace(parsed_row, fields=fields, place=(0, number))

@@ -51,8 +51,8 @@ def batch_features(
         count, most = lengths["negatives"]
         features["negatives"] = np.full((len(rows), count, most), config.pad_id, np.int32)
         for texts, row in zip(features["negatives"], rows, strict=True):
-            found = padded(row["negatives"], most, config.pad_id)
-            texts[: len(found)] = found
+            negatives = padded(row["negatives"], most, config.pad_id)
+            texts[: len(negatives)] = negatives
     return features
 
 

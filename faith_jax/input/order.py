@@ -40,18 +40,18 @@ class Order:
             chosen = members == member
             epochs, numbers = np.divmod(turns[chosen], size) if size else (turns[:0], turns[:0])
             if self.shuffled[member]:
-                found = np.zeros_like(numbers)
+                shuffled_numbers = np.zeros_like(numbers)
                 for epoch in np.unique(epochs):
                     of_epoch = epochs == epoch
-                    found[of_epoch] = _permutation(size, self.seed, member, int(epoch))[
+                    shuffled_numbers[of_epoch] = _permutation(size, self.seed, member, int(epoch))[
                         numbers[of_epoch]
                     ]
-                numbers = found
+                numbers = shuffled_numbers
             rows[chosen] = numbers
         return members, rows
 
     def _read(self, places: np.ndarray) -> np.ndarray:
-        """Returns how many rows of each member come before places: int64 [members, count].
+        """Returns the numbers of rows of each member before places: int64 [members, count].
 
         Each member takes its share of what those before it leave, rounded up, so that counts differ
         from what the weights say by less than a row for each member.
@@ -61,9 +61,9 @@ class Order:
         counts = []
         for number, unit in enumerate(units):
             rest = sum(units[number + 1 :])
-            others = left * rest // (unit + rest) if unit + rest else left
-            counts.append(left - others)
-            left = others
+            for_the_rest = left * rest // (unit + rest) if unit + rest else left
+            counts.append(left - for_the_rest)
+            left = for_the_rest
         return np.stack(counts)
 
 
@@ -94,10 +94,10 @@ class Packing:
     def _extend(self, count: int = 4096) -> None:
         """Packs some more places."""
         members, rows = self._order.rows(np.arange(self._place, self._place + count))
-        found = np.zeros((count, len(self._limits)), int)
+        token_counts = np.zeros((count, len(self._limits)), int)
         for member, lengths in enumerate(self._lengths):
-            found[members == member] = lengths[rows[members == member]]
-        for place, length in enumerate(found, self._place):
+            token_counts[members == member] = lengths[rows[members == member]]
+        for place, length in enumerate(token_counts, self._place):
             if place > self._starts[-1] and (self._filled + length > self._limits).any():
                 self._starts.append(place)
                 self._filled = np.zeros_like(self._filled)

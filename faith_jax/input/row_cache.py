@@ -74,12 +74,12 @@ class RowCache:
         return pa.chunked_array(chunks, _SCHEMA.field(name).type)
 
     def lengths(self, name: str) -> np.ndarray:
-        """Returns how many tokens each row has in a column of token ids: int [rows]."""
+        """Returns the number of tokens of each row in a column of token ids: int [rows]."""
         return np.asarray(pa.compute.list_value_length(self.column(name)))
 
 
 def read_cache(path: pathlib.Path, fingerprint: str) -> bool:
-    """Returns whether there is a whole cache of just these rows."""
+    """Whether there is a whole cache of just these rows."""
     try:
         with pa.memory_map(str(path)) as source:
             metadata = pa.ipc.open_file(source).schema.metadata or {}
@@ -88,7 +88,7 @@ def read_cache(path: pathlib.Path, fingerprint: str) -> bool:
     return metadata.get(_FINGERPRINT) == fingerprint.encode()
 
 
-def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, what: str) -> None:
+def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, contents: str) -> None:
     """Writes rows into a cache, which appears complete or not at all.
 
     Raises:
@@ -97,7 +97,7 @@ def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, what:
     """
     schema = _SCHEMA.with_metadata({_FINGERPRINT: fingerprint})
     with (
-        writing(f"{path}: {what}"),
+        writing(f"{path}: {contents}"),
         written_whole(path) as beside,
         pa.OSFile(str(beside), "wb") as file,
         pa.ipc.new_file(file, schema) as writer,
@@ -109,5 +109,5 @@ def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, what:
 def _batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     empty: Row = {"inputs": [], "targets": [], "knowledge": [], "negatives": []}
     remaining = iter(rows)
-    while found := [{**empty, **row} for row in itertools.islice(remaining, _ROWS)]:
-        yield pa.RecordBatch.from_pylist(found, schema)
+    while batch := [{**empty, **row} for row in itertools.islice(remaining, _ROWS)]:
+        yield pa.RecordBatch.from_pylist(batch, schema)

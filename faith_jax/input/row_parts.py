@@ -39,7 +39,7 @@ class Part:
 
 
 def count_parts(task: Any, split: str, use_cached: bool) -> int:
-    """Returns in how many parts the rows of a SeqIO task are made.
+    """Returns the number of parts in which the rows of a SeqIO task are made.
 
     That is 1 for a task that keeps the order of its rows. No example is read twice, so a source
     that is not read in ranges, as ours are, has at most as many parts as files.
@@ -55,7 +55,7 @@ def count_parts(task: Any, split: str, use_cached: bool) -> int:
 
 
 def make_parts(
-    parts: Sequence[Part], local: pathlib.Path, shared: pathlib.Path | None, what: str
+    parts: Sequence[Part], local: pathlib.Path, shared: pathlib.Path | None, contents: str
 ) -> None:
     """Makes the parts that are not there yet; all are in the folder `local` then.
 
@@ -65,7 +65,7 @@ def make_parts(
       shared: a folder that all processes of this run share, where each makes its own parts: `local`
         itself, or one of a store, from which each copies what the others have made. None = each
         process makes all parts.
-      what: they are, for messages.
+      contents: a name of the rows, for messages.
 
     Raises:
       FaithJaxError: on all processes, the same one: that of the first bad row. No part is kept,
@@ -75,10 +75,10 @@ def make_parts(
       StorageError: the disk is full.
     """
     index, count = (jax.process_index(), jax.process_count()) if shared else (0, 1)
-    progress, done, number = Progress(f"making {what}: row"), 0, 0
+    progress, done, number = Progress(f"making {contents}: row"), 0, 0
     problem: BaseException | None = None
 
-    def told(rows: Iterator[Row]) -> Iterator[Row]:
+    def count_rows(rows: Iterator[Row]) -> Iterator[Row]:
         nonlocal done
         for row in rows:
             yield row
@@ -86,20 +86,20 @@ def make_parts(
             progress.update(done)
 
     try:
-        with writing(f"{local}: {what}"):
+        with writing(f"{local}: {contents}"):
             local.mkdir(parents=True, exist_ok=True)
         for number in range(index, len(parts), count):
             part = parts[number]
             if not _is_there(part, local, shared):
-                write_cache(local / part.name, told(part.rows()), part.fingerprint, what)
+                write_cache(local / part.name, count_rows(part.rows()), part.fingerprint, contents)
                 if shared and is_remote(shared):
-                    with writing(f"{shared}: {what}"):
+                    with writing(f"{shared}: {contents}"):
                         upload_file(local / part.name, shared / part.name)
         progress.update(done, force=True)
     except BaseException as error:  # whatever it is, the other processes wait below
         problem = error
     try:
-        raise_together(problem, f"make {what}", number)
+        raise_together(problem, f"make {contents}", number)
     except (ProcessError, StorageError):
         raise  # the same command resumes
     except Exception:
@@ -115,7 +115,7 @@ def make_parts(
             )
     except Exception as error:
         problem = error
-    raise_together(problem, f"find {what}")
+    raise_together(problem, f"find {contents}")
 
 
 def _is_there(part: Part, local: pathlib.Path, shared: pathlib.Path | None) -> bool:

@@ -40,7 +40,7 @@ _LONGEST_KIND = 40  # characters of a field that may tell kinds of rows apart
 _NO_KINDS = {"id", "inputs", "targets", "inputs_pretokenized", "length"}
 
 
-def _made(
+def _make_rows(
     examples: TaskExamples, where: str, make: Callable[[Mapping[str, Any], str], Row]
 ) -> Iterator[Row]:
     """Yields the row that `make(example, place)` makes of each example."""
@@ -48,8 +48,8 @@ def _made(
         with utf8_in(f"{where}, example {number}"):
             identifier = str(plain(example.get("id", ""))) or str(number)
             row = make(example, f"{where}, example {identifier}")
-            found = {"id": identifier, "kinds": _kinds(example), **row}
-        yield found
+            model_row = {"id": identifier, "kinds": _kinds(example), **row}
+        yield model_row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ class TextRows:
         tokenizer = tokenizer_of(features.get("inputs", features["targets"]).vocabulary)
         labels = {part.name for part in getattr(task, "tasks", [task]) if _has_labels(part)}
         make = functools.partial(self._row, tokenizer, bool(labels))
-        return _made(examples, self.where, make)
+        return _make_rows(examples, self.where, make)
 
     def _row(self, tokenizer: Any, has_labels: bool, example: Mapping[str, Any], where: str) -> Row:
         layout = self.layout
@@ -200,7 +200,7 @@ class PairRows:
                 **unknown.row(),
             }
 
-        return _made(examples, self.where, make)
+        return _make_rows(examples, self.where, make)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,22 +258,22 @@ class PassageRows:
                 **unknown.row(),
             }
 
-        return _made(examples, self.where, make)
+        return _make_rows(examples, self.where, make)
 
 
 def _kinds(example: Mapping[str, Any]) -> str:
     """Returns an example's short scalar fields, which tell kinds of rows apart, as JSON."""
-    found: dict[str, Any] = {}
+    kind_fields: dict[str, Any] = {}
     for name, value in sorted(example.items()):
         if name in _NO_KINDS:
             continue
         if isinstance(value, bytes) and len(value) <= _LONGEST_KIND:
-            found[name.removesuffix("_pretokenized")] = value.decode("utf-8")
+            kind_fields[name.removesuffix("_pretokenized")] = value.decode("utf-8")
         elif isinstance(value, np.bool_ | np.integer):
-            found[name] = value.item()
+            kind_fields[name] = value.item()
     if "negatives" in example:
-        found["negatives"] = len(example["negatives"])
-    return json.dumps(found, ensure_ascii=False)
+        kind_fields["negatives"] = len(example["negatives"])
+    return json.dumps(kind_fields, ensure_ascii=False)
 
 
 def _has_labels(task: Any) -> bool:

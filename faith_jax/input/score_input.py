@@ -20,7 +20,7 @@ from faith_jax.datasets.tables import TableForm, TableNotes, table_files
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScoreInput(Columns):
-    r"""What is scored, as the command line has it: files, SeqIO tasks or TFDS data sets.
+    r"""The rows to score, as the command line names them: files, SeqIO tasks or TFDS data sets.
 
     Attributes:
       input (FILE): .jsonl, .json, .csv, .tsv, .parquet or .arrow, also packed (.gz, .bz2, .zst), or
@@ -69,7 +69,7 @@ class ScoreInput(Columns):
 
     @functools.cached_property
     def table_form(self) -> TableForm:
-        """How the files are written, as far as options say."""
+        """The form of the files, as far as options say."""
         try:
             encoding = codecs.lookup(self.encoding).name if self.encoding else ""
         except LookupError:
@@ -82,7 +82,7 @@ class ScoreInput(Columns):
 
     @property
     def source(self) -> str:
-        """What is scored, for messages."""
+        """The names of the files, tasks or data sets that are scored, for messages."""
         return ", ".join(self._names)
 
     @property
@@ -91,8 +91,8 @@ class ScoreInput(Columns):
 
     def _data_sets(self) -> Iterator[tuple[str, str]]:
         """Yields the names of tasks or data sets with their splits."""
-        for given in self._names:
-            name, _, split = given.partition("@")
+        for full_name in self._names:
+            name, _, split = full_name.partition("@")
             yield name, split or self.split
 
     def rows(
@@ -101,12 +101,12 @@ class ScoreInput(Columns):
         place: tuple[int, int] = (0, 0),
         notes: TableNotes | None = None,
     ) -> Iterator[ExampleRow]:
-        """Yields the examples with what else their rows say, from a place of theirs on.
+        """Yields the examples with the other fields of their rows, from a place of theirs on.
 
         Args:
           bad_rows: what to do with bad rows.
           place: the file, task or data set, and its row, to begin with.
-          notes: collects what is found out about the rows.
+          notes: collects observations about the rows.
 
         Raises:
           FaithJaxError: a missing or bad file, an unknown task, data set or split.
@@ -129,7 +129,7 @@ class ScoreInput(Columns):
             read = functools.partial(
                 file_examples, path, self.table_form, self, corpus, bad_rows, first, notes
             )
-            return _telling_raw_files(read, path) if self.needs_grounding else read()
+            return _blame_raw_files(read, path) if self.needs_grounding else read()
         if self.task_module:
             import_user_module(self.task_module, "--task-module")
         name, split = list(self._data_sets())[part]
@@ -137,11 +137,11 @@ class ScoreInput(Columns):
         return example_rows(rows, self, self.corpus or name, bad_rows, first=first, notes=notes)
 
     def stamp(self) -> list[Any]:
-        """Returns what tells whether the files have changed."""
+        """Returns the stamps of the files, which differ when these have changed."""
         return stamp(file for name in self.input for file in table_files(path_of(name)))
 
     def options(self) -> dict[str, Any]:
-        """Returns what is read, and how.
+        """Returns the options that say which rows are read, and how.
 
         Raises:
           ConfigError: a file is missing.
@@ -160,7 +160,7 @@ class Responses(ScoreInput):
     needs_grounding: ClassVar[bool] = False
 
 
-def _telling_raw_files(
+def _blame_raw_files(
     read: Callable[[], Iterator[ExampleRow]], path: pathlib.Path
 ) -> Iterator[ExampleRow]:
     """Yields the rows of a file; if the first is an error, says how a known raw file is scored."""
@@ -170,9 +170,9 @@ def _telling_raw_files(
     except InputError as error:
         from faith_jax.datasets.raw_columns import raw_dataset_of
 
-        if (found := raw_dataset_of(path)) is None:
+        if (raw_dataset := raw_dataset_of(path)) is None:
             raise
-        dataset, split = found
+        dataset, split = raw_dataset
         is_whole = sample_config(dataset.config) == "sample"
         name = dataset.name if is_whole else f"{dataset.name}/{dataset.config}"
         raise InputError(
@@ -201,17 +201,17 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
     if task:
         from faith_jax.tasks import lookup
 
-        found = lookup.get_task(task)
-        lookup.check_split(found, split)
-        examples = numpy_examples(found.get_dataset(None, split, shuffle=False).skip(first))
+        seqio_task = lookup.get_task(task)
+        lookup.check_split(seqio_task, split)
+        examples = numpy_examples(seqio_task.get_dataset(None, split, shuffle=False).skip(first))
     else:
         builder = _tfds_builder(tfds_name)
         try:
             _ = builder.info.splits[split]
         except (KeyError, ValueError, AssertionError):
-            known = ", ".join(builder.info.splits)
+            split_names = ", ".join(builder.info.splits)
             raise ConfigError(
-                f"--split: {tfds_name} has the splits {known}, or a slice of one such as "
+                f"--split: {tfds_name} has the splits {split_names}, or a slice of one such as "
                 f"'{next(iter(builder.info.splits))}[:10]'."
             ) from None
         dataset = builder.as_dataset(split=split, shuffle_files=False)

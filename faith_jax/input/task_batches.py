@@ -141,7 +141,7 @@ class DatasetConfig:
 
     @property
     def further_features(self) -> frozenset[str]:
-        """What batches have besides a text's input and target tokens, where it is asked for."""
+        """The features that batches have besides a text's input and target tokens."""
         features = {"negatives", "passages"} & set(self.task_feature_lengths)
         if self.pack:
             features |= {"encoder_segment_ids", "decoder_segment_ids"}
@@ -210,8 +210,8 @@ class SplitRows:
     ) -> list[RowCache]:
         """Returns the rows of tasks, made with the other processes of this run."""
         split, parts = self.config.split, [self._parts(task) for task in tasks]
-        what = f"the rows of {self.config.mixture_or_task_name}, split {split!r}"
-        make_parts([part for of_task in parts for part in of_task], local, shared, what)
+        contents = f"the rows of {self.config.mixture_or_task_name}, split {split!r}"
+        make_parts([part for of_task in parts for part in of_task], local, shared, contents)
         members = []
         for task, of_task in zip(tasks, parts, strict=True):
             paths = [local / part.name for part in of_task]
@@ -273,12 +273,12 @@ class SplitRows:
         groups = self.places(step)[rows]
         places = np.array([place for group in groups for place in group])
         members, numbers = self.order.rows(places)
-        found = [
+        chosen_rows = [
             self.members[m][n] for m, n in zip(members.tolist(), numbers.tolist(), strict=True)
         ]
         if self._packing is None:
-            return self._features(found)
-        remaining = iter(found)
+            return self._features(chosen_rows)
+        remaining = iter(chosen_rows)
         packed = [[next(remaining) for _ in group] for group in groups]
         return packed_features(packed, self.config.task_feature_lengths)
 
@@ -294,10 +294,10 @@ class SplitRows:
         every = ((member, number) for member in members for number in range(len(member)))
         while places := list(itertools.islice(every, size)):
             is_whole = len(places) == size
-            found = self._features([m[n] for m, n in (places[rows] if is_whole else places)])
+            batch = self._features([m[n] for m, n in (places[rows] if is_whole else places)])
             if not is_whole:
-                found = {name: array[rows] for name, array in _filled(found, size).items()}
-            yield found
+                batch = {name: array[rows] for name, array in _fill_up(batch, size).items()}
+            yield batch
 
     def _features(self, rows: Sequence[Row]) -> Batch:
         return _features(rows, self._model, self._layout, self.config.task_feature_lengths)
@@ -331,12 +331,12 @@ def batch_shapes(
       By feature [rows, ...], with the dtypes and shardings of the batches that a run puts on the
       mesh.
     """
-    one = np.ones(1, np.int32)
+    token_ids = np.ones(1, np.int32)
     row = {
-        "inputs": one,
-        "targets": one,
-        "knowledge": one,
-        "negatives": [one],
+        "inputs": token_ids,
+        "targets": token_ids,
+        "knowledge": token_ids,
+        "negatives": [token_ids],
         "label": 0,
         "second": 1,
     }
@@ -345,34 +345,34 @@ def batch_shapes(
     if not model.is_encoder_only:
         layout = InputLayout(model, (), model.eos_ids[0] if model.eos_ids else 0)
     if layout is not None and config.pack:
-        found = packed_features([[row]], lengths)
+        batch = packed_features([[row]], lengths)
     else:
-        found = _features([row], model, layout, lengths)
+        batch = _features([row], model, layout, lengths)
     return {
         name: jax.ShapeDtypeStruct(
             (config.batch_size, *array.shape[1:]),
             jax.dtypes.canonicalize_dtype(array.dtype),
             sharding=partitioner.rows,
         )
-        for name, array in found.items()
+        for name, array in batch.items()
     }
 
 
-def _filled(batch: Batch, rows: int) -> Batch:
+def _fill_up(batch: Batch, rows: int) -> Batch:
     """Returns a batch of so many rows; those that are missing have no weight."""
     missing = rows - len(next(iter(batch.values())))
-    found = {
+    filled = {
         name: np.pad(array, ((0, missing),) + ((0, 0),) * (array.ndim - 1))
         for name, array in batch.items()
     }
     if "label_weights" in batch and missing:  # an encoder must have something to attend to
         for name in {"encoder_input_tokens", "passage_tokens"} & batch.keys():
-            found[name][-missing:] = batch[name][0]
-    return found
+            filled[name][-missing:] = batch[name][0]
+    return filled
 
 
 def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout:
-    """Returns how the model's examples are laid out.
+    """Returns the layout of the model's examples.
 
     Raises:
       ConfigError: packed examples that are not T5's, lengths beyond the model's positions, or

@@ -77,7 +77,7 @@ class TaskExamples:
 
 @contextlib.contextmanager
 def blamed_steps(config: "DatasetConfig", task: Any) -> Iterator[None]:
-    """Within, an error of a task's source or of one of its steps becomes one that names it.
+    """Turns an error of a task's source, or of one of its steps, into one that names it.
 
     Raises:
       InputError: names the task, the step and the cause.
@@ -115,7 +115,7 @@ def postprocessor(task: Any) -> Callable[..., Any]:
 
 
 def _failure(config: "DatasetConfig", task: Any) -> str | None:
-    """Returns which step of a task fails, and why; None = none does."""
+    """Returns a message on the step of a task that fails, and why; None = none does."""
     import seqio
 
     where = f"{task.name}, split {config.split!r}"
@@ -179,9 +179,9 @@ def _name(step: Any) -> str:
 
 
 def _cause(error: Exception) -> str:
-    """Returns what a step raised, without the graph and the tracebacks that TensorFlow tells."""
+    """Returns the error of a step as text, without TensorFlow's graph and tracebacks."""
     text = str(error)
     if text.startswith("in user code:"):  # AutoGraph's; the kind and the message come last
         return text.strip().splitlines()[-1].strip().removesuffix(".")
-    told = " ".join(_OF_TENSORFLOW.sub("", text).split())
-    return f"{type(error).__name__}: {told}".removesuffix(".")
+    message = " ".join(_OF_TENSORFLOW.sub("", text).split())
+    return f"{type(error).__name__}: {message}".removesuffix(".")

@@ -21,7 +21,7 @@ _TRIED = 2  # rows of a trial
 
 
 class ModelOutputs(NamedTuple):
-    """What a model makes of the rows of a task, in their order; None = it was not asked for.
+    """The outputs of a model for the rows of a task, in their order; None = not needed.
 
     Attributes:
       predictions: token ids of each response.
@@ -35,7 +35,7 @@ class ModelOutputs(NamedTuple):
 
 
 def needed_outputs(task: Any) -> set[str]:
-    """Returns which outputs a task's metrics need: "predictions", "scores".
+    """Returns the kinds of outputs that a task's metrics need: "predictions", "scores".
 
     Raises:
       ConfigError: a metric takes other arguments than SeqIO knows, or needs the intermediate states
@@ -75,14 +75,14 @@ def task_metrics(
             metric = metric.replace(metric_fn_kwargs={}, targets_and_inferences={})
         try:
             output = _output(task, metric.model_output_type, outputs)
-            made = metric.from_model_output(rows, output, task.output_features, "targets")
-            if isinstance(made, seqio.metrics.CollectingMetric):
+            collected = metric.from_model_output(rows, output, task.output_features, "targets")
+            if isinstance(collected, seqio.metrics.CollectingMetric):
                 # Targets are postprocessed once for all metrics, as SeqIO does.
                 features = task.output_features
-                result, both = made.actual_compute(rows, features, "targets", targets)
+                result, both = collected.actual_compute(rows, features, "targets", targets)
                 targets = both["targets"]
             else:
-                result = made.compute()
+                result = collected.compute()
             plain = {str(key): _plain(value) for key, value in dict(result).items()}
             if twice := sorted(plain.keys() & values.keys()):
                 raise ValueError(f"another metric is called {twice[0]!r} too")
