@@ -37,7 +37,7 @@ _NLI = re.compile(r"premise: (.*) hypothesis: (.*)", re.DOTALL)
 
 
 class Kind(enum.IntEnum):
-    """What a part of an input is; OTHER stands between the parts and is never cut."""
+    """The kind of a part of an input; OTHER stands between the parts and is never cut."""
 
     OTHER = 0
     KNOWLEDGE = 1
@@ -79,7 +79,7 @@ class Part(NamedTuple):
 
 
 class CutTokens(dict[Kind, int]):
-    """How many tokens of each kind of part are cut; kinds without any are left out.
+    """The number of tokens that are cut, by kind of part; kinds without any are left out.
 
     Attributes:
       knowledge: how many tokens the knowledge had, without its marks.
@@ -94,7 +94,7 @@ class CutTokens(dict[Kind, int]):
 
 
 class Cut(NamedTuple):
-    """Which tokens of an input stay, bool [length], and how many of each kind do not."""
+    """The tokens of an input that stay, bool [length], and how many of each kind do not."""
 
     keep: np.ndarray
     tokens: CutTokens
@@ -206,7 +206,7 @@ def in_tokens(
 
 
 def cut(length: int, parts: Sequence[Part], limit: int, policy: str, where: str) -> Cut:
-    """Returns which tokens of an input stay.
+    """Returns the tokens of an input that stay.
 
     Args:
       length: of the input, in tokens, without special ones.
@@ -249,7 +249,7 @@ def _cut_parts(
         kind: [p.text_end - p.text_start if p.kind == kind else 0 for p in parts]
         for kind in (Kind.KNOWLEDGE, Kind.RESPONSE)
     }
-    knowledge, responses = (sum(found) for found in lengths.values())
+    knowledge, responses = (sum(kind_lengths) for kind_lengths in lengths.values())
     older = sum(turn.end - turn.start for turn in turns[:-1])
     last = turns[-1].end - turns[-1].start if turns else 0
 
@@ -264,11 +264,11 @@ def _cut_parts(
         more = 1
         while too_many_responses(limit + more) >= max(1, responses):
             more += 1
-        other = ", or choose the cut policy 'end', which cuts whatever stands at the end"
+        end_hint = ", or choose the cut policy 'end', which cuts whatever stands at the end"
         raise InputError(
             f"{where}: without its knowledge and earlier turns, the input has "
             f"{len(keep) - older - knowledge} tokens, but {limit} fit: no room for "
-            f"{_essential(parts)}; raise the limit by at least {more}{'' if parts else other}."
+            f"{_essential(parts)}; raise the limit by at least {more}{'' if parts else end_hint}."
         )
     # A response is cut only after all older turns.
     without = knowledge if policy == "knowledge" and not from_responses else 0
@@ -293,7 +293,7 @@ def _essential(parts: Sequence[Part]) -> str:
 
 
 def _evenly(lengths: Sequence[int], total: int) -> list[int]:
-    """Returns how much of each length stays, `total` in sum: the longest loses first."""
+    """Returns the number that stays of each length, `total` in sum: the longest loses first."""
     kept = [0] * len(lengths)
     for rank, place in enumerate(sorted(range(len(lengths)), key=lengths.__getitem__)):
         kept[place] = min(lengths[place], total // (len(lengths) - rank))
@@ -320,7 +320,7 @@ def check_second_branch(length: int, tokens: CutTokens, policy: str, where: str)
 
 
 def by_name(tokens: Mapping[Kind, int]) -> dict[str, int]:
-    """Returns how many tokens of each kind are cut, as in `faith_jax.core.types.Score`.
+    """Returns the number of cut tokens by the name of their kind, as `core.types.Score` has it.
 
     >>> by_name({Kind.KNOWLEDGE: 3})
     {'knowledge': 3}
@@ -356,9 +356,11 @@ def concatenated(
     """Returns texts that are encoded one by one as one input: ids int [length], and parts."""
     ids: list[int] = []
     parts: list[Part] = []
-    for own, found in pieces:
-        parts += [Part(part.kind, *(place + len(ids) for place in part[1:])) for part in found]
-        ids.extend(own)
+    for piece_ids, piece_parts in pieces:
+        parts += [
+            Part(part.kind, *(place + len(ids) for place in part[1:])) for part in piece_parts
+        ]
+        ids.extend(piece_ids)
     return np.asarray(ids, int), parts
 
 
@@ -374,5 +376,5 @@ def fit(tokenizer: Any, text: str, limit: int, policy: str, where: str) -> Fitte
     ids = np.asarray(tokenizer.encode(text), int)
     parts = in_tokens(parse(text, notation), text, ids, tokenizer)
     keep, tokens = cut(len(ids), parts, limit, policy, where)
-    other = without_knowledge(keep, parts)
-    return Fitted(ids[keep].tolist(), ids[other].tolist(), tokens)
+    ungrounded = without_knowledge(keep, parts)
+    return Fitted(ids[keep].tolist(), ids[ungrounded].tolist(), tokens)

@@ -33,7 +33,7 @@ class ConfigError(FaithJaxError):
 
 
 def all_of(*checks: Callable[[], Any]) -> list[Any]:
-    """Returns what checks return; what is wrong with several of them is said at once.
+    """Returns the results of checks; the errors of several are raised as one.
 
     Raises:
       ConfigError: with the messages of all that raise one, or a CheckpointError.
@@ -41,15 +41,15 @@ def all_of(*checks: Callable[[], Any]) -> list[Any]:
     >>> all_of(lambda: 1, lambda: 2)
     [1, 2]
     """
-    found, errors = [], dict[str, FaithJaxError]()
+    results, errors = [], dict[str, FaithJaxError]()
     for check in checks:
         try:
-            found.append(check())
+            results.append(check())
         except (ConfigError, CheckpointError) as error:
             errors.setdefault(str(error), error)
     if errors:
         raise ConfigError(" And: ".join(errors)) if len(errors) > 1 else next(iter(errors.values()))
-    return found
+    return results
 
 
 class StorageError(RuntimeError):
@@ -82,7 +82,7 @@ class ProcessError(RuntimeError):
 
 
 def storage_failure(error: BaseException) -> str:
-    """Returns what the disk says if this is why something failed: it is full, or it fails; or "".
+    """Returns the disk's message if this is why something failed: it is full, or it fails; or "".
 
     Libraries that write say so in errors of their own, or in the text alone.
     """
@@ -99,7 +99,7 @@ def storage_failure(error: BaseException) -> str:
 
 
 def path_failure(error: BaseException) -> str:
-    """Returns what is wrong with a path if this is why something failed, or "".
+    """Returns the problem with a path if this is why something failed, or "".
 
     Wherever a path is looked at, its name may be too long, or it may be a link to itself.
     """
@@ -110,7 +110,7 @@ def path_failure(error: BaseException) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Returns what another's code raised, with its kind and without a full stop, on one line.
+    """Returns an error of others' code, with its kind and without a full stop, on one line.
 
     >>> reason(KeyError("count"))
     "KeyError: 'count'"
@@ -126,17 +126,17 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or link.__context__
 
 
-def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Returns up to `count` known names that are like `name`, best first."""
-    known = list(dict.fromkeys(known))
-    lower = {k.lower(): k for k in known}
+def nearest_names(name: str, choices: Iterable[str], count: int = 3) -> list[str]:
+    """Returns up to `count` of the choices that are like `name`, best first."""
+    choices = list(dict.fromkeys(choices))
+    lower = {k.lower(): k for k in choices}
     close = difflib.get_close_matches(name.lower(), list(lower), n=count, cutoff=0.4)
     return [lower[c] for c in close]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Returns " Did you mean 'a' or 'b'?" with the nearest known names, or ""."""
-    near = nearest_names(name, known)
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """Returns " Did you mean 'a' or 'b'?" with the nearest choices, or ""."""
+    near = nearest_names(name, choices)
     return f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
 
 

@@ -53,7 +53,7 @@ class Begin2021Label(_FirstIsFaithful):
 
 
 class WizardLabel(enum.StrEnum):
-    """What annotators of FaithDial say of a Wizard of Wikipedia response; several may hold."""
+    """The labels of FaithDial's annotators for a Wizard of Wikipedia response; several may hold."""
 
     ENTAILMENT = "Entailment"
     HALLUCINATION = "Hallucination"
@@ -90,7 +90,7 @@ def critic_label(labels: Iterable[str]) -> Faithfulness | None:
 
 
 class DialFactLabel(_FirstIsFaithful):
-    """What evidence says of a claim (Gupta 2022); only a supported one is faithful (TRUE)."""
+    """The verdict of evidence on a claim (Gupta 2022); only a supported one is faithful (TRUE)."""
 
     SUPPORTS = "SUPPORTS"
     REFUTES = "REFUTES"
@@ -132,9 +132,9 @@ def response_verdict(verdicts: Iterable[str]) -> str:
     >>> response_verdict(["SUPPORTS", "NOT ENOUGH INFO", "REFUTES"])
     'REFUTES'
     """
-    found = set(verdicts)
+    distinct = set(verdicts)
     decisive = (DialFactLabel.REFUTES, DialFactLabel.NOT_ENOUGH_INFO, DialFactLabel.SUPPORTS)
-    return next((label.value for label in decisive if label.value in found), NOT_VERIFIABLE)
+    return next((label.value for label in decisive if label.value in distinct), NOT_VERIFIABLE)
 
 
 class DialFactType(enum.StrEnum):

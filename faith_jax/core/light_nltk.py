@@ -38,11 +38,11 @@ def light_module(name: str) -> Any:
 
 
 def _bare(package: str) -> types.ModuleType:
-    found = importlib.util.find_spec("nltk")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("nltk")
+    if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'nltk'", name="nltk")
     module = types.ModuleType(package)
-    folder = pathlib.Path(found.origin).parent.joinpath(*package.split(".")[1:])
+    folder = pathlib.Path(spec.origin).parent.joinpath(*package.split(".")[1:])
     module.__dict__.update(__path__=[str(folder)], is_bare=True)
     return module
 

@@ -42,21 +42,21 @@ def limit_waits(seconds: int) -> None:
     _SECONDS.set(seconds)
 
 
-def wait_for_all(what: str, seconds: int | None = None) -> None:
+def wait_for_all(event: str, seconds: int | None = None) -> None:
     """Returns when all processes of a run are here; they come here in the same order.
 
     Args:
-      what: is done then, for the error, such as "the output is written".
+      event: what is done then, for the error, such as "the output is written".
       seconds: how long to wait; None = see `limit_waits`.
 
     Raises:
       ProcessError: names the processes that have not come in time.
     """
     if jax.process_count() > 1:
-        _wait(f"faith_jax/{next(_numbers)}/{what}", what, seconds or _SECONDS.get())
+        _wait(f"faith_jax/{next(_numbers)}/{event}", event, seconds or _SECONDS.get())
 
 
-def _wait(barrier: str, what: str, seconds: int) -> None:
+def _wait(barrier: str, event: str, seconds: int) -> None:
     from jax._src import distributed  # has the only barrier of JAX with a limit
 
     client: Any = distributed.global_state.client
@@ -66,7 +66,7 @@ def _wait(barrier: str, what: str, seconds: int) -> None:
         late = re.findall(r"(\d+)$", str(error).partition("task names:")[2], re.MULTILINE)
         who = f"process {', '.join(sorted(late, key=int))}" if late else "another process"
         raise ProcessError(
-            f"{who} of this run did not come within {counted(seconds, 'second')} to where {what}; "
+            f"{who} of this run did not come within {counted(seconds, 'second')} to where {event}; "
             "see what it says. The same command resumes.",
             1,
         ) from error
@@ -90,39 +90,39 @@ def end_together(status: int) -> None:
         os._exit(status)
 
 
-def from_all(value: Any, what: str) -> np.ndarray:
+def from_all(value: Any, event: str) -> np.ndarray:
     """Returns the arrays of one shape that the processes have: [processes, ...].
 
     Args:
       value: this process's.
-      what: is done where they are exchanged, see `wait_for_all`.
+      event: what is done where they are exchanged, see `wait_for_all`.
     """
     value = np.asarray(value)
     if jax.process_count() == 1:
         return value[None]
     from jax.experimental import multihost_utils
 
-    wait_for_all(what)
+    wait_for_all(event)
     return np.asarray(multihost_utils.process_allgather(value))
 
 
-def from_first(value: Any, what: str) -> np.ndarray:
+def from_first(value: Any, event: str) -> np.ndarray:
     """Returns the array of process 0 to all, which have one of the same shape; see `from_all`."""
     value = np.asarray(value)
     if jax.process_count() == 1:
         return value
     from jax.experimental import multihost_utils
 
-    wait_for_all(what)
+    wait_for_all(event)
     return np.asarray(multihost_utils.broadcast_one_to_all(value))
 
 
-def on_first_process(make: Callable[[], T], what: str) -> T | None:
+def on_first_process(make: Callable[[], T], product: str) -> T | None:
     """Calls `make` on process 0, while the others wait.
 
     Args:
       make: what only one process may do; whatever it raises is raised there.
-      what: is made, for the error of the other processes.
+      product: what is made, for the error of the other processes.
 
     Returns:
       What `make` returns; None on the other processes.
@@ -130,26 +130,26 @@ def on_first_process(make: Callable[[], T], what: str) -> T | None:
     Raises:
       ConfigError: on the other processes, where process 0 has failed.
     """
-    made, failed = None, None
+    result, failed = None, None
     if jax.process_index() == 0:
         try:
-            made = make()
+            result = make()
         except BaseException as error:  # whatever it is, the other processes wait below
             failed = error
-    is_made = from_first(failed is None, f"process 0 has made {what}")
+    is_made = from_first(failed is None, f"process 0 has made {product}")
     if failed is not None:
         raise failed
     if not is_made:
-        raise ConfigError(f"process 0 could not make {what}; see what it says.")
-    return made
+        raise ConfigError(f"process 0 could not make {product}; see what it says.")
+    return result
 
 
-def raise_together(problem: BaseException | None, what: str, place: int = 0) -> None:
+def raise_together(problem: BaseException | None, task: str, place: int = 0) -> None:
     """Raises one error on all processes, where one of them or several have a problem.
 
     Args:
       problem: of this process; None = it has none.
-      what: could not be done, for the error of the other processes.
+      task: what could not be done, for the error of the other processes.
       place: where the problem is; of several, that of the lowest place is told.
 
     Raises:
@@ -160,46 +160,48 @@ def raise_together(problem: BaseException | None, what: str, place: int = 0) -> 
         if problem is not None:
             raise problem
         return
-    places = from_all(_NOWHERE if problem is None else place, f"all have tried to {what}")
+    places = from_all(_NOWHERE if problem is None else place, f"all have tried to {task}")
     if (places == _NOWHERE).all():
         return
     first = int(np.argmin(places))
     kind = next((kind for kind in _TOLD if isinstance(problem, kind)), None)
-    told = f"{kind.__name__}\n{problem}" if kind else ""
-    name, _, text = _texts_of_all(told, what)[first].partition("\n")
+    message = f"{kind.__name__}\n{problem}" if kind else ""
+    name, _, text = _texts_of_all(message, task)[first].partition("\n")
     if problem is not None and (kind is None or jax.process_index() == first):
         raise problem
     for kind in _TOLD:
         if kind.__name__ == name:
             raise kind(text)
-    raise ConfigError(f"process {first} could not {what}; see what it says.")
+    raise ConfigError(f"process {first} could not {task}; see what it says.")
 
 
-def _texts_of_all(text: str, what: str) -> list[str]:
+def _texts_of_all(text: str, task: str) -> list[str]:
     """Returns the texts that the processes have."""
-    own = np.frombuffer(text.encode(), np.uint8)
-    sizes = from_all(len(own), f"all have tried to {what}")
-    padded = from_all(np.pad(own, (0, int(sizes.max()) - len(own))), f"all have tried to {what}")
+    encoded = np.frombuffer(text.encode(), np.uint8)
+    sizes = from_all(len(encoded), f"all have tried to {task}")
+    padded = from_all(
+        np.pad(encoded, (0, int(sizes.max()) - len(encoded))), f"all have tried to {task}"
+    )
     return [bytes(row[:size]).decode() for row, size in zip(padded, sizes.tolist(), strict=True)]
 
 
-def text_of_first_process(make: Callable[[], str], what: str) -> str:
+def text_of_first_process(make: Callable[[], str], product: str) -> str:
     """Returns to all processes the text that `make` returns on process 0.
 
     See `on_first_process` for the arguments and errors.
     """
-    found = on_first_process(make, what) or ""
+    text = on_first_process(make, product) or ""
     if jax.process_count() > 1:
-        length = number_of_first_process(lambda: len(found.encode()), what)
-        sent = np.frombuffer(found.encode() or bytes(length), np.uint8)
-        found = bytes(from_first(sent, f"process 0 has made {what}")).decode()
-    return found
+        length = number_of_first_process(lambda: len(text.encode()), product)
+        sent = np.frombuffer(text.encode() or bytes(length), np.uint8)
+        text = bytes(from_first(sent, f"process 0 has made {product}")).decode()
+    return text
 
 
-def number_of_first_process(make: Callable[[], int], what: str) -> int:
+def number_of_first_process(make: Callable[[], int], product: str) -> int:
     """Returns to all processes the number that `make` returns on process 0.
 
     See `on_first_process` for the arguments and errors.
     """
-    found = on_first_process(make, what) or 0
-    return int(from_first(np.int32(found), f"process 0 has made {what}"))
+    number = on_first_process(make, product) or 0
+    return int(from_first(np.int32(number), f"process 0 has made {product}"))

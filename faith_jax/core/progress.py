@@ -18,7 +18,7 @@ class Progress:
     last line tells the rate of all.
 
     Args:
-      what: is counted, such as "step".
+      unit: what is counted, such as "step".
       total: how many there are.
       done: how many of these an earlier run did.
       every_seconds: between two lines.
@@ -26,9 +26,9 @@ class Progress:
     """
 
     def __init__(
-        self, what: str, total: int = 0, done: int = 0, every_seconds: float = 10.0, work: int = 0
+        self, unit: str, total: int = 0, done: int = 0, every_seconds: float = 10.0, work: int = 0
     ):
-        self._what, self.total, self._every, self._work = what, total, every_seconds, work
+        self._unit, self.total, self._every, self._work = unit, total, every_seconds, work
         self._done, self._worked = done, 0
         self._start = _Mark(time.monotonic(), done, 0 if work else done)
         self._lines = collections.deque[_Mark]()
@@ -59,7 +59,7 @@ class Progress:
             lines.popleft()
         since = lines[0] if lines and not is_last else self._start
         seconds = max(now.time - since.time, 1e-9)
-        line = f"{self._what} {done}"
+        line = f"{self._unit} {done}"
         if self.total:
             line += f"/{self.total}  {text}"
         line += f"  {(done - since.done) / seconds:.2f}/s"
@@ -89,12 +89,12 @@ class Patience:
     """Waits for what others do, as long as it gets on.
 
     Args:
-      what: is waited for, for the error, such as "the shards of other processes".
+      awaited: what is waited for, for the error, such as "the shards of other processes".
       seconds: without a change after which it is an error.
     """
 
-    def __init__(self, what: str, seconds: float = 3600.0):
-        self._what, self._seconds = what, seconds
+    def __init__(self, awaited: str, seconds: float = 3600.0):
+        self._awaited, self._seconds = awaited, seconds
         self._seen: object = None
         self._since = time.monotonic()
 
@@ -113,8 +113,8 @@ class Patience:
             self._seen, self._since = seen, now
         elif now - self._since > self._seconds:
             raise ProcessError(
-                f"{self._what}: nothing has changed for {self._seconds:,.0f} seconds; see what the "
-                "other processes say, end them, and run the same command again.",
+                f"{self._awaited}: nothing has changed for {self._seconds:,.0f} seconds; see what "
+                "the other processes say, end them, and run the same command again.",
                 1,
             )
         time.sleep(seconds)

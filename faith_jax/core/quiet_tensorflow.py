@@ -44,7 +44,7 @@ def quiet_tensorflow(with_seqio: bool = True) -> None:
 
 @contextlib.contextmanager
 def _absent(*names: str) -> Iterator[None]:
-    """Within, packages that are not imported yet cannot be."""
+    """Keeps packages that are not imported yet from being imported in a `with` block."""
     hidden = [name for name in names if name not in sys.modules]
     nothing: Any = dict.fromkeys(hidden)  # typeshed has no None, which Python knows as absent
     sys.modules |= nothing

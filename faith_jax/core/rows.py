@@ -101,7 +101,7 @@ class Seen:
             if len(self._few) == _MOST_SEEN:
                 self._many = sqlite3.connect("", check_same_thread=False).cursor()  # on disk
                 self._many.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID")
-                rows = ((one,) for one in sorted(self._few))
+                rows = ((stored,) for stored in sorted(self._few))
                 self._many.executemany("INSERT INTO seen VALUES (?)", rows)
                 self._few.clear()
             return True
@@ -112,7 +112,7 @@ class Seen:
 def parsed(
     rows: Iterable[Row], parse: Callable[[Mapping[str, Any], str], Parsed], bad_rows: BadRows
 ) -> Iterator[Parsed]:
-    """Yields what `parse(fields, place)` makes of each row; an InputError makes it a bad row."""
+    """Yields `parse(fields, place)` of each row; an InputError makes it a bad row."""
     for row in rows:
         try:
             result = parse(row.fields, row.place)
@@ -228,7 +228,7 @@ def read_jsonl(
 
 
 class _Begin(NamedTuple):
-    """Where a row begins: how many lines are before it, and its offset, 0 = that of the first."""
+    """The begin of a row: how many lines are before it, and its offset, 0 = that of the first."""
 
     lines: int = 0
     offset: int = 0
@@ -236,7 +236,7 @@ class _Begin(NamedTuple):
 
 @functools.lru_cache(maxsize=16)
 def _begins(*_: Any) -> list[_Begin]:
-    """Returns where every `_STEP`th row of a file begins, as far as it was read."""
+    """Returns the begin of every `_STEP`th row of a file, as far as it was read."""
     return [_Begin()]
 
 
@@ -250,8 +250,8 @@ def _lines_from(path: str | pathlib.Path, first: int, encoding: str) -> Iterator
 
     with opened(path, encoding) as file:
         begins = [_Begin()] if is_remote(path_of(path)) else _begins(*stamp([path])[0], encoding)
-        known = min(first // _STEP, len(begins) - 1)
-        row, (before, offset) = known * _STEP, begins[known]
+        last_begin = min(first // _STEP, len(begins) - 1)
+        row, (before, offset) = last_begin * _STEP, begins[last_begin]
         offset = file.seek(offset) if offset else file.tell()
         for number, line in enumerate(file, before + 1):
             if line.strip():
@@ -264,7 +264,7 @@ def _lines_from(path: str | pathlib.Path, first: int, encoding: str) -> Iterator
 
 
 def _usual(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Returns what a decoder makes of a line; None where it refuses it, or it may be too deep."""
+    """Returns the decoded line; None where the decoder refuses it, or it may be too deep."""
     if line.count(b"[") + line.count(b"{") > _MOST_LEVELS:
         return None
     try:
@@ -362,7 +362,7 @@ def check_depth(value: Any, text: str | None = None) -> None:
 
 
 def _too_much(error: Exception) -> str:
-    """Returns why JSON was not read: its error, or what there is too much of."""
+    """Returns the reason that JSON was not read: its error, or what there is too much of."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, json.JSONDecodeError):
@@ -373,9 +373,9 @@ def _too_much(error: Exception) -> str:
 def read_json(path: str | pathlib.Path, error: type[FaithJaxError] = ConfigError) -> dict[str, Any]:
     """Returns the object in a small JSON file, or raises `error`."""
     try:
-        found = read_value(path)
+        value = read_value(path)
     except InputError as caught:
         raise error(str(caught)) from None
-    if not isinstance(found, dict):
-        raise error(f"{path}: expected a JSON object, got {shown(found)}.")
-    return found
+    if not isinstance(value, dict):
+        raise error(f"{path}: expected a JSON object, got {shown(value)}.")
+    return value

@@ -84,7 +84,7 @@ def converted(
       InputError: names the first field that is missing or has a wrong value.
     """
     try:
-        return msgspec.convert(_cleaned(fields, strip), schema)
+        return msgspec.convert(_clean(fields, strip), schema)
     except UnicodeEncodeError:
         raise InputError(f"{place}: holds half of a surrogate pair, no character.") from None
     except msgspec.ValidationError as error:
@@ -108,16 +108,16 @@ def read_as(
     bad_rows: BadRows,
     strip: bool = True,
 ) -> Iterator[Made]:
-    """Yields what `make(row, place)` makes of each row; an InputError makes it a bad row."""
+    """Yields the values of `make(row, place)` of each row; an InputError makes it a bad row."""
 
     def parse(fields: Mapping[str, Any], place: str) -> list[Made]:
         return list(make(converted(fields, place, schema, strip), place))
 
-    for made in parsed(rows, parse, bad_rows):
-        yield from made
+    for values in parsed(rows, parse, bad_rows):
+        yield from values
 
 
-def _cleaned(value: Any, strip: bool) -> Any:
+def _clean(value: Any, strip: bool) -> Any:
     """Returns a value without nulls in objects; UnicodeEncodeError for half a surrogate pair."""
     if isinstance(value, str):
         if not value.isascii():
@@ -125,11 +125,11 @@ def _cleaned(value: Any, strip: bool) -> Any:
         return value.strip() if strip else value
     if isinstance(value, Mapping):
         return {
-            _cleaned(name, strip=False): _cleaned(inner, strip)
+            _clean(name, strip=False): _clean(inner, strip)
             for name, inner in value.items()
             if inner is not None
         }
-    return [_cleaned(inner, strip) for inner in value] if isinstance(value, list) else value
+    return [_clean(inner, strip) for inner in value] if isinstance(value, list) else value
 
 
 def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: Any) -> InputError:
@@ -138,7 +138,7 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
     value: Any = fields
     field, kind = "", schema
     for name, item in _STEP.findall(path.removesuffix("`")):
-        step, kind = _stepped(value, kind, name, item)
+        step, kind = _follow_step(value, kind, name, item)
         value = value.get(step) if isinstance(value, Mapping) else value[step]
         field += f".{step}" if name or not field else f"[{step!r}]"
     field = field.removeprefix(".")
@@ -148,13 +148,21 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
         name = missing[1]
         field = f"{field}.{name}" if field else name
         if name not in value:
-            structs = (one for one in _alternatives(kind) if hasattr(one, "__struct_fields__"))
-            others = set(value).difference(*(one.__struct_encode_fields__ for one in structs))
-            hint = did_you_mean(name, sorted(others))
+            structs = (
+                alternative
+                for alternative in _alternatives(kind)
+                if hasattr(alternative, "__struct_fields__")
+            )
+            other_names = set(value).difference(
+                *(alternative.__struct_encode_fields__ for alternative in structs)
+            )
+            hint = did_you_mean(name, sorted(other_names))
             return InputError(f"{place}: field '{field}' is missing.{hint}")
         value, problem = None, "Expected a value"
     if problem.startswith("Invalid enum value"):
-        choices = [str(choice) for one in _alternatives(kind) for choice in _choices(one)]
+        choices = [
+            str(choice) for alternative in _alternatives(kind) for choice in _choices(alternative)
+        ]
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
         error = field_error(place, field, f"one of {', '.join(choices)}", value)
         return InputError(f"{error}{hint}")
@@ -172,7 +180,9 @@ def _named_kinds(match: re.Match[str]) -> str:
 def _alternatives(kind: Any) -> list[Any]:
     """Returns the types that a type hint stands for, without annotations."""
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
-        return [one for inner in typing.get_args(kind) for one in _alternatives(inner)]
+        return [
+            alternative for inner in typing.get_args(kind) for alternative in _alternatives(inner)
+        ]
     return [typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind]
 
 
@@ -182,18 +192,18 @@ def _choices(kind: Any) -> Iterable[Any]:
     return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
 
 
-def _stepped(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
+def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
     """Returns the key or index of a step in msgspec's path, and the type below it."""
-    for one in _alternatives(kind):
-        if name and dataclasses.is_dataclass(one):
-            return name, typing.get_type_hints(one, include_extras=True)[name]
-        if name and isinstance(one, type) and issubclass(one, msgspec.Struct):
-            inner = {field.encode_name: field.type for field in msgspec.structs.fields(one)}
+    for alternative in _alternatives(kind):
+        if name and dataclasses.is_dataclass(alternative):
+            return name, typing.get_type_hints(alternative, include_extras=True)[name]
+        if name and isinstance(alternative, type) and issubclass(alternative, msgspec.Struct):
+            inner = {field.encode_name: field.type for field in msgspec.structs.fields(alternative)}
             return name, inner[name]
-        if item and item != "..." and typing.get_origin(one) in (list, tuple):
-            return int(item), typing.get_args(one)[0]
+        if item and item != "..." and typing.get_origin(alternative) in (list, tuple):
+            return int(item), typing.get_args(alternative)[0]
         if item == "...":  # msgspec does not say which key of a dictionary it is
-            inner_kind = typing.get_args(one)[1]
+            inner_kind = typing.get_args(alternative)[1]
             return _first_bad(value, inner_kind), inner_kind
     return int(item), Any  # of a tuple
 
@@ -201,7 +211,7 @@ def _stepped(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
 def _first_bad(values: Mapping[str, Any], kind: Any) -> str:
     for key, value in values.items():
         try:
-            msgspec.convert(_cleaned(value, strip=True), kind)
+            msgspec.convert(_clean(value, strip=True), kind)
         except msgspec.ValidationError:
             return key
     return next(iter(values))

@@ -111,12 +111,12 @@ def from_text(text: str, hint: Any) -> Any:
       ValueError: with a message, on another text.
     """
     try:
-        found = msgspec.convert(text.strip(), hint, strict=False)
+        number = msgspec.convert(text.strip(), hint, strict=False)
     except msgspec.ValidationError:
         raise ValueError(f"expected {expected(hint)}, got {text}") from None
-    if type(found) is int and not _fits(found):
+    if type(number) is int and not _fits(number):
         raise ValueError(f"expected a number of 64 bits, got {text}")
-    return found
+    return number
 
 
 def unescaped(text: str) -> str:
@@ -130,7 +130,7 @@ def unescaped(text: str) -> str:
 
 
 def expected(hint: Any) -> str:
-    """Returns what a type hint allows, in words."""
+    """Returns a description of the values that a type hint allows."""
     *words, last = [_words(kind) for kind in _alternatives(hint)]
     return f"{', '.join(words)} or {last}" if words else last
 

@@ -38,7 +38,7 @@ def printable(text: str, kept: str = "") -> str:
     >>> printable("a\x1b[31mb")
     'a\\x1b[31mb'
     """
-    return _CONTROL.sub(lambda it: it[0] if it[0] in kept else ascii(it[0])[1:-1], text)
+    return _CONTROL.sub(lambda match: match[0] if match[0] in kept else ascii(match[0])[1:-1], text)
 
 
 class Table(NamedTuple):

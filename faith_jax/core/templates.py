@@ -208,7 +208,7 @@ def dialfact_pair(
     last: int = 2,
     most_evidence: int = 5,
 ) -> tuple[str, str]:
-    """Returns what encoders read side by side: the evidence, and the claim behind its context.
+    """Returns the two texts that encoders read: the evidence, and the claim behind its context.
 
     >>> dialfact_pair(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     ('title: Tea content: Tea is hot.', 'Hi. [EOT] Tea? [EOT] It is hot.')
@@ -227,7 +227,7 @@ def dialfact_claim(context: Sequence[str], claim: str, last: int = 2) -> str:
 
 
 def dense_query(context: Sequence[str], claim: str) -> str:
-    """Returns what DPR's encoder reads of a claim and the turns before it, as in DialFact's code.
+    """Returns the query of DPR's encoder: the turns and the claim, as in DialFact's code.
 
     >>> dense_query(["Hi.", "Tea?"], "It is hot.")
     'Hi. [eot] Tea? [SEP] It is hot.'

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 @dataclasses.dataclass(frozen=True)
 class Grounding:
-    """What a response may say: texts, in named perspectives where there are several.
+    """The texts that a response may state, in named perspectives where there are several.
 
     Attributes:
       texts: knowledge sentences, evidence or arguments.
@@ -111,7 +111,7 @@ class WordScore:
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """What a scorer says of one example.
+    """A scorer's result for one example.
 
     Attributes:
       value: see the scorer's card; NaN = undefined, as of an empty response.
@@ -128,12 +128,12 @@ class Score:
 
     @property
     def cut_tokens(self) -> int:
-        """How many tokens were cut in all."""
+        """The number of tokens that were cut in all."""
         return sum(self.cut.values())
 
 
 class Direction(enum.StrEnum):
-    """What a higher score means."""
+    """The meaning of a higher score."""
 
     FAITHFUL = "higher = more faithful"
     NONE = "says nothing of faithfulness by itself"
@@ -141,7 +141,7 @@ class Direction(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class ScorerCard:
-    """What a scorer declares about itself.
+    """The description that a scorer gives of itself.
 
     Attributes:
       name: of the scorer.
@@ -171,7 +171,7 @@ PyTree = Any
 
 
 class StepScores(NamedTuple):
-    """What a decoding step says of every next token.
+    """The scores that a decoding step gives every next token.
 
     Attributes:
       scores: float32 [rows, vocab], what a search ranks by; -inf = may not be chosen. Where several

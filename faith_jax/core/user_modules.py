@@ -183,7 +183,7 @@ def has_entry_points(group: str) -> bool:
 
 
 def load_entry_points(group: str) -> None:
-    """Imports what installed packages name in a group of entry points.
+    """Imports the modules that installed packages name in a group of entry points.
 
     Raises:
       ConfigError: one of them fails; names the package.

@@ -76,10 +76,10 @@ def unicode_words(text: str) -> Iterator[Word]:
     >>> [word.text for word in unicode_words("The cat's 2,000 \uff4dats: \u732b\u3060\u3002")]
     ['the', "cat's", '2,000', 'mats', '\u732b', '\u3060']
     """
-    for found in _SEGMENT.finditer(text):
-        if _HAS_LETTER.search(found.group()):
-            word = unicodedata.normalize("NFKC", found.group()).casefold()
-            yield Word(word, found.start(), found.end())
+    for segment in _SEGMENT.finditer(text):
+        if _HAS_LETTER.search(segment.group()):
+            word = unicodedata.normalize("NFKC", segment.group()).casefold()
+            yield Word(word, segment.start(), segment.end())
 
 
 def visible(text: str) -> str:
@@ -100,7 +100,7 @@ def is_blank(text: str) -> bool:
 
 
 def first_person_count(text: str, pronouns: Collection[str] = FIRST_PERSON) -> int:
-    """Returns how many of these pronouns a text has, also in "I'm"; "i.e." is none.
+    """Returns the number of these pronouns in a text, also in "I'm"; "i.e." is none.
 
     >>> first_person_count("I'm sure that my tea, i.e. mine, is hot.")
     3
@@ -125,5 +125,5 @@ def split_sentences(text: str) -> list[str]:
     >>> split_sentences("It shuts at 6 p.m. The bar is open until 2 a.m. on Mondays.")
     ['It shuts at 6 p.m.', 'The bar is open until 2 a.m. on Mondays.']
     """
-    parts = (part for found in _splitter().tokenize(text) for part in _END.split(found))
+    parts = (part for piece in _splitter().tokenize(text) for part in _END.split(piece))
     return [sentence for part in parts if (sentence := part.strip())]

@@ -20,7 +20,7 @@ def content_digest(values: Iterable[Any]) -> str:
 
 
 def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
-    """Returns what tells whether files have changed: size and time, or on a store the version."""
+    """Returns the stamps of files, which differ once these change: size and time, or version."""
     return [[str(path), *_state(path_of(path))] for path in paths]
 
 
@@ -42,9 +42,10 @@ def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -
     Raises:
       ConfigError: names the first setting that differs.
     """
-    if found := difference(kept_json(path), settings):
+    if changed_setting := difference(kept_json(path), settings):
         raise ConfigError(
-            f"--output: {path.parent} keeps {kept} with {found}; name another folder, or remove it."
+            f"--output: {path.parent} keeps {kept} with {changed_setting}; name another "
+            "folder, or remove it."
         )
 
 

@@ -111,17 +111,19 @@ class GrowingFile:
 
 def part_starts(path: Any) -> list[int]:
     """Returns the first bytes of the objects of a growing file, in order."""
-    found = (_PART.fullmatch(name) for name in versions(path.parent))
-    return sorted(int(part[2]) for part in found if part and part[1] == path.name)
+    matches = (_PART.fullmatch(name) for name in versions(path.parent))
+    return sorted(int(part[2]) for part in matches if part and part[1] == path.name)
 
 
 def row_files(folder: pathlib.Path) -> list[pathlib.Path]:
     """Returns the files of rows in the folder of a run, or the objects that they consist of."""
     if not is_remote(folder):
         return sorted(folder.glob("rows*.jsonl"))
-    found = versions(folder)
-    whole = [name for name in found if name.startswith("rows") and name.endswith(".jsonl")]
-    parts = [part[0] for part in map(_PART.fullmatch, found) if part and part[1] not in whole]
+    object_names = versions(folder)
+    whole = [name for name in object_names if name.startswith("rows") and name.endswith(".jsonl")]
+    parts = [
+        part[0] for part in map(_PART.fullmatch, object_names) if part and part[1] not in whole
+    ]
     return [folder / name for name in [*whole, *parts]]
 
 
@@ -137,8 +139,8 @@ def growing(path: Any) -> GrowingFile:
 
 def current(path: Any) -> Any:
     """Returns the local copy of a growing file of this process, or else the path that is given."""
-    found = _OPEN.get(str(path)) if is_remote(path) else None
-    return found.local if found else path
+    growing_file = _OPEN.get(str(path)) if is_remote(path) else None
+    return growing_file.local if growing_file else path
 
 
 def close(output: Any) -> None:
@@ -159,7 +161,7 @@ def _local(path: Any) -> pathlib.Path:
 
 
 def count_whole_rows(path: pathlib.Path) -> int:
-    """Returns how many whole rows a file begins with, and drops what follows them.
+    """Returns the number of whole rows that a file begins with, and drops what follows them.
 
     What follows is a line that a kill cut, or what a power cut left of lines that were not on disk.
     """

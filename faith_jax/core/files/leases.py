@@ -24,7 +24,7 @@ _RENEWALS = 3  # of a lease before it expires
 
 
 class _Seen(NamedTuple):
-    """What this process has seen of the lease of another one."""
+    """The lease of another process, as this process saw it last."""
 
     version: str
     since: float  # when this version was seen first
@@ -77,40 +77,42 @@ class _Lease:
 
     def take(self, output: Any, wait: bool | None) -> bool:
         """Makes the object, or takes over one that has expired; False = another process lives."""
-        told = wait is None
+        is_logged = wait is None
         if wait is not None:
             _seen.pop(str(self._path), None)
         while True:
-            found = version(self._path)
-            if found is None or self._has_expired(found):
+            current_version = version(self._path)
+            if current_version is None or self._has_expired(current_version):
                 with contextlib.suppress(FileExistsError):
-                    self._write(found)
+                    self._write(current_version)
                     _seen.pop(str(self._path), None)
                     return True
             elif wait is None or (not wait and is_renewed(self._path)):
                 return False
             else:
-                if not told:
+                if not is_logged:
                     logger.info("%s: waiting to see whether another run is writing it", output)
-                    told = True
+                    is_logged = True
                 time.sleep(min(1.0, self._seconds / 10))
 
-    def _has_expired(self, found: str) -> bool:
+    def _has_expired(self, current_version: str) -> bool:
         """Whether a lease was seen unchanged for as long as it says."""
         before = _seen.get(str(self._path))
-        if before is None or before.version != found:
+        if before is None or before.version != current_version:
             try:
                 seconds = float(json.loads(content(self._path))["seconds"])
             except (FileNotFoundError, ValueError, KeyError, TypeError):
                 seconds = self._seconds
-            _seen[str(self._path)] = _Seen(found, time.monotonic(), seconds, before is not None)
+            _seen[str(self._path)] = _Seen(
+                current_version, time.monotonic(), seconds, before is not None
+            )
             return False
         return time.monotonic() - before.since > before.seconds
 
     def _write(self, match: str | None) -> None:
         self._count += 1
-        told = {"token": self._token, "renewed": self._count, "seconds": self._seconds}
-        data = json.dumps({**told, "host": os.uname().nodename, "pid": os.getpid()}).encode()
+        fields = {"token": self._token, "renewed": self._count, "seconds": self._seconds}
+        data = json.dumps({**fields, "host": os.uname().nodename, "pid": os.getpid()}).encode()
         try:
             self._version = put_if(self._path, data, match)
         except FileExistsError:

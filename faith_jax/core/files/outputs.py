@@ -69,8 +69,8 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
             problem = ": cannot be written (a folder)"
         elif place in taken:
             problem = f" is the output of {taken[place]} too"
-        for name, other in read:
-            if place == other or other in place.parents or _same_file(place, other):
+        for name, input_path in read:
+            if place == input_path or input_path in place.parents or _same_file(place, input_path):
                 problem = problem or f" would overwrite the input {name}"
         if problem:
             raise ConfigError(f"{option}: {output}{problem}.")
@@ -82,7 +82,7 @@ def has_parent(path: pathlib.Path) -> bool:
     return is_remote(path) or path.absolute().parent.is_dir()
 
 
-def _same_file(one: pathlib.Path, other: pathlib.Path) -> bool:
-    if is_remote(one) or is_remote(other):
+def _same_file(first: pathlib.Path, second: pathlib.Path) -> bool:
+    if is_remote(first) or is_remote(second):
         return False  # it has one name
-    return one.exists() and other.exists() and one.samefile(other)
+    return first.exists() and second.exists() and first.samefile(second)

@@ -35,12 +35,12 @@ def partial_folder(target: pathlib.Path) -> pathlib.Path:
 
 
 def kept_note(target: pathlib.Path) -> dict[str, Any]:
-    """Returns what a stopped run has noted of itself; empty if there is none."""
+    """Returns the note of a stopped run on itself; empty if there is none."""
     return kept_json(partial_folder(target) / _NOTE) or {}
 
 
 def kept_rows(target: pathlib.Path) -> int:
-    """Returns how many rows a stopped run has kept, in all of its shards; changes nothing."""
+    """Returns the number of rows kept by a stopped run, in all its shards; changes nothing."""
     count = 0
     for path in kept_files.row_files(partial_folder(target)):
         with contextlib.suppress(OSError), path.open("rb") as file:
@@ -110,9 +110,9 @@ def made_in(folder: pathlib.Path) -> Iterator[pathlib.Path]:
         with tempfile.TemporaryDirectory(prefix="faith_jax_") as place:
             yield pathlib.Path(place) / "made"
         return
-    made = folder / "made"
-    shutil.rmtree(made, ignore_errors=True)  # of a run killed here
-    yield made
+    new_output = folder / "made"
+    shutil.rmtree(new_output, ignore_errors=True)  # of a run killed here
+    yield new_output
 
 
 def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--output") -> None:
@@ -127,17 +127,17 @@ def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--o
       ConfigError: a stopped run noted another value.
     """
     kept = kept_json(folder / _NOTE) or {}
-    known = {name: value for name, value in more.items() if name in kept}
-    if found := difference(kept, known):
-        raise _other_run(folder, found, option)
-    if known != more:
+    noted_before = {name: value for name, value in more.items() if name in kept}
+    if changed_setting := difference(kept, noted_before):
+        raise _other_run(folder, changed_setting, option)
+    if noted_before != more:
         write_json(folder / _NOTE, {**kept, **more})
 
 
 @contextlib.contextmanager
 def written_folder(
     target: pathlib.Path,
-    what: str,
+    contents: str,
     replaces: bool = False,
     option: str = "--output",
     wait: bool = False,
@@ -149,7 +149,7 @@ def written_folder(
 
     Args:
       target: the folder; those above it are made where they are missing.
-      what: is made; what a stopped run has made of the same is discarded.
+      contents: what is made; what a stopped run has made of the same is discarded.
       replaces: a folder that is there is replaced.
       option: that names the folder.
       wait: for another process that makes it.
@@ -165,22 +165,22 @@ def written_folder(
                 target.parent.mkdir(parents=True, exist_ok=True)
                 for path in missing:
                     sync_entry(path.parent)
-        run = {"makes": what}
+        run = {"makes": contents}
         folder = held.enter_context(
             partial_output(target, run, replaces=replaces, option=option, wait=wait)
         )
-        made = held.enter_context(made_in(folder))
+        new_folder = held.enter_context(made_in(folder))
         try:
-            yield made
+            yield new_folder
             with writing(f"{option}: {target}"):
-                if made.exists() and target.exists() and not is_remote(target):
-                    sync(made)
+                if new_folder.exists() and target.exists() and not is_remote(target):
+                    sync(new_folder)
                     os.replace(target, folder / _REPLACED)
-                if made.exists():
-                    put(made, target)
+                if new_folder.exists():
+                    put(new_folder, target)
         except BaseException:
             _put_back(folder, target)
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(new_folder, ignore_errors=True)
             raise
 
 
@@ -188,8 +188,8 @@ def has_made(folder: pathlib.Path) -> bool:
     """Whether there is more in a folder than a note, or a part of one."""
     notes = {name for note in (_NOTE, PLAN) for name in (note, f".{note}.partial")}
     if is_remote(folder):  # where locks have a content
-        found = versions(folder)
-        return any(name not in notes and not name.endswith(LOCK) for name in found)
+        object_names = versions(folder)
+        return any(name not in notes and not name.endswith(LOCK) for name in object_names)
     files = (path for path in folder.rglob("*") if path.is_file())
     return any(path.name not in notes and path.stat().st_size for path in files)
 
@@ -209,10 +209,10 @@ def _resume(
         )
     _put_back(folder, target)
     if not restart:
-        found = difference(kept_json(folder / _NOTE), run)
-        if found and has_made(folder):
-            raise _other_run(folder, found, option)
-        if not found:
+        changed_setting = difference(kept_json(folder / _NOTE), run)
+        if changed_setting and has_made(folder):
+            raise _other_run(folder, changed_setting, option)
+        if not changed_setting:
             return
     kept_files.forget(folder)
     remove_tree(folder)
@@ -232,14 +232,14 @@ def _is_ours(folder: pathlib.Path) -> bool:
     if not folder.is_dir():
         return False
     note = kept_json(folder / _NOTE) or {}
-    others = (path for path in folder.iterdir() if path.name != f".{_NOTE}.partial")
-    return note.items() >= _OURS.items() or not any(others)
+    other_entries = (path for path in folder.iterdir() if path.name != f".{_NOTE}.partial")
+    return note.items() >= _OURS.items() or not any(other_entries)
 
 
-def _other_run(folder: pathlib.Path, found: str, option: str) -> ConfigError:
+def _other_run(folder: pathlib.Path, changed_setting: str, option: str) -> ConfigError:
     count = kept_rows(folder.with_name(folder.name.removesuffix(_PARTIAL)))
     kept = counted(count, "row") if count else "what is made"
     return ConfigError(
-        f"{option}: {folder} keeps {kept} of another run ({found}); finish it with its own "
-        "command, or discard it with --restart or by removing that folder."
+        f"{option}: {folder} keeps {kept} of another run ({changed_setting}); finish it with its "
+        "own command, or discard it with --restart or by removing that folder."
     )

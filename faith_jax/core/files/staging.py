@@ -38,7 +38,7 @@ _OURS = {"made_by": "faith_jax"}
 
 @contextlib.contextmanager
 def answering(place: Any) -> Iterator[None]:
-    """Within, errors of the clients of stores that are not OSErrors become one."""
+    """Turns errors of the clients of stores that are not OSErrors into one."""
     try:
         yield
     except OSError:
@@ -106,8 +106,8 @@ def remove_tree(folder: Any) -> None:
     """Removes a folder of any storage with all that is in it, if it is there."""
     if not is_remote(folder):
         shutil.rmtree(folder, ignore_errors=True)
-    elif found := versions(folder):
-        folder.fs.rm([(folder / name).path for name in found])
+    elif objects := versions(folder):
+        folder.fs.rm([(folder / name).path for name in objects])
 
 
 def _replace(target: Any, files: dict[str, int], put: Callable[[list[str]], None]) -> None:
@@ -154,8 +154,8 @@ class Mirror:
 
 
 def _mark(target: Any, complete: bool, files: dict[str, int]) -> None:
-    told = {**_OURS, "complete": complete, "files": files}
-    target.fs.pipe_file((target / UPLOAD).path, json.dumps(told, indent=1).encode())
+    mark = {**_OURS, "complete": complete, "files": files}
+    target.fs.pipe_file((target / UPLOAD).path, json.dumps(mark, indent=1).encode())
 
 
 def stands(path: pathlib.Path) -> bool:
@@ -167,7 +167,7 @@ def stands(path: pathlib.Path) -> bool:
 
 
 def _read_mark(folder: Any) -> dict[str, Any] | None:
-    """Returns what an upload says of its folder; None = others have made it."""
+    """Returns the mark that an upload has left in its folder; None = others have made it."""
     try:
         mark = json.loads(content(folder / UPLOAD))
     except FileNotFoundError:
@@ -183,21 +183,23 @@ def check_whole(folder: Any) -> dict[str, tuple[str, int]]:
     Raises:
       InputError: it is not there, or an upload of it was stopped, or lacks objects.
     """
-    found = versions(folder)
-    if not found:
+    objects = versions(folder)
+    if not objects:
         raise InputError(f"{folder}: no such folder.")
-    if UPLOAD in found and (mark := _read_mark(folder)) is not None:
+    if UPLOAD in objects and (mark := _read_mark(folder)) is not None:
         if not mark["complete"]:
             raise InputError(
                 f"{folder} is not complete: the run that writes it has not finished; run it again."
             )
         for name, size in mark["files"].items():
-            there = found[name][1] if name in found else None
-            if there != size:
-                problem = "is gone" if there is None else f"has {there:,} bytes of {size:,}"
+            stored_size = objects[name][1] if name in objects else None
+            if stored_size != size:
+                problem = (
+                    "is gone" if stored_size is None else f"has {stored_size:,} bytes of {size:,}"
+                )
                 raise InputError(f"{folder} is not complete: {name} {problem}; make it again.")
-        found = {name: found[name] for name in mark["files"]}
-    return found
+        objects = {name: objects[name] for name in mark["files"]}
+    return objects
 
 
 def user_cache() -> pathlib.Path:
@@ -224,34 +226,36 @@ def made_once(place: pathlib.Path, make: Callable[[pathlib.Path], object]) -> No
     """
     if place.exists():
         return
-    made = place.with_name(f"{place.name}.{secrets.token_hex(4)}.partial")
+    new_folder = place.with_name(f"{place.name}.{secrets.token_hex(4)}.partial")
     try:
-        make(made)
+        make(new_folder)
         with contextlib.suppress(OSError):  # another process was first
-            made.rename(place)
+            new_folder.rename(place)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(new_folder, ignore_errors=True)
 
 
-def local_copy(given: str | os.PathLike[str], names: Iterable[str] | None = None) -> pathlib.Path:
+def local_copy(
+    location: str | os.PathLike[str], names: Iterable[str] | None = None
+) -> pathlib.Path:
     """Returns a local path of a file or folder: its own, or that of a staged copy.
 
     A copy is made again if an object has changed. Several processes may make it at once.
 
     Args:
-      given: a path of any storage.
+      location: a path of any storage.
       names: of a folder, only the files of these names, if they are there; None = all.
 
     Raises:
       InputError: a folder is not complete, or cannot be read.
       StorageError: the disk has no room.
     """
-    path: Any = path_of(given)
+    path: Any = path_of(location)
     if not is_remote(path):
         return pathlib.Path(path)
     try:
         with answering(path):
-            return _staged(path, None if names is None else set(names))
+            return _stage(path, None if names is None else set(names))
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise InputError(f"{path}: no such file or folder.") from None
@@ -260,32 +264,33 @@ def local_copy(given: str | os.PathLike[str], names: Iterable[str] | None = None
         raise InputError(f"{path}: cannot be read ({reason(error)}).") from None
 
 
-def _staged(path: Any, names: set[str] | None) -> pathlib.Path:
+def _stage(path: Any, names: set[str] | None) -> pathlib.Path:
     is_folder = path.is_dir()
     if is_folder:
-        found = {n: v for n, v in check_whole(path).items() if names is None or n in names}
+        objects = {n: v for n, v in check_whole(path).items() if names is None or n in names}
     else:
         info = path.fs.info(path.path)
-        found = {path.name: (str(info.get("generation") or info.get("ETag")), int(info["size"]))}
-    told = json.dumps([str(path), sorted(found.items())])
-    place = cache_folder() / "copies" / hashlib.sha256(told.encode()).hexdigest()[:32]
+        objects = {path.name: (str(info.get("generation") or info.get("ETag")), int(info["size"]))}
+    identity = json.dumps([str(path), sorted(objects.items())])
+    place = cache_folder() / "copies" / hashlib.sha256(identity.encode()).hexdigest()[:32]
     place.parent.mkdir(parents=True, exist_ok=True)
-    made_once(place, lambda made: _copy(path, found, made, is_folder))
+    made_once(place, lambda new_folder: _copy(path, objects, new_folder, is_folder))
     return place / path.name
 
 
 def _copy(
-    path: Any, found: dict[str, tuple[str, int]], made: pathlib.Path, is_folder: bool
+    path: Any, objects: dict[str, tuple[str, int]], new_folder: pathlib.Path, is_folder: bool
 ) -> None:
-    size, free = sum(it[1] for it in found.values()), shutil.disk_usage(made.parent).free
+    size = sum(byte_count for _, byte_count in objects.values())
+    free = shutil.disk_usage(new_folder.parent).free
     if free < size:
         raise StorageError(
-            f"{made.parent}: No space left on device: a copy of {path} needs "
+            f"{new_folder.parent}: No space left on device: a copy of {path} needs "
             f"{size / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free."
         )
-    source, target = (path, made / path.name) if is_folder else (path.parent, made)
+    source, target = (path, new_folder / path.name) if is_folder else (path.parent, new_folder)
     target.mkdir(parents=True)
-    if any(".." in pathlib.PurePosixPath(name).parts for name in found):
+    if any(".." in pathlib.PurePosixPath(name).parts for name in objects):
         raise InputError(f"{path}: an object's name has '..'; rename it.")
-    places = [(source / name).path for name in found]
-    path.fs.get(places, [str(target / name) for name in found])
+    places = [(source / name).path for name in objects]
+    path.fs.get(places, [str(target / name) for name in objects])

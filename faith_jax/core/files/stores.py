@@ -30,7 +30,7 @@ _LOG_IN = {
 _checked: set[tuple[str, str]] = set()  # the buckets that have answered
 
 
-def path_of(given: str | os.PathLike[str]) -> pathlib.Path:
+def path_of(location: str | os.PathLike[str]) -> pathlib.Path:
     """Returns a path of the storage that it names: `gs://…`, `s3://…`, or else local.
 
     A path of a store has the interface of pathlib.Path, as which it is annotated everywhere, but is
@@ -40,16 +40,16 @@ def path_of(given: str | os.PathLike[str]) -> pathlib.Path:
       ConfigError: an unknown storage, one whose client is not installed, a bucket that is not there
         or that this account may not list.
     """
-    if not isinstance(given, str):
-        return cast(pathlib.Path, given)
-    found = _SCHEME.match(given)
-    if not found:
-        return pathlib.Path(given)
-    path = _store_path(found[1], given)
+    if not isinstance(location, str):
+        return cast(pathlib.Path, location)
+    match = _SCHEME.match(location)
+    if not match:
+        return pathlib.Path(location)
+    path = _store_path(match[1], location)
     bucket, _, name = path.path.partition("/")
-    if (found[1], bucket) not in _checked:
+    if (match[1], bucket) not in _checked:
         _check_bucket(path, bucket, name)
-        _checked.add((found[1], bucket))
+        _checked.add((match[1], bucket))
     return cast(pathlib.Path, path)
 
 
@@ -58,18 +58,18 @@ def is_remote(path: Any) -> bool:
     return getattr(path, "protocol", "") in CLIENTS
 
 
-def is_folder(given: str) -> bool:
+def is_folder(location: str) -> bool:
     """Whether a path of any storage names a folder that is there."""
-    return path_of(given).is_dir() if given else False
+    return path_of(location).is_dir() if location else False
 
 
-def _store_path(scheme: str, given: str) -> Any:
+def _store_path(scheme: str, location: str) -> Any:
     if scheme not in CLIENTS:
-        known = ", ".join(f"{name}://" for name in CLIENTS)
-        raise ConfigError(f"{given}: unknown storage; expected {known} or a local path.")
-    if not given.removeprefix(f"{scheme}://").strip("/"):
-        raise ConfigError(f"{given}: expected {scheme}://BUCKET/NAME.")
-    return _path_class(scheme)(given)
+        schemes = ", ".join(f"{name}://" for name in CLIENTS)
+        raise ConfigError(f"{location}: unknown storage; expected {schemes} or a local path.")
+    if not location.removeprefix(f"{scheme}://").strip("/"):
+        raise ConfigError(f"{location}: expected {scheme}://BUCKET/NAME.")
+    return _path_class(scheme)(location)
 
 
 @functools.cache
@@ -118,23 +118,23 @@ def _check_bucket(path: Any, bucket: str, name: str) -> None:
 
 
 def _is_denied(error: Exception) -> bool:
-    told = str(getattr(error, "code", "")) in ("401", "403") or "Forbidden" in str(error)
+    is_refused = str(getattr(error, "code", "")) in ("401", "403") or "Forbidden" in str(error)
     names = ("NoCredentialsError", "DefaultCredentialsError", "RefreshError")
-    return told or isinstance(error, PermissionError) or type(error).__name__ in names
+    return is_refused or isinstance(error, PermissionError) or type(error).__name__ in names
 
 
 def reason(error: BaseException) -> str:
-    """Returns why a file or an object could not be read or written, in one line."""
+    """Returns the reason that a file or an object could not be read or written, in one line."""
     if isinstance(error, FileNotFoundError):
         return os.strerror(errno.ENOENT)
-    told = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    if "Forbidden" in told:
+    message = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    if "Forbidden" in message:
         return os.strerror(errno.EACCES)
-    return str(told).splitlines()[0]
+    return str(message).splitlines()[0]
 
 
 def storage_errors() -> tuple[type[Exception], ...]:
-    """Returns OSError, and what the clients in use raise in its place: no answer, no permission."""
+    """Returns OSError, and the errors that the clients in use raise in its place."""
     names = {"gcsfs.retry": "HttpError", "google.auth.exceptions": "GoogleAuthError"}
     names |= {"aiohttp.client_exceptions": "ClientError", "botocore.exceptions": "BotoCoreError"}
     loaded = {sys.modules[module]: name for module, name in names.items() if module in sys.modules}
@@ -143,12 +143,12 @@ def storage_errors() -> tuple[type[Exception], ...]:
 
 def opened_binary(path: str | os.PathLike[str]) -> IO[bytes]:
     """Opens a file of any storage to read it."""
-    found = path_of(path)
-    return found.open("rb") if is_remote(found) else open(path, "rb")
+    storage_path = path_of(path)
+    return storage_path.open("rb") if is_remote(storage_path) else open(path, "rb")
 
 
 def store_failure(error: BaseException) -> str:
-    """Returns what a store says if it is why something failed: no answer, no permission; or ""."""
+    """Returns a store's message if it is why something failed: no answer, no permission; or ""."""
     if isinstance(error, OSError):
         return " ".join(str(error).split()) if str(error).startswith("Forbidden: ") else ""
     return reason(error) if isinstance(error, storage_errors()) else ""
@@ -176,29 +176,29 @@ def content(path: Any) -> bytes:
 
 
 def version(path: Any) -> str | None:
-    """Returns what changes with every write of an object: its generation or ETag; None = none."""
+    """Returns an object's generation or ETag, which every write changes; None = no object."""
     try:
-        found = path.fs.info(path.path)
+        info = path.fs.info(path.path)
     except FileNotFoundError:
         return None
-    return _version(found)
+    return _version(info)
 
 
 def _version(info: dict[str, Any]) -> str | None:
-    found = info.get("generation") or info.get("ETag")
-    return None if found is None else str(found)
+    version_id = info.get("generation") or info.get("ETag")
+    return None if version_id is None else str(version_id)
 
 
 def versions(folder: Any) -> dict[str, tuple[str, int]]:
     """Returns the version and the bytes of all objects below a folder, by their relative names."""
     try:
-        found = folder.fs.find(folder.path, detail=True)
+        infos = folder.fs.find(folder.path, detail=True)
     except FileNotFoundError:
         return {}
     start = f"{folder.path.rstrip('/')}/"
     return {
         name.removeprefix(start): (str(_version(info)), int(info["size"]))
-        for name, info in sorted(found.items())
+        for name, info in sorted(infos.items())
         if name.startswith(start) and not name.endswith("/")
     }
 
@@ -215,17 +215,17 @@ def put_if(path: Any, data: bytes, match: str | None) -> str:
     bucket, _, name = path.path.partition("/")
     if path.protocol == "gs":
         place = path.fs.base.replace("/storage/v1/", "/upload/storage/v1/")
-        found = path.fs.call(
+        response = path.fs.call(
             *("POST", place + "b/{}/o", bucket),
             **{"uploadType": "media", "name": name, "ifGenerationMatch": match or "0"},
             data=data,
             json_out=True,
         )
-        return str(found["generation"])
+        return str(response["generation"])
     condition = {"IfMatch": match} if match else {"IfNoneMatch": "*"}
     with _preconditions(path):
-        found = path.fs.call_s3("put_object", Bucket=bucket, Key=name, Body=data, **condition)
-    return str(found["ETag"])
+        response = path.fs.call_s3("put_object", Bucket=bucket, Key=name, Body=data, **condition)
+    return str(response["ETag"])
 
 
 def remove_if(path: Any, match: str) -> None:
@@ -240,7 +240,7 @@ def remove_if(path: Any, match: str) -> None:
 
 @contextlib.contextmanager
 def _preconditions(path: Any) -> Any:
-    """Within, S3's answers that a condition does not hold become a FileExistsError."""
+    """Turns S3's answers that a condition does not hold into a FileExistsError."""
     try:
         yield
     except OSError as error:

@@ -14,7 +14,7 @@ PACKED_ENDINGS = (".gz", ".bz2", ".zst")
 
 
 def unpacked(file: IO[bytes]) -> IO[bytes]:
-    """Returns what a packed file holds, or the file itself."""
+    """Returns the content of a packed file, or the file itself."""
     begin = file.read(4)
     file.seek(0)
     for mark, module in _MODULES.items():

@@ -65,20 +65,20 @@ def _stream(source: pathlib.Path, target: pathlib.Path) -> None:
         shutil.copyfileobj(file, stream)
 
 
-def put(made: pathlib.Path, target: pathlib.Path) -> None:
+def put(source: pathlib.Path, target: pathlib.Path) -> None:
     """Moves a file or folder to its place, where it stays after a power cut.
 
     Its data is on disk before it has its name. A folder takes the place of a file or an empty
     folder only. To a store it is copied: see `staging`.
     """
     if is_remote(target):
-        if is_remote(made):
-            copy_within(made, target)
+        if is_remote(source):
+            copy_within(source, target)
         else:
-            (upload_folder if made.is_dir() else upload_file)(made, target)
+            (upload_folder if source.is_dir() else upload_file)(source, target)
         return
-    sync(made)
-    os.replace(made, target)
+    sync(source)
+    os.replace(source, target)
     sync_entry(target.parent)
 
 
@@ -114,7 +114,7 @@ def sync_entry(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def writing(place: Any) -> Iterator[None]:
-    """Within, an OSError becomes an error that says that `place` cannot be written.
+    """Turns an OSError into an error that says that `place` cannot be written.
 
     Raises:
       StorageError: the disk is full, or fails.
@@ -145,10 +145,10 @@ def write_json(path: str | pathlib.Path, value: Any) -> None:
 def kept_json(path: pathlib.Path) -> dict[str, Any] | None:
     """Returns the object that `write_json` wrote; None where there is none, or no whole one."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def write_jsonl(path: str | pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -175,12 +175,12 @@ def emptied(folder: pathlib.Path) -> Iterator[None]:
     if is_remote(folder):
         yield  # it is gone with what was in it
         return
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
     except BaseException:
         with contextlib.suppress(OSError):
-            for path in made:
+            for path in missing:
                 path.rmdir()
         raise
 
@@ -208,17 +208,17 @@ def check_space(place: pathlib.Path, size: int) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Within, Ctrl-C and SIGTERM wait: libraries that write in threads abort if they break off."""
-    asked: list[tuple[int, Any]] = []
+    """Makes Ctrl-C and SIGTERM wait: libraries that write in threads abort if they break off."""
+    signals: list[tuple[int, Any]] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread gets signals
         return
-    before = {number: signal.signal(number, lambda *a: asked.append(a)) for number in numbers}
+    before = {number: signal.signal(number, lambda *a: signals.append(a)) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if asked:
-        signal.raise_signal(asked[0][0])
+    if signals:
+        signal.raise_signal(signals[0][0])
