@@ -1,4 +1,4 @@
-"""What may stand for a checkpoint's path: an embedded model's name, a run's best or newest step."""
+"""Stand-ins for a checkpoint's path: an embedded model's name, a run's best or newest step."""
 
 import functools
 import json

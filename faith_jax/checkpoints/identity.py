@@ -1,4 +1,4 @@
-"""What identifies a checkpoint: its step and a digest, which a run keeps to resume with the same.
+"""The identity of a checkpoint: its step and a digest, which a run keeps to resume with the same.
 
 The digest is of contents. Times of change, places and the optimizer's state do not count, so a
 copied checkpoint has the same digest.

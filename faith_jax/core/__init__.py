@@ -1,1 +1,1 @@
-"""What every room stands on: the example, labels, templates, words, rows and files."""
+"""The ground of every room: the example, labels, templates, words, rows and files."""

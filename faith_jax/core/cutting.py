@@ -1,4 +1,4 @@
-"""What is cut of an input that is too long: a policy over the parts of its text.
+"""Cutting of an input that is too long, by a policy over the parts of its text.
 
 The forms of `faith_jax.core.templates` have parts: knowledge, the turns of a history, a response. A
 text is encoded whole and then loses tokens, so the rest keeps its tokens. The input without its

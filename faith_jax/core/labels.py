@@ -1,4 +1,4 @@
-"""What the labels of each data set mean; 1 is faithful everywhere."""
+"""The labels of each data set, and what they mean; 1 is faithful everywhere."""
 
 import enum
 from collections.abc import Iterable

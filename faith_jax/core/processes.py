@@ -1,4 +1,4 @@
-"""What the processes of a run agree on, and how long they wait for each other.
+"""Agreement among the processes of a run, and limits on how long they wait for each other.
 
 JAX ends all processes of a run when one has died: at once where it was the first one, else within
 100 seconds. One that lives but does not come would be waited for without end, so each agreement

@@ -1,4 +1,4 @@
-"""How far a long loop is."""
+"""The progress of a long loop."""
 
 import collections
 import logging

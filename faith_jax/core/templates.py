@@ -50,11 +50,11 @@ def npov_generate_inputs(
 
     A perspective is its arguments, joined by spaces (Chang 2024, section 2.1).
     """
-    pro, con = _joined(pro_arguments), _joined(con_arguments)
+    pro, con = _join_values(pro_arguments), _join_values(con_arguments)
     return curly_braces([("query", query), ("pro", pro), ("con", con)])
 
 
-def _joined(texts: Iterable[str], separator: str = " ") -> str:
+def _join_values(texts: Iterable[str], separator: str = " ") -> str:
     return separator.join(map(clean_value, texts))
 
 
@@ -66,7 +66,7 @@ def npov_classifier_inputs(
     >>> npov_classifier_inputs("Is tea better?", "Views differ.", ["It is calming."], [])
     '{query: Is tea better?} {response: Views differ.} {pro: It is calming.} {con: }'
     """
-    pro, con = _joined(pro_arguments), _joined(con_arguments)
+    pro, con = _join_values(pro_arguments), _join_values(con_arguments)
     return curly_braces([("query", query), ("response", response), ("pro", pro), ("con", con)])
 
 
@@ -223,7 +223,7 @@ def dialfact_claim(context: Sequence[str], claim: str, last: int = 2) -> str:
     >>> dialfact_claim(["Hi.", "Tea?"], "It is hot.")
     'Hi. [EOT] Tea? [EOT] It is hot.'
     """
-    return _joined([*(context[-last:] if last else ()), claim], f" {EOT} ")
+    return _join_values([*(context[-last:] if last else ()), claim], f" {EOT} ")
 
 
 def dense_query(context: Sequence[str], claim: str) -> str:
@@ -258,4 +258,4 @@ def dialfact_claim_inputs(context: Sequence[str], claim: str, last: int = 2) -> 
 
 def _claim_pairs(context: Sequence[str], claim: str, last: int) -> list[tuple[str, str]]:
     shown = context[-last:] if last else []
-    return [("context", _joined(shown, f" {EOT} ")), ("claim", claim)]
+    return [("context", _join_values(shown, f" {EOT} ")), ("claim", claim)]

@@ -31,7 +31,7 @@ def import_user_module(place: str, option: str) -> ModuleType:
     """
     try:
         if place.endswith(".py"):
-            return _imported_file(str(pathlib.Path(place).expanduser().resolve()))
+            return _import_file(str(pathlib.Path(place).expanduser().resolve()))
         _append_to_path(os.getcwd())
         return importlib.import_module(place)
     except FaithJaxError as error:
@@ -41,7 +41,7 @@ def import_user_module(place: str, option: str) -> ModuleType:
 
 
 @functools.cache
-def _imported_file(path: str) -> ModuleType:
+def _import_file(path: str) -> ModuleType:
     file = pathlib.Path(path)
     if not file.is_file():
         raise ConfigError("there is no such file.")

@@ -63,7 +63,7 @@ class PlacedRow(Protocol):
 
     @property
     def place(self) -> Place:
-        """Where it is read."""
+        """The place where it is read."""
 
 
 Row = TypeVar("Row", bound=PlacedRow)
@@ -119,7 +119,7 @@ class Shard:
             )
 
     def done_rows(self, batch_size: int = 1) -> int:
-        """Returns how many rows a stopped process has finished, in whole batches.
+        """Returns the number of rows that a stopped process has finished, in whole batches.
 
         What follows them is dropped.
         """

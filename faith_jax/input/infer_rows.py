@@ -1,4 +1,4 @@
-"""What `infer` responds to: the rows of a task's split or of a JSONL file."""
+"""The rows that `infer` responds to, of a task's split or of a JSONL file."""
 
 import dataclasses
 import functools

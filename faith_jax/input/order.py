@@ -73,7 +73,7 @@ def _permutation(size: int, seed: int, member: int, epoch: int) -> np.ndarray:
 
 
 class Packing:
-    """Which places of an order share a packed row: one after the other, while all features fit.
+    """The places of an order that share a packed row: one after the other, while all features fit.
 
     `lengths` are each member's tokens, int [rows, features]; `limits` are the tokens of each
     feature in a packed row, at least those of any row.

@@ -103,7 +103,7 @@ class TextRows:
             "length": len(ids) + self.lengths["inputs"] - room,
             "cut": [cut.get(kind, 0) for kind in Kind],
             "grounding": _grounding(text, cutting.notation_of(tokenizer)),
-            **_unknown(tokenizer, text, ids, example, has_labels, where),
+            **_count_unknown(tokenizer, text, ids, example, has_labels, where),
         }
         if len(row["targets"]) > self.lengths["targets"]:
             raise InputError(
@@ -285,7 +285,7 @@ def _has_labels(task: Any) -> bool:
     return any(getattr(metric, "reads_labels", False) for metric in metrics)
 
 
-def _unknown(
+def _count_unknown(
     tokenizer: Any,
     text: str,
     ids: list[int],

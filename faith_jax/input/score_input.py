@@ -1,4 +1,4 @@
-"""What `score` reads: rows of files and folders, of a SeqIO task or of a TFDS data set."""
+"""The input of `score`: rows of files and folders, of a SeqIO task or of a TFDS data set."""
 
 import codecs
 import dataclasses

@@ -128,7 +128,7 @@ class KnowledgeBase:
         return cls(path, manifest)
 
     def __len__(self) -> int:
-        """How many articles there are."""
+        """Returns the number of articles."""
         return self.manifest.articles
 
     def article(self, number: int) -> Article:
@@ -173,7 +173,7 @@ class KnowledgeBase:
                 "WHERE name_words MATCH ? ORDER BY rank LIMIT ?"
             )
             articles += self._numbers(query, (words, 4 * most))  # an article has several names
-            articles = articles or self._ranked(words, most)
+            articles = articles or self._rank_articles(words, most)
         return list(dict.fromkeys(articles))[:most]
 
     def search(self, text: str, most: int) -> list[int]:
@@ -190,9 +190,9 @@ class KnowledgeBase:
             if quoted_words and ranked > most_ranked:
                 break
             quoted_words.append(f'"{word}"')
-        return self._ranked(" OR ".join(quoted_words), most) if quoted_words else []
+        return self._rank_articles(" OR ".join(quoted_words), most) if quoted_words else []
 
-    def _ranked(self, match: str, most: int) -> list[int]:
+    def _rank_articles(self, match: str, most: int) -> list[int]:
         query = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
         return self._numbers(query, (match, most))
 

@@ -1,4 +1,4 @@
-"""Which tokenizer belongs to a checkpoint and to a run, whether it fits the model, how it is kept.
+"""The tokenizer of a checkpoint and of a run: its choice, its fit to the model, and its keeping.
 
 A run takes VOCABULARY, which must not contradict what its checkpoint carries; or what the
 checkpoint carries; or the embedded vocabulary. It keeps its tokenizer in MODEL_DIR.

@@ -1,4 +1,4 @@
-"""Which tokens are special: read from the JSON files beside a published tokenizer.
+"""Special tokens, read from the JSON files beside a published tokenizer.
 
 The files are those of Transformers' `save_pretrained`, of any version: tokenizer_config.json,
 special_tokens_map.json and added_tokens.json name tokens, config.json names the family. If no file

@@ -1,4 +1,4 @@
-"""What describes a model family: its config.json and its tensors in our terms."""
+"""The description of a model family: its config.json and its tensors in our terms."""
 
 import dataclasses
 import json

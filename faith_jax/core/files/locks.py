@@ -66,12 +66,12 @@ def locked(
                 taken = not held.enter_context(lease)
             else:
                 try:
-                    file = _locked_file(path, wait)
+                    file = _lock_file(path, wait)
                     taken = file is None
                 except OSError as error:
                     if error.errno not in _NO_LOCKS:
                         raise
-                    taken = not held.enter_context(_leased(path, output, wait))
+                    taken = not held.enter_context(_hold_lease(path, output, wait))
         if taken:
             refusal = TakenError(
                 f"{option}: another run is writing {output}; wait for it, or name another output."
@@ -103,7 +103,7 @@ def working_folder(
             yield folder, lock
 
 
-def _locked_file(path: pathlib.Path, wait: bool | None) -> int | None:
+def _lock_file(path: pathlib.Path, wait: bool | None) -> int | None:
     """Returns the descriptor of a file that is locked now; None = another process has locked it."""
     block = 0 if wait else fcntl.LOCK_NB
     while True:
@@ -123,7 +123,7 @@ def _locked_file(path: pathlib.Path, wait: bool | None) -> int | None:
 
 
 @contextlib.contextmanager
-def _leased(path: pathlib.Path, output: pathlib.Path, wait: bool | None) -> Iterator[bool]:
+def _hold_lease(path: pathlib.Path, output: pathlib.Path, wait: bool | None) -> Iterator[bool]:
     """Holds a file whose process says that it lives; False = another process does."""
     import filelock  # takes a moment to import, and is rarely needed
 

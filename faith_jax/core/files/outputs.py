@@ -1,4 +1,4 @@
-"""What is checked of outputs before a command begins."""
+"""Checks of outputs before a command begins."""
 
 import contextlib
 import functools

@@ -21,7 +21,7 @@ def unpacked(file: IO[bytes]) -> IO[bytes]:
         if begin.startswith(mark):
             content: IO[bytes] = importlib.import_module(module).open(file, "rb")
             return content
-    return _buffered(lambda: _zstandard(file)) if begin == _ZSTANDARD else file
+    return _buffer_pieces(lambda: _zstandard(file)) if begin == _ZSTANDARD else file
 
 
 def recoded(file: IO[bytes], encoding: str) -> IO[bytes]:
@@ -29,7 +29,7 @@ def recoded(file: IO[bytes], encoding: str) -> IO[bytes]:
 
     Reading raises a UnicodeDecodeError where bytes are none of the encoding.
     """
-    return _buffered(lambda: _utf8(file, encoding))
+    return _buffer_pieces(lambda: _utf8(file, encoding))
 
 
 def _zstandard(file: IO[bytes]) -> Iterator[bytes]:
@@ -54,7 +54,7 @@ def _utf8(file: IO[bytes], encoding: str) -> Iterator[bytes]:
     yield decoder.decode(b"", final=True).encode("utf-8")
 
 
-def _buffered(begin: Callable[[], Iterator[bytes]]) -> IO[bytes]:
+def _buffer_pieces(begin: Callable[[], Iterator[bytes]]) -> IO[bytes]:
     return io.BufferedReader(_Pieces(begin), _PIECE_BYTES)
 
 

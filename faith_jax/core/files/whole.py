@@ -51,7 +51,7 @@ def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pa
 
 
 def is_stream(path: pathlib.Path) -> bool:
-    """Returns whether a path is "-", or of a device, a pipe or a socket, or leads to one."""
+    """Whether a path is "-", or of a device, a pipe or a socket, or leads to one."""
     if is_remote(path) or str(path) == "-":
         return not is_remote(path)
     return path.exists() and not (path.is_file() or path.is_dir())
