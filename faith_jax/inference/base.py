@@ -73,8 +73,8 @@ class BaseModel:
         else:
             self.params = partitioner.put(params, shardings)
 
-    def _computed(self, function: Callable[..., Any], *batch: PyTree, **static: Any) -> Any:
-        """Returns what a compiled function of (module, params, *batch) gives; see `compute`."""
+    def _run_compiled(self, function: Callable[..., Any], *batch: PyTree, **static: Any) -> Any:
+        """Runs a compiled function(module, params, *batch); see `Partitioner.compute`."""
         bound = functools.partial(function, self.module, self.params, **static)
         return self.partitioner.compute(bound, *batch)
 
@@ -95,8 +95,8 @@ class BaseModel:
             f"emb_dim {c.emb_dim}, vocab_size {c.vocab_size:,})"
         )
 
-    def _tokens(self, name: str, tokens: Any) -> np.ndarray:
-        """Returns int32 [batch, length], checked."""
+    def _check_tokens(self, name: str, tokens: Any) -> np.ndarray:
+        """Checks token ids and returns them as int32 [batch, length]."""
         try:
             tokens = np.asarray(tokens)
         except ValueError:
@@ -109,6 +109,7 @@ class BaseModel:
                 f"{name}: expected an integer array [batch, length], got "
                 f"{tokens.dtype} {tokens.shape}."
             )
+        # A padding id of -1 is outside the vocabulary, but allowed.
         outside = (tokens < min(0, self.pad_id)) | (tokens >= self.config.vocab_size)
         if outside.any():
             row, position = np.argwhere(outside)[0]
@@ -129,7 +130,8 @@ class BaseModel:
             "positions; shorten them."
         )
 
-    def _padded(self, tokens: np.ndarray) -> np.ndarray:
+    def _pad(self, tokens: np.ndarray) -> np.ndarray:
+        # Lengths are rounded up, so that inputs of similar lengths share a compiled program.
         padding = bucket_length(tokens.shape[1]) - tokens.shape[1]
         return np.pad(tokens, ((0, 0), (0, padding)), constant_values=self.pad_id)
 
@@ -198,11 +200,11 @@ class GenerativeModel(BaseModel):
             logger.warning(TWO_SIDES_ONLY, self.path)
         options = {"max_length": LONGEST_RESPONSE} | options
         decoding = self._decoding(options, pmi=options.get("pmi") is not None)
-        given = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
-        given |= {"history": history, "inputs_without_document": inputs_without_document}
+        fields = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
+        fields |= {"history": history, "inputs_without_document": inputs_without_document}
         texts = {
             name: list(value) if isinstance(value, tuple) else value
-            for name, value in given.items()
+            for name, value in fields.items()
         }
         row = input_row(texts, "respond", "respond")
         tokenizer = open_tokenizer(self.path, vocabulary, self.config)
@@ -210,21 +212,23 @@ class GenerativeModel(BaseModel):
         read = RowTokens.of(
             self.config, tokenizer, limit, "max_input_length", cut_policy, decoding.pmi is not None
         )
-        found = read(row)
+        input_tokens = read(row)
         read.layout.check_positions(
-            len(found.ids), decoding.max_length, ("max_input_length", "max_length")
+            len(input_tokens.ids), decoding.max_length, ("max_input_length", "max_length")
         )
-        responses = self._responses(found.ids, found.second, seed, options)
-        if unfinished := sum(not one.finished for one in responses):
+        responses = self._decode_input(input_tokens.ids, input_tokens.second, seed, options)
+        if unfinished := sum(not response.finished for response in responses):
             logger.warning(
                 "%s not finished at max_length = %d",
                 counted(unfinished, "response"),
                 decoding.max_length,
             )
-        written = [row.postprocess(tokenizer.decode(one.tokens.tolist())) for one in responses]
+        written = [
+            row.postprocess(tokenizer.decode(response.tokens.tolist())) for response in responses
+        ]
         return written if decoding.num_return > 1 else written[0]
 
-    def _responses(
+    def _decode_input(
         self, ids: list[int], second: list[int], seed: int, options: dict[str, Any]
     ) -> "list[DecodedRow]":
         """Decodes one input; `second` is PMI-Decode's or DoHA's other one."""
@@ -242,10 +246,12 @@ class GenerativeModel(BaseModel):
 
     def _decoding(self, options: dict[str, Any], *, pmi: bool = False) -> DecodingConfig:
         """Returns the config of decoding options, by default with `PMIConfig()` for PMI-Decode."""
-        known = [field.name for field in dataclasses.fields(DecodingConfig)]
+        option_names = [field.name for field in dataclasses.fields(DecodingConfig)]
         for name in options:
-            if name not in known:
-                raise ConfigError(f"decoding: there is no option {name!r}.{_advice(name, known)}")
+            if name not in option_names:
+                raise ConfigError(
+                    f"decoding: there is no option {name!r}.{_advice(name, option_names)}"
+                )
         config = DecodingConfig(**({"pmi": PMIConfig()} if pmi else {}) | options)
         if pmi and config.pmi is None:
             raise ConfigError("decoding: pmi = None; expected a PMIConfig, or call decode.")
@@ -257,26 +263,28 @@ class GenerativeModel(BaseModel):
         config.check_vocabulary(self.config.vocab_size)
         return config
 
-    def _decoded(self, function: Callable[..., Any], *batch: PyTree, config: DecodingConfig) -> Any:
-        """Returns what a compiled function of decoding gives; see `_computed`."""
+    def _run_decoding(
+        self, function: Callable[..., Any], *batch: PyTree, config: DecodingConfig
+    ) -> Any:
+        """Runs a compiled function of decoding, with the draft model if there is one."""
         from faith_jax.inference.opening import open_draft
 
         draft = open_draft(config, self.config, self.partitioner.mesh)
         if draft is None:
-            return self._computed(function, *batch, config=config)
+            return self._run_compiled(function, *batch, config=config)
         models = Drafted(self.module, draft.module), Both(self.params, draft.params)
         return self.partitioner.compute(functools.partial(function, *models, config=config), *batch)
 
 
-def _advice(name: str, known: list[str]) -> str:
-    """Returns what to give in place of an unknown option."""
+def _advice(name: str, option_names: list[str]) -> str:
+    """Returns advice on an unknown option, such as the option that was probably meant."""
     if name in [field.name for field in dataclasses.fields(PMIConfig)]:
         return f" It is one of PMI-Decode: decode_pmi(…, pmi=PMIConfig({name}=…))."
     if name.startswith("input_lengths"):
         return " An encoder-decoder's inputs end where their padding begins."
-    known = ["seed", *known]
-    hint = did_you_mean(name, ["pro", "con", "knowledge", "history", "query", *known])
-    return f"{hint} The options: {', '.join(known)}."
+    option_names = ["seed", *option_names]
+    hint = did_you_mean(name, ["pro", "con", "knowledge", "history", "query", *option_names])
+    return f"{hint} The options: {', '.join(option_names)}."
 
 
 def decoder_states(

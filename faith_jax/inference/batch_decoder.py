@@ -89,8 +89,8 @@ class BatchDecoder:
         self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
-        self._decode = _compiled(decoded, partitioner, decoding, seed)
-        self._refilled = _refilled(decoded, partitioner, decoding, seed)
+        self._decode = _compile_decoding(decoded, partitioner, decoding, seed)
+        self._refilled = _compile_refilling(decoded, partitioner, decoding, seed)
         self._compiled_before = self._num_compiled
 
     @property
@@ -127,17 +127,19 @@ class BatchDecoder:
         Raises:
           ConfigError: on PMI-Decode or DoHA without the latter.
         """
-        params = self._of_both(params)
+        params = self._with_draft_params(params)
         drawn = np.arange(len(inputs)) if numbers is None else np.asarray(numbers, int)
         branches = [inputs]
         if self._has_second:
             if second_inputs is None:
-                what = "inputs without the document" if self._uses_pmi else "knowledge"
-                raise ConfigError(f"The rows have no {what}, which this decoding needs.")
+                missing = "inputs without the document" if self._uses_pmi else "knowledge"
+                raise ConfigError(f"The rows have no {missing}, which this decoding needs.")
             branches.append(second_inputs)
         lengths = [
             tuple(bucket_length(len(rows[i])) for rows in branches) for i in range(len(inputs))
         ]
+        # Rows of a batch are of similar length; the longest first, so that a lack of memory shows
+        # at once.
         order = sorted(range(len(inputs)), key=lambda i: lengths[i], reverse=True)
         refills = len(inputs) >= 2 * self._batch_size and self._decoding.num_beams == 1
         if self._can_share(inputs) and (saved := tokens_saved(groups := prefix_groups(inputs))):
@@ -149,28 +151,28 @@ class BatchDecoder:
                     for group in sorted(groups, key=lambda g: max(map(lengths.__getitem__, g.rows)))
                     for row in group.rows
                 ][::-1]
-        decode = self._in_places if refills else self._in_batches
+        decode = self._decode_in_places if refills else self._decode_in_batches
         decoded: dict[int, list[DecodedRow]] = {}
-        for rows, found in decode(params, branches, order, drawn):
-            decoded |= zip(rows, found, strict=True)
+        for rows, responses in decode(params, branches, order, drawn):
+            decoded |= zip(rows, responses, strict=True)
             on_done(len(rows))
         return [decoded[row] for row in range(len(inputs))]
 
-    def _in_batches(
+    def _decode_in_batches(
         self, params: PyTree, branches: list[Sequence[Any]], order: list[int], drawn: np.ndarray
     ) -> Iterator[tuple[list[int], list[list[DecodedRow]]]]:
-        """Yields the rows of each batch and what was decoded of them."""
+        """Yields the rows of each batch and the responses to them."""
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size]
             numbers, arrays = self._batch(branches, rows, self._batch_size, drawn)
-            arrays[0] = self._shared([branches[0][row] for row in rows], arrays[0])
+            arrays[0] = self._share_prefixes([branches[0][row] for row in rows], arrays[0])
             result = self._decode(params, *arrays, numbers)
             yield rows, decoded_rows(result, self._decoding)[: len(rows)]
 
-    def _in_places(
+    def _decode_in_places(
         self, params: PyTree, branches: list[Sequence[Any]], order: list[int], drawn: np.ndarray
     ) -> Iterator[tuple[list[int], list[list[DecodedRow]]]]:
-        """Yields rows that have ended and what was decoded of them, while others go on."""
+        """Yields rows that have ended and the responses to them, while others go on."""
         size, refilled = self._batch_size, self._refilled
         group = _group_size(size, self._partitioner.data_parallelism)
         in_places, waiting = dict(enumerate(order[:size])), order[size:]
@@ -181,28 +183,33 @@ class BatchDecoder:
             enough = min(group, len(waiting)) if waiting else size
             places, result, ended = refilled.run(params, places, enough)
             done = [place for place in in_places if ended[place]]
-            found = jax.tree.map(lambda x, done=done: x[done], result)
-            yield [in_places.pop(place) for place in done], decoded_rows(found, self._decoding)
+            finished = jax.tree.map(lambda x, done=done: x[done], result)
+            yield [in_places.pop(place) for place in done], decoded_rows(finished, self._decoding)
             free += done
             while waiting and len(free) >= min(group, len(waiting)):
                 rows, waiting = waiting[:group], waiting[group:]
                 into, free = free[: len(rows)], free[len(rows) :]
                 in_places |= zip(into, rows, strict=True)
+                # A group that is not full names the place `size`, which does not exist.
                 to = np.asarray(into + [size] * (group - len(rows)), np.int32)
-                arrays = self._batch(branches, rows, group, drawn, self._room(branches, rows, room))
+                arrays = self._batch(
+                    branches, rows, group, drawn, self._choose_room(branches, rows, room)
+                )
                 places = refilled.admit(params, places, to, *arrays)
 
-    def _room(self, branches: list[Sequence[Any]], rows: list[int], room: list[int]) -> list[int]:
+    def _choose_room(
+        self, branches: list[Sequence[Any]], rows: list[int], room: list[int]
+    ) -> list[int]:
         """Returns the room for a few rows: in the longer branch a half, a quarter … where they fit.
 
         Each room costs a compilation.
         """
         longer = room.index(max(room))
         needed = max(bucket_length(len(branches[longer][row])) for row in rows)
-        found = list(room)
-        while found[longer] >= 2 * needed:
-            found[longer] //= 2
-        return found
+        smallest = list(room)
+        while smallest[longer] >= 2 * needed:
+            smallest[longer] //= 2
+        return smallest
 
     def _batch(
         self,
@@ -219,11 +226,11 @@ class BatchDecoder:
         numbers = np.zeros(size, np.int32)
         numbers[: len(rows)] = drawn[rows]
         padded_inputs = [
-            self._padded([inputs[row] for row in rows], size, room)
+            self._pad_rows([inputs[row] for row in rows], size, room)
             for inputs, room in zip(branches, at_least, strict=False)
         ]
-        numbers, *others = self._partitioner.put_batch([numbers, *sum(padded_inputs, ())])
-        return numbers, others
+        numbers, *arrays = self._partitioner.put_batch([numbers, *sum(padded_inputs, ())])
+        return numbers, arrays
 
     def _can_share(self, inputs: Sequence[Any]) -> bool:
         """Whether what inputs have in common can be read once: on devices that split no rows."""
@@ -231,19 +238,20 @@ class BatchDecoder:
         alone = self._draft is None and self._partitioner.data_parallelism == 1
         return alone and config.is_decoder_only and config.can_share_inputs(longest)
 
-    def _shared(self, inputs: list[Any], tokens: Any) -> Any:
+    def _share_prefixes(self, inputs: list[Any], tokens: Any) -> Any:
         """Returns the tokens of a batch, as `SharedInputs` where these have a third fewer."""
         if not self._can_share(inputs):
             return tokens
         groups = prefix_groups(inputs)
         prompt = self._config.decoder_prompt_length
+        # The number of lines is rounded up to a power of two, which bounds the compilations.
         lines = 1 << (len(groups) - 1).bit_length()
         length = bucket_length(prompt + max(line_length(inputs, group) for group in groups))
         is_shorter = 1.5 * lines * length <= len(tokens) * (prompt + tokens.shape[1])
         if not (is_shorter and self._config.can_share_inputs(length)):
             return tokens
-        found = shared_inputs(inputs, groups, np.asarray(tokens), lines, length, prompt)
-        return self._partitioner.put(found, self._partitioner.replicated)
+        shared = shared_inputs(inputs, groups, np.asarray(tokens), lines, length, prompt)
+        return self._partitioner.put(shared, self._partitioner.replicated)
 
     def laid_out(self, params: PyTree, input_length: int) -> PyTree:
         """Returns parameters as they lie best for the loop of decoding; on TPUs, others are copied.
@@ -275,13 +283,13 @@ class BatchDecoder:
         rows, length = self._batch_size, bucket_length(input_length)
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
         compiled = self._decode.compile_with_layouts if laid_out else self._decode.compile
-        return compiled(self._of_both(params), *branches, shape(rows))
+        return compiled(self._with_draft_params(params), *branches, shape(rows))
 
-    def _of_both(self, params: PyTree) -> PyTree:
+    def _with_draft_params(self, params: PyTree) -> PyTree:
         """Returns the parameters with those of the model that drafts, if there is one."""
         return params if self._draft is None else Both(params, self._draft.params)
 
-    def _padded(
+    def _pad_rows(
         self, rows: Sequence[Any], size: int, at_least: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns int32 [size, bucket] and lengths [size]; rows that only fill up have one."""
@@ -314,7 +322,7 @@ def _branches(config: TransformerConfig, arrays: Sequence[Any]) -> list[Any]:
 
 
 @functools.lru_cache(maxsize=8)
-def _compiled(
+def _compile_decoding(
     module: Transformer | Drafted, partitioner: Partitioner, decoding: DecodingConfig, seed: int
 ) -> Compiled:
     """Returns the decoding loop; one for all checkpoints of a model that a process decodes with."""
@@ -339,7 +347,7 @@ class _Refilled:
     def __init__(self, refilling: Refilling, partitioner: Partitioner):
         self._refilling, self._partitioner = refilling, partitioner
         self._read = partitioner.jit(self._places)
-        self._others: tuple[Compiled, Compiled, Compiled] | None = None
+        self._step_programs: tuple[Compiled, Compiled, Compiled] | None = None
 
     def _places(self, params: PyTree, numbers: Any, *arrays: Any) -> Places:
         branches = _branches(self._refilling.module.config, arrays)
@@ -348,11 +356,11 @@ class _Refilled:
     def first(self, params: PyTree, numbers: Any, arrays: Sequence[Any]) -> Places:
         """Reads as many examples as there are places; see `Refilling.read`."""
         places: Places = self._read(params, numbers, *arrays)
-        if self._others is None:
+        if self._step_programs is None:
             # Places lie on the mesh as XLA has chosen here, and stay there.
             lie = jax.tree.map(lambda x: x.sharding, places)
             everywhere = self._partitioner.replicated
-            self._others = (
+            self._step_programs = (
                 self._partitioner.jit(self._refilling.place, donate_argnums=0, out_shardings=lie),
                 self._partitioner.jit(
                     self._refilling.run, donate_argnums=3, out_shardings=(lie.rows, everywhere)
@@ -365,34 +373,41 @@ class _Refilled:
         self, params: PyTree, places: Places, free: np.ndarray, numbers: Any, arrays: Sequence[Any]
     ) -> Places:
         """Reads a few examples and puts them in free places; see `Refilling.place`."""
-        assert self._others is not None
-        found: Places = self._others[0](places, self._read(params, numbers, *arrays), free)
-        return found
+        assert self._step_programs is not None
+        admitted: Places = self._step_programs[0](
+            places, self._read(params, numbers, *arrays), free
+        )
+        return admitted
 
     def run(
         self, params: PyTree, places: Places, enough: int
     ) -> tuple[Places, DecodingResult, np.ndarray]:
         """See `Refilling.run`; results are arrays on the host."""
-        assert self._others is not None
+        assert self._step_programs is not None
         memory, numbers, rows = places
         while True:
-            rows, found = self._others[1](params, memory, numbers, rows, np.int32(enough))
-            result, ended = jax.device_get(found)
+            rows, on_device = self._step_programs[1](
+                params, memory, numbers, rows, np.int32(enough)
+            )
+            result, ended = jax.device_get(on_device)
+            # Too few rows have ended: the loop stopped since the rows' memory was full.
             if ended.sum() >= enough:
                 return Places(memory, numbers, rows), result, ended
-            rows = self._others[2](rows)
+            rows = self._step_programs[2](rows)
 
     @property
     def num_compilations(self) -> int:
         """Number of compiled programs."""
-        return sum(one.num_compilations for one in (self._read, *(self._others or ())))
+        return sum(
+            program.num_compilations for program in (self._read, *(self._step_programs or ()))
+        )
 
 
 @functools.lru_cache(maxsize=8)
-def _refilled(
+def _compile_refilling(
     module: Transformer | Drafted, partitioner: Partitioner, decoding: DecodingConfig, seed: int
 ) -> _Refilled:
-    """Returns what `_compiled` does, with refilling."""
+    """Returns the functions of decoding with refilling, shared as `_compile_decoding`'s loop."""
     return _Refilled(Refilling(module, decoding, seed), partitioner)
 
 
@@ -414,4 +429,4 @@ def decoded_rows(result: DecodingResult, decoding: DecodingConfig) -> list[list[
         )
     rows = [[response(i, j) for j in range(lengths.shape[1])] for i in range(lengths.shape[0])]
     # What a search has not found has a score of -inf.
-    return [row[:1] + [found for found in row[1:] if found.score > -np.inf] for row in rows]
+    return [row[:1] + [beam for beam in row[1:] if beam.score > -np.inf] for row in rows]

@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     rows: list[int]
 
 
-def compilations_told(count: int, padding: float) -> str:
+def describe_compilations(count: int, padding: float) -> str:
     """Returns for how many shapes a model is compiled, and the share of padding, in plain words."""
     compiled = f"the model is compiled for {counted(count, 'size')} of batches"
     return f"{compiled}; {padding:.1%} of what it computes is padding"
@@ -77,18 +77,18 @@ def token_types(second: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
 
 
 def batch_tokens(
-    given: int | None, on_cpu: int = 1024, elsewhere: int = 32768, devices: int = 1
+    tokens_per_batch: int | None, on_cpu: int = 1024, elsewhere: int = 32768, devices: int = 1
 ) -> int:
     """Returns the tokens of a batch, padding included: those given, or the device's default."""
     default = on_cpu if jax.default_backend() == "cpu" else elsewhere
-    return default * devices if given is None else given
+    return default * devices if tokens_per_batch is None else tokens_per_batch
 
 
 class Batcher:
     """Cuts rows into batches, tells the progress and counts the shapes.
 
     Args:
-      what: of a row is computed, for the progress, such as "likelihood".
+      quantity: computed of each row, for the progress, such as "likelihood".
       tokens_per_batch: tokens of a batch, padding included, but at least one row's; None = the
         default of the device, for each that shares a batch.
       on_cpu: this default on a CPU.
@@ -99,7 +99,7 @@ class Batcher:
 
     def __init__(
         self,
-        what: str,
+        quantity: str,
         tokens_per_batch: int | None = None,
         on_cpu: int = 1024,
         elsewhere: int = 32768,
@@ -107,7 +107,7 @@ class Batcher:
         fill: bool = True,
     ):
         self.tokens_per_batch = batch_tokens(tokens_per_batch, on_cpu, elsewhere, multiple_of)
-        self._what, self._multiple_of, self._fill = what, multiple_of, fill
+        self._quantity, self._multiple_of, self._fill = quantity, multiple_of, fill
         self._seen: set[tuple[Shape, int]] = set()
 
     @property
@@ -135,7 +135,7 @@ class Batcher:
         if self._fill:
             by_shape = fill_batches(by_shape, size_of)
         work = sum(sum(shape[:2]) * len(numbers) for shape, numbers in by_shape.items())
-        progress = Progress(f"{self._what} of row", len(shapes), work=work)
+        progress = Progress(f"{self._quantity} of row", len(shapes), work=work)
         for shape, numbers in sorted(by_shape.items()):
             size = size_of(shape)
             self._seen.add((shape, size))
@@ -160,10 +160,10 @@ def fill_batches(
     filled = {shape: list(rows[shape]) for shape in sorted(rows)}
     for shape, numbers in filled.items():
         left = len(numbers) % batch_size(shape)
-        for longer, others in filled.items():
+        for longer, longer_numbers in filled.items():
             fits = longer > shape and all(a <= b for a, b in zip(shape, longer, strict=True))
-            if left and fits and left <= -len(others) % batch_size(longer):
-                others += numbers[-left:]
+            if left and fits and left <= -len(longer_numbers) % batch_size(longer):
+                longer_numbers += numbers[-left:]
                 del numbers[-left:]
                 break
     return {shape: numbers for shape, numbers in filled.items() if numbers}

@@ -50,8 +50,8 @@ class CausalModel(GenerativeModel):
           InputError: on arrays of other ranks or dtypes, ids outside the vocabulary, or rows
             longer than the model's positions.
         """
-        tokens = self._checked(input_tokens)
-        logits: np.ndarray = self._computed(next_logits, None, self._padded(tokens))
+        tokens = self._check_input(input_tokens)
+        logits: np.ndarray = self._run_compiled(next_logits, None, self._pad(tokens))
         return logits[:, : tokens.shape[1]]
 
     def next_log_probs(self, input_tokens: Any) -> np.ndarray:
@@ -67,8 +67,8 @@ class CausalModel(GenerativeModel):
         Raises:
           InputError: as `logits`.
         """
-        tokens = self._checked(input_tokens)
-        log_probs: np.ndarray = self._computed(_next_log_probs, self._padded(tokens))
+        tokens = self._check_input(input_tokens)
+        log_probs: np.ndarray = self._run_compiled(_next_log_probs, self._pad(tokens))
         return log_probs[:, : tokens.shape[1] - 1]
 
     def generate(self, input_tokens: Any, **options: Any) -> np.ndarray:
@@ -95,10 +95,12 @@ class CausalModel(GenerativeModel):
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
         config = self._decoding(options)
-        tokens, lengths = self._prompts("", input_tokens, input_lengths, config)
+        tokens, lengths = self._pad_prompts("", input_tokens, input_lengths, config)
         keys = sampling_keys(seed, tokens.shape[0])
-        found: DecodingResult = self._decoded(_generate, tokens, lengths, keys, config=config)
-        return found
+        decoded: DecodingResult = self._run_decoding(
+            _generate, tokens, lengths, keys, config=config
+        )
+        return decoded
 
     def decode_pmi(
         self,
@@ -119,26 +121,26 @@ class CausalModel(GenerativeModel):
           InputError: also on different numbers of rows.
         """
         config = self._decoding(options, pmi=True)
-        tokens, lengths = self._prompts("", input_tokens, input_lengths, config)
-        others, other_lengths = self._prompts(
+        tokens, lengths = self._pad_prompts("", input_tokens, input_lengths, config)
+        tokens_without, lengths_without = self._pad_prompts(
             "_without_document",
             input_tokens_without_document,
             input_lengths_without_document,
             config,
         )
-        check_batch(("document's input", tokens), ("other one", others))
+        check_batch(("document's input", tokens), ("other one", tokens_without))
         keys = sampling_keys(seed, tokens.shape[0])
-        batch = (tokens, lengths, others, other_lengths, keys)
-        found: DecodingResult = self._decoded(_generate_pmi, *batch, config=config)
-        return found
+        batch = (tokens, lengths, tokens_without, lengths_without, keys)
+        decoded: DecodingResult = self._run_decoding(_generate_pmi, *batch, config=config)
+        return decoded
 
-    def _checked(self, input_tokens: Any) -> np.ndarray:
+    def _check_input(self, input_tokens: Any) -> np.ndarray:
         tokens = self._right_padded("input_tokens", input_tokens)
         self._check_positions("input_tokens", tokens.shape[1], self.config.decoder_prompt_length)
         return tokens
 
     def _right_padded(self, name: str, input_tokens: Any) -> np.ndarray:
-        tokens = self._tokens(name, input_tokens)
+        tokens = self._check_tokens(name, input_tokens)
         # Padding that is a token of the vocabulary may be meant.
         holes = (tokens[:, :-1] < 0) & (tokens[:, 1:] >= 0)
         if holes.any():
@@ -149,7 +151,7 @@ class CausalModel(GenerativeModel):
             )
         return tokens
 
-    def _prompts(
+    def _pad_prompts(
         self, suffix: str, input_tokens: Any, input_lengths: Any, config: DecodingConfig
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns padded inputs [batch, bucket] and their lengths [batch], checked.
@@ -161,16 +163,16 @@ class CausalModel(GenerativeModel):
         if input_lengths is None:
             lengths = causal.input_lengths(tokens, self.pad_id)
         else:
-            lengths = _checked_lengths(f"input_lengths{suffix}", input_lengths, tokens)
+            lengths = _check_lengths(f"input_lengths{suffix}", input_lengths, tokens)
         if (lengths < 1).any():
             row = int(np.argmax(lengths < 1))
             raise InputError(f"{name}: row {row} has no tokens; begin it with at least one.")
         longest = int(lengths.max()) + config.max_length
         self._check_positions(name, longest - 1, self.config.decoder_prompt_length)
-        return self._padded(tokens), lengths
+        return self._pad(tokens), lengths
 
 
-def _checked_lengths(name: str, input_lengths: Any, tokens: np.ndarray) -> np.ndarray:
+def _check_lengths(name: str, input_lengths: Any, tokens: np.ndarray) -> np.ndarray:
     """Returns int32 [batch]: how many of each row's tokens count, at most all."""
     try:
         lengths = np.asarray(input_lengths)

@@ -69,23 +69,23 @@ _NEUTRAL = {
 }  # fmt: skip
 
 
-class _Said(NamedTuple):
-    """What a checkpoint says of decoding.
+class _PublishedSettings(NamedTuple):
+    """The decoding settings of a checkpoint.
 
     Attributes:
-      file: where it says so.
-      asked: its settings by its own names.
+      file: which has them.
+      values: its settings by its own names.
       settings: fields of `DecodingConfig`, with the name that each is asked for by.
       ignored: why a setting has no counterpart here, by its own name.
     """
 
     file: pathlib.Path
-    asked: dict[str, Any]
+    values: dict[str, Any]
     settings: dict[str, tuple[str, Any]]
     ignored: dict[str, str]
 
     def shown(self, names: Any) -> str:
-        return ", ".join(f"{name} = {json.dumps(self.asked[name])}" for name in names)
+        return ", ".join(f"{name} = {json.dumps(self.values[name])}" for name in names)
 
 
 def from_checkpoint(
@@ -126,17 +126,17 @@ def from_checkpoint(
         Hugging Face's, and on settings that contradict each other; naming the file.
       CheckpointError: where there is no checkpoint.
     """
-    given = {
+    options = {
         name: value for name, value in locals().items() if name != "path" and value is not None
     }
-    said = _said(path, open_checkpoint(path).config)
-    if said is None:
+    published = _read_settings(path, open_checkpoint(path).config)
+    if published is None:
         raise ConfigError(
             f"{path}: has no {GENERATION_CONFIG} and no decoding settings in config.json; name a "
             "published folder that has, by --gin.DECODING_CHECKPOINT, or leave out "
             "decoding/from_checkpoint.gin."
         )
-    settings = {field: value for field, (_, value) in said.settings.items()}
+    settings = {field: value for field, (_, value) in published.settings.items()}
     if num_beams is not None and num_beams > 1 and temperature is None:
         settings = {k: v for k, v in settings.items() if k not in _OF_SAMPLING}
     if temperature is not None:
@@ -144,14 +144,16 @@ def from_checkpoint(
         if temperature > 0:
             settings.pop("num_beams", None)
     try:
-        found = DecodingConfig(**{"max_length": _MAX_LENGTH} | settings | given)
+        decoding = DecodingConfig(**{"max_length": _MAX_LENGTH} | settings | options)
     except ConfigError as error:
-        raise ConfigError(f"{said.file}: {error}") from None
-    applied = [name for field, (name, _) in said.settings.items() if field not in given]
-    logger.info("Decoding as %s says: %s", said.file, said.shown(applied) or "nothing of ours")
-    for name, reason in said.ignored.items():
-        logger.warning("%s: %s is ignored: %s", said.file, said.shown([name]), reason)
-    return found
+        raise ConfigError(f"{published.file}: {error}") from None
+    applied = [name for field, (name, _) in published.settings.items() if field not in options]
+    logger.info(
+        "Decoding as %s says: %s", published.file, published.shown(applied) or "nothing of ours"
+    )
+    for name, reason in published.ignored.items():
+        logger.warning("%s: %s is ignored: %s", published.file, published.shown([name]), reason)
+    return decoding
 
 
 def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -> None:
@@ -165,23 +167,23 @@ def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -
     Raises:
       ConfigError: on a field of another type than Hugging Face's.
     """
-    said = _said(path, model)
-    if said is None:
+    published = _read_settings(path, model)
+    if published is None:
         return
     theirs = {"eos_id": model.eos_ids, "pad_id": model.pad_id}
-    other = []
-    for field, (name, value) in said.settings.items():
+    differing = []
+    for field, (name, value) in published.settings.items():
         ours = getattr(decoding, field)
         ours = theirs.get(field) if ours is None else ours
         if _as_tuple(ours) != _as_tuple(value):
-            other.append(name)
-    ignored = [*other, *(name for name in said.ignored if name not in other)]
+            differing.append(name)
+    ignored = [*differing, *(name for name in published.ignored if name not in differing)]
     if ignored:
         logger.warning(
             "%s asks for %s, which this run ignores; decoding/from_checkpoint.gin applies what "
             "has a counterpart.",
-            said.file,
-            said.shown(ignored),
+            published.file,
+            published.shown(ignored),
         )
 
 
@@ -189,40 +191,40 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
-def _said(path: str, model: TransformerConfig) -> _Said | None:
-    """Returns what a checkpoint says; None = nothing."""
+def _read_settings(path: str, model: TransformerConfig) -> _PublishedSettings | None:
+    """Reads the decoding settings of a checkpoint; None = it has none."""
     folder = checkpoint_path(path)
     file = folder / GENERATION_CONFIG
     if file.exists():
-        asked = read_json(file)
+        values = read_json(file)
     else:
         file = folder / "config.json"
         # The rest of this file is of the model, and so are its special tokens.
         of_decoding = {*_READ, *_NEUTRAL} - _OF_MODELS
-        found = read_json(file) if file.exists() else {}
-        asked = {name: value for name, value in found.items() if name in of_decoding}
-    asked = {
+        config = read_json(file) if file.exists() else {}
+        values = {name: value for name, value in config.items() if name in of_decoding}
+    values = {
         name: value
-        for name, value in asked.items()
+        for name, value in values.items()
         if value is not None
         and not name.startswith("_")
         and name not in _WITHOUT_EFFECT
         and not (name in _NEUTRAL and value == _NEUTRAL[name])
     }
-    if not asked:
+    if not values:
         return None
-    for name in _READ.keys() & asked.keys():
-        asked[name] = checked(f"{file}: {name}", asked[name], _READ[name])
-    return _Said(file, asked, *_translated(asked, model))
+    for name in _READ.keys() & values.keys():
+        values[name] = checked(f"{file}: {name}", values[name], _READ[name])
+    return _PublishedSettings(file, values, *_translate(values, model))
 
 
-def _translated(
-    asked: Mapping[str, Any], model: TransformerConfig
+def _translate(
+    values: Mapping[str, Any], model: TransformerConfig
 ) -> tuple[dict[str, tuple[str, Any]], dict[str, str]]:
-    """Returns the settings and what is ignored of checked fields; see `_Said`."""
+    """Returns the settings and the ignored names of checked fields; see `_PublishedSettings`."""
     settings: dict[str, tuple[str, Any]] = {}
     ignored: dict[str, str] = {}
-    for name, value in asked.items():
+    for name, value in values.items():
         if name not in _READ:
             ignored[name] = "there is no such setting here"
         elif name == "decoder_start_token_id":
@@ -230,16 +232,16 @@ def _translated(
                 ignored[name] = f"the model's config has {model.decoder_start_id}"
         elif name not in ("do_sample", *_OF_SAMPLING, *_LENGTHS):
             settings[_OUR_NAMES.get(name, name)] = (name, value)
-    _add_lengths(asked, model, settings, ignored)
-    _add_sampling(asked, settings, ignored)
-    if model.is_decoder_only and "forced_bos_token_id" in asked:
+    _add_lengths(values, model, settings, ignored)
+    _add_sampling(values, settings, ignored)
+    if model.is_decoder_only and "forced_bos_token_id" in values:
         del settings["forced_bos_id"]
         ignored["forced_bos_token_id"] = "it is for what comes behind a decoder's start token"
     return settings, ignored
 
 
 def _add_lengths(
-    asked: Mapping[str, Any],
+    values: Mapping[str, Any],
     model: TransformerConfig,
     settings: dict[str, tuple[str, Any]],
     ignored: dict[str, str],
@@ -250,34 +252,34 @@ def _add_lengths(
         ("max_length", "max_new_tokens", 0, -1),
         ("min_length", "min_new_tokens", 1, 0),
     ):
-        if new in asked:
-            settings[ours] = (new, asked[new] + of_new)
-            if ours in asked:
+        if new in values:
+            settings[ours] = (new, values[new] + of_new)
+            if ours in values:
                 ignored[ours] = f"{new} overrides it"
-        elif ours not in asked:
+        elif ours not in values:
             continue
         elif model.is_decoder_only:
-            if asked[ours] > 0:
+            if values[ours] > 0:
                 ignored[ours] = "it counts the prompt too, which differs from row to row"
-        elif asked[ours] + of_all < 1 and ours == "max_length":
+        elif values[ours] + of_all < 1 and ours == "max_length":
             ignored[ours] = "it leaves no token to decode"
         else:
-            settings[ours] = (ours, asked[ours] + of_all)
+            settings[ours] = (ours, values[ours] + of_all)
 
 
 def _add_sampling(
-    asked: Mapping[str, Any], settings: dict[str, tuple[str, Any]], ignored: dict[str, str]
+    values: Mapping[str, Any], settings: dict[str, tuple[str, Any]], ignored: dict[str, str]
 ) -> None:
     """Adds `temperature`, `top_k` and `top_p`."""
     reason = "without do_sample it has no effect"
-    if asked.get("do_sample"):
-        if asked.get("num_beams", 1) == 1:
+    if values.get("do_sample"):
+        if values.get("num_beams", 1) == 1:
             defaults = {"temperature": 1.0, "top_k": _TOP_K, "top_p": 1.0}
             for name, default in defaults.items():
-                said = name if name in asked else "do_sample"
-                settings[name] = (said, asked.get(name, default))
+                source_name = name if name in values else "do_sample"
+                settings[name] = (source_name, values.get(name, default))
             return
         ignored["do_sample"] = reason = "beams are searched, not sampled"
     for name in _OF_SAMPLING:
-        if name in asked:
+        if name in values:
             ignored[name] = reason

@@ -32,7 +32,7 @@ from faith_jax.inference.batching import (
     LENGTHS,
     Batcher,
     batch_tokens,
-    compilations_told,
+    describe_compilations,
     padded,
     padded_length,
     token_types,
@@ -104,9 +104,9 @@ class DropoutPasses:
 
     def __post_init__(self):
         checked("dropout_passes", self.count, NotNegative)
-        given = {"seed": self.seed, "dropout_rate": self.rate}
-        check_options(given)
-        for name, value in given.items():
+        options = {"seed": self.seed, "dropout_rate": self.rate}
+        check_options(options)
+        for name, value in options.items():
             if value is not None and not self.count:
                 raise ConfigError(f"{name}: needs dropout_passes too, such as 15.")
 
@@ -319,7 +319,7 @@ class ClassificationEngine:
         if self.model.config.num_token_types < 2:
             second = None
         if self.dropout.count:
-            return self._with_dropout(rows, second)
+            return self._dropout_probabilities(rows, second)
         if self._labels is None:
             return scipy.special.softmax(self._head_logits(rows, second), axis=-1)
         return scipy.special.softmax(self._label_scores(rows, self._labels), axis=-1)
@@ -328,7 +328,7 @@ class ClassificationEngine:
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None
     ) -> np.ndarray:
         """Returns the logits of a classification head, float32 [rows, classes]."""
-        found = np.zeros((len(rows), len(self.model.config.label_names)), np.float32)
+        all_logits = np.zeros((len(rows), len(self.model.config.label_names)), np.float32)
         prompt = self.model.config.encoder_prompt_length
         progress, compiled = Progress("classes of row", len(rows)), len(self._shapes)
         for start in range(0, len(rows), WINDOW):
@@ -341,11 +341,11 @@ class ClassificationEngine:
                 self._shapes.add((length, packed.size, texts))
                 for logits, places in self._packed_batches(packed, texts, rows, second):
                     for number, place in places.items():
-                        found[number] = logits[place]
+                        all_logits[number] = logits[place]
                     progress.add(len(places))
         if len(self._shapes) > compiled:
-            logger.info("classes: %s", compilations_told(len(self._shapes), self.padding))
-        return found
+            logger.info("classes: %s", describe_compilations(len(self._shapes), self.padding))
+        return all_logits
 
     def _packed_batches(
         self,
@@ -366,17 +366,17 @@ class ClassificationEngine:
                 end = 0
                 for segment, placed in enumerate(line, 1):
                     row = placed.rows[0][1]
-                    own = slice(end, end := end + placed.shared)
-                    begin = own.start + len(room)
-                    tokens[number, own], segments[number, own] = [*room, *rows[row]], segment
+                    span = slice(end, end := end + placed.shared)
+                    begin = span.start + len(room)
+                    tokens[number, span], segments[number, span] = [*room, *rows[row]], segment
                     if second is not None:
                         types[number, begin + second[row] : end] = 1
                     first[number, segment - 1] = begin
                     places[row] = number, segment - 1
                 self._tokens += end
             self._slots += tokens.size
-            given = (tokens, segments, None if second is None else types, first)
-            yield self.model.partitioner.compute(bound, *given), places
+            arrays = (tokens, segments, None if second is None else types, first)
+            yield self.model.partitioner.compute(bound, *arrays), places
 
     def _label_scores(self, rows: Sequence[Sequence[int]], labels: LabelTexts) -> np.ndarray:
         """Returns the score of each label text behind each row, float32 [rows, classes]."""
@@ -391,25 +391,25 @@ class ClassificationEngine:
             return logits
         weights = [weights[weights > 0] for weights in labels.weights]
         texts = [
-            [*behind, *ids[: len(own)].tolist()]
-            for ids, own in zip(labels.tokens, weights, strict=True)
+            [*behind, *ids[: len(label_weights)].tolist()]
+            for ids, label_weights in zip(labels.tokens, weights, strict=True)
         ]
         whole = [LikelihoodRow([*row, *front], text) for row in rows for text in texts]
-        found = self._likelihoods.log_probs(whole)
+        label_log_probs = self._likelihoods.log_probs(whole)
         scores = [
             log_probs[len(behind) :] @ weights[number % classes]
-            for number, log_probs in enumerate(found)
+            for number, log_probs in enumerate(label_log_probs)
         ]
         return np.reshape(np.array(scores, np.float32), (len(rows), classes))
 
-    def _with_dropout(
+    def _dropout_probabilities(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None
     ) -> np.ndarray:
         labels, pad_id = self._labels, self.model.pad_id
         if self.model.config.is_decoder_only:  # padding is seen by nothing
             pad_id = max(0, pad_id)
         classes = self.model.config.label_names if labels is None else labels.tokens
-        found = np.zeros((len(rows), len(classes)), np.float32)
+        all_probabilities = np.zeros((len(rows), len(classes)), np.float32)
         ladder = LENGTHS if labels is None else _LADDER
         bound = functools.partial(
             _probabilities, self._module, self.model.params, labels=labels,
@@ -426,5 +426,5 @@ class ClassificationEngine:
                 types = token_types(starts, batch.shape[0])
             keys = self.dropout.keys(tokens, pad_id)
             probabilities = self.model.partitioner.compute(bound, tokens, lengths, types, keys)
-            found[batch.rows] = probabilities[: len(batch.rows)]
-        return found
+            all_probabilities[batch.rows] = probabilities[: len(batch.rows)]
+        return all_probabilities

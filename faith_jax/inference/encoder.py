@@ -16,7 +16,7 @@ from faith_jax.models.transformer import Transformer
 def _apply(
     module: Transformer, params: PyTree, tokens: Array, token_types: Array | None, method: str
 ) -> Any:
-    """Returns what a method of the module gives without dropout."""
+    """Applies a method of the module to tokens, without dropout."""
     return module.apply({"params": params}, tokens, False, token_types, method=method)
 
 
@@ -48,7 +48,7 @@ class EncoderModel(BaseModel):
                 "This model has no classification head; load a checkpoint that was fine-tuned for "
                 "sequence classification."
             )
-        return self._of_tokens("classify", input_tokens, token_types)
+        return self._run_method("classify", input_tokens, token_types)
 
     def span_logits(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
         """Returns the logits that an answer starts and ends at each token.
@@ -68,8 +68,8 @@ class EncoderModel(BaseModel):
                 "This model has no head of extractive question answering; load a checkpoint that "
                 "was fine-tuned on SQuAD."
             )
-        found = self._of_tokens("spans", input_tokens, token_types)
-        return found[:, : np.shape(input_tokens)[1]]
+        logits = self._run_method("spans", input_tokens, token_types)
+        return logits[:, : np.shape(input_tokens)[1]]
 
     def respond(self, *_: Any, **__: Any) -> NoReturn:
         """Raises ConfigError: an encoder writes nothing."""
@@ -80,11 +80,11 @@ class EncoderModel(BaseModel):
 
     def hidden_states(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
         """Returns the tokens' last hidden states, float32 [batch, length, embed]."""
-        found = self._of_tokens("states", input_tokens, token_types)
-        return found[:, : np.shape(input_tokens)[1]]
+        states = self._run_method("states", input_tokens, token_types)
+        return states[:, : np.shape(input_tokens)[1]]
 
-    def _of_tokens(self, method: str, input_tokens: Any, token_types: Any) -> np.ndarray:
-        tokens = self._tokens("input_tokens", input_tokens)
+    def _run_method(self, method: str, input_tokens: Any, token_types: Any) -> np.ndarray:
+        tokens = self._check_tokens("input_tokens", input_tokens)
         self._check_positions("input_tokens", tokens.shape[1], self.config.encoder_prompt_length)
         types = token_types
         if types is not None:
@@ -95,7 +95,7 @@ class EncoderModel(BaseModel):
                     f"token_types: expected integers below {self.config.num_token_types} of the "
                     f"tokens' shape {tokens.shape}, got {types.dtype} {types.shape}."
                 )
-            padding = self._padded(tokens).shape[1] - tokens.shape[1]
+            padding = self._pad(tokens).shape[1] - tokens.shape[1]
             types = np.pad(types.astype(np.int32), ((0, 0), (0, padding)))
-        found: np.ndarray = self._computed(_apply, self._padded(tokens), types, method=method)
-        return found
+        outputs: np.ndarray = self._run_compiled(_apply, self._pad(tokens), types, method=method)
+        return outputs

@@ -64,12 +64,12 @@ class EncoderDecoderModel(GenerativeModel):
           InputError: on arrays of other ranks, dtypes, batch sizes, ids outside the vocabulary, or
             rows longer than the model's positions.
         """
-        inputs, first = self._encoder_inputs(encoder_input_tokens)
-        decoder_inputs = self._decoder_tokens("decoder_input_tokens", decoder_input_tokens)
+        inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
+        decoder_inputs = self._check_decoder_tokens("decoder_input_tokens", decoder_input_tokens)
         check_batch(("encoder", first), ("decoder", decoder_inputs))
         length = decoder_inputs.shape[1]
-        batch = (inputs, self._padded(decoder_inputs))
-        logits: np.ndarray = self._computed(next_logits, *batch)
+        batch = (inputs, self._pad(decoder_inputs))
+        logits: np.ndarray = self._run_compiled(next_logits, *batch)
         return logits[:, :length]
 
     def target_log_probs(self, encoder_input_tokens: Any, decoder_target_tokens: Any) -> np.ndarray:
@@ -85,12 +85,12 @@ class EncoderDecoderModel(GenerativeModel):
         Raises:
           InputError: as `logits`.
         """
-        inputs, first = self._encoder_inputs(encoder_input_tokens)
-        targets = self._decoder_tokens("decoder_target_tokens", decoder_target_tokens)
+        inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
+        targets = self._check_decoder_tokens("decoder_target_tokens", decoder_target_tokens)
         check_batch(("encoder", first), ("decoder", targets))
         length = targets.shape[1]
-        batch = (inputs, self._padded(targets))
-        log_probs: np.ndarray = self._computed(_target_log_probs, *batch)
+        batch = (inputs, self._pad(targets))
+        log_probs: np.ndarray = self._run_compiled(_target_log_probs, *batch)
         return log_probs[:, :length]
 
     def generate(self, encoder_input_tokens: Any, **options: Any) -> np.ndarray:
@@ -117,11 +117,11 @@ class EncoderDecoderModel(GenerativeModel):
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
         config = self._decoding(options)
-        inputs, first = self._encoder_inputs(encoder_input_tokens)
+        inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
-        found: DecodingResult = self._decoded(_generate, inputs, keys, config=config)
-        return found
+        decoded: DecodingResult = self._run_decoding(_generate, inputs, keys, config=config)
+        return decoded
 
     def decode_pmi(
         self,
@@ -143,31 +143,35 @@ class EncoderDecoderModel(GenerativeModel):
         if self.config.knowledge_attention:
             raise InputError("PMI-Decode needs one encoder input; DoHA has two.")
         config = self._decoding(options, pmi=True)
-        inputs, first = self._encoder_inputs(encoder_input_tokens)
-        others, other = self._encoder_inputs(encoder_input_tokens_without_document)
-        check_batch(("document's input", first), ("other one", other))
+        inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
+        inputs_without, first_without = self._prepare_encoder_inputs(
+            encoder_input_tokens_without_document
+        )
+        check_batch(("document's input", first), ("other one", first_without))
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
-        found: DecodingResult = self._decoded(_generate_pmi, inputs, others, keys, config=config)
-        return found
+        decoded: DecodingResult = self._run_decoding(
+            _generate_pmi, inputs, inputs_without, keys, config=config
+        )
+        return decoded
 
-    def _encoder_inputs(self, tokens: Any) -> tuple[Inputs, np.ndarray]:
+    def _prepare_encoder_inputs(self, tokens: Any) -> tuple[Inputs, np.ndarray]:
         """Returns the encoder's checked and padded inputs, and the first of them."""
         name = "encoder_input_tokens"
         if not self.config.knowledge_attention:
-            checked = self._tokens(name, tokens)
+            checked = self._check_tokens(name, tokens)
             self._check_positions(name, checked.shape[1], self.config.encoder_prompt_length)
-            return self._padded(checked), checked
+            return self._pad(checked), checked
         if not isinstance(tokens, tuple) or len(tokens) != 2:
             raise InputError(f"{name}: expected a pair (context, context with knowledge).")
-        pair = [self._tokens(name, part) for part in tokens]
+        pair = [self._check_tokens(name, part) for part in tokens]
         check_batch(("context", pair[0]), ("knowledge", pair[1]))
         for part in pair:
             self._check_positions(name, part.shape[1], self.config.encoder_prompt_length)
-        return (self._padded(pair[0]), self._padded(pair[1])), pair[0]
+        return (self._pad(pair[0]), self._pad(pair[1])), pair[0]
 
-    def _decoder_tokens(self, name: str, tokens: Any) -> np.ndarray:
-        checked = self._tokens(name, tokens)
+    def _check_decoder_tokens(self, name: str, tokens: Any) -> np.ndarray:
+        checked = self._check_tokens(name, tokens)
         self._check_decoder_length(name, checked.shape[1])
         return checked
 

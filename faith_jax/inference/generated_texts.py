@@ -74,22 +74,24 @@ class TextGenerator:
             tokens = padded(ids, batch.shape[0], self.model.pad_id, batch.size)
             # Rows that nobody asked for end at once.
             tokens[len(ids) :, 0] = self.model.config.eos_ids[0]
-            found = self._decoded(tokens, num_beams, search)
-            answers |= {unique[n]: texts for n, texts in zip(batch.rows, found, strict=False)}
+            answer_texts = self._decode(tokens, num_beams, search)
+            answers |= {
+                unique[n]: texts for n, texts in zip(batch.rows, answer_texts, strict=False)
+            }
         cuts = {prompt: tokens for prompt, (_, tokens) in zip(unique, encoded, strict=True)}
         return [answers[prompt] for prompt in prompts], [cuts[prompt] for prompt in prompts]
 
     def encoded(self, prompt: Prompt, name: str = "an input") -> ReadText:
-        """Returns what the model reads of a text; raises as `TextReader.read`."""
+        """Encodes a prompt as the model reads it; raises as `TextReader.read`."""
         return self.reader.read(prompt.text, name, prompt.parts)
 
-    def _decoded(
+    def _decode(
         self, tokens: np.ndarray, num_beams: int, search: dict[str, Any]
     ) -> list[list[str]]:
-        found = self.model.decode(
+        decoded = self.model.decode(
             tokens, max_length=self.max_length, num_beams=num_beams, num_return=num_beams, **search
         )
-        beams = np.asarray(found.tokens).reshape(len(tokens), num_beams, -1)
+        beams = np.asarray(decoded.tokens).reshape(len(tokens), num_beams, -1)
         return [
             [self.reader.tokenizer.decode([int(t) for t in beam]).strip() for beam in row]
             for row in beams

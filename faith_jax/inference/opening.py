@@ -144,14 +144,14 @@ def open_tokenizer(
     from faith_jax.tokenizers.vocabularies import load_vocabulary, tokenizer_folder
 
     if vocabulary is None and (model is None or tokenizer_folder(model) is None):
-        what = "the model was opened from no folder with a tokenizer"
+        reason = "the model was opened from no folder with a tokenizer"
         if model is not None:
-            what = f"model {model}: there is no tokenizer with it"
-        raise ConfigError(f"{what}; say where its folder or file is with vocabulary=….")
+            reason = f"model {model}: there is no tokenizer with it"
+        raise ConfigError(f"{reason}; say where its folder or file is with vocabulary=….")
     name = vocabulary or str(checkpoint_path(model or ""))
-    found = load_vocabulary(name)
-    check_vocabulary(config, found, name, vocabulary is None, model, option="vocabulary=")
-    return found
+    tokenizer = load_vocabulary(name)
+    check_vocabulary(config, tokenizer, name, vocabulary is None, model, option="vocabulary=")
+    return tokenizer
 
 
 class ModelOptions(TypedDict, total=False):
@@ -257,12 +257,14 @@ def check_ids(ids: list[int], vocab_size: int, where: str = "") -> list[int]:
     return ids
 
 
-def input_limit(config: TransformerConfig, asked: int | None, default: int = LONGEST_INPUT) -> int:
+def input_limit(
+    config: TransformerConfig, max_length: int | None, default: int = LONGEST_INPUT
+) -> int:
     """Returns the maximum number of tokens that a model reads.
 
     Args:
       config: the model's.
-      asked: by an option; None = `default`, or fewer if the model has fewer positions.
+      max_length: by an option; None = `default`, or fewer if the model has fewer positions.
       default: tokens.
 
     Raises:
@@ -270,12 +272,12 @@ def input_limit(config: TransformerConfig, asked: int | None, default: int = LON
     """
     prompts = config.encoder_prompt_length + config.decoder_prompt_length
     table = config.max_positions - prompts if config.max_positions else 1 << 30
-    if asked is None:
+    if max_length is None:
         return min(default, table)
     # DeBERTa's relative positions reach beyond those that it was trained with.
     table = 1 << 30 if config.positions == "disentangled" else table
-    if not 8 <= asked <= table:
+    if not 8 <= max_length <= table:
         raise ConfigError(
-            f"max_length: expected 8 to {table} tokens, the model's positions, got {asked!r}."
+            f"max_length: expected 8 to {table} tokens, the model's positions, got {max_length!r}."
         )
-    return asked
+    return max_length

@@ -39,16 +39,16 @@ class Group(NamedTuple):
 
     Attributes:
       shared: tokens of the input.
-      own: of each row its other tokens, and its number.
+      rows: of each row the number of its other tokens, and its own number.
     """
 
     shared: int
-    own: Sequence[tuple[int, int]]
+    rows: Sequence[tuple[int, int]]
 
     @property
     def total(self) -> int:
         """All tokens."""
-        return self.shared + sum(own for own, _ in self.own)
+        return self.shared + sum(size for size, _ in self.rows)
 
 
 class Placed(NamedTuple):
@@ -80,13 +80,15 @@ class Packed(NamedTuple):
 
 
 def attention_share(config: TransformerConfig) -> float:
-    """Returns what one more key costs a token in a layer's attention, beside the products.
+    """Returns the cost of one more key for a token, as a share of its matrix products in a layer.
 
     On a CPU, the softmax of a head takes as long as about 140 multiplications for each key.
     """
     width = config.num_heads * config.head_dim
     projections = 2 * width + 2 * (config.num_kv_heads or config.num_heads) * config.head_dim
     products = config.emb_dim * (projections + (len(config.mlp_kernels) + 1) * config.mlp_dim)
+    # Each key is multiplied once for its score and once for its value; disentangled attention
+    # (DeBERTa) adds two scores of positions.
     times = 6 if config.positions == "disentangled" else 2
     return (times * width + 140 * config.num_heads) / products
 
@@ -107,8 +109,8 @@ class Packer:
 
     def lines(self, groups: Sequence[Group]) -> list[Packed]:
         """Packs groups into lines that hold inputs and own tokens; each row is in one of them."""
-        longest = max(group.shared + max(own for own, _ in group.own) for group in groups)
-        tried = [self._cut_down(fill_lines(groups, length)) for length in _ladder(longest)]
+        longest = max(group.shared + max(size for size, _ in group.rows) for group in groups)
+        tried = [self._cut_down(fill_lines(groups, length)) for length in _line_lengths(longest)]
         return min(tried, key=self._cost)
 
     def _cut_down(self, lines: Sequence[tuple[int, Line]]) -> list[Packed]:
@@ -118,11 +120,12 @@ class Packer:
             by_length.setdefault(padded_length(used, LENGTHS), []).append(line)
         lengths = sorted(by_length)
         for shorter, longer in itertools.pairwise(lengths):
+            # The padding that the longer shape adds is cheaper than a program for the shorter one.
             if len(by_length[shorter]) * (longer - shorter) < self._compilation:
                 by_length[longer] = by_length.pop(shorter) + by_length[longer]
         return [
-            Packed(length, self._size(length, len(found)), found)
-            for length, found in sorted(by_length.items())
+            Packed(length, self._size(length, len(same_length)), same_length)
+            for length, same_length in sorted(by_length.items())
         ]
 
     def _size(self, length: int, lines: int) -> int:
@@ -132,11 +135,12 @@ class Packer:
     def _cost(self, packed: Sequence[Packed]) -> float:
         """Returns the cost of batches and compilations, in tokens."""
         return sum(
-            self._compilation + one.slots * (1 + self._attention * one.length) for one in packed
+            self._compilation + same_length.slots * (1 + self._attention * same_length.length)
+            for same_length in packed
         )
 
 
-def _ladder(longest: int, ladder: Sequence[int] = LENGTHS) -> list[int]:
+def _line_lengths(longest: int, ladder: Sequence[int] = LENGTHS) -> list[int]:
     """Returns the first lengths that hold the longest row."""
     first = padded_length(longest, ladder)
     return [first, *(length for length in ladder if first < length <= 4 * first)]
@@ -154,12 +158,13 @@ def fill_lines(groups: Sequence[Group], length: int) -> list[tuple[int, Line]]:
     lines: list[tuple[int, Line]] = []
     free: list[tuple[int, int]] = []  # tokens and line, the fullest first
     for piece in sorted(pieces, key=lambda piece: -piece.total):
+        # Best fit: the line with the least free tokens that are enough.
         place = bisect.bisect_left(free, (piece.total, 0))
         room, number = free.pop(place) if place < len(free) else (length, len(lines))
         if number == len(lines):
             lines.append((0, []))
         used, line = lines[number]
-        line.append(Placed(piece.shared, [(0, row) for _, row in piece.own]))
+        line.append(Placed(piece.shared, [(0, row) for _, row in piece.rows]))
         lines[number] = (used + piece.total, line)
         bisect.insort(free, (room - piece.total, number))
     return lines
@@ -168,12 +173,12 @@ def fill_lines(groups: Sequence[Group], length: int) -> list[tuple[int, Line]]:
 def _pieces(group: Group, length: int) -> Iterator[Group]:
     """Yields parts of a group that fit a line."""
     rows, room = list[tuple[int, int]](), length - group.shared
-    for own, row in sorted(group.own, reverse=True):
-        if rows and own > room:
+    for size, row in sorted(group.rows, reverse=True):
+        if rows and size > room:
             yield Group(group.shared, rows)
             rows, room = [], length - group.shared
-        rows.append((own, row))
-        room -= own
+        rows.append((size, row))
+        room -= size
     yield Group(group.shared, rows)
 
 
@@ -196,7 +201,7 @@ class BlockShape(NamedTuple):
 
 
 class Block:
-    """What a device's decoder computes at once: its lines, and the keys that they see.
+    """The lines that a device's decoder computes at once, and the keys that they see.
 
     Attributes:
       shape: of the block.
@@ -217,36 +222,36 @@ class Block:
 
     def has_room(self, group: Group) -> bool:
         """Whether it takes all rows of a group, as far as sums tell."""
-        own = group.total - group.shared
-        return self.room >= own and self._best_keys(group.shared, own) is not None
+        unshared = group.total - group.shared
+        return self.room >= unshared and self._best_keys(group.shared, unshared) is not None
 
     def take(self, group: Group) -> Group:
         """Takes the rows of a group for which there is room; returns the others."""
-        own = group.total - group.shared
-        place = self._best_keys(group.shared, own)
+        unshared = group.total - group.shared
+        place = self._best_keys(group.shared, unshared)
         if place is None:  # the emptiest for a part of it
-            place = self._best_keys(group.shared, max(own for own, _ in group.own))
+            place = self._best_keys(group.shared, max(size for size, _ in group.rows))
         placed, left = list[tuple[int, int]](), list[tuple[int, int]]()
-        for own, row in group.own:
-            fitting = [(free, line) for line, free in enumerate(self._free) if free >= own]
-            if place is None or not fitting or own > self._free_queries[place]:
-                left.append((own, row))
+        for size, row in group.rows:
+            fitting = [(free, line) for line, free in enumerate(self._free) if free >= size]
+            if place is None or not fitting or size > self._free_queries[place]:
+                left.append((size, row))
                 continue
             line = min(fitting)[1]
-            self._free[line] -= own
-            self._free_queries[place] -= own
+            self._free[line] -= size
+            self._free_queries[place] -= size
             placed.append((line, row))
         if placed and place is not None:
             self._free_keys[place] -= group.shared
             self.keys[place].append(Placed(group.shared, placed))
-        return group._replace(own=left)
+        return group._replace(rows=left)
 
-    def _best_keys(self, shared: int, own: int) -> int | None:
+    def _best_keys(self, shared: int, unshared: int) -> int | None:
         """Returns the fullest line of keys that has room for an input and its own tokens."""
         fitting = [
             (free, place)
             for place, free in enumerate(self._free_keys)
-            if free >= shared and self._free_queries[place] >= own
+            if free >= shared and self._free_queries[place] >= unshared
         ]
         return min(fitting)[1] if fitting else None
 
@@ -260,24 +265,25 @@ def pack_blocks(groups: Sequence[Group], tokens: int, devices: int = 1) -> list[
         split.
       devices: that compute a block each.
     """
-    longest = max(own for group in groups for own, _ in group.own)
+    longest = max(size for group in groups for size, _ in group.rows)
     length = padded_length(longest, TARGET_LENGTHS)
     if 2 * longest > length:  # two of the longest, so that lines are filled up
         length = padded_length(length + 1, TARGET_LENGTHS)
     most = max(1, tokens // length)
     pieces = [piece for group in groups for piece in _pieces(group, most * length + group.shared)]
-    own = sum(piece.total - piece.shared for piece in pieces)
-    fewest = -(-own // (most * length * devices))
-    found = list[Block]()
+    unshared = sum(piece.total - piece.shared for piece in pieces)
+    fewest = -(-unshared // (most * length * devices))  # ceil, of rounds with a block per device
+    best = list[Block]()
     for factor in _MORE:
-        blocks = _filled(pieces, math.ceil(factor * fewest) * devices, most, length)
+        blocks = _fill_smallest_blocks(pieces, math.ceil(factor * fewest) * devices, most, length)
+        # Each device computes a block in each round, if only an empty one.
         blocks += [Block(blocks[0].shape) for _ in range(-len(blocks) % devices)]
-        if not found or _cost(blocks) < _cost(found):
-            found = blocks
-        shape = found[0].shape
-        if own > _ENOUGH * len(found) * shape.lines * shape.targets:
+        if not best or _cost(blocks) < _cost(best):
+            best = blocks
+        shape = best[0].shape
+        if unshared > _ENOUGH * len(best) * shape.lines * shape.targets:
             break
-    return found
+    return best
 
 
 def _cost(blocks: Sequence[Block]) -> float:
@@ -285,19 +291,22 @@ def _cost(blocks: Sequence[Block]) -> float:
     return len(blocks) * (shape.lines * shape.targets + _KEY_SHARE * shape.key_lines * shape.keys)
 
 
-def _filled(pieces: Sequence[Group], count: int, most: int, length: int) -> list[Block]:
+def _fill_smallest_blocks(
+    pieces: Sequence[Group], count: int, most: int, length: int
+) -> list[Block]:
     """Packs groups into blocks of the smallest shape of which `count` hold all.
 
     Lines have a length; `most` of them are a block.
     """
-    own = [piece.total - piece.shared for piece in pieces]
+    unshared = [piece.total - piece.shared for piece in pieces]
     inputs = sum(piece.shared for piece in pieces)
     keys = padded_length(max(piece.shared for piece in pieces), LENGTHS)
     blocks, shape = list[Block](), None
     for spare in _SPARE:
-        lines = _stepped(spare * sum(own) / count / length, most)
+        # Sizes are rounded up to few steps, so that windows of rows share compiled programs.
+        lines = _round_up(spare * sum(unshared) / count / length, most)
         key_lines = padded_length(math.ceil((2 * spare - 1) * inputs / count / keys), (1,))
-        queries = max(max(own), math.ceil(1.25 * lines * length / key_lines))
+        queries = max(max(unshared), math.ceil(1.25 * lines * length / key_lines))
         queries = min(padded_length(queries, (64,)), lines * length)
         before, shape = shape, BlockShape(keys, key_lines, queries, length, lines)
         if shape != before:
@@ -319,11 +328,11 @@ def even_size(count: int, most: int) -> int:
     if -(-count // most) > 16:
         return most
     step = max(1, most // 8)
-    sizes = range(most, max(0, most // 2 - 1), -step) if count > most else [_stepped(count, most)]
+    sizes = range(most, max(0, most // 2 - 1), -step) if count > most else [_round_up(count, most)]
     return min(most, min(sizes, key=lambda size: -(-count // size) * size))
 
 
-def _stepped(number: float, most: int) -> int:
+def _round_up(number: float, most: int) -> int:
     """Returns the next of about eight even steps up to `most` and beyond."""
     step = max(1, most // 8)
     return max(1, math.ceil(number / step)) * step
@@ -337,12 +346,12 @@ def fill_blocks(groups: Sequence[Group], shape: BlockShape, count: int) -> list[
     """
     blocks = [Block(shape) for _ in range(count)]
     for group in sorted(groups, key=lambda group: group.shared - group.total):
-        left = group._replace(own=sorted(group.own, reverse=True))
+        left = group._replace(rows=sorted(group.rows, reverse=True))
         emptiest = sorted(blocks, key=lambda block: -block.room)
         whole = next((block for block in emptiest if block.has_room(left)), None)
         for block in emptiest if whole is None else [whole, *emptiest]:
-            left = block.take(left) if left.own else left
-        while left.own:
+            left = block.take(left) if left.rows else left
+        while left.rows:
             blocks.append(Block(shape))
             left = blocks[-1].take(left)
     return blocks

@@ -24,7 +24,7 @@ from jaxtyping import Float, Integer
 
 from faith_jax.core.progress import Progress
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.batching import batch_tokens, compilations_told, padded_length
+from faith_jax.inference.batching import batch_tokens, describe_compilations, padded_length
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.packing import (
@@ -67,12 +67,12 @@ class LikelihoodRow(NamedTuple):
 
     @property
     def fed(self) -> list[int]:
-        """What a decoder-only model reads: the last target is fed to nothing."""
+        """The ids that a decoder-only model reads: the last target predicts nothing further."""
         return [*self.inputs, *self.targets[:-1]]
 
 
 class Lines(NamedTuple):
-    """What a decoder-only model reads of a batch, int32 [lines, length] each.
+    """A batch as a decoder-only model reads it, int32 [lines, length] each.
 
     Attributes:
       tokens: the inputs, each with the responses behind it; a soft prompt has room in front.
@@ -88,7 +88,7 @@ class Lines(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """What a decoder reads of a batch: one block for each device.
+    """A batch as the decoder behind an encoder reads it: one block for each device.
 
     Attributes:
       encoded: [key lines, keys, embed], states of the encoder.
@@ -147,7 +147,7 @@ def token_log_probs(
     """
     tokens = sources.shape[0]
     piece = max(1, min(tokens, max_logits_bytes // (4 * layer.vocab_size)))
-    padding = -tokens % piece
+    padding = -tokens % piece  # up to a multiple of the piece
     sources, targets = (jnp.pad(x, (0, padding)) for x in (sources, targets))
 
     def score_piece(number: Array, log_probs: Array) -> Array:
@@ -156,9 +156,11 @@ def token_log_probs(
         logits = layer.logits(states)
         wanted = jax.lax.dynamic_slice(targets, (start,), (piece,))
         chosen = jnp.take_along_axis(logits, wanted[:, None], axis=1)[:, 0]
-        found = chosen - jax.nn.logsumexp(logits, axis=1)
-        return jax.lax.dynamic_update_slice(log_probs, found, (start,))
+        # log softmax(logits)[target] = logits[target] - logsumexp(logits)
+        piece_log_probs = chosen - jax.nn.logsumexp(logits, axis=1)
+        return jax.lax.dynamic_update_slice(log_probs, piece_log_probs, (start,))
 
+    # The number of turns depends on `count`, which is traced: a while loop, not a scan.
     pieces = (count + piece - 1) // piece
     start = jnp.zeros(tokens + padding, jnp.float32)
     return jax.lax.fori_loop(0, pieces, score_piece, start)[:tokens]
@@ -214,7 +216,7 @@ def _label_logits(
 
 
 class _Batch(NamedTuple):
-    """What a model reads of a batch, and where.
+    """A batch as the model reads it, and where the rows' targets are predicted.
 
     Attributes:
       read: by the model.
@@ -276,7 +278,7 @@ class LikelihoodEngine:
         Returns:
           For each row float32 [targets], natural logarithms in (-inf, 0].
         """
-        found = [np.zeros(0, np.float32)] * len(rows)
+        all_log_probs = [np.zeros(0, np.float32)] * len(rows)
         bound = functools.partial(
             _score,
             self.model.module,
@@ -284,13 +286,13 @@ class LikelihoodEngine:
             max_logits_bytes=self._max_logits_bytes,
         )
         for batch in self._batches(rows, "likelihood"):
-            wanted = _wanted(rows, batch, self._devices)
+            wanted = _collect_targets(rows, batch, self._devices)
             scores = self.model.partitioner.compute(bound, batch.read, wanted)
             counts = [0] * self._devices
             for number, (group, sources) in batch.sources.items():
-                found[number] = scores[group, counts[group] : counts[group] + len(sources)]
+                all_log_probs[number] = scores[group, counts[group] : counts[group] + len(sources)]
                 counts[group] += len(sources)
-        return found
+        return all_log_probs
 
     def label_logits(self, rows: Sequence[LikelihoodRow], labels: Sequence[int]) -> np.ndarray:
         """Returns the logits of some tokens in the place of each row's last target.
@@ -302,7 +304,7 @@ class LikelihoodEngine:
         Returns:
           float32 [rows, labels].
         """
-        found = np.zeros((len(rows), len(labels)), np.float32)
+        all_logits = np.zeros((len(rows), len(labels)), np.float32)
         bound = functools.partial(
             _label_logits,
             self.model.module,
@@ -313,19 +315,21 @@ class LikelihoodEngine:
             logits = self.model.partitioner.compute(bound, batch.read)
             logits = logits.reshape(self._devices, -1, len(labels))
             for number, (group, sources) in batch.sources.items():
-                found[number] = logits[group, sources[-1]]
-        return found
+                all_logits[number] = logits[group, sources[-1]]
+        return all_logits
 
-    def _batches(self, rows: Sequence[LikelihoodRow], what: str) -> Iterator[_Batch]:
+    def _batches(self, rows: Sequence[LikelihoodRow], quantity: str) -> Iterator[_Batch]:
         numbers = [number for number, row in enumerate(rows) if len(row.targets)]
-        progress, compiled = Progress(f"{what} of row", len(numbers)), self.num_compilations
+        progress, compiled = Progress(f"{quantity} of row", len(numbers)), self.num_compilations
         batches = self._lines if self.model.config.is_decoder_only else self._blocks
         for window in self._windows(rows, numbers):
             for batch in batches(rows, window):
                 yield batch
                 progress.add(len(batch.sources))
         if self.num_compilations > compiled:
-            logger.info("%s: %s", what, compilations_told(self.num_compilations, self.padding))
+            logger.info(
+                "%s: %s", quantity, describe_compilations(self.num_compilations, self.padding)
+            )
 
     def _windows(
         self, rows: Sequence[LikelihoodRow], numbers: Sequence[int]
@@ -348,7 +352,7 @@ class LikelihoodEngine:
     def _lines(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> Iterator[_Batch]:
         """Yields the batches of a decoder-only model."""
         prompt, pad = self.model.config.decoder_prompt_length, self._pad
-        shares = self._shares(rows, window)
+        shares = self._can_share(rows, window)
         by_input: dict[Any, list[int]] = {}
         for number in window:
             key = tuple(rows[number].inputs) if shares else number
@@ -379,6 +383,7 @@ class LikelihoodEngine:
                         tokens[number, at:end] = [self._room] * prompt + list(own_input)
                         positions[number, at:end] = np.arange(placed.shared)
                         segments[number, at:end] = shared[number, at:end] = whose
+                        # The state of the input's last token predicts each row's first target.
                         last = first_place + end - 1
                         for _, row in placed.rows:
                             fed = rows[row].targets[:-1]
@@ -395,13 +400,15 @@ class LikelihoodEngine:
                 self._slots += tokens.size
                 yield _Batch(Lines(tokens, segments, shared, positions), sources)
 
-    def _shares(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> bool:
+    def _can_share(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> bool:
         longest = max(len(rows[number].fed) for number in window)
         return self.model.config.can_share_inputs(4 * padded_length(longest, LENGTHS))
 
-    def _encoded(self, inputs: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], np.ndarray]:
+    def _encode_inputs(
+        self, inputs: Sequence[tuple[int, ...]]
+    ) -> dict[tuple[int, ...], np.ndarray]:
         """Returns the encoder's states of each input, [prompt + length, embed], on the host."""
-        config, found = self.model.config, dict[tuple[int, ...], np.ndarray]()
+        config, states_by_input = self.model.config, dict[tuple[int, ...], np.ndarray]()
         prompt = config.encoder_prompt_length
         bound = functools.partial(_encode, self.model.module, self.model.params)
         groups = [Group(prompt + len(ids), [(0, n)]) for n, ids in enumerate(inputs)]
@@ -415,16 +422,18 @@ class LikelihoodEngine:
                     end = 0
                     for segment, placed in enumerate(line, 1):
                         ids = inputs[placed.rows[0][1]]
-                        own = slice(end, end := end + placed.shared)
-                        tokens[number, own] = [self._room] * prompt + list(ids)
-                        segments[number, own] = segment
-                        places.append((ids, number, own))
+                        span = slice(end, end := end + placed.shared)
+                        tokens[number, span] = [self._room] * prompt + list(ids)
+                        segments[number, span] = segment
+                        places.append((ids, number, span))
                     self._tokens += end
                 self._slots += tokens.size
                 states = self.model.partitioner.compute(bound, tokens, segments)
                 # Copies, since a view would keep the whole batch.
-                found |= {ids: states[number, own].copy() for ids, number, own in places}
-        return found
+                states_by_input |= {
+                    ids: states[number, span].copy() for ids, number, span in places
+                }
+        return states_by_input
 
     def _blocks(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> Iterator[_Batch]:
         """Yields the batches of a decoder that has an encoder."""
@@ -432,7 +441,7 @@ class LikelihoodEngine:
         by_input: dict[tuple[int, ...], list[int]] = {}
         for number in window:
             by_input.setdefault(tuple(rows[number].inputs), []).append(number)
-        encoded, prompt = self._encoded(list(by_input)), config.decoder_prompt_length
+        encoded, prompt = self._encode_inputs(list(by_input)), config.decoder_prompt_length
         groups = [
             Group(len(encoded[ids]), [(prompt + len(rows[n].targets), n) for n in numbers])
             for ids, numbers in by_input.items()
@@ -446,7 +455,7 @@ class LikelihoodEngine:
             for group, block in enumerate(blocks[start : start + devices]):
                 read, places = self._block(block, rows, encoded)
                 arrays.append(read)
-                sources |= {number: (group, found) for number, found in places.items()}
+                sources |= {number: (group, row_sources) for number, row_sources in places.items()}
             self._slots += devices * block.shape.lines * block.shape.targets
             self._tokens += sum(prompt + len(places) for _, places in sources.values())
             yield _Batch(jax.tree.map(lambda *parts: np.concatenate(parts), *arrays), sources)
@@ -457,9 +466,9 @@ class LikelihoodEngine:
         rows: Sequence[LikelihoodRow],
         encoded: dict[tuple[int, ...], np.ndarray],
     ) -> tuple[Blocks, dict[int, np.ndarray]]:
-        """Returns what a block's decoder reads, and the places of its rows' sources."""
+        """Returns a block as its decoder reads it, and the places of its rows' sources."""
         config, shape, sources = self.model.config, block.shape, {}
-        state = next(iter(encoded.values()))
+        state = next(iter(encoded.values()))  # for its width and dtype
         states = np.zeros((shape.key_lines, shape.keys, state.shape[1]), state.dtype)
         keys = np.full(states.shape[:2], config.pad_id, np.int32)
         key_segments = np.zeros_like(keys)
@@ -474,34 +483,34 @@ class LikelihoodEngine:
             key_end, query_end = 0, number * shape.queries
             for segment, placed in enumerate(line, 1):
                 ids = tuple(rows[placed.rows[0][1]].inputs)
-                own = slice(key_end, key_end := key_end + placed.shared)
-                states[number, own], keys[number, own] = encoded[ids], [*room, *ids]
-                key_segments[number, own] = segment
+                key_span = slice(key_end, key_end := key_end + placed.shared)
+                states[number, key_span], keys[number, key_span] = encoded[ids], [*room, *ids]
+                key_segments[number, key_span] = segment
                 for part, row in placed.rows:
                     fed = [*start, *rows[row].targets[:-1]]
                     first = part * shape.targets + ends[part]
-                    own = slice(first, first + len(fed))
+                    span = slice(first, first + len(fed))
                     seen = slice(query_end, query_end := query_end + len(fed))
-                    tokens.flat[own], positions.flat[own] = fed, np.arange(len(fed))
-                    segments.flat[own] = 1 + segments[part].max()
-                    queries.flat[seen], places[seen] = segment, np.arange(own.start, own.stop)
-                    back[own] = np.arange(seen.start, seen.stop)
+                    tokens.flat[span], positions.flat[span] = fed, np.arange(len(fed))
+                    segments.flat[span] = 1 + segments[part].max()
+                    queries.flat[seen], places[seen] = segment, np.arange(span.start, span.stop)
+                    back[span] = np.arange(seen.start, seen.stop)
                     ends[part] += len(fed)
-                    sources[row] = np.arange(own.start + len(start) - 1, own.stop)
+                    sources[row] = np.arange(span.start + len(start) - 1, span.stop)
         regrouped = Regrouped(places[None], back[None], queries)
         read = Blocks(states, keys, key_segments, tokens, segments, positions, regrouped)
         return read, sources
 
 
-def _wanted(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) -> Wanted:
+def _collect_targets(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) -> Wanted:
     """Returns the targets of a batch's rows."""
     tokens = batch.read.tokens.size // groups
     sources, targets = np.zeros((2, groups, tokens), np.int32)
     counts = np.zeros(groups, np.int32)
     for number, (group, places) in batch.sources.items():
-        own = slice(counts[group], counts[group] + len(places))
-        sources[group, own], targets[group, own] = places, rows[number].targets
-        counts[group] = own.stop
+        span = slice(counts[group], counts[group] + len(places))
+        sources[group, span], targets[group, span] = places, rows[number].targets
+        counts[group] = span.stop
     return Wanted(sources, targets, counts)
 
 
@@ -515,7 +524,7 @@ def _encode_and_score(
     wanted: Wanted,
     max_logits_bytes: int,
 ) -> Array:
-    """Returns what `_score` does of the encoder's states, which are not in `read`."""
+    """Encodes the inputs, and scores as `_score` with these states, which `read` lacks."""
     read = read._replace(encoded=_encode(module, params, tokens, segments))
     return _score(module, params, read, wanted, max_logits_bytes)
 
@@ -528,7 +537,7 @@ def scoring_program(
     rows: int,
     max_logits_bytes: int = MAX_LOGITS_BYTES,
 ) -> tuple[Callable[[], Any], int]:
-    """Returns what compiles the program that scores a batch, as `LikelihoodEngine` calls it.
+    """Returns a function that compiles the scoring of a batch, as `LikelihoodEngine` calls it.
 
     Of an encoder-decoder the engine's two programs are one here.
 
@@ -541,7 +550,7 @@ def scoring_program(
       max_logits_bytes: see `token_log_probs`.
 
     Returns:
-      What compiles it and returns JAX's program; and the turns of its loop, where all targets of
+      The function, which returns JAX's program; and the turns of its loop, where all targets of
       all rows count.
     """
     config, groups = module.config, partitioner.data_parallelism
@@ -556,9 +565,17 @@ def scoring_program(
     else:
         keys = padded_length(config.encoder_prompt_length + len(row.inputs), LENGTHS)
         length = padded_length(config.decoder_prompt_length + len(row.targets), TARGET_LENGTHS)
-        inputs, own = ints(rows, keys), ints(rows, length)
+        inputs, target_ints = ints(rows, keys), ints(rows, length)
         flat = ints(groups, rows * length // groups)
-        read = Blocks(None, inputs, inputs, own, own, own, Regrouped(flat, flat, own))
+        read = Blocks(
+            None,
+            inputs,
+            inputs,
+            target_ints,
+            target_ints,
+            target_ints,
+            Regrouped(flat, flat, target_ints),
+        )
         arrays, score = (inputs, inputs, read), _encode_and_score
     tokens = rows * length // groups
     wanted = Wanted(ints(groups, tokens), ints(groups, tokens), ints(groups))

@@ -42,7 +42,7 @@ class TextQuestion(NamedTuple):
 
 
 class SpanRow(NamedTuple):
-    """What the model reads of a question.
+    """A question and its text, as the model reads them.
 
     Attributes:
       ids: its tokens.
@@ -98,6 +98,7 @@ def best_spans(
     ends = jnp.stack([ends[:, d : d + length] for d in range(longest)], axis=-1)
     sums = (starts[..., None] + ends).reshape(rows, -1)
     best = jnp.argmax(sums, axis=1)
+    # Index of the flat [length, longest]: best = start * longest + (end - start).
     start, more = best // longest, best % longest
     return Spans(jnp.max(sums, axis=1), logits[:, 0].sum(axis=-1), start, start + more)
 
@@ -159,18 +160,18 @@ class SpanReader:
             options.get("tokens_per_batch"),
         )
 
-    def encoded(self, asked: TextQuestion, name: str = "a question") -> SpanRow:
-        """Returns what the model reads.
+    def encoded(self, text_question: TextQuestion, name: str = "a question") -> SpanRow:
+        """Encodes a question and its text, of which the text may be cut.
 
         Raises:
           InputError: for a text that is too long and cannot be cut.
         """
         tokenizer = self.tokenizer
         front, between, behind = tokenizer.pair_ids
-        question = tokenizer.encode(asked.question)
-        text, offsets = tokenizer.encode_with_offsets(asked.text)
+        question = tokenizer.encode(text_question.question)
+        text, offsets = tokenizer.encode_with_offsets(text_question.text)
         room = self.max_length - len(front) - len(between) - len(behind)
-        ids, parts = concatenated([(question, []), (text, [whole(asked.kind, len(text))])])
+        ids, parts = concatenated([(question, []), (text, [whole(text_question.kind, len(text))])])
         where = f"{name}: max_length = {self.max_length}"
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
         kept = keep[len(question) :]
@@ -184,14 +185,14 @@ class SpanReader:
             tokens,
         )
 
-    def __call__(self, asked: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
+    def __call__(self, questions: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
         """Returns the answer to each question, "" = there is none, and what was cut of its text.
 
         Raises:
           InputError: see `encoded`.
         """
-        unique = list(dict.fromkeys(asked))
-        rows = [self.encoded(one) for one in unique]
+        unique = list(dict.fromkeys(questions))
+        rows = [self.encoded(question) for question in unique]
         answers: dict[TextQuestion, str] = {}
         partitioner = self.model.partitioner
         batcher = Batcher(
@@ -204,23 +205,25 @@ class SpanReader:
             _spans, self.model.module, self.model.params, longest=self.longest
         )
         for batch in batcher.batches([(padded_length(len(row.ids)),) for row in rows]):
-            found = [rows[n] for n in batch.rows]
+            batch_rows = [rows[n] for n in batch.rows]
             length = batch.shape[0]
             numbers = np.zeros((3, batch.size), np.int32)
-            for line, row in enumerate(found):
+            for line, row in enumerate(batch_rows):
                 numbers[:, line] = row.second, row.start, row.start + len(row.offsets)
             second, first, behind = numbers
-            tokens = padded([row.ids for row in found], length, self.model.pad_id, batch.size)
-            tokens[len(found) :, 0] = found[0].ids[0]  # something to attend to
+            tokens = padded([row.ids for row in batch_rows], length, self.model.pad_id, batch.size)
+            tokens[len(batch_rows) :, 0] = batch_rows[0].ids[0]  # something to attend to
             spans = partitioner.compute(bound, tokens, token_types(second, length), first, behind)
-            for line, (number, row) in enumerate(zip(batch.rows, found, strict=True)):
+            for line, (number, row) in enumerate(zip(batch.rows, batch_rows, strict=True)):
                 answers[unique[number]] = _text(unique[number].text, row, spans, line)
-        cuts = {one: row.cut for one, row in zip(unique, rows, strict=True)}
-        return [answers[one] for one in asked], [cuts[one] for one in asked]
+        cuts = {question: row.cut for question, row in zip(unique, rows, strict=True)}
+        return [answers[question] for question in questions], [
+            cuts[question] for question in questions
+        ]
 
-    def shown(self, asked: TextQuestion, name: str) -> tuple[str, CutTokens]:
-        """Returns what the model reads of a question, as text, and what is cut; see `encoded`."""
-        row = self.encoded(asked, name)
+    def shown(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
+        """Returns the model's input for a question, as text, and the tokens cut; see `encoded`."""
+        row = self.encoded(text_question, name)
         return self.tokenizer.shown(row.ids), row.cut
 
 

@@ -54,30 +54,30 @@ def clean_answer(text: str) -> str:
     return " ".join(_DROPPED.sub(" ", bare).split())
 
 
-def answer_f1(expected: str, found: str) -> float:
+def answer_f1(expected: str, answer: str) -> float:
     """Returns the F1 of two answers' words after `clean_answer`, from 0 to 1.
 
     >>> answer_f1("the high Andes", "Andes")
     0.6666666666666666
     """
-    return bag_f1(*(clean_answer(text).split() for text in (expected, found)))
+    return bag_f1(*(clean_answer(text).split() for text in (expected, answer)))
 
 
 def answer_candidates(text: TaggedText) -> list[str]:
     """Returns the spans that are asked about: entities, then other noun chunks, without "I"."""
-    found = [entity.text for entity in text.entities]
-    known = {"i", *(entity.lower() for entity in found)}
+    candidates = [entity.text for entity in text.entities]
+    seen = {"i", *(entity.lower() for entity in candidates)}
     for chunk in text.noun_chunks:
-        if chunk.text.lower() not in known:
-            known.add(chunk.text.lower())
-            found.append(chunk.text)
-    return [span for span in found if span.lower() != "i"]
+        if chunk.text.lower() not in seen:
+            seen.add(chunk.text.lower())
+            candidates.append(chunk.text)
+    return [span for span in candidates if span.lower() != "i"]
 
 
-def _prompt(template: str, context: str, kind: Kind, **known: str) -> Prompt:
+def _prompt(template: str, context: str, kind: Kind, **fields: str) -> Prompt:
     """Returns an input of a template, of which only the context may be cut."""
-    known = {name: text.replace(_MARK, " ") for name, text in known.items()}
-    before, _, behind = template.format(context=_MARK, **known).partition(_MARK)
+    fields = {name: text.replace(_MARK, " ") for name, text in fields.items()}
+    before, _, behind = template.format(context=_MARK, **fields).partition(_MARK)
     start, end = len(before), len(before) + len(context)
     return Prompt(before + context + behind, (Part(kind, start, start, end, end),))
 
@@ -97,18 +97,18 @@ class Question(NamedTuple):
 
 
 # Valid questions, and how many tokens of each kind were cut at most to find them.
-Asked = tuple[list[Question], CutTokens]
+ValidQuestions = tuple[list[Question], CutTokens]
 
 
 class Answerer(Protocol):
     """A model that answers questions about texts."""
 
-    def __call__(self, asked: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
+    def __call__(self, questions: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
         """Returns the answers, "" = none, and how many tokens of each text were cut."""
         ...
 
-    def shown(self, asked: TextQuestion, name: str) -> tuple[str, CutTokens]:
-        """Returns what the model reads of a question, as text, and what was cut."""
+    def shown(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
+        """Returns the model's input for a question, as text, and the tokens that were cut."""
         ...
 
 
@@ -126,19 +126,23 @@ class WrittenAnswers:
     template: str
     no_answers: frozenset[str]
 
-    def __call__(self, asked: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
+    def __call__(self, questions: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
         """See `Answerer`."""
-        found, cut = self.model([self._prompt(one) for one in asked])
-        texts = ["" if answers[0].lower() in self.no_answers else answers[0] for answers in found]
+        answer_lists, cut = self.model([self._prompt(question) for question in questions])
+        texts = [
+            "" if answers[0].lower() in self.no_answers else answers[0] for answers in answer_lists
+        ]
         return texts, cut
 
-    def shown(self, asked: TextQuestion, name: str) -> tuple[str, CutTokens]:
+    def shown(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
         """See `Answerer`."""
-        read = self.model.encoded(self._prompt(asked), name)
+        read = self.model.encoded(self._prompt(text_question), name)
         return self.model.reader.shown(read.ids), read.cut
 
-    def _prompt(self, asked: TextQuestion) -> Prompt:
-        return _prompt(self.template, asked.text, asked.kind, question=asked.question)
+    def _prompt(self, text_question: TextQuestion) -> Prompt:
+        return _prompt(
+            self.template, text_question.text, text_question.kind, question=text_question.question
+        )
 
 
 @dataclasses.dataclass
@@ -162,26 +166,26 @@ class QuestionAsker:
     personal: bool
 
     @remembers_last
-    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[Asked]:
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> list[ValidQuestions]:
         """Returns for each grounding and response its questions, and what was cut at most."""
-        found: list[Asked] = [([], CutTokens()) for _ in pairs]
+        valid_questions: list[ValidQuestions] = [([], CutTokens()) for _ in pairs]
         tagged = self.tagger.tag([response for _, response in pairs])
         spans = [(n, span) for n, text in enumerate(tagged) for span in answer_candidates(text)]
         prompts = [self.to_ask(pairs[n][1], span) for n, span in spans]
-        asked, cut = self.ask(prompts, self.num_beams, **_SEARCH)
+        question_lists, cut = self.ask(prompts, self.num_beams, **_SEARCH)
         for (n, _), tokens in zip(spans, cut, strict=True):
-            found[n] = ([], _larger(found[n][1], tokens))
+            valid_questions[n] = ([], _larger(valid_questions[n][1], tokens))
         tried = [
             (place, question)
-            for place, questions in enumerate(asked)
+            for place, questions in enumerate(question_lists)
             for question in (q.replace("question: ", "", 1).strip() for q in questions)
             if question and (self.personal or not _is_personal(question))
         ]
-        own, _ = self.answer(
+        response_answers, _ = self.answer(
             [TextQuestion(q, pairs[spans[place][0]][1], Kind.RESPONSE) for place, q in tried]
         )
         valid: dict[int, str] = {}  # the first valid question of each span
-        for (place, question), answer in zip(tried, own, strict=True):
+        for (place, question), answer in zip(tried, response_answers, strict=True):
             if answer and clean_answer(answer) == clean_answer(spans[place][1]):
                 valid.setdefault(place, question)
         answers, cut = self.answer(
@@ -189,9 +193,12 @@ class QuestionAsker:
         )
         for (place, question), answer, tokens in zip(valid.items(), answers, cut, strict=True):
             n, span = spans[place]
-            questions, most = found[n]
-            found[n] = ([*questions, Question(question, span, answer)], _larger(most, tokens))
-        return found
+            questions, most = valid_questions[n]
+            valid_questions[n] = (
+                [*questions, Question(question, span, answer)],
+                _larger(most, tokens),
+            )
+        return valid_questions
 
     def to_ask(self, response: str, span: str) -> Prompt:
         """Returns the input of the model of questions."""
@@ -231,17 +238,23 @@ class Q2Scorer(BaseScorer):
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example; see `name` for those without a valid question."""
         pairs = [(joined(e.grounding), e.response) for e in examples]
-        asked = self._asker(pairs)
-        values = [[answer_f1(q.span, q.answer) for q in questions] for questions, _ in asked]
+        valid_questions = self._asker(pairs)
+        values = [
+            [answer_f1(q.span, q.answer) for q in questions] for questions, _ in valid_questions
+        ]
         if self.card.name == "q2_nli":
-            self._infer(asked, values)
-        unasked = [pair for pair, own in zip(pairs, values, strict=True) if not own]
-        labels = self._calls([(one.lower(), two.lower()) for one, two in unasked])
+            self._infer(valid_questions, values)
+        unasked = [
+            pair for pair, question_values in zip(pairs, values, strict=True) if not question_values
+        ]
+        labels = self._calls(
+            [(grounding.lower(), response.lower()) for grounding, response in unasked]
+        )
         fallback = zip(*labels, strict=True)
         scores = list[Score]()
-        for own, (_, cut) in zip(values, asked, strict=True):
-            if own:
-                scores.append(Score(float(np.mean(own)), (), by_name(cut)))
+        for question_values, (_, cut) in zip(values, valid_questions, strict=True):
+            if question_values:
+                scores.append(Score(float(np.mean(question_values)), (), by_name(cut)))
                 continue
             label, more = next(fallback, (None, CutTokens()))
             value, undefined = (math.nan, _UNASKED) if label is None else (_VALUES[label], "")
@@ -249,29 +262,31 @@ class Q2Scorer(BaseScorer):
         return scores
 
     def inputs(self, example: GroundedExample) -> SeenInput | None:
-        """Returns what the two models read but for spans and questions, which are not known yet."""
+        """Returns the inputs of both models, without spans and questions, which come later."""
         asker, name = self._asker, f"example {example.id!r}"
         first = asker.ask.encoded(asker.to_ask(example.response, ""), name)
         to_answer, cut = asker.answer.shown(TextQuestion("", joined(example.grounding)), name)
         texts = {"to ask": asker.ask.reader.shown(first.ids), "to answer": to_answer}
         return SeenInput(texts, _larger(first.cut, cut))
 
-    def _infer(self, asked: Sequence[Asked], values: Sequence[list[float]]) -> None:
+    def _infer(
+        self, valid_questions: Sequence[ValidQuestions], values: Sequence[list[float]]
+    ) -> None:
         """Puts what inference decides in place of the values of answers that differ."""
         places = [
-            (own, place, question)
-            for (questions, _), own in zip(asked, values, strict=True)
+            (question_values, place, question)
+            for (questions, _), question_values in zip(valid_questions, values, strict=True)
             for place, question in enumerate(questions)
-            if question.answer and own[place] < 1
+            if question.answer and question_values[place] < 1
         ]
         pairs = [(f"{q.text} {q.answer}.", f"{q.text} {q.span}.") for _, _, q in places]
         labels, _ = self._calls(pairs)
-        for (own, place, _), label in zip(places, labels, strict=True):
+        for (question_values, place, _), label in zip(places, labels, strict=True):
             if label is not NliLabel.NEUTRAL:
-                own[place] = _VALUES[label]
+                question_values[place] = _VALUES[label]
 
     def _calls(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[NliLabel], list[CutTokens]]:
-        """Returns what inference says of pairs; nothing without a model."""
+        """Returns the inferred label of each pair, and the tokens cut; none without a model."""
         if self._classify is None or not pairs:
             return [], []
         probabilities, cuts = self._classify(pairs)
@@ -351,8 +366,8 @@ def q2_scorer(
             if answer_template != ANSWER:
                 raise ConfigError(f"answer_template: model {folder} reads no template.")
             return SpanReader.open(folder, max_question_length, reading)
-        said = frozenset(text.strip().lower() for text in no_answers)
-        return WrittenAnswers(generator(folder), answer_template, said)
+        no_answer_texts = frozenset(text.strip().lower() for text in no_answers)
+        return WrittenAnswers(generator(folder), answer_template, no_answer_texts)
 
     def classifier() -> PairClassifier | None:
         if name == _NO_FALLBACK:

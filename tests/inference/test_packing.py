@@ -35,7 +35,7 @@ def many_groups(draw, longest=200):
 
 
 def rows_of(groups):
-    return {number: (group.shared, own) for group in groups for own, number in group.own}
+    return {number: (group.shared, own) for group in groups for own, number in group.rows}
 
 
 def check_line(line, rows, length):
@@ -60,14 +60,14 @@ def test_each_row_is_in_one_line_with_its_input(groups, length):
     # Best fit never leaves two lines that fit into one.
     two = sorted(used for used, _ in found)[:2]
     assert len(two) < 2 or sum(two) > length
-    whole = {n for g in groups if g.total <= length for n in [tuple(n for _, n in g.own)]}
+    whole = {n for g in groups if g.total <= length for n in [tuple(n for _, n in g.rows)]}
     together = {tuple(sorted(n for _, n in placed.rows)) for _, line in found for placed in line}
     assert whole <= together
 
 
 @given(many_groups(), st.integers(200, 2000), st.integers(1, 3))
 def test_each_row_is_in_one_block_with_its_keys(groups, tokens, devices):
-    groups = [group._replace(own=[(own + 1, n) for own, n in group.own]) for group in groups]
+    groups = [group._replace(rows=[(own + 1, n) for own, n in group.rows]) for group in groups]
     rows = rows_of(groups)
     blocks = pack_blocks(groups, tokens, devices)
     assert len(blocks) % devices == 0

@@ -103,46 +103,46 @@ def input_row(
     row = {name: value for name, value in row.items() if value is not None}
     _check_names(row, where)
 
-    def made(
+    def build_row(
         inputs: str, target: str | None, second: str | None, fields: Mapping[str, Any], *rest: Any
     ) -> InputRow:
         return InputRow(identifier, inputs, target, second, {**fields, **nulls}, *rest)
 
     if "inputs" in row:
-        given = converted(row, where, _WholeInput, strip=False)
-        other = given.inputs_without_document or given.knowledge
-        return made(given.inputs, given.response, other, row)
+        whole_input = converted(row, where, _WholeInput, strip=False)
+        second_inputs = whole_input.inputs_without_document or whole_input.knowledge
+        return build_row(whole_input.inputs, whole_input.response, second_inputs, row)
     has_sides = any(side in row for side in (*SIDES, "pro", "con"))
     if "query" in row and (has_sides or "knowledge" not in row):
-        return _with_arguments(row, where, made, look_up)
+        return _argument_row(row, where, build_row, look_up)
     if "history" in row or "query" in row:
         turn = converted(row, where, _Turn, strip=False)
         turns = _as_list(turn.history or []) + ([turn.query] if turn.query else [])
-        told = " ".join(_as_list(turn.knowledge))
-        return made(templates.dialogue_inputs(told, turns), turn.response, None, row)
+        knowledge = " ".join(_as_list(turn.knowledge))
+        return build_row(templates.dialogue_inputs(knowledge, turns), turn.response, None, row)
     raise InputError(f"{where}: expected {_FORMS}, got the fields {list(row)}.")
 
 
-def _with_arguments(
-    row: Mapping[str, Any], where: str, made: Callable[..., InputRow], look_up: Lookup | None
+def _argument_row(
+    row: Mapping[str, Any], where: str, build_row: Callable[..., InputRow], look_up: Lookup | None
 ) -> InputRow:
     # Beside the texts, `pro` and `con` may be their numbers, as in the NPOV sets' responses.
     numbered = {side for side in ("pro", "con") if side in row and f"{side}_arguments" in row}
     for side in sorted(numbered):
-        given = row[side] if isinstance(row[side], list) else [row[side]]
-        if any(isinstance(part, str) for part in given):
+        texts = row[side] if isinstance(row[side], list) else [row[side]]
+        if any(isinstance(part, str) for part in texts):
             raise InputError(
                 f"{where}: field '{side}' is another name of '{side}_arguments'; give one of them."
             )
     named = {name: value for name, value in row.items() if name not in numbered}
-    asked = converted(named, where, _Query, strip=False)
-    pro = _as_list(asked.pro_arguments or asked.pro or [])
-    con = _as_list(asked.con_arguments or asked.con or [])
+    query_row = converted(named, where, _Query, strip=False)
+    pro = _as_list(query_row.pro_arguments or query_row.pro or [])
+    con = _as_list(query_row.con_arguments or query_row.con or [])
     if not pro and not con:
         if look_up is None:
             raise InputError(f"{where}: field 'query': give 'pro' and 'con', or 'knowledge', too.")
         try:
-            pro, con = map(list, look_up(asked.query))
+            pro, con = map(list, look_up(query_row.query))
         except InputError as error:
             raise InputError(f"{where}: field 'query': {error}") from None
     if not pro or not con:
@@ -150,14 +150,14 @@ def _with_arguments(
         raise InputError(f"{where}: field {missing!r} is missing; give both sides.")
     fields = {n: value for n, value in row.items() if n in numbered or n not in ("pro", "con")}
     fields |= {"pro_arguments": pro, "con_arguments": con}
-    inputs = templates.npov_generate_inputs(asked.query, pro, con)
-    return made(inputs, asked.response, None, fields, templates.npov_response)
+    inputs = templates.npov_generate_inputs(query_row.query, pro, con)
+    return build_row(inputs, query_row.response, None, fields, templates.npov_response)
 
 
 def _check_names(row: Mapping[str, Any], where: str) -> None:
     """Raises InputError for a name that is nearly that of a field; others are the user's own."""
     for name in row:
-        alike = [known for known in FIELDS if name not in FIELDS and _is_nearly(name, known)]
+        alike = [field for field in FIELDS if name not in FIELDS and _is_nearly(name, field)]
         near = nearest_names(name, alike, 1)
         meant = _MEANT.get(name.lower())
         if meant and not {"inputs", meant, f"{meant}_arguments"} & row.keys():
@@ -169,12 +169,12 @@ def _check_names(row: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _is_nearly(name: str, known: str) -> bool:
+def _is_nearly(name: str, field: str) -> bool:
     plain = name.strip().lower().replace("-", "_").replace(" ", "_")
-    if plain == known or len(known) <= 3:
-        return plain in (known, f"{known}s")
-    alike = difflib.SequenceMatcher(None, plain, known).ratio() >= 0.8
-    return alike and abs(len(plain) - len(known)) <= 2
+    if plain == field or len(field) <= 3:
+        return plain in (field, f"{field}s")
+    alike = difflib.SequenceMatcher(None, plain, field).ratio() >= 0.8
+    return alike and abs(len(plain) - len(field)) <= 2
 
 
 def _as_list(texts: str | list[str]) -> list[str]:
@@ -233,7 +233,7 @@ class InputLayout:
 
     @property
     def suffix(self) -> tuple[int, ...]:
-        """What stands behind an input's text."""
+        """The special ids behind an input's text."""
         return (self.eos_id,) if self.inputs_end and not self.config.is_decoder_only else ()
 
     @property
@@ -295,7 +295,7 @@ class InputLayout:
 
 
 class InputTokens(NamedTuple):
-    """What a model reads of a row.
+    """The token ids that a model reads of a row.
 
     Attributes:
       ids: of its input.
@@ -339,7 +339,7 @@ class RowTokens:
         cut_policy: str,
         pmi: bool,
     ) -> "RowTokens":
-        """Returns what makes the tokens for a model; `setting` is that of `max_length`.
+        """Returns the tokenization for a model; `setting` names the option of `max_length`.
 
         Raises:
           ConfigError: where there is no room for a text, and for an unknown policy.
@@ -360,31 +360,33 @@ class RowTokens:
         """
         if self.branches == "doha":
             return self._doha(row)
-        fitted = self._fitted(row, row.inputs)
-        second = self._second(row, fitted) if self.branches else []
-        return InputTokens(self._known(row, fitted.ids), second, fitted.cut)
+        fitted = self._fit(row, row.inputs)
+        second = self._second_branch(row, fitted) if self.branches else []
+        return InputTokens(self._check_ids(row, fitted.ids), second, fitted.cut)
 
     def _doha(self, row: InputRow) -> InputTokens:
         """Returns the dialogue, and the dialogue with its knowledge (Prabhumoye 2021's code)."""
         if row.second_inputs is not None:
-            text, dialogue = f"{row.second_inputs} {row.inputs}", self._fitted(row, row.inputs).ids
-            fitted = self._fitted(row, text)
+            text, dialogue = f"{row.second_inputs} {row.inputs}", self._fit(row, row.inputs).ids
+            fitted = self._fit(row, text)
         else:
             self._check_knowledge(row, "DoHA needs the knowledge", "knowledge")
-            fitted = self._fitted(row, row.inputs)
+            fitted = self._fit(row, row.inputs)
             dialogue = fitted.without_knowledge
-        return InputTokens(self._known(row, dialogue), self._known(row, fitted.ids), fitted.cut)
+        return InputTokens(
+            self._check_ids(row, dialogue), self._check_ids(row, fitted.ids), fitted.cut
+        )
 
-    def _second(self, row: InputRow, fitted: Fitted) -> list[int]:
+    def _second_branch(self, row: InputRow, fitted: Fitted) -> list[int]:
         """Returns the tokens of PMI-Decode's branch without the document."""
         if row.second_inputs is not None:
-            return self._known(row, self._fitted(row, row.second_inputs).ids)
+            return self._check_ids(row, self._fit(row, row.second_inputs).ids)
         self._check_knowledge(
             row, "PMI-Decode needs the input without its document", "inputs_without_document"
         )
-        other, where = fitted.without_knowledge, f"Row {row.id}: {self.limit}"
-        check_second_branch(len(other), fitted.cut, self.cut_policy, where)
-        return self._known(row, other)
+        second_ids, where = fitted.without_knowledge, f"Row {row.id}: {self.limit}"
+        check_second_branch(len(second_ids), fitted.cut, self.cut_policy, where)
+        return self._check_ids(row, second_ids)
 
     def _check_knowledge(self, row: InputRow, needed: str, field: str) -> None:
         if row.inputs.strip() and not parse(row.inputs, notation_of(self.tokenizer)):
@@ -393,10 +395,10 @@ class RowTokens:
                 f"document; give {field!r}."
             )
 
-    def _fitted(self, row: InputRow, text: str) -> Fitted:
+    def _fit(self, row: InputRow, text: str) -> Fitted:
         room, where = self.layout.room(self.max_length), f"Row {row.id}: {self.limit}"
         return fit(self.tokenizer, text, room, self.cut_policy, where)
 
-    def _known(self, row: InputRow, ids: list[int]) -> list[int]:
+    def _check_ids(self, row: InputRow, ids: list[int]) -> list[int]:
         whole = self.layout.inputs(ids)
         return check_ids(whole, self.layout.config.vocab_size, f"Row {row.id}")

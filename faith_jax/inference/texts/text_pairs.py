@@ -139,7 +139,7 @@ class PairEncoder:
 
 @dataclasses.dataclass(frozen=True)
 class LabelForm:
-    """What a model that writes the class reads of two texts, and the classes that it writes.
+    """The input of a model that writes the class of two texts, and the classes that it writes.
 
     Attributes:
       classes: their names, in the order in which words for them are given.
@@ -187,7 +187,7 @@ def label_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
     """
     targets = [list(tokenizer.encode(word)) for word in words]
     for ids in targets:
-        for other in targets:
-            if ids is not other and other[: len(ids)] == ids:
+        for longer in targets:
+            if ids is not longer and longer[: len(ids)] == ids:
                 return [[*target, *tokenizer.suffix_ids] for target in targets]
     return targets

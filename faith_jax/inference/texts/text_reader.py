@@ -40,7 +40,7 @@ PartedText = tuple[str, Sequence[Part]]
 
 
 class ReadText(NamedTuple):
-    """What a model reads of a text: token ids, special ones included, and what was cut."""
+    """A text as a model reads it: token ids, special ones included, and how many were cut."""
 
     ids: list[int]
     cut: CutTokens
@@ -92,7 +92,7 @@ class TextReader:
     behind: int = 0
 
     def read(self, text: str, name: str, parts: Sequence[Part] | None = None) -> ReadText:
-        """Returns what the model reads of a text.
+        """Encodes a text as the model reads it, cut to its room.
 
         Args:
           text: the text.
@@ -116,7 +116,7 @@ class TextReader:
         name: str,
         second_branch: bool = False,
     ) -> ReadResponse:
-        """Returns what the model reads of texts and of the response behind them.
+        """Encodes texts and the response behind them as the model reads them.
 
         Args:
           inputs: texts that are encoded one by one.
@@ -129,13 +129,13 @@ class TextReader:
             of the second branch.
         """
         where = self._where(name)
-        encoded = [self._encoded(*text) for text in inputs]
+        encoded = [self._encode(*text) for text in inputs]
         input_spans = [span for _, _, spans in encoded for span in spans]
         ids, parts = concatenated((ids, parts) for ids, parts, _ in encoded)
-        response_ids, response_parts, response_spans = self._encoded(*response)
+        response_ids, response_parts, response_spans = self._encode(*response)
         if self.causal:
-            own = (response_ids, response_parts)
-            everything, all_parts = concatenated([(ids, parts), own])
+            encoded_response = (response_ids, response_parts)
+            everything, all_parts = concatenated([(ids, parts), encoded_response])
             both = cut(len(everything), all_parts, self._room, self.cut_policy, where)
             keep, keep_response = np.split(both.keep, [len(ids)])
             tokens = both.tokens
@@ -181,7 +181,7 @@ class TextReader:
     def _where(self, name: str) -> str:
         return f"{name}: max_length = {self.max_length}"
 
-    def _encoded(
+    def _encode(
         self, text: str, parts: Sequence[Part]
     ) -> tuple[list[int], list[Part], list[tuple[int, int]]]:
         text = self.tokenizer.notation.written(text)
