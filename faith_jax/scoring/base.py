@@ -29,14 +29,14 @@ def remembers_last(compute: Callable[..., Result]) -> Callable[..., Result]:
         if not last or last[0] != key:
             last = (key, compute(self, rows))
         self.__dict__["_last"] = last
-        found: Result = last[1]
-        return found
+        result: Result = last[1]
+        return result
 
     return wrapper
 
 
 class SeenInput(NamedTuple):
-    """What a scorer's model reads of an example.
+    """The inputs of a scorer's model for an example, as texts.
 
     Attributes:
       texts: its inputs, as the tokens say, by what they are, such as "with document".
@@ -57,7 +57,7 @@ class BaseScorer(abc.ABC):
         """Returns one score for each example, in order; none has an empty response."""
 
     def seen(self, example: GroundedExample) -> SeenInput | None:
-        """Returns what the scorer's model reads of an example, without running the model.
+        """Returns the inputs of the scorer's model for an example, without running the model.
 
         None where that is nothing: the response is empty, or the scorer reads the texts themselves
         and cuts none, as those without models do.
@@ -68,7 +68,7 @@ class BaseScorer(abc.ABC):
         return None if is_blank(example.response) else self.inputs(example)
 
     def inputs(self, example: GroundedExample) -> SeenInput | None:
-        """Returns what `seen` does, of an example whose response is not empty."""
+        """Returns the inputs for an example whose response is not empty; see `seen`."""
         return None
 
     def score(
@@ -93,28 +93,28 @@ class BaseScorer(abc.ABC):
         >>> [score.value for score in scorer.score(["Tea is hot."], ["The tea is hot!"])]
         [1.0]
         """
-        given = list(examples)
+        items = list(examples)
         if responses is not None:
-            given = _paired(given, responses, histories)
+            items = _pair_texts(items, responses, histories)
         elif histories is not None:
             raise ValueError("Histories come with groundings and responses, not with examples.")
-        for number, example in enumerate(given):
+        for number, example in enumerate(items):
             if not isinstance(example, GroundedExample):
                 raise ValueError(
                     f"Item {number} is no GroundedExample; groundings come with responses."
                 )
             if self.card.needs_history and not example.history:
                 raise ValueError(f"{self.card.name} needs a history, which item {number} lacks.")
-        scores = [Score(math.nan, undefined=EMPTY_RESPONSE)] * len(given)
-        places = [place for place, e in enumerate(given) if not is_blank(e.response)]
-        found = self.score_examples([given[place] for place in places]) if places else []
-        for place, score in zip(places, found, strict=True):
+        scores = [Score(math.nan, undefined=EMPTY_RESPONSE)] * len(items)
+        places = [place for place, e in enumerate(items) if not is_blank(e.response)]
+        item_scores = self.score_examples([items[place] for place in places]) if places else []
+        for place, score in zip(places, item_scores, strict=True):
             scores[place] = score
         return scores
 
 
 class ReadRow(Protocol):
-    """What a model reads of an example, with how many tokens of it were cut."""
+    """The row that a model reads of an example, with the number of its tokens that were cut."""
 
     @property
     def cut(self) -> CutTokens:
@@ -139,7 +139,7 @@ class ModelScorer(BaseScorer, Generic[Row]):
 
     @abc.abstractmethod
     def judged(self, examples: Sequence[GroundedExample], rows: Sequence[Row]) -> list[Judgement]:
-        """Returns what is found of each example by its row."""
+        """Returns the judgement of each example, by its row."""
 
     def inputs(self, example: GroundedExample) -> SeenInput | None:
         """Returns the texts of an example's row."""
@@ -157,7 +157,7 @@ class ModelScorer(BaseScorer, Generic[Row]):
         return scores
 
 
-def _paired(
+def _pair_texts(
     groundings: Sequence[Any],
     responses: Sequence[str],
     histories: Sequence[Sequence[str] | str] | None,
@@ -174,9 +174,9 @@ def _paired(
     return [
         GroundedExample(
             str(number),
-            _grounding(grounding, f"Grounding {number}"),
-            _texts(history, f"History {number}"),
-            _text(response, f"Response {number}"),
+            _to_grounding(grounding, f"Grounding {number}"),
+            _to_texts(history, f"History {number}"),
+            _to_text(response, f"Response {number}"),
         )
         for number, (grounding, response, history) in enumerate(
             zip(groundings, responses, turns, strict=True)
@@ -184,31 +184,31 @@ def _paired(
     ]
 
 
-def _grounding(given: Any, what: str) -> Grounding:
-    if isinstance(given, Grounding):
-        return given
-    if isinstance(given, Mapping):
+def _to_grounding(grounding: Any, name: str) -> Grounding:
+    if isinstance(grounding, Grounding):
+        return grounding
+    if isinstance(grounding, Mapping):
         sides = {
-            side: (texts,) if isinstance(texts, str) else _texts(texts, f"{what}, {side}")
-            for side, texts in given.items()
+            side: (texts,) if isinstance(texts, str) else _to_texts(texts, f"{name}, {side}")
+            for side, texts in grounding.items()
         }
         names = tuple(side for side, texts in sides.items() for _ in texts)
         return Grounding(tuple(text for texts in sides.values() for text in texts), names)
-    return Grounding((given,) if isinstance(given, str) else _texts(given, what))
+    return Grounding((grounding,) if isinstance(grounding, str) else _to_texts(grounding, name))
 
 
-def _texts(given: Any, what: str) -> tuple[str, ...]:
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, Iterable):
-        raise ValueError(f"{what}: expected a list of texts, got {given!r}.")
-    return tuple(_text(item, what) for item in given)
+def _to_texts(texts: Any, name: str) -> tuple[str, ...]:
+    if isinstance(texts, str):
+        return (texts,)
+    if not isinstance(texts, Iterable):
+        raise ValueError(f"{name}: expected a list of texts, got {texts!r}.")
+    return tuple(_to_text(item, name) for item in texts)
 
 
-def _text(given: Any, what: str) -> str:
-    if not isinstance(given, str):
-        raise ValueError(f"{what}: expected a text, got {given!r}.")
-    return given
+def _to_text(text: Any, name: str) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"{name}: expected a text, got {text!r}.")
+    return text
 
 
 def joined(grounding: Grounding) -> str:
@@ -219,7 +219,7 @@ def joined(grounding: Grounding) -> str:
 def by_perspective(grounding: Grounding) -> dict[str, tuple[str, ...]]:
     """Returns the texts of each perspective; those without one are all of the perspective ""."""
     names = grounding.perspectives or ("",) * len(grounding.texts)
-    found: dict[str, tuple[str, ...]] = {}
+    texts_by_name: dict[str, tuple[str, ...]] = {}
     for name, text in zip(names, grounding.texts, strict=True):
-        found[name] = (*found.get(name, ()), text)
-    return found
+        texts_by_name[name] = (*texts_by_name.get(name, ()), text)
+    return texts_by_name

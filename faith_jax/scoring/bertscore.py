@@ -66,7 +66,7 @@ def _matches(
 
     similarity = jnp.einsum("bqd,bkd->bqk", embed(responses), embed(references))
     both = (responses != pad_id)[:, :, None] & (references != pad_id)[:, None, :]
-    similarity = jnp.where(both, similarity, -jnp.inf)
+    similarity = jnp.where(both, similarity, -jnp.inf)  # cosines, [rows, response, reference]
     best = (similarity.max(axis=2), similarity.max(axis=1))
     return jnp.sum(jnp.where(weights > 0, weights * jnp.stack(best, axis=1), 0.0), axis=2)
 
@@ -160,8 +160,8 @@ class BERTScorer(ModelScorer[TextIds]):
         where = f"example {example.id!r}: max_length = {self._max_length}"
         grounding = grounding.lower() if self._lower else grounding
         ids, cut_response = self._ids(response, Kind.RESPONSE, f"{where}, response")
-        others, cut_grounding = self._ids(grounding, Kind.KNOWLEDGE, f"{where}, grounding")
-        return TextIds(ids, others, summed([cut_response, cut_grounding]))
+        grounding_ids, cut_grounding = self._ids(grounding, Kind.KNOWLEDGE, f"{where}, grounding")
+        return TextIds(ids, grounding_ids, summed([cut_response, cut_grounding]))
 
     def _ids(self, text: str, kind: Kind, where: str) -> tuple[list[int], CutTokens]:
         ids = np.asarray(self._tokenizer.encode(self._space + text), int)
@@ -182,8 +182,8 @@ class BERTScorer(ModelScorer[TextIds]):
         values = np.zeros(len(rows))
         lengths = [padded_length(max(len(row.response), len(row.grounding))) for row in rows]
         for batch in self._batcher.batches([(length, length) for length in lengths]):
-            found = self._match([rows[i] for i in batch.rows], batch)
-            for i, value in zip(batch.rows, found, strict=False):
+            precision_recall = self._match([rows[i] for i in batch.rows], batch)
+            for i, value in zip(batch.rows, precision_recall, strict=False):
                 values[i] = self._value(*map(float, value))
         return [(value, ()) for value in values.tolist()]
 
@@ -198,8 +198,8 @@ class BERTScorer(ModelScorer[TextIds]):
             for line, ids in zip(weights[:, side], texts, strict=False):
                 line[: len(ids)] = self._weights(ids)
         bound = functools.partial(_matches, self._module, self._params)
-        found: np.ndarray = self._partitioner.compute(bound, *tokens, weights)
-        return found
+        precision_recall: np.ndarray = self._partitioner.compute(bound, *tokens, weights)
+        return precision_recall
 
     def _weights(self, ids: Sequence[int]) -> np.ndarray:
         """Returns the tokens' weights, summing to 1; those of special tokens are 0."""
@@ -223,9 +223,9 @@ class BERTScorer(ModelScorer[TextIds]):
         return (value - self._baseline[number]) / (1 - self._baseline[number])
 
 
-def _layer(asked: int | None, count: int) -> int:
-    """Returns which of the model's layers is compared."""
-    layer = _BEST_LAYERS.get(count) if asked is None else asked
+def _layer(option: int | None, count: int) -> int:
+    """Returns the number of the layer that is compared, by the option or the authors' choice."""
+    layer = _BEST_LAYERS.get(count) if option is None else option
     if layer is None:
         raise ConfigError(f"layer: say which of the model's {count} layers is compared.")
     if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= count:
@@ -258,34 +258,34 @@ def read_baseline(path: str, layer: int) -> tuple[float, float, float]:
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
-        found = {int(row["LAYER"]): tuple(float(row[c]) for c in "PRF") for row in rows}
+        baselines = {int(row["LAYER"]): tuple(float(row[c]) for c in "PRF") for row in rows}
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}.") from None
     except (UnicodeDecodeError, KeyError, TypeError, ValueError):
         raise InputError(
             f"{path}: expected rows of LAYER,P,R,F, as BERTScore's baseline files have them."
         ) from None
-    if layer not in found:
+    if layer not in baselines:
         raise InputError(f"{path}: there is no row for layer {layer}.")
-    precision, recall, f1 = found[layer]
+    precision, recall, f1 = baselines[layer]
     return precision, recall, f1
 
 
-def _texts(given: str | Sequence[str] | None) -> Sequence[str] | None:
+def _texts(source: str | Sequence[str] | None) -> Sequence[str] | None:
     """Returns the texts whose document frequencies weigh the tokens: a list, or a file's lines."""
-    if given is None:
+    if source is None:
         return None
-    texts: Any = given
-    if isinstance(given, str):
+    texts: Any = source
+    if isinstance(source, str):
         try:
-            lines = pathlib.Path(given).read_text(encoding="utf-8").splitlines()
+            lines = pathlib.Path(source).read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(
-                f"{given}: not a readable file of texts, one a line ({error})."
+                f"{source}: not a readable file of texts, one a line ({error})."
             ) from None
         texts = [line for line in lines if line.strip()]
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
-        raise ConfigError(f"idf: expected a file of texts, one a line, or a list, got {given!r}.")
+        raise ConfigError(f"idf: expected a file of texts, one a line, or a list, got {source!r}.")
     if not texts:
-        raise InputError(f"{given}: expected texts, one a line; there are none.")
+        raise InputError(f"{source}: expected texts, one a line; there are none.")
     return texts

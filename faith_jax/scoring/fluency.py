@@ -48,5 +48,7 @@ class FluencyScorer(ModelScorer[ReadResponse]):
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]
     ) -> list[Judgement]:
         """Returns the means."""
-        found = self._engine.log_probs([LikelihoodRow(row.inputs, row.response) for row in rows])
-        return [(float(log_probs.mean()), ()) for log_probs in found]
+        all_log_probs = self._engine.log_probs(
+            [LikelihoodRow(row.inputs, row.response) for row in rows]
+        )
+        return [(float(log_probs.mean()), ()) for log_probs in all_log_probs]

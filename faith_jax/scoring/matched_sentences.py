@@ -72,27 +72,28 @@ class SentencePairs(NamedTuple):
     """The sentences of a response and of its arguments, and the rows of those that may be alike.
 
     Attributes:
-      told: by the response.
-      given: in the arguments.
+      response_sentences: of the response, those that tell something.
+      argument_sentences: of all arguments.
       places: [pairs, 2], the numbers of both.
       rows: two of each pair: either sentence is the premise once.
       cut: tokens.
     """
 
-    told: list[Sentence]
-    given: list[Sentence]
+    response_sentences: list[Sentence]
+    argument_sentences: list[Sentence]
     places: np.ndarray
     rows: list[PairRow]
     cut: CutTokens
 
     def alike(self, entailment: np.ndarray) -> np.ndarray:
-        """Returns how far sentences entail each other: float64 [told, given]; `entailment`: [rows].
+        """Returns how far sentences entail each other: float64 [response, arguments].
 
-        It is 0 for those of different sides.
+        It is the mean of both directions, and 0 for sentences of different sides. `entailment` is
+        the probability of each of the `rows`.
         """
-        found = np.zeros((len(self.told), len(self.given)))
-        found[tuple(self.places.T)] = entailment.reshape(-1, 2).mean(axis=1)
-        return found
+        similarity = np.zeros((len(self.response_sentences), len(self.argument_sentences)))
+        similarity[tuple(self.places.T)] = entailment.reshape(-1, 2).mean(axis=1)
+        return similarity
 
 
 def matched(alike: np.ndarray) -> np.ndarray:
@@ -104,10 +105,10 @@ def matched(alike: np.ndarray) -> np.ndarray:
     >>> matched(np.array([[0.9, 0.2], [0.8, 0.1], [0.7, 0.6]]))
     array([0.9, 0. , 0.6])
     """
-    found = np.zeros(len(alike))
-    sentences, others = linear_sum_assignment(alike, maximize=True)
-    found[sentences] = alike[sentences, others]
-    return found
+    best = np.zeros(len(alike))
+    sentences, partners = linear_sum_assignment(alike, maximize=True)
+    best[sentences] = alike[sentences, partners]
+    return best
 
 
 class MatchedSentenceScorer(ModelScorer[SentencePairs]):
@@ -140,23 +141,31 @@ class MatchedSentenceScorer(ModelScorer[SentencePairs]):
 
     def read(self, example: GroundedExample) -> SentencePairs | None:
         """Returns the pairs of sentences."""
-        told, given = list(_telling(example)), list(_given(example))
-        if not (given if self._coverage else told):
+        response_sentences, argument_sentences = (
+            list(_telling_sentences(example)),
+            list(_argument_sentences(example)),
+        )
+        if not (argument_sentences if self._coverage else response_sentences):
             return None
         encode, name = self._classify.encode, f"example {example.id!r}"
         places = [
             (i, j)
-            for i, a in enumerate(told)
-            for j, b in enumerate(given)
+            for i, a in enumerate(response_sentences)
+            for j, b in enumerate(argument_sentences)
             if a.side == b.side or "" in (a.side, b.side)
         ]
         rows = [
             encode(premise.text, hypothesis.text, name)
             for i, j in places
-            for premise, hypothesis in ((given[j], told[i]), (told[i], given[j]))
+            for premise, hypothesis in (
+                (argument_sentences[j], response_sentences[i]),
+                (response_sentences[i], argument_sentences[j]),
+            )
         ]
         numbers = np.array(places, int).reshape(-1, 2)
-        return SentencePairs(told, given, numbers, rows, summed(row.cut for row in rows))
+        return SentencePairs(
+            response_sentences, argument_sentences, numbers, rows, summed(row.cut for row in rows)
+        )
 
     def texts(self, row: SentencePairs) -> dict[str, str]:
         """Returns the first pair."""
@@ -170,31 +179,31 @@ class MatchedSentenceScorer(ModelScorer[SentencePairs]):
     ) -> list[Judgement]:
         """Returns the smallest of the sentences' scores, and these."""
         probabilities = self._classify.probabilities([pair for row in rows for pair in row.rows])
-        found, start = list[Judgement](), 0
+        judgements, start = list[Judgement](), 0
         for row in rows:
             part = probabilities[start : start + len(row.rows), self._entailment]
             start += len(row.rows)
             alike = row.alike(part)
             scores = matched(alike.T if self._coverage else alike)
-            sentences = row.given if self._coverage else row.told
-            found.append((float(scores.min()), tuple(_words(sentences, scores))))
-        return found
+            sentences = row.argument_sentences if self._coverage else row.response_sentences
+            judgements.append((float(scores.min()), tuple(_words(sentences, scores))))
+        return judgements
 
 
-def _telling(example: GroundedExample) -> Iterator[Sentence]:
+def _telling_sentences(example: GroundedExample) -> Iterator[Sentence]:
     """Yields the response's sentences that have more than framing words and the query's."""
     query = example.history[-1] if example.history else ""
-    told = tell_arguments(example.response, (), query)
-    wholes = [example.response[start:end] for start, end in told.spans]
+    coverage = tell_arguments(example.response, (), query)
+    wholes = [example.response[start:end] for start, end in coverage.spans]
     links = [whole[: _link_length(whole)] for whole in wholes]
     sides = [_side_named(*both) for both in zip(links, wholes, strict=True)]
     # "Supporters say …" alone may be followed by others whose name is not known here.
-    known, side = _has_sides(example) and _CON in sides, ""
-    for place, share in enumerate(told.sentences):
-        side = sides[place] or side if known else ""
+    names_sides, side = _has_sides(example) and _CON in sides, ""
+    for place, share in enumerate(coverage.sentences):
+        side = sides[place] or side if names_sides else ""
         if not math.isnan(share) and not _is_framing(wholes[place]):
             text = wholes[place][len(links[place]) :]
-            start = told.spans[place][0] + len(links[place])
+            start = coverage.spans[place][0] + len(links[place])
             for first, end in _clauses(links[place], text):
                 clause = text[first:end]
                 yield Sentence(clause[:1].upper() + clause[1:], start + first, side=side)
@@ -238,13 +247,13 @@ def _clauses(link: str, text: str) -> Iterator[tuple[int, int]]:
     ['tea is hot', 'it stains teeth.']
     """
     start = 0
-    for found in _AND_THAT.finditer(text if link.endswith("that ") else ""):
-        yield start, found.start()
-        start = found.end()
+    for conjunction in _AND_THAT.finditer(text if link.endswith("that ") else ""):
+        yield start, conjunction.start()
+        start = conjunction.end()
     yield start, len(text)
 
 
-def _given(example: GroundedExample) -> Iterator[Sentence]:
+def _argument_sentences(example: GroundedExample) -> Iterator[Sentence]:
     sides = example.grounding.perspectives if _has_sides(example) else ()
     for number, text in enumerate(example.grounding.texts):
         place = 0

@@ -13,13 +13,13 @@ def _by_name(*cards: ScorerCard) -> dict[str, ScorerCard]:
 
 
 def _pmi_faith(unconditional: bool, kind: str) -> ScorerCard:
-    given = "" if unconditional else " and history"
+    condition = "" if unconditional else " and history"
     without = "alone" if unconditional else "given the history alone"
     form = "unconditional_" if unconditional else ""
     return _card(
         f"pmi_faith_{form}{kind}",
         f"{kind.capitalize()} over the response's tokens of the log-probability given document"
-        f"{given}, less that of the response {without}.",
+        f"{condition}, less that of the response {without}.",
         low=-math.inf,
         high=math.inf,
         source="Nandwani 2023, section 4.1",

@@ -159,11 +159,13 @@ def nli_scorer(
         if names[1:] == (NOT_ENTAILED,) and name == "nli_entailment":
             return np.array([1.0, 0.0])
         numbers = nli_label_numbers(names, labels)
-        made = np.zeros(len(numbers))
-        made[numbers[NliLabel.NEUTRAL if name == "nli_neutral" else NliLabel.ENTAILMENT]] = 1.0
+        class_weights = np.zeros(len(numbers))
+        class_weights[
+            numbers[NliLabel.NEUTRAL if name == "nli_neutral" else NliLabel.ENTAILMENT]
+        ] = 1.0
         if name == "nli_e_minus_c":
-            made[numbers[NliLabel.CONTRADICTION]] = -1.0
-        return made
+            class_weights[numbers[NliLabel.CONTRADICTION]] = -1.0
+        return class_weights
 
     classify = pair_classifier(model, check_classes=weights, **options)
     return PairScorer(NLI[name], classify, weights(classify.label_names), premise=premise)
@@ -231,13 +233,13 @@ def faithful_class(
     alike = cleaned[0] == cleaned[1]
     if faithful_label is not None:
         wanted = str(faithful_label).strip().lower()
-        known = [*([] if alike else cleaned), "0", "1"]
-        if wanted not in known:
+        choices = [*([] if alike else cleaned), "0", "1"]
+        if wanted not in choices:
             raise ConfigError(
                 f"faithful_label: {faithful_label!r} is none of {', '.join(names)}; give the name "
                 "of a class, or its number, 0 or 1."
             )
-        return known.index(wanted) % 2
+        return choices.index(wanted) % 2
     if alike:
         raise ConfigError(
             f"both of the model's classes are named {names[0]}; say the number of the one that "

@@ -104,14 +104,16 @@ def pair_classifier(
     """
     path = require_model(model)
     check_options(options)
-    given: dict[str, Any] = dict(options)
+    model_options: dict[str, Any] = dict(options)
     names = {"count": "dropout_passes", "seed": "seed", "rate": "dropout_rate"}
-    dropout = {ours: given.pop(name) for ours, name in names.items() if name in given}
-    words = name_list("label_words", given.pop("label_words", None))
+    dropout = {
+        ours: model_options.pop(name) for ours, name in names.items() if name in model_options
+    }
+    words = name_list("label_words", model_options.pop("label_words", None))
     passes = DropoutPasses(**dropout)
 
     def checked_classes() -> None:
-        opened = open_model(path, given.get("dtype"), given.get("num_partitions"))
+        opened = open_model(path, model_options.get("dtype"), model_options.get("num_partitions"))
         names: tuple[str, ...] = ()
         if isinstance(opened, EncoderModel):
             names = opened.label_names
@@ -120,8 +122,10 @@ def pair_classifier(
         if names and check_classes:
             check_classes(names)
 
-    found, _ = all_of(lambda: _opened(path, form, words, passes, **given), checked_classes)
-    return found
+    classifier, _ = all_of(
+        lambda: _open_classifier(path, form, words, passes, **model_options), checked_classes
+    )
+    return classifier
 
 
 def name_list(option: str, names: Any) -> tuple[str, ...] | None:
@@ -130,16 +134,16 @@ def name_list(option: str, names: Any) -> tuple[str, ...] | None:
     Raises:
       ConfigError: for anything else.
     """
-    given = names.split(",") if isinstance(names, str) else names
-    if given is None:
+    parts = names.split(",") if isinstance(names, str) else names
+    if parts is None:
         return None
-    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
+    if not isinstance(parts, list | tuple) or not all(isinstance(name, str) for name in parts):
         raise ConfigError(f"{option}: expected texts, one for each class; got {names!r}.")
-    return tuple(name.strip() for name in given)
+    return tuple(name.strip() for name in parts)
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(
+def _open_classifier(
     model: str,
     form: LabelForm,
     words: tuple[str, ...] | None,
@@ -175,11 +179,11 @@ def _opened(
         labels = LabelTexts.of(targets, "sum")
         engine = ClassificationEngine(opened, labels, dropout, tokens_per_batch)
     else:
-        found = "DoHA" if config.knowledge_attention else type(opened).__name__
+        kind = "DoHA" if config.knowledge_attention else type(opened).__name__
         raise ConfigError(
             f"model {model}: expected an encoder with a classification head (BERT, RoBERTa, "
             f"DeBERTa …) or an encoder-decoder of one input that writes the class (T5, BART), got "
-            f"{found}."
+            f"{kind}."
         )
     encode = PairEncoder(tokenizer, config.vocab_size, limit, cut_policy, inputs)
     return PairClassifier(names, engine, encode)
@@ -187,5 +191,5 @@ def _opened(
 
 def forget_classifiers() -> None:
     """Lets go of all classifiers and models that are opened, for runs of one after another."""
-    _opened.cache_clear()
+    _open_classifier.cache_clear()
     forget_models()

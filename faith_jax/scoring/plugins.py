@@ -73,7 +73,7 @@ def scorer(
 def _score(
     judge: Judge, card: ScorerCard, options: dict[str, Any], example: GroundedExample
 ) -> Score:
-    """Returns what a user's function says of an example; what does not fit is an InputError."""
+    """Scores an example by a user's function; raises InputError for results that do not fit."""
     where = f"scorer {card.name}: example {example.id!r}"
     try:
         value = judge(example, **options)

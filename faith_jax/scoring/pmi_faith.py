@@ -66,7 +66,9 @@ class PromptFormat:
         return text, parts
 
 
-def _filled(name: str, pattern: str, text: str, kind: Kind, before: str = "") -> tuple[str, Part]:
+def _fill_pattern(
+    name: str, pattern: str, text: str, kind: Kind, before: str = ""
+) -> tuple[str, Part]:
     place = f"{{{name}}}"
     filled = before + pattern.replace(place, text)
     behind = len(pattern) - pattern.rindex(place) - len(place)
@@ -75,7 +77,7 @@ def _filled(name: str, pattern: str, text: str, kind: Kind, before: str = "") ->
 
 
 class ScoredPrompt(NamedTuple):
-    """What is scored of one example.
+    """The two prompts of an example, with the response whose tokens are scored.
 
     Attributes:
       with_document: inputs and response.
@@ -114,7 +116,7 @@ class Prompter:
     score_cue: bool = True
 
     def __call__(self, example: GroundedExample) -> ScoredPrompt | None:
-        """Returns what is scored of an example; None where its response has no tokens.
+        """Returns the prompts of an example; None where its response has no tokens.
 
         Raises:
           InputError: where it is too long, and cannot be cut by the policy.
@@ -124,7 +126,7 @@ class Prompter:
             pattern, cue = self.prompt.response, self.prompt.cue if self.score_cue else ""
         elif self.reader.causal:
             pattern = " {response}"
-        text, part = _filled("response", pattern, example.response, Kind.RESPONSE, cue)
+        text, part = _fill_pattern("response", pattern, example.response, Kind.RESPONSE, cue)
         if not self.reader.tokenizer.encode(text):
             return None
         inputs, name = self._inputs(example), f"example {example.id!r}"
@@ -145,9 +147,9 @@ class Prompter:
         if self.prompt is None:
             first = templates.dialogue_inputs(document, ()) + " "
             history = templates.dialogue_inputs("", turns, last=self.last_turns)
-            known = parse(first) or [Part(Kind.KNOWLEDGE, 0, 0, 0, len(first))]
-            return [(first, known), (history, parse(history))]
-        text, part = _filled("document", self.prompt.document, document, Kind.KNOWLEDGE)
+            document_parts = parse(first) or [Part(Kind.KNOWLEDGE, 0, 0, 0, len(first))]
+            return [(first, document_parts), (history, parse(history))]
+        text, part = _fill_pattern("document", self.prompt.document, document, Kind.KNOWLEDGE)
         cue = "" if self.score_cue else self.prompt.cue
         return [(text, [part]), self.prompt.history_text(turns), (cue, [])]
 
@@ -169,7 +171,7 @@ class PMIFaith:
         rows = [row for p in prompts for row in (p.with_document, p.without_document)]
         log_probs = self.engine.log_probs(rows)
         pairs = zip(log_probs[::2], log_probs[1::2], strict=True)
-        return [given - without for given, without in pairs]
+        return [with_document - without_document for with_document, without_document in pairs]
 
 
 class PMIOptions(ModelOptions, total=False):
@@ -212,9 +214,9 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
 
     def __init__(self, name: str, model: str | None = None, **options: Unpack[PMIOptions]):
         check_options(options)
-        given = tuple(sorted(item for item in options.items() if item[1] is not None))
+        option_items = tuple(sorted(item for item in options.items() if item[1] is not None))
         self.card, self._mean = PMI_FAITH[name], "mean" in name
-        self._compute = _shared(model, "unconditional" not in name, given)
+        self._compute = _open_pmi(model, "unconditional" not in name, option_items)
 
     def read(self, example: GroundedExample) -> ScoredPrompt | None:
         """Returns the prompts of an example."""
@@ -224,7 +226,7 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
         """Returns both branches, each with the response."""
         rows = {"with document": row.with_document, "without": row.without_document}
         show = self._compute.prompter.reader.shown
-        return {name: show(one.inputs) + show(one.targets) for name, one in rows.items()}
+        return {name: show(branch.inputs) + show(branch.targets) for name, branch in rows.items()}
 
     def judged(
         self, examples: Sequence[GroundedExample], rows: Sequence[ScoredPrompt]
@@ -250,16 +252,16 @@ def _words(response: str, prompt: ScoredPrompt, pmi: np.ndarray) -> tuple[WordSc
             seen[word] = True
     return tuple(
         WordScore(response[start:end], start, end, float(value))
-        for (start, end), value, known in zip(spans, sums, seen, strict=True)
-        if known and math.isfinite(value)
+        for (start, end), value, is_seen in zip(spans, sums, seen, strict=True)
+        if is_seen and math.isfinite(value)
     )
 
 
 @functools.lru_cache(maxsize=4)
-def _shared(
-    model: str | None, use_history: bool, given: tuple[tuple[str, object], ...]
+def _open_pmi(
+    model: str | None, use_history: bool, option_items: tuple[tuple[str, object], ...]
 ) -> PMIFaith:
-    options: PMIOptions = dict(given)  # type: ignore[assignment]
+    options: PMIOptions = dict(option_items)  # type: ignore[assignment]
     opened, reader = open_text_reader(model, options)
     parts = ("document", "turn", "cue", "response")
     texts = {p: options[f"{p}_prompt"] for p in parts if f"{p}_prompt" in options}  # type: ignore[literal-required]

@@ -77,7 +77,7 @@ def scorer_names() -> list[str]:
 
 
 def scorer_card(name: str) -> ScorerCard:
-    """Returns what a scorer declares, without loading its model; raises as `load_scorer` does."""
+    """Returns a scorer's card, without loading its model; raises as `load_scorer` does."""
     _check_name(name)
     return _CARDS[name] if name in _CARDS else load_scorer(name).card
 
@@ -128,12 +128,14 @@ def _check_name(name: str) -> None:
 
 def check_scorer(name: str, options: Iterable[str]) -> None:
     """Checks the names of a scorer and of its options; raises as `load_scorer` does."""
-    known = scorer_options(name)
+    option_names = scorer_options(name)
     for option in options:
-        if option not in known:
-            shown = f"Its options: {', '.join(known)}." if known else "It has no options."
+        if option not in option_names:
+            shown = (
+                f"Its options: {', '.join(option_names)}." if option_names else "It has no options."
+            )
             raise ConfigError(
-                f"{name} has no option {option!r}.{did_you_mean(option, known)} {shown}"
+                f"{name} has no option {option!r}.{did_you_mean(option, option_names)} {shown}"
             )
 
 

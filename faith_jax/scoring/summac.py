@@ -94,17 +94,17 @@ class SummaCScorer(ModelScorer[SentencePairs]):
     ) -> list[Judgement]:
         """Returns the means and the sentences' scores."""
         probabilities = self._classify.probabilities([pair for row in rows for pair in row.rows])
-        found, start = list[Judgement](), 0
+        judgements, start = list[Judgement](), 0
         for example, row in zip(examples, rows, strict=True):
             if not row.rows:
-                found.append((0.0, ()))
+                judgements.append((0.0, ()))
                 continue
             part = probabilities[start : start + len(row.rows)]
             start += len(row.rows)
             scores = self._sentence_scores(part.reshape(len(row.hypotheses), -1, part.shape[1]))
             words = tuple(_words(example.response, row.hypotheses, scores))
-            found.append((float(scores.mean()), words))
-        return found
+            judgements.append((float(scores.mean()), words))
+        return judgements
 
     def _sentence_scores(self, probabilities: np.ndarray) -> np.ndarray:
         """Returns the score of each response sentence from [response, grounding, classes]."""

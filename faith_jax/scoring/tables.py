@@ -57,9 +57,9 @@ def score(
       >>> print(rows["token_f1"][0])
       1.0
     """
-    loaded = _loaded(scorers, options)
+    loaded = _load_scorers(scorers, options)
     if responses is None:
-        return _scored_table(groundings, loaded, columns or {})
+        return _score_table(groundings, loaded, columns or {})
     if columns is not None:
         raise ValueError("columns: name those of a table; leave out responses.")
     if labels is not None and len(labels) != len(responses):
@@ -117,7 +117,7 @@ def named_columns(columns: Mapping[str, str]) -> dict[str, Any]:
     return {f"{part}_column": name for part, name in columns.items()}
 
 
-def _scored_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping[str, str]) -> Any:
+def _score_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping[str, str]) -> Any:
     """Returns a table with the scores of its rows."""
     named = named_columns(columns)
     rows = frame_rows(table)
@@ -142,19 +142,23 @@ def _scored_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mappin
     return as_frame(scored, list(dict.fromkeys(name for row in scored for name in row)))
 
 
-def _loaded(
+def _load_scorers(
     scorers: Sequence[str] | Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
 ) -> dict[str, BaseScorer]:
     if isinstance(scorers, str) or not scorers:
         raise ConfigError(f"scorers: expected a list of names, got {scorers!r}.")
-    told = scorers if isinstance(scorers, Mapping) else {name: {} for name in scorers}
-    known = {name: scorer_options(name.rpartition("=")[2]) for name in told}
+    options_by_name = scorers if isinstance(scorers, Mapping) else {name: {} for name in scorers}
+    option_names = {name: scorer_options(name.rpartition("=")[2]) for name in options_by_name}
     for option in options:
-        if not any(option in names for names in known.values()):
-            every = [name for names in known.values() for name in names]
+        if not any(option in names for names in option_names.values()):
+            every = [name for names in option_names.values() for name in names]
             raise ConfigError(f"no scorer has an option {option!r}.{did_you_mean(option, every)}")
     loaded: dict[str, BaseScorer] = {}
-    for name, own in told.items():
-        shared = {option: value for option, value in options.items() if option in known[name]}
-        loaded[name.partition("=")[0]] = load_scorer(name.rpartition("=")[2], **{**shared, **own})
+    for name, own_options in options_by_name.items():
+        shared = {
+            option: value for option, value in options.items() if option in option_names[name]
+        }
+        loaded[name.partition("=")[0]] = load_scorer(
+            name.rpartition("=")[2], **{**shared, **own_options}
+        )
     return loaded

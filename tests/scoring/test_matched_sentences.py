@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as arrays
 
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.scoring.matched_sentences import _telling, matched
+from faith_jax.scoring.matched_sentences import _telling_sentences, matched
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
@@ -69,7 +69,7 @@ def test_the_score_is_that_of_the_worst_pair_within_a_side(nli, name):
 
 def sides(response, **arguments):
     example = GroundedExample("1", arguments_of(**arguments), ("Q?",), response)
-    return [sentence.side for sentence in _telling(example)]
+    return [sentence.side for sentence in _telling_sentences(example)]
 
 
 def arguments_of(**sides):
@@ -133,7 +133,7 @@ def test_clauses_of_one_phrase_are_told_apart():
     def told(response):
         grounding = Grounding(("Tea calms.", "Tea stains teeth."), ("pro", "con"))
         example = GroundedExample("1", grounding, (), response)
-        return [(it.text, response[it.start : it.start + 5]) for it in _telling(example)]
+        return [(it.text, response[it.start : it.start + 5]) for it in _telling_sentences(example)]
 
     both = "Critics say that tea stains teeth, and that sleep suffers."
     assert told(both) == [("Tea stains teeth", "tea s"), ("Sleep suffers.", "sleep")]

@@ -253,6 +253,6 @@ def test_a_tokenizer_whose_end_is_another_token(gpt2, tmp_path):
 
 
 def test_models_are_opened_once(gpt2):
-    assert pmi_faith._shared.cache_info().maxsize == 4
+    assert pmi_faith._open_pmi.cache_info().maxsize == 4
     first = load_scorer("pmi_faith_sum", model=gpt2)
     assert first._compute is load_scorer("pmi_faith_mean", model=gpt2)._compute

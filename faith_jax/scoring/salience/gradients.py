@@ -74,7 +74,7 @@ class SalienceEngine:
         """
         if columns is None:
             columns = [range(len(row.targets)) for row in rows]
-        found = [
+        all_maps = [
             np.zeros((self._read(row), len(wanted)))
             for row, wanted in zip(rows, columns, strict=True)
         ]
@@ -88,11 +88,14 @@ class SalienceEngine:
                 for first in range(copies)
             ]
             picked = [[columns[number][place] for place in places] for number, places in lines]
-            heads = [_head(rows[line[0]], own) for line, own in zip(lines, picked, strict=True)]
+            heads = [
+                _head(rows[line[0]], row_columns)
+                for line, row_columns in zip(lines, picked, strict=True)
+            ]
             maps = self._batch(heads, picked, batch)
             for (number, places), token_map in zip(lines, maps, strict=True):
-                found[number][: len(token_map), places] = normalized_columns(token_map)
-        return found
+                all_maps[number][: len(token_map), places] = normalized_columns(token_map)
+        return all_maps
 
     def _parts(
         self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]]
@@ -107,10 +110,10 @@ class SalienceEngine:
         ]
         shapes = merged_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
         places: dict[tuple[int, Shape], list[int]] = {}
-        for number, own in enumerate(needed):
-            for place, shape in enumerate(own):
+        for number, row_shapes in enumerate(needed):
+            for place, shape in enumerate(row_shapes):
                 places.setdefault((number, shapes[shape]), []).append(place)
-        parts = [_Part(number, shape, found) for (number, shape), found in places.items()]
+        parts = [_Part(number, shape, row_places) for (number, shape), row_places in places.items()]
         return sorted(parts, key=lambda part: len(part.places))
 
     @property
@@ -154,20 +157,20 @@ class SalienceEngine:
 
         arrays = (encoder, decoder, targets, positions)
         encoders, decoders = self.model.partitioner.compute(compute, *arrays)
-        found = []
+        maps = []
         for number, (row, wanted) in enumerate(zip(rows, columns, strict=True)):
             read = len(row.fed if self._is_causal else row.targets)
             parts = [decoders[number][:read, : len(wanted)]]
             if not self._is_causal:
                 parts.insert(0, encoders[number][: len(row.inputs), : len(wanted)])
-            found.append(np.concatenate(parts))
-        return found
+            maps.append(np.concatenate(parts))
+        return maps
 
 
 def _model_inputs(
     config: TransformerConfig, rows: Sequence[LikelihoodRow], batch: Batch
 ) -> tuple[np.ndarray | None, np.ndarray]:
-    """Returns what encoder (None = there is none) and decoder read, int32 [size, length] each."""
+    """Returns the tokens of encoder (None = there is none) and decoder, int32 [size, length]."""
     size, (input_length, length, *_) = batch.size, batch.shape
     pad_id = max(0, config.pad_id)
     if config.is_decoder_only:
@@ -195,14 +198,14 @@ def merged_shapes(columns: Mapping[Shape, int], passes: int | None = None) -> di
     left, merged = dict(columns), {shape: shape for shape in columns}
     for shape in sorted(columns):
         longer = [
-            other
-            for other in left
-            if other > shape and all(a <= b for a, b in zip(shape, other, strict=True))
+            candidate
+            for candidate in left
+            if candidate > shape and all(a <= b for a, b in zip(shape, candidate, strict=True))
         ]
         if not longer:
             continue
-        nearest = min(longer, key=lambda other: (sum(other[:2]), other))
+        nearest = min(longer, key=lambda candidate: (sum(candidate[:2]), candidate))
         if left[shape] * (sum(nearest[:2]) / sum(shape[:2]) - 1) < passes:
             left[nearest] += left.pop(shape)
-            merged |= {own: nearest for own, chosen in merged.items() if chosen == shape}
+            merged |= {original: nearest for original, chosen in merged.items() if chosen == shape}
     return merged

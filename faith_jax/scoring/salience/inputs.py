@@ -28,7 +28,7 @@ class Word(NamedTuple):
 
 
 class SalienceInput(NamedTuple):
-    """What is scored of an example.
+    """The token ids of an example, and the content words whose salience is scored.
 
     Attributes:
       row: the token ids. In a decoder-only model the inputs stand in front of the targets.
@@ -59,7 +59,7 @@ class SalienceEncoder:
     reader: TextReader
 
     def __call__(self, example: GroundedExample) -> SalienceInput | None:
-        """Returns what is scored of an example; None where its response is empty."""
+        """Returns the ids and words of an example; None where its response is empty."""
         if not example.response.strip():
             return None
         shown, (before, response, behind) = _shown_inputs(example), _target(example)
@@ -73,7 +73,7 @@ class SalienceEncoder:
         return SalienceInput(row, _argument_words(example, shown, read), words, read.cut)
 
     def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
-        """Returns what the model reads to generate a response of at most so many target tokens."""
+        """Returns the model's input to generate a response of at most so many target tokens."""
         shown, behind = _shown_inputs(example), targets if self.reader.causal else 0
         reader = dataclasses.replace(self.reader, behind=behind)
         return reader.read(shown.inputs, f"example {example.id!r}", shown.parts).ids
@@ -87,8 +87,10 @@ def _argument_words(example: GroundedExample, shown: Shown, read: ReadResponse) 
         original = content_words(example.grounding.texts[number])
         pairs = zip(original, content_words(text), strict=True)
         words[number] = tuple(
-            Word(found._replace(number=number, perspective=names[number]), tokens)
-            for found, tokens in _with_tokens(pairs, read.input_spans, start, read.input_places)
+            Word(placed_word._replace(number=number, perspective=names[number]), tokens)
+            for placed_word, tokens in _with_tokens(
+                pairs, read.input_spans, start, read.input_places
+            )
         )
     return tuple(word for number in sorted(words) for word in words[number])
 
@@ -122,7 +124,7 @@ def _shown_inputs(example: GroundedExample) -> Shown:
     if not grounding.perspectives:
         shown = [templates.clean_tagged(text) for text in texts]
         marks = " ".join(_MARK for _ in texts)
-        inputs, starts = _filled(templates.dialogue_inputs(marks, turns), shown)
+        inputs, starts = _fill_marks(templates.dialogue_inputs(marks, turns), shown)
         return Shown(inputs, parse(inputs), shown, starts)
     pairs = [(Kind.HISTORY, "query", turns[-1])] if turns else []
     for name in _perspective_names(grounding.perspectives):
@@ -133,7 +135,7 @@ def _shown_inputs(example: GroundedExample) -> Shown:
     for kind, name, value in pairs:
         start = len(inputs)
         pair = (" " if inputs else "") + templates.curly_braces([(name, value)])
-        filled, places = _filled(pair, shown[len(starts) :][: value.count(_MARK)])
+        filled, places = _fill_marks(pair, shown[len(starts) :][: value.count(_MARK)])
         starts += [start + place for place in places]
         inputs += filled
         text_start = start + pair.index(": ") + 2
@@ -141,7 +143,7 @@ def _shown_inputs(example: GroundedExample) -> Shown:
     return Shown(inputs, parts, shown, starts)
 
 
-def _filled(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:
+def _fill_marks(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:
     """Puts texts in place of the marks; returns the offset of each too."""
     parts = template.split(_MARK)
     inputs, starts = parts[0], []
@@ -152,7 +154,7 @@ def _filled(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:
 
 
 def _target(example: GroundedExample) -> tuple[str, str, str]:
-    """Returns what stands in front of the response, the response as it is shown, what is behind."""
+    """Returns the texts of a target: in front of the response, the response, and behind it."""
     if not example.grounding.perspectives:
         return "", templates.one_space(example.response), ""
     whole = templates.npov_generate_targets(_MARK)
@@ -171,7 +173,7 @@ def _with_tokens(
     `pairs` have each word in the example's own text and as it is shown, in a text that begins at
     `start` of the tokens' text; `spans` and `places` are of the tokens.
     """
-    found = []
+    words_with_tokens = []
     for word, shown in pairs:
         begin, end = start + shown.start, start + shown.end
         tokens = tuple(
@@ -180,5 +182,5 @@ def _with_tokens(
             if first < end and begin < last and place is not None
         )
         if tokens:
-            found.append(Word(PlacedWord(word.text, word.start, word.end), tokens))
-    return tuple(found)
+            words_with_tokens.append(Word(PlacedWord(word.text, word.start, word.end), tokens))
+    return tuple(words_with_tokens)

@@ -36,7 +36,7 @@ TOKENS_ON_CPU = 768
 
 
 class SalienceMaps(NamedTuple):
-    """What each row's response tokens owe to earlier ones; signed for gradient x input.
+    """The salience of earlier tokens for each response token; signed for gradient x input.
 
     Attributes:
       encoder: float32 [batch, encoder_length, response_length]; a pair in DoHA; None in a
@@ -112,7 +112,7 @@ def maps_program(
     decoder: Any,
     positions: Any,
 ) -> tuple[Callable[[], Any], int]:
-    """Returns what compiles the program of maps on an accelerator, as `salience_maps` calls it.
+    """Returns a function that compiles the maps on an accelerator, as `salience_maps` calls it.
 
     Args:
       module: the model.
@@ -123,7 +123,7 @@ def maps_program(
       positions: of the places whose targets get a column.
 
     Returns:
-      What compiles it and returns JAX's program; and the turns of its loop.
+      The function, which returns JAX's program; and the turns of its loop.
     """
     together = _together(module.config, encoder, positions, decoder, MAX_BYTES, None)
     count = jax.ShapeDtypeStruct((), jnp.int32)
@@ -161,9 +161,9 @@ def rows_in_bound(
     """
     if max_bytes is None:
         max_bytes = MAX_BYTES_ON_CPU if jax.default_backend() == "cpu" else MAX_BYTES
-    one = config.num_decoder_layers * _layer_floats(config, length, (length, *inputs))
-    one += sum(config.num_encoder_layers * _layer_floats(config, n, (n,)) for n in inputs)
-    return max_bytes // (4 * one)
+    row_floats = config.num_decoder_layers * _layer_floats(config, length, (length, *inputs))
+    row_floats += sum(config.num_encoder_layers * _layer_floats(config, n, (n,)) for n in inputs)
+    return max_bytes // (4 * row_floats)
 
 
 def _layer_floats(config: TransformerConfig, length: int, keys: Sequence[int]) -> int:
@@ -232,15 +232,17 @@ def _maps(
         (gradients,) = pull_back(chosen)
         return jax.tree.map(functools.partial(_salience, method), gradients, embeddings)
 
-    def add(turn: Array, found: Any) -> Any:
+    def add(turn: Array, salience: Any) -> Any:
         return jax.tree.map(
-            lambda all_, one: all_.at[turn].set(one), found, columns(turn * together)
+            lambda all_, turn_salience: all_.at[turn].set(turn_salience),
+            salience,
+            columns(turn * together),
         )
 
     turns = -(-count // together)
     empty = jax.tree.map(lambda e: jnp.zeros((turns, *e.shape[:2]), jnp.float32), embeddings)
-    found = jax.lax.fori_loop(0, -(-num_columns // together), add, empty)
-    return SalienceMaps(*jax.tree.map(lambda x: _columns_last(x, together, count), found))
+    salience = jax.lax.fori_loop(0, -(-num_columns // together), add, empty)
+    return SalienceMaps(*jax.tree.map(lambda x: _columns_last(x, together, count), salience))
 
 
 def target_logits(layer: OutputLayer, hidden: Array, targets: Array) -> Array:
@@ -249,8 +251,8 @@ def target_logits(layer: OutputLayer, hidden: Array, targets: Array) -> Array:
     Hidden states are [batch, length, embed], targets int [batch, length].
     """
     states = hidden.reshape(-1, 1, hidden.shape[-1])
-    one = jax.vmap(layer.logits_of)(states, targets.reshape(-1, 1))
-    return one.reshape(targets.shape)
+    logits = jax.vmap(layer.logits_of)(states, targets.reshape(-1, 1))
+    return logits.reshape(targets.shape)
 
 
 def _embeddings(module: Transformer, tokens: Array) -> Array:
@@ -265,9 +267,9 @@ def _salience(method: str, gradient: Array, embedding: Array) -> Array:
     return jnp.sum(gradient * embedding.astype(jnp.float32), axis=-1)
 
 
-def _columns_last(found: Array, together: int, count: int) -> Array:
+def _columns_last(salience: Array, together: int, count: int) -> Array:
     """[turns, batch * together, inputs] -> [batch, inputs, columns]."""
-    turns, rows, inputs = found.shape
-    columns = found.reshape(turns, rows // together, together, inputs)
+    turns, rows, inputs = salience.shape
+    columns = salience.reshape(turns, rows // together, together, inputs)
     columns = jnp.moveaxis(columns, (0, 2), (-2, -1))
     return columns.reshape(rows // together, inputs, -1)[..., :count]

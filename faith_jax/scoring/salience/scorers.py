@@ -45,23 +45,23 @@ class Salience:
         return list(map(_of_words, rows, maps))
 
 
-def _columns(given: SalienceInput) -> list[int]:
+def _columns(salience_input: SalienceInput) -> list[int]:
     """Returns the targets whose salience is looked at: the tokens of the response's words."""
-    return sorted({token for word in given.response_words for token in word.tokens})
+    return sorted({token for word in salience_input.response_words for token in word.tokens})
 
 
-def _of_words(given: SalienceInput, token_map: np.ndarray) -> WordSalience:
-    column_of = {token: column for column, token in enumerate(_columns(given))}
+def _of_words(salience_input: SalienceInput, token_map: np.ndarray) -> WordSalience:
+    column_of = {token: column for column, token in enumerate(_columns(salience_input))}
     values = scores.word_map(
         token_map,
-        [word.tokens for word in given.argument_words],
-        [[column_of[token] for token in word.tokens] for word in given.response_words],
+        [word.tokens for word in salience_input.argument_words],
+        [[column_of[token] for token in word.tokens] for word in salience_input.response_words],
     )
     return WordSalience(
-        tuple(word.word for word in given.argument_words),
-        tuple(word.word for word in given.response_words),
+        tuple(word.word for word in salience_input.argument_words),
+        tuple(word.word for word in salience_input.response_words),
         values,
-        by_name(given.cut),
+        by_name(salience_input.cut),
     )
 
 
@@ -117,9 +117,9 @@ class SalienceScorer(ModelScorer[SalienceInput]):
         self, examples: Sequence[GroundedExample], rows: Sequence[SalienceInput]
     ) -> list[Judgement]:
         """Returns the means and the words' shares."""
-        return [self._judged(salience) for salience in self._compute.maps(rows)]
+        return [self._judge(salience) for salience in self._compute.maps(rows)]
 
-    def _judged(self, salience: WordSalience) -> Judgement:
+    def _judge(self, salience: WordSalience) -> Judgement:
         if self.card.name == "salience_hallucination":
             words, values = salience.response_words, salience.attributions(self._aggregation)
             value = salience.attribution_score(self._aggregation, self._mean)
@@ -145,12 +145,12 @@ def open_salience(model: str | None, **options: Unpack[SalienceOptions]) -> Sali
     method = options.get("method", METHODS[0])
     scores.check_choice("method", method, METHODS)
     every = sorted({**options, "method": method}.items())
-    told = {name: value for name, value in every if value is not None}
-    return _opened(model, **cast(SalienceOptions, told))
+    set_options = {name: value for name, value in every if value is not None}
+    return _open_shared(model, **cast(SalienceOptions, set_options))
 
 
 @functools.lru_cache(maxsize=4)
-def _opened(model: str | None, **options: Unpack[SalienceOptions]) -> Salience:
+def _open_shared(model: str | None, **options: Unpack[SalienceOptions]) -> Salience:
     opened, reader = open_text_reader(model, options)
     limits = options.get("tokens_per_batch"), options.get("max_bytes")
     return Salience(SalienceEngine(opened, options["method"], *limits), SalienceEncoder(reader))

@@ -58,10 +58,12 @@ def comparison_scorer(
     return TextScorer(card, lambda e: Score(compare(e.response, joined(e.grounding))), reads)
 
 
-def _read_by(normalization: str, published: Reads, known: Iterable[str] = _NORMALIZATIONS) -> Reads:
-    """Returns what a normalization can split; one that is not known is a ConfigError."""
-    if normalization not in known:
-        raise ConfigError(f"normalization: {normalization!r} is none of {', '.join(known)}.")
+def _read_by(
+    normalization: str, published: Reads, choices: Iterable[str] = _NORMALIZATIONS
+) -> Reads:
+    """Returns the scripts that a normalization can split; raises ConfigError for an unknown one."""
+    if normalization not in choices:
+        raise ConfigError(f"normalization: {normalization!r} is none of {', '.join(choices)}.")
     return ALL_SCRIPTS if normalization == UNICODE else published
 
 
@@ -130,8 +132,8 @@ def rouge_scorer(
 def _rouge(kind: str, part: str, use_stemmer: bool) -> Callable[..., float]:
     def compare(response: str, grounding: str, normalization: str) -> float:
         texts, kinds = (response, grounding), (kind,)
-        found = text_metrics.rouge(*texts, use_stemmer, kinds, normalization)[kind]
-        return float(getattr(found, part))
+        rouge_score = text_metrics.rouge(*texts, use_stemmer, kinds, normalization)[kind]
+        return float(getattr(rouge_score, part))
 
     return compare
 
@@ -340,14 +342,14 @@ def argument_recall_scorer(
     _check_threshold(threshold)
 
     def judge(example: GroundedExample) -> Score:
-        told = _told_arguments(example, normalization)
-        pairs = enumerate(zip(example.grounding.texts, told.arguments, strict=True))
+        coverage = _told_arguments(example, normalization)
+        pairs = enumerate(zip(example.grounding.texts, coverage.arguments, strict=True))
         words = tuple(
             WordScore(text, 0, len(text), float(share >= threshold), text=number)
             for number, (text, share) in pairs
             if not math.isnan(share)
         )
-        return Score(told.recall(threshold), words)
+        return Score(coverage.recall(threshold), words)
 
     card = ScorerCard(
         "argument_recall",
@@ -380,13 +382,13 @@ def argument_precision_scorer(
     _check_threshold(threshold)
 
     def judge(example: GroundedExample) -> Score:
-        told = _told_arguments(example, normalization)
+        coverage = _told_arguments(example, normalization)
         words = tuple(
             WordScore(example.response[start:end], start, end, float(share >= threshold))
-            for share, (start, end) in zip(told.sentences, told.spans, strict=True)
+            for share, (start, end) in zip(coverage.sentences, coverage.spans, strict=True)
             if not math.isnan(share)
         )
-        return Score(told.precision(threshold), words)
+        return Score(coverage.precision(threshold), words)
 
     card = ScorerCard(
         "argument_precision",

@@ -18,7 +18,7 @@ _NOTHING_COMPARED = "there are no words to compare"
 
 
 class Reads(NamedTuple):
-    """What a scorer can split into words.
+    """The scripts that a scorer can split into words.
 
     Attributes:
       unread: the letters and digits that it cannot; None = it reads all.
@@ -89,28 +89,28 @@ class TextScorer(BaseScorer):
         if math.isnan(score.value):
             score = dataclasses.replace(score, undefined=score.undefined or _NOTHING_COMPARED)
         if shown is not example:
-            score = dataclasses.replace(score, words=tuple(_placed(score.words, example)))
+            score = dataclasses.replace(score, words=tuple(_place_words(score.words, example)))
         return score
 
     def _problem(self, example: GroundedExample) -> str:
-        found = self._reads.problem(example.response, "response")
-        if found or not self._reads_grounding:
-            return found
+        problem = self._reads.problem(example.response, "response")
+        if problem or not self._reads_grounding:
+            return problem
         return self._reads.problem(joined(example.grounding), "grounding")
 
 
 def _visible_example(example: GroundedExample) -> GroundedExample:
-    given = (example.response, *example.grounding.texts)
-    if all(map(str.isascii, given)):
+    originals = (example.response, *example.grounding.texts)
+    if all(map(str.isascii, originals)):
         return example
-    response, *texts = shown = tuple(map(visible, given))
-    if shown == given:
+    response, *texts = shown = tuple(map(visible, originals))
+    if shown == originals:
         return example
     grounding = dataclasses.replace(example.grounding, texts=tuple(texts))
     return dataclasses.replace(example, response=response, grounding=grounding)
 
 
-def _placed(words: Iterable[WordScore], example: GroundedExample) -> Iterator[WordScore]:
+def _place_words(words: Iterable[WordScore], example: GroundedExample) -> Iterator[WordScore]:
     """Yields words of the visible texts with their offsets in the whole ones."""
     for word in words:
         text = example.response if word.text is None else example.grounding.texts[word.text]
