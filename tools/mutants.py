@@ -153,8 +153,8 @@ DECODING = _of(
     (
         "steps-end-tokens",
         "steps.py",
-        "found |= tokens == end",
-        "found = tokens == end",
+        "matches |= tokens == end",
+        "matches = tokens == end",
         f"{_SEARCH}::test_several_end_tokens_end_a_row",
     ),
 )
@@ -177,8 +177,8 @@ OBJECTIVES = _of(
     (
         "cross-entropy-smoothing-share",
         "objectives.py",
-        "other = smoothing / (vocab_size - 1)",
-        "other = smoothing / vocab_size",
+        "off_target = smoothing / (vocab_size - 1)",
+        "off_target = smoothing / vocab_size",
         f"{_OBJECTIVES}::test_equals_the_sum_over_the_vocabulary",
     ),
     (
@@ -212,7 +212,7 @@ OBJECTIVES = _of(
     (
         "infonce-own-texts-in-batch",
         "infonce.py",
-        "[None] & ~same & ~own",
+        "[None] & ~same & ~is_own_row",
         "[None] & ~same",
         f"{_CONTRASTIVE}::test_other_rows_texts_in_the_batch",
     ),
@@ -283,8 +283,8 @@ OBJECTIVES = _of(
     (
         "classification-smoothing",
         "label_cross_entropy.py",
-        "smoothing, others = label_smoothing, log_probs.shape[1] - 1",
-        "smoothing, others = label_smoothing, log_probs.shape[1]",
+        "smoothing, num_others = label_smoothing, log_probs.shape[1] - 1",
+        "smoothing, num_others = label_smoothing, log_probs.shape[1]",
         "tests/training/test_label_cross_entropy.py::test_equals_the_sum_over_classes",
     ),
     (
@@ -355,8 +355,8 @@ MODELS = _of(
     (
         "attention-cached-value",
         "attention/multi_head.py",
-        "_written(cached_value.value, value, position)",
-        "_written(cached_value.value, key, position)",
+        "_write_at(cached_value.value, value, position)",
+        "_write_at(cached_value.value, key, position)",
         "tests/models/test_decoding_caches.py",
     ),
     (
@@ -455,8 +455,8 @@ SCORERS = _of(
     (
         "nli-contradiction-sign",
         "scoring/nli.py",
-        "made[numbers[NliLabel.CONTRADICTION]] = -1.0",
-        "made[numbers[NliLabel.CONTRADICTION]] = 1.0",
+        "class_weights[numbers[NliLabel.CONTRADICTION]] = -1.0",
+        "class_weights[numbers[NliLabel.CONTRADICTION]] = 1.0",
         f"{_NLI}::test_nli_scores_are_transformers_probabilities",
     ),
     (
@@ -582,8 +582,8 @@ SCORERS = _of(
     (
         "likelihood-log-base",
         "inference/row_likelihoods.py",
-        "found = chosen - jax.nn.logsumexp(logits, axis=1)",
-        "found = (chosen - jax.nn.logsumexp(logits, axis=1)) / jnp.log(2.0)",
+        "piece_log_probs = chosen - jax.nn.logsumexp(logits, axis=1)",
+        "piece_log_probs = (chosen - jax.nn.logsumexp(logits, axis=1)) / jnp.log(2.0)",
         f"{_LIKELIHOOD}::test_what_does_not_count_is_not_computed",
     ),
     (

@@ -123,7 +123,7 @@ class TrainCheckpoints:
             return
         self.wait()
         items = _items(state)
-        self._saved = step, array_digests(_named(items))
+        self._saved = step, array_digests(_arrays_by_name(items))
         self._manager.save(
             step,
             args=ocp.args.Composite(
@@ -175,8 +175,8 @@ class TrainCheckpoints:
                 ),
             )
         except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
-            raise _damaged(folder, error) from error
-        check_arrays(folder, _named({item: restored[item] for item in wanted}))
+            raise _damage_error(folder, error) from error
+        check_arrays(folder, _arrays_by_name({item: restored[item] for item in wanted}))
         count = jax.device_put(jax.numpy.int32(step), state.step.sharding)
         objective = restored["objective"] if "objective" in wanted else state.objective
         return TrainState(count, restored["params"], restored["opt_state"], objective)
@@ -185,14 +185,14 @@ class TrainCheckpoints:
         """Compares names, shapes and dtypes before anything is read."""
         try:
             with ocp.StandardCheckpointer() as checkpointer:
-                found = _described(checkpointer.metadata(orbax_path(folder)).item_metadata.tree)
+                stored = _describe(checkpointer.metadata(orbax_path(folder)).item_metadata.tree)
         except Exception as error:
-            raise _damaged(folder.parent, error) from error
-        expected = _described(wanted)
-        for name in sorted(found.keys() | expected.keys()):
-            if found.get(name) != expected.get(name):
+            raise _damage_error(folder.parent, error) from error
+        expected = _describe(wanted)
+        for name in sorted(stored.keys() | expected.keys()):
+            if stored.get(name) != expected.get(name):
                 raise CheckpointError(
-                    f"{folder}: {name!r} is {found.get(name, 'not there')}, but this run needs "
+                    f"{folder}: {name!r} is {stored.get(name, 'not there')}, but this run needs "
                     f"{expected.get(name, 'no such array')}: it was written with another model, "
                     "optimizer or TRAINABLE. Use another MODEL_DIR."
                 )
@@ -213,7 +213,7 @@ class TrainCheckpoints:
         self._manager.close()
 
 
-def _named(items: Mapping[str, PyTree]) -> dict[str, jax.Array]:
+def _arrays_by_name(items: Mapping[str, PyTree]) -> dict[str, jax.Array]:
     """Returns the arrays of items by their names in the manifest."""
     return {
         f"{item}/{jax.tree_util.keystr(path, simple=True, separator='/')}": array
@@ -229,23 +229,23 @@ def _is_here(array: jax.Array) -> bool:
 
 def array_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
     """Returns the digests of arrays on a mesh; each process computes those of its own shards."""
-    found = manifest.tensor_digests({n: np.asarray(x) for n, x in arrays.items() if _is_here(x)})
-    apart = {name: array for name, array in arrays.items() if name not in found}
-    found |= shard_digests(apart) if apart else {}
-    return {name: found[name] for name in arrays}
+    digests = manifest.tensor_digests({n: np.asarray(x) for n, x in arrays.items() if _is_here(x)})
+    apart = {name: array for name, array in arrays.items() if name not in digests}
+    digests |= shard_digests(apart) if apart else {}
+    return {name: digests[name] for name in arrays}
 
 
 def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
     """Returns the digests of sharded arrays, whose chunks are parts of shards."""
-    found, parts = {}, []
+    digests_by_name, parts = {}, []
     for name, array in arrays.items():
         shard = array.sharding.shard_shape(array.shape)
         chunk = manifest.chunk_shape(shard, array.dtype.itemsize, divides=True)
-        found[name] = TensorDigests(array.dtype.name, array.shape, chunk, [])
+        digests_by_name[name] = TensorDigests(array.dtype.name, array.shape, chunk, [])
         places = manifest.boxes(array.shape, chunk)
         mine = np.zeros((len(places), 32), np.uint8)
         for place, box in enumerate(places):
-            part = _part(array, box, own=True)
+            part = _part(array, box, first_copy_only=True)
             if part is not None:
                 mine[place] = np.frombuffer(manifest.chunk_digest(part), np.uint8)
         parts.append(mine)
@@ -253,17 +253,17 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
     digests = from_all(digests, "the digests of a checkpoint are known").max(axis=0)
     rows: Iterator[np.ndarray] = iter(digests)
     for name, mine in zip(arrays, parts, strict=True):
-        found[name].sha256.extend(next(rows).tobytes().hex() for _ in mine)
-    return found
+        digests_by_name[name].sha256.extend(next(rows).tobytes().hex() for _ in mine)
+    return digests_by_name
 
 
-def _part(array: jax.Array, box: manifest.Box, own: bool = False) -> np.ndarray | None:
+def _part(array: jax.Array, box: manifest.Box, first_copy_only: bool = False) -> np.ndarray | None:
     """Returns a part of an array that lies in one shard of this process; None = it does not.
 
     Args:
       array: on a mesh.
       box: the part.
-      own: of several equal shards only the first counts.
+      first_copy_only: of several equal shards only the first counts.
     """
     for shard in array.addressable_shards:
         starts = [index.start or 0 for index in shard.index]
@@ -272,7 +272,7 @@ def _part(array: jax.Array, box: manifest.Box, own: bool = False) -> np.ndarray 
             start <= part.start and part.stop <= end
             for start, part, end in zip(starts, box, ends, strict=True)
         )
-        if is_within and not (own and shard.replica_id):
+        if is_within and not (first_copy_only and shard.replica_id):
             inner = [slice(p.start - s, p.stop - s) for s, p in zip(starts, box, strict=True)]
             return np.asarray(shard.data)[tuple(inner)]
     return None
@@ -284,15 +284,17 @@ def check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None:
     Raises:
       CheckpointError: in all processes, if an array differs from the manifest in one.
     """
-    known, problem = manifest.read_manifest(folder), None
-    if known is None:
+    expected, problem = manifest.read_manifest(folder), None
+    if expected is None:
         return
     try:
-        here = {name: np.asarray(array) for name, array in arrays.items() if _is_here(array)}
-        manifest.check_tensors(folder, known, here)
+        local_arrays = {
+            name: np.asarray(array) for name, array in arrays.items() if _is_here(array)
+        }
+        manifest.check_tensors(folder, expected, local_arrays)
         for name, array in arrays.items():
-            if name not in here:
-                check_shards(folder, known, name, array)
+            if name not in local_arrays:
+                check_shards(folder, expected, name, array)
     except CheckpointError as error:
         problem = error
     failed = from_all(problem is not None, f"all have checked {folder}")
@@ -301,14 +303,14 @@ def check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None:
 
 
 def check_shards(
-    folder: pathlib.Path, known: manifest.Manifest, name: str, array: jax.Array
+    folder: pathlib.Path, expected: manifest.Manifest, name: str, array: jax.Array
 ) -> None:
     """Checks the chunks of an array that lie, in part or as a whole, in shards of this process.
 
     Raises:
       CheckpointError: one differs from the manifest.
     """
-    digests = manifest.digests_of(folder, known, name, array.shape, array.dtype)
+    digests = manifest.digests_of(folder, expected, name, array.shape, array.dtype)
     places = manifest.boxes(array.shape, digests.chunk)
     for place, (box, sha256) in enumerate(zip(places, digests.sha256, strict=True)):
         part = _part(array, box)
@@ -323,8 +325,9 @@ def check_shards(
 
 def _overlap(box: manifest.Box, index: tuple[Any, ...]) -> bool:
     return all(
-        (other.start or 0) < part.stop and (other.stop is None or part.start < other.stop)
-        for part, other in zip(box, index, strict=True)
+        (shard_part.start or 0) < part.stop
+        and (shard_part.stop is None or part.start < shard_part.stop)
+        for part, shard_part in zip(box, index, strict=True)
     )
 
 
@@ -332,15 +335,15 @@ def _check_metrics(folder: pathlib.Path) -> None:
     for path in sorted(folder.glob("*/metrics/metrics")):
         if not path.parts[-3].isdecimal():  # of a save that was killed
             continue
-        found = kept_json(path)
-        if found is None or not all(isinstance(value, int | float) for value in found.values()):
+        metrics = kept_json(path)
+        if metrics is None or not all(isinstance(value, int | float) for value in metrics.values()):
             raise CheckpointError(
                 f"{path}: expected the metrics of a step; remove the folder {path.parent}, then "
                 "the step counts as one without metrics."
             )
 
 
-def _damaged(folder: pathlib.Path, error: Exception) -> CheckpointError:
+def _damage_error(folder: pathlib.Path, error: Exception) -> CheckpointError:
     reason = " ".join(str(error).split()) or repr(error)
     return CheckpointError(
         f"{folder}: the checkpoint is not whole ({reason[:200]}); remove this folder to resume "
@@ -349,13 +352,13 @@ def _damaged(folder: pathlib.Path, error: Exception) -> CheckpointError:
 
 
 def _items(state: TrainState) -> dict[str, PyTree]:
-    """Returns what is saved of a state; the step is the folder's name."""
+    """Returns the items that are saved of a state; the step is the folder's name."""
     items = {"params": state.params, "opt_state": state.opt_state}
     has_objective = bool(jax.tree.leaves(state.objective))
     return items | {"objective": state.objective} if has_objective else items
 
 
-def _described(tree: PyTree) -> dict[str, str]:
+def _describe(tree: PyTree) -> dict[str, str]:
     """Returns "float32 [4, 3]" for each array of a tree, by name."""
     return {
         jax.tree_util.keystr(path, simple=True, separator="/"): f"{x.dtype} {list(x.shape)}"

@@ -17,20 +17,20 @@ from faith_jax.training.objectives import Batch, Metrics, Objective, dropout_rng
 def in_batch_log_probs(
     queries: Float[Array, "batch embed"],
     passages: Float[Array, "batch embed"],
-    others: Bool[Array, "batch batch"],
+    is_negative: Bool[Array, "batch batch"],
 ) -> Float[Array, "batch batch"]:
     """Returns the log-probability of each passage for each query, by their products.
 
     Args:
       queries: vectors.
       passages: vectors; number i belongs to query i.
-      others: which passages count against a query's own, which counts in any case.
+      is_negative: which passages count against a query's own, which counts in any case.
 
     Reference: Karpukhin 2020, section 3.2.
     """
     scores = jnp.matmul(queries, passages.T)
-    own = jnp.eye(len(scores), dtype=bool)
-    return jax.nn.log_softmax(jnp.where(others | own, scores, -jnp.inf), axis=1)
+    is_own = jnp.eye(len(scores), dtype=bool)
+    return jax.nn.log_softmax(jnp.where(is_negative | is_own, scores, -jnp.inf), axis=1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -144,7 +144,7 @@ class InfoNCE(Objective):
         encoded: Inputs,
         hidden: Float[Array, "batch length embed"],
     ) -> Float[Array, "batch embed"]:
-        """Returns what candidates are compared with."""
+        """Returns the vector of each row's context, which candidates are compared with."""
         if self.context == "decoder_first":
             return hidden[:, 0]
         states = encoded[0] if isinstance(encoded, tuple) else encoded
@@ -169,8 +169,8 @@ class InfoNCE(Objective):
         states = jnp.concatenate([positives[:, None], negatives], axis=1).astype(jnp.float32)
         pad = module.config.pad_id
         scores = jnp.einsum("be,bce->bc", context, states)
-        own = _valid_negatives(batch, pad)
-        valid = jnp.pad(own, ((0, 0), (1, 0)), constant_values=True)
+        valid_negatives = _valid_negatives(batch, pad)
+        valid = jnp.pad(valid_negatives, ((0, 0), (1, 0)), constant_values=True)
         if not self.in_batch_negatives:
             return scores, valid
         all_scores = jnp.einsum("be,xe->bx", context, states.reshape(-1, states.shape[-1]))
@@ -195,8 +195,8 @@ def _valid_others(batch: Batch, pad: int) -> Bool[Array, "batch all_texts"]:
     rows, count, length = texts.shape
     texts = texts.reshape(rows * count, length)
     same = jnp.all(texts[None] == targets[:, None], axis=-1)
-    own = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
-    return jnp.any(texts != pad, axis=-1)[None] & ~same & ~own
+    is_own_row = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
+    return jnp.any(texts != pad, axis=-1)[None] & ~same & ~is_own_row
 
 
 def _same_lengths(
@@ -205,17 +205,17 @@ def _same_lengths(
     """Returns targets and negatives, padded alike."""
     targets, negatives = batch["decoder_target_tokens"], batch["negatives"]
     length = max(targets.shape[-1], negatives.shape[-1])
-    return _fitted(targets, length, pad), _fitted(negatives, length, pad)
+    return _pad_to(targets, length, pad), _pad_to(negatives, length, pad)
 
 
-def _fitted(tokens: Array, length: int, pad: int) -> Array:
+def _pad_to(tokens: Array, length: int, pad: int) -> Array:
     """Returns tokens [..., length], padded behind."""
     widths = ((0, 0),) * (tokens.ndim - 1) + ((0, length - tokens.shape[-1]),)
     return jnp.pad(tokens, widths, constant_values=pad)
 
 
 def _read_to_the_end(tokens: Array, start: int, pad: int) -> tuple[Array, Array, Array]:
-    """Returns what the decoder reads of texts [..., length]: [..., 1 + length], mask, last place.
+    """Returns the decoder's inputs for texts [..., length]: [..., 1 + length], mask, last place.
 
     The mask is an array that is not `pad` where the decoder reads something.
     """

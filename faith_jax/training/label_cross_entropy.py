@@ -30,11 +30,11 @@ def label_cross_entropy(
       label_smoothing: in [0, 1), spread evenly over the other classes.
       **reduction: see `reduced`.
     """
-    smoothing, others = label_smoothing, log_probs.shape[1] - 1
+    smoothing, num_others = label_smoothing, log_probs.shape[1] - 1
     likelihood = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
     if smoothing == 0.0:
         return reduced(-likelihood, **reduction)
-    rest = smoothing / others
+    rest = smoothing / num_others
     entropy = -((1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(rest))
     total = jnp.sum(log_probs, axis=1)
     losses = -((1 - smoothing - rest) * likelihood + rest * total) - entropy

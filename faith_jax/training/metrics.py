@@ -52,13 +52,13 @@ def prompt_movement(
       distance itself from a start of zeros), and "encoder_prompt_movements", the L2 distance of
       each vector: [length].
     """
-    found: dict[str, float | list[float]] = {}
+    distances: dict[str, float | list[float]] = {}
     for name, start in starts.items():
         way = np.asarray(params[name]["embedding"], np.float32) - start
         moved, length = float(np.linalg.norm(way)), float(np.linalg.norm(start))
-        found[name + MOVED] = moved / length if length else moved
-        found[name + MOVEMENTS] = np.linalg.norm(way, axis=-1).tolist()
-    return found
+        distances[name + MOVED] = moved / length if length else moved
+        distances[name + MOVEMENTS] = np.linalg.norm(way, axis=-1).tolist()
+    return distances
 
 
 def json_value(value: Any) -> Any:

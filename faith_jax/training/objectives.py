@@ -64,20 +64,20 @@ def cross_entropy(
     so that a perfect model has loss 0. The z-loss keeps logits from drifting.
     """
     losses = z_loss * jnp.square(statistics.log_z)
-    losses = _smoothed(statistics, vocab_size, label_smoothing) + losses
+    losses = _smooth_losses(statistics, vocab_size, label_smoothing) + losses
     return reduced(losses, **reduction)
 
 
-def _smoothed(statistics: TargetStatistics, vocab_size: int, smoothing: float) -> Array:
+def _smooth_losses(statistics: TargetStatistics, vocab_size: int, smoothing: float) -> Array:
     if smoothing == 0.0:
         return -statistics.log_prob
-    other = smoothing / (vocab_size - 1)
+    off_target = smoothing / (vocab_size - 1)
     confidence = 1.0 - smoothing
     # sum_v q(v) logit(v), with the target's own share taken out of the mean of all.
     expected_logit = (
-        confidence - other
-    ) * statistics.logit + other * vocab_size * statistics.mean_logit
-    entropy = -(confidence * math.log(confidence) + smoothing * math.log(other))
+        confidence - off_target
+    ) * statistics.logit + off_target * vocab_size * statistics.mean_logit
+    entropy = -(confidence * math.log(confidence) + smoothing * math.log(off_target))
     return statistics.log_z - expected_logit - entropy
 
 
@@ -90,7 +90,7 @@ class Objective(Settings):
         return False
 
     def init_state(self) -> PyTree:
-        """Returns what the objective keeps from step to step, as arrays: () = nothing."""
+        """Returns the objective's own state before the first step, as arrays: () = it has none."""
         return ()
 
     def check(self, module: Transformer, features: Collection[str]) -> None:
@@ -129,7 +129,7 @@ class Objective(Settings):
 
 
 class TokenScores(NamedTuple):
-    """What a language model says of target tokens, and how much each counts: [batch, length]."""
+    """The statistics of target tokens under a model, and their weights: [batch, length]."""
 
     statistics: TargetStatistics
     weights: Array
@@ -180,7 +180,7 @@ class CrossEntropy(Objective):
     def scores(
         self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch
     ) -> TokenScores:
-        """Returns what the decoder's states [batch, length, embed] say of the targets."""
+        """Returns the statistics of the targets, by the decoder's states [batch, length, embed]."""
         targets = batch["decoder_target_tokens"]
         statistics = target_statistics(hidden, layer, targets, self.max_logits_bytes)
         return TokenScores(statistics, self.weights(module, batch), layer.vocab_size)

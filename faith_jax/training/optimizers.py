@@ -180,7 +180,7 @@ def adafactor(
         weight_decay_rate=weight_decay,
         weight_decay_mask=decayed,
     )
-    return _clipped(transform, gradient_clip)
+    return _clip_gradients(transform, gradient_clip)
 
 
 def adamw(
@@ -204,7 +204,7 @@ def adamw(
     transform = optax.adamw(
         learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=decayed
     )
-    return _clipped(transform, gradient_clip)
+    return _clip_gradients(transform, gradient_clip)
 
 
 def decayed(params: PyTree) -> PyTree:
@@ -221,7 +221,7 @@ def decayed(params: PyTree) -> PyTree:
     return jax.tree_util.tree_map_with_path(decays, params)
 
 
-def _clipped(
+def _clip_gradients(
     transform: optax.GradientTransformation, gradient_clip: float | None
 ) -> optax.GradientTransformation:
     if gradient_clip is None:

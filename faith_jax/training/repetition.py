@@ -116,10 +116,10 @@ class RepeatedTokens(Objective):
         )
         scores = logits[..., 0] - logits[..., 1]
         valid = _is_text(tokens, config.pad_id, config.eos_ids)
-        found = repeated(tokens, valid, self.ngram, batch.get("encoder_segment_ids"))
+        is_repeated = repeated(tokens, valid, self.ngram, batch.get("encoder_segment_ids"))
         weights = valid * batch["input_weights"][:, None]
-        metrics["repetition"] = repetition(scores, found, weights=weights)
-        metrics["repetition_accuracy"] = reduced((scores > 0) == found, weights=weights)
+        metrics["repetition"] = repetition(scores, is_repeated, weights=weights)
+        metrics["repetition_accuracy"] = reduced((scores > 0) == is_repeated, weights=weights)
         metrics["loss"] += self.weight * metrics["repetition"]
         return metrics["loss"], metrics, {}
 

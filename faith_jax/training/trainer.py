@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TrainState(NamedTuple):
-    """What training changes."""
+    """The state that each training step replaces."""
 
     step: Array  # int32 scalar, steps done
     params: PyTree  # the trainable parameters
@@ -49,8 +49,8 @@ def split_params(params: PyTree, trainable: Sequence[str]) -> tuple[PyTree, PyTr
       ConfigError: where nothing matches, or on what is no regular expression.
     """
     try:
-        given = [trainable] if isinstance(trainable, str) else trainable
-        patterns = [re.compile(pattern) for pattern in given]
+        expressions = [trainable] if isinstance(trainable, str) else trainable
+        patterns = [re.compile(pattern) for pattern in expressions]
     except (re.error, TypeError) as error:
         raise ConfigError(
             f"TRAINABLE = {trainable!r} is not a regular expression ({error}); write '.*' for any "
@@ -87,16 +87,19 @@ def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
 
     def sharding(path: Any, array: Any) -> Any:
         for start in range(len(path)):
-            shape, found = placed.get(jax.tree_util.keystr(path[start:]), ((), None))
-            if found is not None and shape == array.shape:
-                return found
+            shape, parameter_sharding = placed.get(jax.tree_util.keystr(path[start:]), ((), None))
+            if parameter_sharding is not None and shape == array.shape:
+                return parameter_sharding
             lacking = [a for a in range(len(shape)) if (*shape[:a], *shape[a + 1 :]) == array.shape]
-            if found is not None and lacking:
+            if parameter_sharding is not None and lacking:
                 # In a square either axis may be the one: Optax's rows lack the last.
                 axis = lacking[-1 if "v_row" in jax.tree_util.keystr(path[:start]) else 0]
-                spec = [*found.spec, *[None] * (len(shape) - len(found.spec))]
+                spec = [
+                    *parameter_sharding.spec,
+                    *[None] * (len(shape) - len(parameter_sharding.spec)),
+                ]
                 del spec[axis]
-                return NamedSharding(found.mesh, PartitionSpec(*spec))
+                return NamedSharding(parameter_sharding.mesh, PartitionSpec(*spec))
         return otherwise
 
     return jax.tree_util.tree_map_with_path(sharding, state)
@@ -293,7 +296,7 @@ class Periods(NamedTuple):
 
 
 class Watcher(Protocol):
-    """What looks at a run on its way."""
+    """The observer of a run: it logs, evaluates and measures between the steps."""
 
     def log(self, step: int, metrics: Metrics, params: PyTree, final: bool) -> None:
         """Takes a step's metrics, and the parameters after it."""
@@ -355,13 +358,13 @@ def _termination() -> Iterator[Callable[[int], bool]]:
 
         yield multihost_utils.reached_preemption_sync_point
         return
-    asked = []
+    requests = []
     try:
-        before = signal.signal(signal.SIGTERM, lambda *_: asked.append(True))
+        before = signal.signal(signal.SIGTERM, lambda *_: requests.append(True))
     except ValueError:  # not in the main thread: nobody can send us signals
         yield lambda step: False
         return
     try:
-        yield lambda step: bool(asked)
+        yield lambda step: bool(requests)
     finally:
         signal.signal(signal.SIGTERM, before)
