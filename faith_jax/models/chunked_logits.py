@@ -62,7 +62,7 @@ def target_statistics(
         return None, jax.checkpoint(statistics_of)(*inputs)
 
     _, statistics = jax.lax.scan(body, None, (split(hidden), split(targets)))
-    return TargetStatistics(*(_joined(x, length) for x in statistics))
+    return TargetStatistics(*(_join_pieces(x, length) for x in statistics))
 
 
 def summed_losses(
@@ -93,8 +93,8 @@ def summed_losses(
         placed = layer._replace(weights=arrays[0], bias=arrays[1])
         return measure(_piece_statistics(placed, hidden, targets), weights)
 
-    def loss_of(*given: Any):
-        sums = sums_of(*given)
+    def loss_of(*arguments: Any):
+        sums = sums_of(*arguments)
         return sums["loss"], sums
 
     def over_pieces(function: Any, hidden: Array, arrays: PyTree, *rest: Array) -> Any:
@@ -112,15 +112,15 @@ def summed_losses(
 
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         total, of_pieces = jax.lax.scan(body, zeros, pieces)
-        return total, jax.tree.map(lambda x: _joined(x, hidden.shape[1]), of_pieces)
+        return total, jax.tree.map(lambda x: _join_pieces(x, hidden.shape[1]), of_pieces)
 
     @jax.custom_vjp
-    def total(*given: Any) -> dict[str, Array]:
-        return over_pieces(lambda *piece: (sums_of(*piece), ()), *given)[0]
+    def total(*arguments: Any) -> dict[str, Array]:
+        return over_pieces(lambda *piece: (sums_of(*piece), ()), *arguments)[0]
 
-    def forward(*given: Any):
-        is_trained = any(leaf.perturbed for leaf in jax.tree.leaves(given[1]))
-        values = jax.tree.map(lambda leaf: leaf.value, given)
+    def forward(*arguments: Any):
+        is_trained = any(leaf.perturbed for leaf in jax.tree.leaves(arguments[1]))
+        values = jax.tree.map(lambda leaf: leaf.value, arguments)
 
         def with_gradients(*piece: Any):
             wanted = (0, 1) if is_trained else (0,)
@@ -142,7 +142,7 @@ def summed_losses(
 
 
 def _pieces(targets: Array, vocab_size: int, max_logits_bytes: int | None) -> Callable | None:
-    """Returns what splits [batch, length, ...] to [pieces, batch, piece, ...]; None = one piece."""
+    """Returns the map [batch, length, ...] -> [pieces, batch, piece, ...]; None = one piece."""
     batch, length = targets.shape
     if max_logits_bytes is None:
         # The mesh knows: what is compiled for a TPU may be traced on another machine.
@@ -162,8 +162,8 @@ def _pieces(targets: Array, vocab_size: int, max_logits_bytes: int | None) -> Ca
     return split
 
 
-def _joined(pieces: Array, length: int) -> Array:
-    """The inverse of what `_pieces` returns."""
+def _join_pieces(pieces: Array, length: int) -> Array:
+    """Joins [pieces, batch, piece, ...] to [batch, length, ...]: the inverse of `_pieces`'s."""
     joined = jnp.moveaxis(pieces, 0, 1)
     return joined.reshape(joined.shape[0], -1, *joined.shape[3:])[:, :length]
 

@@ -194,9 +194,9 @@ class TransformerConfig(Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        known = f"a token of the vocabulary of {self.vocab_size}"
-        self.require("pad_id", self.pad_id < self.vocab_size, f"{known}, or -1")
-        self.require("decoder_start_id", self.decoder_start_id < self.vocab_size, known)
+        token_range = f"a token of the vocabulary of {self.vocab_size}"
+        self.require("pad_id", self.pad_id < self.vocab_size, f"{token_range}, or -1")
+        self.require("decoder_start_id", self.decoder_start_id < self.vocab_size, token_range)
         buckets = self.relative_attention_num_buckets
         even = self.separate_positions or (buckets >= 4 and buckets % 2 == 0)
         self.require("relative_attention_num_buckets", even, "an even number >= 4")
@@ -300,10 +300,12 @@ class TransformerConfig(Settings):
           ConfigError: for an unknown field (names the nearest ones), a missing `vocab_size`, or a
             value out of range.
         """
-        known = {f.name for f in dataclasses.fields(cls)}
+        field_names = {f.name for f in dataclasses.fields(cls)}
         for name in fields:
-            if name not in known:
-                raise ConfigError(f"Unknown model setting {name!r}.{did_you_mean(name, known)}")
+            if name not in field_names:
+                raise ConfigError(
+                    f"Unknown model setting {name!r}.{did_you_mean(name, field_names)}"
+                )
         if "vocab_size" not in fields:
             raise ConfigError("The model settings have no 'vocab_size', which has no default.")
         return cls(**fields)

@@ -27,8 +27,8 @@ def matrix_with_axes(
         stored: Any = module.get_variable("params", name)
         if quantization.is_quantized(stored):
             return quantization.dequantized(stored)
-    made: Array = param_with_axes(name, init, shape, jnp.float32, axes=axes, module=module)
-    return made
+    matrix: Array = param_with_axes(name, init, shape, jnp.float32, axes=axes, module=module)
+    return matrix
 
 
 def with_sharding_constraint(x: Array, axes: tuple[str, ...]) -> Array:

@@ -169,20 +169,22 @@ class Partitioner:
         else:
             placements = jax.tree.leaves(jax.tree.map(lambda _, place: place, tree, shardings))
         if not any(map(_is_lazy, arrays)):
-            held = map(_held, arrays, placements)
-            return jax.tree.unflatten(form, map(_placed, arrays, placements, held))
-        made: list[jax.Array] = []
+            held = map(_read_parts, arrays, placements)
+            return jax.tree.unflatten(form, map(_place_parts, arrays, placements, held))
+        placed_arrays: list[jax.Array] = []
         problem = None
         try:
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 for group in _groups([array.nbytes for array in arrays]):
                     some, places = arrays[group], placements[group]
-                    read = pool.map(_held, some, places)
-                    made += jax.block_until_ready(list(map(_placed, some, places, read)))
+                    read = pool.map(_read_parts, some, places)
+                    placed_arrays += jax.block_until_ready(
+                        list(map(_place_parts, some, places, read))
+                    )
         except FaithJaxError as error:
             problem = error
         raise_together(problem, "read the checkpoint")
-        return jax.tree.unflatten(form, made)
+        return jax.tree.unflatten(form, placed_arrays)
 
     def local_rows(self, batch_size: int) -> slice:
         """Returns the rows of a global batch that this process's devices hold.
@@ -243,8 +245,8 @@ class Partitioner:
             lines = np.minimum(np.arange(rows + missing), rows - 1)
             batch = jax.tree.map(lambda array: array[lines], batch)
         with self.active():
-            found = self.gathered(function(*jax.tree.map(self.put_batch, batch)))
-        return jax.tree.map(lambda array: array[:rows], found) if missing else found
+            outputs = self.gathered(function(*jax.tree.map(self.put_batch, batch)))
+        return jax.tree.map(lambda array: array[:rows], outputs) if missing else outputs
 
     def gathered(self, tree: PyTree) -> PyTree:
         """Returns arrays as NumPy's, whole on every process, wherever their pieces lie."""
@@ -273,7 +275,7 @@ def _groups(sizes: Sequence[int]) -> Iterator[slice]:
 Span = tuple[tuple[int, int], ...]
 
 
-def _held(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
+def _read_parts(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
     """Returns the parts of an array that this process's devices hold, by where they lie.
 
     They are read in one piece, unless there is more in it than they need.
@@ -286,14 +288,14 @@ def _held(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
     )
     if _volume(around) > sum(map(_volume, spans)):
         return {span: array[_box(span)] for span in spans}
-    found, first = array[_box(around)], [start for start, _ in around]
+    region, first = array[_box(around)], [start for start, _ in around]
     return {
-        span: found[tuple(slice(a - f, b - f) for (a, b), f in zip(span, first, strict=True))]
+        span: region[tuple(slice(a - f, b - f) for (a, b), f in zip(span, first, strict=True))]
         for span in spans
     }
 
 
-def _placed(array: Any, sharding: NamedSharding, held: Mapping[Span, np.ndarray]) -> jax.Array:
+def _place_parts(array: Any, sharding: NamedSharding, held: Mapping[Span, np.ndarray]) -> jax.Array:
     """Makes a global array, of which this process's devices hold the given parts."""
     shape = array.shape
     return jax.make_array_from_callback(shape, sharding, lambda index: held[_span(index, shape)])
@@ -414,8 +416,8 @@ def make_mesh(
       ConfigError: if their product does not divide the number of devices.
     """
     if devices is None:
-        own = _OWN_DEVICES.get() and fits_own_devices(num_partitions)
-        devices = jax.local_devices() if own else jax.devices()
+        uses_own_devices = _OWN_DEVICES.get() and fits_own_devices(num_partitions)
+        devices = jax.local_devices() if uses_own_devices else jax.devices()
     count, slices = len(devices), {getattr(device, "slice_index", 0) for device in devices}
     least = len(slices) if devices[0].platform == "tpu" else 1
     num_slices = least if num_slices is None else num_slices
@@ -434,7 +436,7 @@ def make_mesh(
         )
     shape = (own_count // num_partitions, num_partitions)
     if num_slices > 1:
-        placed = _placed_in_slices((num_slices, *shape), devices, len(slices) == num_slices)
+        placed = _arrange_slices((num_slices, *shape), devices, len(slices) == num_slices)
         return Mesh(placed, (SLICE_AXIS, *MESH_AXES), axis_types=(AxisType.Auto,) * 3)
     axis_types = (AxisType.Auto,) * len(shape)
     try:
@@ -447,16 +449,16 @@ def make_mesh(
 
 
 def _divisors(count: int, multiple_of: int = 1) -> str:
-    found = range(multiple_of, count + 1, multiple_of)
-    return ", ".join(str(number) for number in found if count % number == 0)
+    multiples = range(multiple_of, count + 1, multiple_of)
+    return ", ".join(str(number) for number in multiples if count % number == 0)
 
 
-def _placed_in_slices(
+def _arrange_slices(
     shape: tuple[int, int, int], devices: Sequence[Any], have_slices: bool
 ) -> np.ndarray:
     """Returns devices as [slices, data, model]; do they know their slices?"""
     if not have_slices:
-        return np.array(sorted(devices, key=lambda one: one.process_index)).reshape(shape)
+        return np.array(sorted(devices, key=lambda device: device.process_index)).reshape(shape)
     place = functools.partial(
         mesh_utils.create_hybrid_device_mesh, (1, *shape[1:]), (shape[0], 1, 1), devices
     )

@@ -29,8 +29,8 @@ def is_quantized(parameter: Any) -> bool:
 
 def dequantized(parameter: Any) -> Array:
     """Returns a parameter in 8 bits as float32."""
-    found: Array = qwix().dequantize(parameter)
-    return found
+    matrix: Array = qwix().dequantize(parameter)
+    return matrix
 
 
 def quantized(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> PyTree:
@@ -57,10 +57,10 @@ def quantized(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> Py
     def placed(path: tuple[Any, ...], array: Any, sharding: Any) -> Any:
         names = [key.key for key in path]
         shared = _SHARED.get(names[-1])
-        found = partitioner.put(array, sharding)
-        if shared is None or found.ndim < 2 or names[0] in _KEPT:
-            return found
-        return jax.block_until_ready(quantize(found, shared))
+        placed_array = partitioner.put(array, sharding)
+        if shared is None or placed_array.ndim < 2 or names[0] in _KEPT:
+            return placed_array
+        return jax.block_until_ready(quantize(placed_array, shared))
 
     if isinstance(shardings, jax.sharding.Sharding):
         shardings = jax.tree.map(lambda _: shardings, params)

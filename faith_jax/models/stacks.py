@@ -58,7 +58,7 @@ class _Stack(nn.Module):
         if cfg.embedding_norm:
             self.embedding_norm = norm(cfg)
 
-    def _embedded(
+    def _embed(
         self, embeddings: Array, positions: Array, token_types: Array | None = None
     ) -> Array:
         """Returns the input of the first layer, before dropout.
@@ -76,10 +76,10 @@ class _Stack(nn.Module):
             x += self.token_type_embedder(types)
         return self.embedding_norm(x) if cfg.embedding_norm else x
 
-    def _placed(
+    def _surroundings(
         self, query_positions: Array, key_positions: Array, mask: Array | AttentionMask | None
     ) -> Surroundings:
-        """Returns what layers need of positions, and the mask, of self-attention.
+        """Returns the layers' shared inputs for positions, and the mask of self-attention.
 
         Args:
           query_positions: int32 [rows or 1, query_length].
@@ -152,8 +152,8 @@ class Encoder(_Stack):
         cfg = self.config
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
-        around = self._placed(positions, positions, mask)
-        x = self._embedded(embeddings, positions, token_types)
+        around = self._surroundings(positions, positions, mask)
+        x = self._embed(embeddings, positions, token_types)
         x = self.embedding_dropout(x, deterministic=deterministic)
         if cfg.embedding_dim:
             x = self.embedding_projection(x)
@@ -232,7 +232,7 @@ class Decoder(_Stack):
             cache_position, query_positions, key_positions, mask = self._advance(
                 embeddings.shape[-2]
             )
-        around = self._placed(query_positions, key_positions, mask)._replace(
+        around = self._surroundings(query_positions, key_positions, mask)._replace(
             encoded=encoded,
             encoder_masks=tuple(
                 mask.for_attention(cfg.attention_block_length)
@@ -251,7 +251,7 @@ class Decoder(_Stack):
                 distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
                 window_mask = around.mask & (distance < cfg.sliding_window)
             around = around._replace(window_mask=window_mask)
-        x = self._embedded(embeddings, query_positions)
+        x = self._embed(embeddings, query_positions)
         x = self.dropout(x, deterministic=deterministic)
         has_window = np.isin(np.arange(cfg.num_decoder_layers), cfg.sliding_window_layers)
         x = run_layers(self.layers, x, (has_window,), around, deterministic, cache_length, prefill)

@@ -380,15 +380,15 @@ class Transformer(nn.Module):
                 ((0, 0), (prompt, 0)),
                 constant_values=True,
             )
-        own = Tokens(valid, decoder_segment_ids)
-        of_input = own
+        decoder_tokens = Tokens(valid, decoder_segment_ids)
+        of_input = decoder_tokens
         if regrouped is not None:
             of_input = Tokens(regrouped.segments > 0, regrouped.segments)
         encoder_masks = [
             AttentionMask(of_input, Tokens(keys, encoder_segment_ids))
             for keys in self._encoder_masks(encoder_input_tokens, decoder_positions is not None)
         ]
-        queries = own._replace(shared=shared_segment_ids)
+        queries = decoder_tokens._replace(shared=shared_segment_ids)
         positions = None
         if decoder_segment_ids is not None and self.config.positions != "relative_bias":
             positions = decoder_positions
@@ -397,7 +397,7 @@ class Transformer(nn.Module):
         hidden = self.decoder(
             embeddings,
             _several(encoded),
-            AttentionMask(queries, own, causal=True),
+            AttentionMask(queries, decoder_tokens, causal=True),
             tuple(encoder_masks),
             deterministic=not enable_dropout,
             positions=positions,
@@ -455,8 +455,8 @@ class Transformer(nn.Module):
         embeddings = self.token_embedder(line_tokens)
         if self.config.decoder_prompt_length:
             embeddings = self.decoder_prompt.placed(embeddings, positions)
-        own = Tokens(segment_ids > 0, segment_ids)
-        mask = AttentionMask(own._replace(shared=shared_segment_ids), own, causal=True)
+        tokens = Tokens(segment_ids > 0, segment_ids)
+        mask = AttentionMask(tokens._replace(shared=shared_segment_ids), tokens, causal=True)
         self._fill(embeddings, mask, positions, max_decode_length)
 
     def _fill(
@@ -602,18 +602,22 @@ def parameter_shapes(module: Transformer) -> Any:
         return _traced_shapes(module)
     if config.shared_layers:
         counts = dict.fromkeys(counts, 1)
-    one = {f"num_{name}_layers": min(1, getattr(config, f"num_{name}_layers")) for name in counts}
-    shapes = _traced_shapes(module.clone(config=config.replace(**one)))
+    single_layers = {
+        f"num_{name}_layers": min(1, getattr(config, f"num_{name}_layers")) for name in counts
+    }
+    shapes = _traced_shapes(module.clone(config=config.replace(**single_layers)))
 
     def repeated(part: Any, count: int) -> Any:
         first = {name: shape for name, shape in part.items() if name != "layers_0"}
         return first | {f"layers_{i}": part["layers_0"] for i in range(count)}
 
     def whole(parts: Any) -> Any:
-        found = {n: repeated(part, counts[n]) if n in counts else part for n, part in parts.items()}
+        variable_shapes = {
+            n: repeated(part, counts[n]) if n in counts else part for n, part in parts.items()
+        }
         if QUESTION_ENCODER in parts:
-            found[QUESTION_ENCODER] = whole(parts[QUESTION_ENCODER])
-        return found
+            variable_shapes[QUESTION_ENCODER] = whole(parts[QUESTION_ENCODER])
+        return variable_shapes
 
     return {kind: whole(parts) for kind, parts in shapes.items()}
 

@@ -274,7 +274,7 @@ class Device:
 def test_a_slice_has_processes_of_its_own(have_slices):
     """Two slices of two processes with two devices each; devices say that 0 and 2 are one slice."""
     devices = [Device(i, i // 2, i // 2 % 2) for i in (7, 6, 0, 1, 2, 3, 4, 5)]
-    placed = partitioning._placed_in_slices((2, 2, 2), devices, have_slices)
+    placed = partitioning._arrange_slices((2, 2, 2), devices, have_slices)
     found = [sorted({one.process_index for one in part.flat}) for part in placed]
     assert found == ([[0, 2], [1, 3]] if have_slices else [[0, 1], [2, 3]])
     # Neighbours on "model" are of one process.

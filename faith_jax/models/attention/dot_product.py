@@ -132,7 +132,7 @@ def attend(
         logits = jnp.where(mask, logits, MASKED_LOGIT)
     weights = jax.nn.softmax(logits).astype(value.dtype)
     if dropout_key is not None and dropout_rate > 0.0:
-        weights = _dropped(weights, dropout_rate, dropout_key, broadcast_dropout)
+        weights = _drop_weights(weights, dropout_rate, dropout_key, broadcast_dropout)
     if prefix is None:
         return _weighted_sum(weights, value)
     split = prefix[0].shape[-2]
@@ -140,14 +140,14 @@ def attend(
     return of_prefix + _weighted_sum(weights[..., split:], value)
 
 
-def _dropped(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
+def _drop_weights(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
     shape = (*weights.shape[:-2], 1 if broadcast else weights.shape[-2], weights.shape[-1])
     keep = jax.random.bernoulli(key, 1.0 - rate, shape)
     return weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))
 
 
 class _Form(NamedTuple):
-    """What is known of an attention by blocks when it is compiled; see `attend`."""
+    """The static settings of an attention by blocks, known at compilation; see `attend`."""
 
     causal: bool
     float32_logits: bool
@@ -166,7 +166,7 @@ class _Trained(NamedTuple):
     bias: Any  # a BlockBias, which has no axis of blocks, or None
 
 
-class _Given(NamedTuple):
+class _Constants(NamedTuple):
     """The arrays of an attention that have no gradients."""
 
     mask: AttentionMask  # its tokens in blocks: [blocks, rows, length]
@@ -182,7 +182,7 @@ def block_sizes(length: int, block_length: int) -> tuple[int, int]:
     return count, min(block_length, -(-length // (8 * count)) * 8)
 
 
-def _split(x: Array, block_length: int, axis: int) -> Array:
+def _split_blocks(x: Array, block_length: int, axis: int) -> Array:
     """Splits an axis into blocks, the last one filled up with zeros, which are not valid.
 
     Returns:
@@ -196,7 +196,7 @@ def _split(x: Array, block_length: int, axis: int) -> Array:
     return jnp.moveaxis(x, axis, 0)
 
 
-def _joined(x: Array, length: int) -> Array:
+def _join_blocks(x: Array, length: int) -> Array:
     """Joins [blocks, rows, heads, size, width] to [rows, heads, length, width]."""
     x = jnp.moveaxis(x, 0, 2)
     return x.reshape(*x.shape[:2], -1, x.shape[-1])[:, :, :length]
@@ -212,18 +212,18 @@ def _attend_by_blocks(
     dropout_key: Array | None,
     block_length: int,
 ) -> Array:
-    split = functools.partial(_split, block_length=block_length, axis=-2)
-    split_tokens = functools.partial(_split, block_length=block_length, axis=-1)
+    split = functools.partial(_split_blocks, block_length=block_length, axis=-2)
+    split_tokens = functools.partial(_split_blocks, block_length=block_length, axis=-1)
     trained = _Trained(split(query), split(key), split(value), bias)
     of_queries, of_keys = jax.tree.map(split_tokens, (mask.queries, mask.keys))
-    given = _Given(mask.replace(queries=of_queries, keys=of_keys), dropout_key)
-    blocks, log_sums = _by_blocks(form, trained, given)
+    constants = _Constants(mask.replace(queries=of_queries, keys=of_keys), dropout_key)
+    blocks, log_sums = _by_blocks(form, trained, constants)
     # A query that may see nothing, such as padding, sees all keys alike, as in plain attention.
     rows, heads, length = query.shape[:3]
     keys = key.shape[-2]
     alike = jnp.full((rows, heads, 1, keys), 1.0 / keys, value.dtype)
-    is_blind = _joined(log_sums == MASKED_LOGIT, length)
-    return jnp.where(is_blind, _weighted_sum(alike, value), _joined(blocks, length))
+    is_blind = _join_blocks(log_sums == MASKED_LOGIT, length)
+    return jnp.where(is_blind, _weighted_sum(alike, value), _join_blocks(blocks, length))
 
 
 class _Queries(NamedTuple):
@@ -243,45 +243,47 @@ class _Keys(NamedTuple):
     tokens: Tokens
 
 
-def _blocks(trained: _Trained, given: _Given) -> tuple[_Queries, _Keys]:
+def _blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _Keys]:
     def first(x: Array) -> Array:
         return x.shape[-2] * jnp.arange(len(x))
 
-    queries = _Queries(first(trained.query), trained.query, given.mask.queries)
-    return queries, _Keys(first(trained.key), trained.key, trained.value, given.mask.keys)
+    queries = _Queries(first(trained.query), trained.query, constants.mask.queries)
+    return queries, _Keys(first(trained.key), trained.key, trained.value, constants.mask.keys)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _by_blocks(form: _Form, trained: _Trained, given: _Given) -> tuple[Array, Array]:
+def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[Array, Array]:
     """Returns the sums of values and the logs of the softmax's sums, in blocks of queries.
 
     They are [blocks, rows, heads, queries, width], and float32 with a width of 1; 0 and
     MASKED_LOGIT for queries that may see nothing. The logs have no gradient.
     """
-    query_blocks, key_blocks = _blocks(trained, given)
+    query_blocks, key_blocks = _blocks(trained, constants)
     # Masks and biases are the same in all layers. Without a barrier, the gradient of a scan over
     # the layers would compute them, of all blocks, before it, and keep them.
-    query_blocks, key_blocks, bias, given = jax.lax.optimization_barrier(
-        (query_blocks, key_blocks, trained.bias, given)
+    query_blocks, key_blocks, bias, constants = jax.lax.optimization_barrier(
+        (query_blocks, key_blocks, trained.bias, constants)
     )
 
     def attend_from(queries: _Queries) -> tuple[Array, Array]:
         def add(state, keys: _Keys):
             maximum, total, sums = state
-            logits, mask = _block_logits(form, queries, keys, bias, given)
+            logits, mask = _block_logits(form, queries, keys, bias, constants)
             logits = jnp.where(mask, logits, MASKED_LOGIT)
             new_maximum = jnp.maximum(maximum, jnp.max(logits, axis=-1, keepdims=True))
             weights = jnp.where(mask, jnp.exp(logits - new_maximum), 0.0)
             old = jnp.exp(maximum - new_maximum)
             total = total * old + jnp.sum(weights, axis=-1, keepdims=True)
-            weights = _kept(form, weights, queries, keys, given).astype(keys.value.dtype)
+            weights = _drop_block_weights(form, weights, queries, keys, constants).astype(
+                keys.value.dtype
+            )
             return new_maximum, total, sums * old + _weighted_sum(weights, keys.value, jnp.float32)
 
         def skip(state, keys: _Keys):
             return state
 
         def step(state, keys: _Keys):
-            return _where_needed(form, queries, keys, given, add, skip, state), None
+            return _where_needed(form, queries, keys, constants, add, skip, state), None
 
         column = (*queries.query.shape[:-1], 1)
         start = (
@@ -298,14 +300,14 @@ def _by_blocks(form: _Form, trained: _Trained, given: _Given) -> tuple[Array, Ar
     return jax.lax.map(attend_from, query_blocks)
 
 
-def _forward(form: _Form, trained: _Trained, given: _Given) -> tuple[Any, Any]:
-    sums, log_sums = _by_blocks(form, trained, given)
-    return (sums, log_sums), (trained, given, sums, log_sums)
+def _forward(form: _Form, trained: _Trained, constants: _Constants) -> tuple[Any, Any]:
+    sums, log_sums = _by_blocks(form, trained, constants)
+    return (sums, log_sums), (trained, constants, sums, log_sums)
 
 
 def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tuple[_Trained, None]:
-    trained, given, sums, log_sums = residuals
-    query_blocks, key_blocks = _blocks(trained, given)
+    trained, constants, sums, log_sums = residuals
+    query_blocks, key_blocks = _blocks(trained, constants)
     # What the weights' gradients of a query have in common, since the weights sum to 1.
     common = jnp.sum(_float32(sums) * _float32(gradients[0]), axis=-1, keepdims=True)
 
@@ -317,13 +319,13 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
 
             def logits_of(query, key, bias):
                 blocks = queries._replace(query=query), keys._replace(key=key)
-                return _block_logits(form, *blocks, bias, given)
+                return _block_logits(form, *blocks, bias, constants)
 
             logits, pull, mask = jax.vjp(
                 logits_of, queries.query, keys.key, trained.bias, has_aux=True
             )
             weights = jnp.where(mask, jnp.exp(logits - log_sum), 0.0)
-            kept = _kept(form, jnp.ones_like(weights), queries, keys, given)
+            kept = _drop_block_weights(form, jnp.ones_like(weights), queries, keys, constants)
             to_weights = kept * _products(gradient, keys.value, jnp.float32)
             to_query, more_to_key, to_bias = pull(weights * (to_weights - common))
             weights = (weights * kept).astype(keys.value.dtype)
@@ -336,7 +338,7 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
             return totals, block[1:]
 
         def step(totals, block):
-            return _where_needed(form, queries, block[0], given, add, skip, totals, block)
+            return _where_needed(form, queries, block[0], constants, add, skip, totals, block)
 
         to_bias, to_keys, to_values = totals
         start = (jnp.zeros(queries.query.shape), to_bias)
@@ -349,8 +351,8 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
     (to_bias, to_keys, to_values), to_queries = jax.lax.scan(
         from_queries, zeros, (query_blocks, log_sums, gradients[0], common)
     )
-    found = _Trained(to_queries, to_keys, to_values, to_bias)
-    return jax.tree.map(lambda x, like: x.astype(like.dtype), found, trained), None
+    to_trained = _Trained(to_queries, to_keys, to_values, to_bias)
+    return jax.tree.map(lambda x, like: x.astype(like.dtype), to_trained, trained), None
 
 
 _by_blocks.defvjp(_forward, _backward)
@@ -361,7 +363,7 @@ def _float32(tree: Any) -> Any:
 
 
 def _block_logits(
-    form: _Form, queries: _Queries, keys: _Keys, bias: Any, given: _Given
+    form: _Form, queries: _Queries, keys: _Keys, bias: Any, constants: _Constants
 ) -> tuple[Array, Array]:
     """Returns the logits [rows, heads, queries, keys] of a block, before its mask, and the mask."""
     distance = queries.first - keys.first
@@ -369,14 +371,14 @@ def _block_logits(
     if bias is not None:
         bias = bias.block(queries.query, keys.key, queries.tokens, keys.tokens, distance)
         logits += bias.astype(jnp.float32)
-    return logits, given.mask.block(queries.tokens, keys.tokens, distance)
+    return logits, constants.mask.block(queries.tokens, keys.tokens, distance)
 
 
 def _where_needed(
     form: _Form,
     queries: _Queries,
     keys: _Keys,
-    given: _Given,
+    constants: _Constants,
     add: Callable[..., Any],
     skip: Callable[..., Any],
     state: Any,
@@ -387,7 +389,7 @@ def _where_needed(
     Lengths alone decide: where nothing is valid may differ from device to device.
     """
     block = keys if block is None else block
-    window = given.mask.window
+    window = constants.mask.window
     if not form.causal and window is None:
         return add(state, block)
     needed = jnp.bool_(True)
@@ -398,11 +400,13 @@ def _where_needed(
     return jax.lax.cond(needed, add, skip, state, block)
 
 
-def _kept(form: _Form, weights: Array, queries: _Queries, keys: _Keys, given: _Given) -> Array:
+def _drop_block_weights(
+    form: _Form, weights: Array, queries: _Queries, keys: _Keys, constants: _Constants
+) -> Array:
     """Returns a block's weights after dropout; each block has a random key of its own."""
-    if given.dropout_key is None:
+    if constants.dropout_key is None:
         return weights
-    key = jax.random.fold_in(given.dropout_key, keys.first)
+    key = jax.random.fold_in(constants.dropout_key, keys.first)
     if not form.broadcast_dropout:
         key = jax.random.fold_in(key, queries.first)
-    return _dropped(weights, form.dropout_rate, key, form.broadcast_dropout)
+    return _drop_weights(weights, form.dropout_rate, key, form.broadcast_dropout)

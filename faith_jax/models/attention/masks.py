@@ -14,7 +14,7 @@ NO_WINDOW = np.iinfo(np.int32).max  # of `AttentionMask.window`
 
 
 class Tokens(NamedTuple):
-    """What a mask needs to know of an attention's queries, or of its keys.
+    """The tokens of an attention's queries, or of its keys, as a mask sees them.
 
     Attributes:
       valid: boolean [rows, length], False for padding.

@@ -43,14 +43,16 @@ def _one_row_per_example(
     return inputs.reshape(batch, -1, width), mask
 
 
-def _sorted(
+def _sort_queries(
     x: Float[Array, "rows heads queries width"], places: Integer[Array, "groups places"], rows: int
 ) -> Float[Array, "new_rows heads new_queries width"]:
     """Returns other queries in so many rows, from their places in each group of rows."""
     heads, width = x.shape[1], x.shape[3]
     by_group = jnp.swapaxes(x, 1, 2).reshape(len(places), -1, heads, width)
-    found = jax.vmap(lambda own, of_group: own[of_group])(by_group, places)
-    return jnp.swapaxes(found.reshape(rows, -1, heads, width), 1, 2)
+    sorted_queries = jax.vmap(lambda group_queries, group_places: group_queries[group_places])(
+        by_group, places
+    )
+    return jnp.swapaxes(sorted_queries.reshape(rows, -1, heads, width), 1, 2)
 
 
 class MultiHeadAttention(nn.Module):
@@ -152,7 +154,7 @@ class MultiHeadAttention(nn.Module):
             elif cache_position is not None and self.is_mutable_collection("encoder_cache"):
                 self._keep("encoder_cache", key, value)
         if regrouped is not None:
-            query = _sorted(query, regrouped.places, len(key))
+            query = _sort_queries(query, regrouped.places, len(key))
 
         dropout_key = None
         if not deterministic and self.dropout_rate > 0.0:
@@ -175,7 +177,7 @@ class MultiHeadAttention(nn.Module):
             window_length=self.window_length,
         )
         if regrouped is not None:
-            x = _sorted(x, regrouped.back, shape[0])
+            x = _sort_queries(x, regrouped.back, shape[0])
         return self._project_out(x, shape[-1]).reshape(shape)
 
     def _project(self, name: str, x: Array, heads: int) -> Array:
@@ -215,12 +217,12 @@ class MultiHeadAttention(nn.Module):
         cached_value = self.variable("cache", "cached_value", jnp.zeros, shape, value.dtype)
         if not exists:
             return key, value
-        cached_key.value = _written(cached_key.value, key, position)
-        cached_value.value = _written(cached_value.value, value, position)
+        cached_key.value = _write_at(cached_key.value, key, position)
+        cached_value.value = _write_at(cached_value.value, value, position)
         return cached_key.value, cached_value.value
 
 
-def _written(cached: Array, new: Array, position: Array) -> Array:
+def _write_at(cached: Array, new: Array, position: Array) -> Array:
     """Writes [rows, heads, new, head_dim] into a cache, at one position or each row's own."""
     if jnp.ndim(position) == 0:
         return jax.lax.dynamic_update_slice_in_dim(cached, new, position, axis=-2)

@@ -50,7 +50,7 @@ def splash_attend(
     """
     rows, heads = query.shape[:2]
     key, value = repeat_rows(key, rows), repeat_rows(value, rows)
-    own, others = (jax.tree.map(lambda x: repeat_rows(x, rows), part) for part in
+    query_tokens, key_tokens = (jax.tree.map(lambda x: repeat_rows(x, rows), part) for part in
                    (mask.queries, mask.keys))  # fmt: skip
     mesh = jax.sharding.get_abstract_mesh()
     of_rows, of_heads = _axes(mesh, rows, heads)
@@ -63,18 +63,18 @@ def splash_attend(
         query * jnp.asarray(scale, query.dtype),
         key,
         value,
-        _segments(own, others),
+        _segments(query_tokens, key_tokens),
         mask.window,
     )
     if not mesh.empty:
         whole, split = PartitionSpec(of_rows), PartitionSpec(of_rows, of_heads)
-        given = (split, split, split, whole, PartitionSpec())
-        attend = jax.shard_map(attend, in_specs=given, out_specs=split, check_vma=False)
-    found = attend(*arrays)
+        in_specs = (split, split, split, whole, PartitionSpec())
+        attend = jax.shard_map(attend, in_specs=in_specs, out_specs=split, check_vma=False)
+    outputs = attend(*arrays)
     # What may see nothing, such as padding, sees all keys alike, as in plain attention.
-    sees_none = ~own.valid | ~others.valid.any(axis=1, keepdims=True)
+    sees_none = ~query_tokens.valid | ~key_tokens.valid.any(axis=1, keepdims=True)
     alike = jnp.repeat(value.mean(axis=2, keepdims=True), heads // value.shape[1], axis=1)
-    return jnp.where(sees_none[:, None, :, None], alike, found)
+    return jnp.where(sees_none[:, None, :, None], alike, outputs)
 
 
 def _axes(mesh: jax.sharding.AbstractMesh, rows: int, heads: int) -> tuple:
@@ -91,7 +91,7 @@ def _axes(mesh: jax.sharding.AbstractMesh, rows: int, heads: int) -> tuple:
 
 def _size(mesh: jax.sharding.AbstractMesh, name: str | tuple[str, ...] | None) -> int:
     names = (name,) if isinstance(name, str) else name or ()
-    return math.prod(mesh.shape[one] for one in names)
+    return math.prod(mesh.shape[axis] for axis in names)
 
 
 def _segments(queries: Tokens, keys: Tokens) -> splash.SegmentIds:
@@ -119,9 +119,9 @@ def _attend(
 ) -> Array:
     """Returns the attention of a device's own rows and heads."""
     length = query.shape[2]
-    query, key, value = (_filled(x, 2, 0) for x in (query, key, value))
+    query, key, value = (_pad_to_lanes(x, 2, 0) for x in (query, key, value))
     segments = splash.SegmentIds(
-        _filled(segments.q, 1, _NO_QUERY), _filled(segments.kv, 1, _NO_KEY)
+        _pad_to_lanes(segments.q, 1, _NO_QUERY), _pad_to_lanes(segments.kv, 1, _NO_KEY)
     )
     heads, shape = query.shape[1], (query.shape[2], key.shape[2])
 
@@ -145,15 +145,15 @@ def _attend(
     arrays = query, key, value, segments
     whole = splash.CausalMask(shape) if causal else splash.FullMask(shape)
     if window is None:
-        found = with_mask(whole, *arrays)
+        outputs = with_mask(whole, *arrays)
     else:
         near = splash.LocalMask(shape, (window_length - 1, 0 if causal else None), offset=0)
-        branches = (functools.partial(with_mask, one) for one in (near, whole))
-        found = jax.lax.cond(window < NO_WINDOW, *branches, *arrays)
-    return found[:, :, :length]
+        branches = (functools.partial(with_mask, mask) for mask in (near, whole))
+        outputs = jax.lax.cond(window < NO_WINDOW, *branches, *arrays)
+    return outputs[:, :, :length]
 
 
-def _filled(x: Array, axis: int, value: int) -> Array:
+def _pad_to_lanes(x: Array, axis: int, value: int) -> Array:
     """Fills an axis up to a multiple of the lanes."""
     padding = [(0, 0)] * x.ndim
     padding[axis] = (0, -x.shape[axis] % _LANES)
