@@ -161,14 +161,14 @@ def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConf
     new = new._replace(score=jnp.where(allowed, ranked, -jnp.inf))
     both = jax.tree.map(lambda old, n: jnp.concatenate([old, n], axis=1), state.finished, new)
     _, best = top_k(both.score, beams)
-    found = both.take(best)
+    kept = both.take(best)
     # Empty places have no tokens.
-    real = found.score > -jnp.inf
+    real = kept.score > -jnp.inf
     return _Beams(
-        tokens=jnp.where(real[:, :, None], found.tokens, config.padding),
-        score=found.score,
-        log_prob=jnp.where(real, found.log_prob, -jnp.inf),
-        length=jnp.where(real, found.length, 0),
+        tokens=jnp.where(real[:, :, None], kept.tokens, config.padding),
+        score=kept.score,
+        log_prob=jnp.where(real, kept.log_prob, -jnp.inf),
+        length=jnp.where(real, kept.length, 0),
     )
 
 

@@ -87,14 +87,14 @@ def read(
             method="prefill",
             mutable=["cache", "prefix_cache"],
         )
-        memory = {"tokens": _unpadded(tokens, lengths), "prefix_cache": caches["prefix_cache"]}
+        memory = {"tokens": _mark_padding(tokens, lengths), "prefix_cache": caches["prefix_cache"]}
         return memory, caches["cache"]
 
     memory, cache = functools.reduce(stack_rows, map(read_branch, branches))
     return memory, repeat_rows(cache, len(memory["tokens"]), copies)
 
 
-def _unpadded(tokens: Array, lengths: Array) -> Array:
+def _mark_padding(tokens: Array, lengths: Array) -> Array:
     """Returns tokens [batch, length] with -1 in place of padding."""
     return jnp.where(jnp.arange(tokens.shape[1])[None] >= lengths[:, None], -1, tokens)
 
@@ -121,12 +121,12 @@ def _read_lines(
         flat = by_token.reshape(*by_token.shape[:-4], -1, *by_token.shape[-2:])
         return jnp.swapaxes(jnp.take(flat, places, axis=-3), -3, -2)
 
-    memory = {"tokens": _unpadded(inputs.tokens, lengths)}
+    memory = {"tokens": _mark_padding(inputs.tokens, lengths)}
     memory["prefix_cache"] = jax.tree_util.tree_map_with_path(of_rows, caches["prefix_cache"])
     return memory, reorder_rows(caches["cache"], inputs.lines)
 
 
-def _filled_in_front(tokens: Array) -> Array:
+def _pad_in_front(tokens: Array) -> Array:
     """Moves the padding of rows [batch, length], which is -1, from the right to the left."""
     padding = jnp.sum(tokens < 0, axis=1)[:, None]
     place = jnp.arange(tokens.shape[1])[None] - padding
@@ -155,10 +155,10 @@ def opened(
         )
         return model_scores(logits), updated["cache"]
 
-    prompts = _filled_in_front(memory["tokens"])
+    prompts = _pad_in_front(memory["tokens"])
     first_tokens = jnp.repeat(prompts[:, -1], copies)
-    own = jnp.repeat(prompts if pmi is None else prompts[::2], copies, axis=0)
-    model = Prefilled(step, cache, first_tokens, reorder_rows, own, take_back, own)
+    row_prompts = jnp.repeat(prompts if pmi is None else prompts[::2], copies, axis=0)
+    model = Prefilled(step, cache, first_tokens, reorder_rows, row_prompts, take_back, row_prompts)
     return model if pmi is None else pmi_decode(model, pmi, copies)
 
 
@@ -214,5 +214,7 @@ def _generate(
     config: DecodingConfig,
 ) -> DecodingResult:
     config = for_model(config, module)
-    found = read(module, params, branches, config.cache_length, config.copies)
-    return decode(opened(module, params, *found, config.copies, config.pmi), row_keys, config)
+    memory, cache = read(module, params, branches, config.cache_length, config.copies)
+    return decode(
+        opened(module, params, memory, cache, config.copies, config.pmi), row_keys, config
+    )

@@ -160,8 +160,10 @@ def _generate(
     config: DecodingConfig,
 ) -> DecodingResult:
     config = for_model(config, module)
-    found = read(module, params, branches, config.cache_length, config.copies)
-    return decode(opened(module, params, *found, config.copies, config.pmi), row_keys, config)
+    memory, cache = read(module, params, branches, config.cache_length, config.copies)
+    return decode(
+        opened(module, params, memory, cache, config.copies, config.pmi), row_keys, config
+    )
 
 
 def row_keys(seed: int, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
@@ -177,8 +179,10 @@ def for_model(config: DecodingConfig, module: Transformer | Drafted) -> Decoding
         drafts where there is none.
     """
     if config.speculation not in (None, "ngram"):
-        there = isinstance(module, Drafted)
-        config.require("speculation", there, "None or 'ngram' here, where no model drafts")
+        has_draft_model = isinstance(module, Drafted)
+        config.require(
+            "speculation", has_draft_model, "None or 'ngram' here, where no model drafts"
+        )
     config.check_vocabulary(module.config.vocab_size)
     # -1 never occurs, so a model without end tokens decodes to the maximum length.
     return config.for_model(module.config.eos_ids or -1, module.config.pad_id)

@@ -44,15 +44,17 @@ def limited_scores(
         if config.pmi is not None and scored.without_document is not None:
             # A row without any possible token is not changed.
             forbidden &= _any(jnp.where(forbidden, -jnp.inf, scored.log_probs))
-            given, without = (
+            with_document, without_document = (
                 jax.nn.log_softmax(jnp.where(forbidden, -jnp.inf, branch))
                 for branch in (scored.log_probs, scored.without_document)
             )
-            scores = pmi_scores(given, without, config.pmi)
-        others = jnp.where(forbidden, -jnp.inf, scores)
+            scores = pmi_scores(with_document, without_document, config.pmi)
+        allowed_scores = jnp.where(forbidden, -jnp.inf, scores)
         # A row without any possible token is not changed.
-        possible = _any(others) | ~_any(scores)
-        scores = jnp.where(possible, others, jnp.where(forbidden, -jnp.inf, scored.log_probs))
+        possible = _any(allowed_scores) | ~_any(scores)
+        scores = jnp.where(
+            possible, allowed_scores, jnp.where(forbidden, -jnp.inf, scored.log_probs)
+        )
     if config.forced_bos_id is not None:
         first = jnp.where(tokens == config.forced_bos_id, 0.0, -jnp.inf)
         scores = jnp.where((position == 0)[:, None], first, scores)
@@ -83,16 +85,16 @@ def repeating(
     """
     history = jnp.concatenate([prompt, responses], axis=1)
     rows, length = history.shape
-    known = (prompt.shape[1] + position)[:, None]
+    history_length = (prompt.shape[1] + position)[:, None]
     # The n-grams that end at the first tokens start in the padding.
     padded = jnp.pad(history, ((0, 0), (size - 1, 0)), constant_values=-1)
-    places = jnp.broadcast_to(known + jnp.arange(size - 1)[None], (rows, size - 1))
+    places = jnp.broadcast_to(history_length + jnp.arange(size - 1)[None], (rows, size - 1))
     last = jnp.take_along_axis(padded, places, axis=1)
     # An n-gram that starts with padding does not count.
-    found = (padded[:, :length] >= 0) & (jnp.arange(length)[None] < known)
+    matches = (padded[:, :length] >= 0) & (jnp.arange(length)[None] < history_length)
     for place in range(size - 1):
-        found &= padded[:, place : place + length] == last[:, place, None]
+        matches &= padded[:, place : place + length] == last[:, place, None]
     # Other tokens are set to an id outside the vocabulary, which is dropped.
-    ends = jnp.where(found, history, vocab_size)
+    ends = jnp.where(matches, history, vocab_size)
     none = jnp.zeros((rows, vocab_size), bool)
     return none.at[jnp.arange(rows)[:, None], ends].set(True, mode="drop")

@@ -88,7 +88,7 @@ def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows v
         return _look(bounds, logits, probabilities, p)
 
     start = _look(start, logits, probabilities, p)
-    end = jax.lax.while_loop(lambda b: ~jnp.all(b.found), narrow_and_look, start)
+    end = jax.lax.while_loop(lambda b: ~jnp.all(b.is_found), narrow_and_look, start)
     logits, ids = logits[:, :vocab], jnp.arange(vocab)[None]
     return (logits > end.last) | ((logits == end.last) & (ids <= end.last_id))
 
@@ -103,7 +103,7 @@ class _Range(NamedTuple):
     high: Array
     last: Array  # the logit of the last token, once found
     last_id: Array
-    found: Array
+    is_found: Array
 
 
 def _mass(inside: Array, probabilities: Array) -> Array:
@@ -137,15 +137,15 @@ def _look(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Ran
     seen = bounds._replace(
         last=jnp.where(real == 0, bounds.high, value),
         last_id=jnp.where(real == 0, logits.shape[-1], token),
-        found=reached | (real < values.shape[-1]),
+        is_found=reached | (real < values.shape[-1]),
     )
-    tied = ~bounds.found & ~seen.found & (values[:, :1] == values[:, -1:])
+    tied = ~bounds.is_found & ~seen.is_found & (values[:, :1] == values[:, -1:])
     seen = jax.lax.cond(
         jnp.any(tied),
         lambda: _look_at_tied(seen, tied, values[:, :1], logits, probabilities, p),
         lambda: seen,
     )
-    return jax.tree.map(lambda old, new: jnp.where(bounds.found, old, new), bounds, seen)
+    return jax.tree.map(lambda old, new: jnp.where(bounds.is_found, old, new), bounds, seen)
 
 
 def _look_at_tied(
@@ -155,11 +155,11 @@ def _look_at_tied(
     before = _mass(logits > value, probabilities)
     equal = jnp.where(logits == value, probabilities, 0.0)
     enough = before + jnp.cumsum(equal, axis=-1) >= p
-    found = tied & jnp.any(enough, axis=-1, keepdims=True)
+    is_in_tie = tied & jnp.any(enough, axis=-1, keepdims=True)
     first = jnp.argmax(enough, axis=-1, keepdims=True).astype(jnp.int32)
     return seen._replace(
-        high=jnp.where(tied & ~found, value, seen.high),
-        last=jnp.where(found, value, seen.last),
-        last_id=jnp.where(found, first, seen.last_id),
-        found=seen.found | found,
+        high=jnp.where(tied & ~is_in_tie, value, seen.high),
+        last=jnp.where(is_in_tie, value, seen.last),
+        last_id=jnp.where(is_in_tie, first, seen.last_id),
+        is_found=seen.is_found | is_in_tie,
     )

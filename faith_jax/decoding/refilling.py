@@ -84,7 +84,9 @@ class Refilling(NamedTuple):
         batch, both = len(places.numbers), 1 + (self.config.pmi is not None)
         memory = place_rows(places.memory, new.memory, free, batch, both)
         cache = place_rows(places.rows.cache, new.rows.cache, free, batch, both)
-        held, fresh = ((one.numbers, one.rows._replace(cache=None)) for one in (places, new))
+        held, fresh = (
+            (source.numbers, source.rows._replace(cache=None)) for source in (places, new)
+        )
         numbers, rows = place_rows(held, fresh, free, batch)
         return Places(memory, numbers, rows._replace(cache=cache))
 
@@ -108,8 +110,8 @@ class Refilling(NamedTuple):
             lambda rows: advance(rows, model, keys, config),
             rows,
         )
-        found = DecodingResult(rows.tokens, rows.log_prob, rows.length, rows.score)
-        by_place = jax.tree.map(lambda x: x.reshape(-1, config.copies, *x.shape[1:]), found)
+        result = DecodingResult(rows.tokens, rows.log_prob, rows.length, rows.score)
+        by_place = jax.tree.map(lambda x: x.reshape(-1, config.copies, *x.shape[1:]), result)
         return rows, (by_place, ended(rows))
 
     def grow(self, rows: Rows) -> Rows:

@@ -67,8 +67,8 @@ def copy_keys(row_keys: Key[Array, "batch"], copies: int) -> Key[Array, "rows"]:
     numbers = jnp.uint32(0) - jnp.arange(copies, dtype=jnp.uint32)
 
     def keys(key):
-        others = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
-        return jnp.where(jnp.arange(copies) == 0, key, others)
+        folded_keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
+        return jnp.where(jnp.arange(copies) == 0, key, folded_keys)
 
     return row_keys if copies == 1 else jax.vmap(keys)(row_keys).reshape(-1)
 
@@ -147,7 +147,7 @@ def advance(
     positions = rows.length[:, None] + jnp.arange(count)[None]  # [rows, count], as below
     responses = rows.tokens
     if draft is not None:
-        responses = jnp.repeat(_written(rows.tokens, positions[:, :-1], draft), count, axis=0)
+        responses = jnp.repeat(_write_tokens(rows.tokens, positions[:, :-1], draft), count, axis=0)
     scores = limited_scores(scored, positions.reshape(-1), config, prefilled, responses)
     fold = jax.vmap(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
     position_keys = fold(keys, positions).reshape(-1)
@@ -168,7 +168,7 @@ def advance(
         assert prefilled.take_back is not None
         cache = prefilled.take_back(cache, count - new)
     return Rows(
-        tokens=_written(rows.tokens, jnp.where(kept, positions, config.max_length), chosen),
+        tokens=_write_tokens(rows.tokens, jnp.where(kept, positions, config.max_length), chosen),
         last=jnp.where(new > 0, last, rows.last),
         ended=rows.ended | jnp.any(reached & ends, axis=1),
         length=rows.length + new,
@@ -185,7 +185,7 @@ def _model_draft(
     keys: Key[Array, "rows"],
     config: DecodingConfig,
 ) -> tuple[Integer[Array, "rows drafted"], Rows]:
-    """Returns what a smaller model would write next, selected as the larger one's tokens will be.
+    """Drafts the next tokens by the smaller model, selected as the larger one's will be.
 
     The smaller model is fed the last of its drafts too, so that its cache has as many tokens as
     that of the larger one.
@@ -200,13 +200,13 @@ def _model_draft(
         position = rows.length + ahead
         scores = limited_scores(scored, position, config, prefilled, tokens)
         chosen = next_tokens(scores, config, jax.vmap(jax.random.fold_in)(keys, position))
-        return (chosen, _written(tokens, position[:, None], chosen[:, None]), cache), chosen
+        return (chosen, _write_tokens(tokens, position[:, None], chosen[:, None]), cache), chosen
 
     start = (rows.last, rows.tokens, rows.cache.draft)
     (_, _, cache), drafted = jax.lax.scan(draft_one, start, jnp.arange(1 + config.num_drafted))
     return drafted[:-1].T, rows._replace(cache=rows.cache._replace(draft=cache))
 
 
-def _written(tokens: Array, positions: Array, new: Array) -> Array:
+def _write_tokens(tokens: Array, positions: Array, new: Array) -> Array:
     """Writes tokens [rows, any] at positions of each row; those behind its end are dropped."""
     return tokens.at[jnp.arange(len(tokens))[:, None], positions].set(new, mode="drop")

@@ -69,10 +69,10 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
     return groups
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
     """Returns how many tokens two inputs have in common at their beginning."""
-    length = min(len(one), len(other))
-    differ = np.asarray(one[:length]) != np.asarray(other[:length])
+    length = min(len(first), len(second))
+    differ = np.asarray(first[:length]) != np.asarray(second[:length])
     return int(differ.argmax()) if differ.any() else length
 
 
@@ -114,11 +114,11 @@ def shared_inputs(
         segments[line, :begin] = 1
         positions[line, :begin] = np.arange(begin)
         for segment, row in enumerate(rows, start=2):
-            own = inputs[row][shared:]
-            at, end = end, end + len(own)
-            line_tokens[line, at:end], segments[line, at:end] = own, segment
-            positions[line, at:end] = begin + np.arange(len(own))
+            remainder = inputs[row][shared:]
+            at, end = end, end + len(remainder)
+            line_tokens[line, at:end], segments[line, at:end] = remainder, segment
+            positions[line, at:end] = begin + np.arange(len(remainder))
             line_of[row] = line
-            places[row, : begin + len(own)] = [*range(begin), *range(at, end)]
+            places[row, : begin + len(remainder)] = [*range(begin), *range(at, end)]
     shared_segments = np.where(segments > 0, 1, 0).astype(np.int32)
     return SharedInputs(tokens, line_tokens, segments, shared_segments, positions, line_of, places)

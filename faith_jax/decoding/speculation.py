@@ -64,5 +64,5 @@ def ngram_draft(
         matched += equal
     end = jnp.argmax(matched, axis=1)
     places = (LONGEST_NGRAM + end)[:, None] + jnp.arange(count)[None]
-    found = jnp.max(matched, axis=1, keepdims=True) > 0
-    return jnp.where(found, jnp.take_along_axis(padded, places, axis=1), _NONE)
+    has_match = jnp.max(matched, axis=1, keepdims=True) > 0
+    return jnp.where(has_match, jnp.take_along_axis(padded, places, axis=1), _NONE)

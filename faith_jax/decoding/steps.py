@@ -195,7 +195,7 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
             return a
         axis = _row_axis(path, a)
         longest = [max(sizes) for sizes in zip(a.shape, b.shape, strict=True)]
-        both = jnp.stack([_filled_up(x, longest, axis) for x in (a, b)], axis + 1)
+        both = jnp.stack([_fill_up(x, longest, axis) for x in (a, b)], axis + 1)
         return both.reshape(*longest[:axis], -1, *longest[axis + 1 :])
 
     return jax.tree_util.tree_map_with_path(stack, first, second)
@@ -220,13 +220,13 @@ def place_rows(
         copies = leaf.shape[axis] // (batch * branches)
         every = jnp.arange(branches * copies)[None]
         index = (examples[:, None] * branches * copies + every).reshape(-1)
-        rows = _filled_up(rows, leaf.shape, axis)
+        rows = _fill_up(rows, leaf.shape, axis)
         return leaf.at[(slice(None),) * axis + (index,)].set(rows, mode="drop")
 
     return jax.tree_util.tree_map_with_path(place, held, new)
 
 
-def _filled_up(leaf: Array, shape: Sequence[int], row_axis: int) -> Array:
+def _fill_up(leaf: Array, shape: Sequence[int], row_axis: int) -> Array:
     """Fills an array up at the end of each axis but that of the rows; tokens with -1, else 0."""
     sizes = zip(leaf.shape, shape, strict=True)
     padding = [(0, 0 if i == row_axis else most - n) for i, (n, most) in enumerate(sizes)]
@@ -236,7 +236,7 @@ def _filled_up(leaf: Array, shape: Sequence[int], row_axis: int) -> Array:
 
 def is_end(tokens: Integer[Array, "*shape"], config: DecodingConfig) -> Bool[Array, "*shape"]:
     """Returns which tokens are end tokens, boolean of the same shape."""
-    found = jnp.zeros(jnp.shape(tokens), bool)
+    matches = jnp.zeros(jnp.shape(tokens), bool)
     for end in config.end_ids:
-        found |= tokens == end
-    return found
+        matches |= tokens == end
+    return matches
