@@ -218,7 +218,7 @@ def _read_file(
 
 
 def _state(path: pathlib.Path) -> tuple[str, ...]:
-    """Returns what tells whether a file has changed; empty for one that is not there."""
+    """Returns the stamp of a file, which changes with it; empty for one that is not there."""
     try:
         return tuple(map(str, stamp([path])[0]))
     except storage_errors():
@@ -292,13 +292,13 @@ def _read_json(
     if form == "json" and _first_byte(path, encoding) == b"[":  # on a line that may be large
         return read_array(path, "", bad_rows, first, encoding)
     lines = itertools.islice(filter(bytes.strip, read_lines(path, encoding)), 2)
-    line, *others = [*lines, b""]
-    mark, is_one_value = line.lstrip()[:1], not any(others)
+    line, *further_lines = [*lines, b""]
+    mark, is_one_value = line.lstrip()[:1], not any(further_lines)
     if mark == b"[" and (is_one_value or _value(line) is None):
         note(f"{path}: one JSON array, no lines")
         return read_array(path, "", bad_rows, first, encoding)
     value = _value(line)
-    if value is None and form == "json" and mark == b"{" and _value(others[0]) is None:
+    if value is None and form == "json" and mark == b"{" and _value(further_lines[0]) is None:
         value = read_value(path, encoding)  # on several lines
         is_one_value = True
     if form == "json" and is_one_value and isinstance(value, dict):
@@ -555,7 +555,7 @@ class TableNotes:
             self._no_answers[repr(text)] += 1
 
     def report(self) -> dict[str, Any]:
-        """Returns what was found out as JSON: `lines`, `warnings`, and the `columns` by part."""
+        """Returns the notes on a table as JSON: `lines`, `warnings`, and the `columns` by part."""
         lines, warnings = ([*map(printable, texts)] for texts in (self._lines(), self._warnings()))
         return {"lines": lines, "warnings": warnings, "columns": self.columns}
 
