@@ -79,26 +79,31 @@ class Columns:
     @functools.cached_property
     def named_texts(self) -> frozenset[str]:
         """The columns of texts that options name."""
-        found: dict[str, str] = {}
-        for option in (f"{what}_column" for what in _TEXTS):
+        option_of_column: dict[str, str] = {}
+        for option in (f"{part}_column" for part in _TEXTS):
             for name in filter(None, set(_perspectives(getattr(self, option)).values())):
-                if name in found:
-                    one, other = (f"--{it.replace('_', '-')}" for it in (found[name], option))
-                    raise ConfigError(f"{other}: the column {name!r} is that of {one} already.")
-                found[name] = option
-        return frozenset(found)
+                if name in option_of_column:
+                    first_option, second_option = (
+                        f"--{option_name.replace('_', '-')}"
+                        for option_name in (option_of_column[name], option)
+                    )
+                    raise ConfigError(
+                        f"{second_option}: the column {name!r} is that of {first_option} already."
+                    )
+                option_of_column[name] = option
+        return frozenset(option_of_column)
 
     @functools.cached_property
     def known_labels(self) -> dict[str, int | None]:
-        """What labels mean, in lower case: 1, 0, or nothing."""
-        found: dict[str, int | None] = {"": None, **_LABELS}
+        """The meaning of each label, in lower case: 1, 0, or None."""
+        label_meanings: dict[str, int | None] = {"": None, **_LABELS}
         for part in filter(None, map(str.strip, self.label_values.split(","))):
-            name, equals, value = (it.strip() for it in part.rpartition("="))
+            name, equals, value = (text.strip() for text in part.rpartition("="))
             if not (name and equals and value in ("0", "1", "")):
                 expected = "expected LABEL=1, LABEL=0 or LABEL="
                 raise ConfigError(f"--label-values: {expected}, got {part!r}.")
-            found[name.lower()] = int(value) if value else None
-        return found
+            label_meanings[name.lower()] = int(value) if value else None
+        return label_meanings
 
 
 _JSON = msgspec.json.Encoder(enc_hook=dict)  # of mappings that are no dict
@@ -157,7 +162,7 @@ def _with_points(
         layout = layout_of(tuple(fields))
         changed = {
             name: value.replace(",", ".")
-            for name in decimals & {*layout.others, layout.names["label"]}
+            for name in decimals & {*layout.further_fields, layout.names["label"]}
             if isinstance(value := fields.get(name), str)
         }
         for name in sorted(changed):
@@ -168,12 +173,12 @@ def _with_points(
 class _Unread(BadRows):
     """Passes bad rows on, and counts those of this reading."""
 
-    def __init__(self, told: BadRows):
-        super().__init__(told.skip)
-        self._told = told
+    def __init__(self, bad_rows: BadRows):
+        super().__init__(bad_rows.skip)
+        self._bad_rows = bad_rows
 
     def add(self, error: InputError) -> None:
-        self._told.add(error)
+        self._bad_rows.add(error)
         self.count += 1
 
 
@@ -267,13 +272,13 @@ class _Layout(NamedTuple):
       names: of the fields, by the part of an example.
       grounding: those of the grounding.
       texts: those of one text or several: the grounding, the history and the perspectives.
-      others: those that ride along.
+      further_fields: those that ride along.
     """
 
     names: Mapping[str, str]
     grounding: tuple[str, ...]
     texts: tuple[str, ...]
-    others: tuple[str, ...]
+    further_fields: tuple[str, ...]
 
 
 def _layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
@@ -283,8 +288,10 @@ def _layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
     texts += [] if "=" in names["grounding"] else [columns.perspective_column]
     used = {*grounding, "", *(names[part] for part in ("response", "history", "id", "corpus"))}
     used |= {"label"} & {names["label"]}  # other names say what the label is of
-    others = tuple(name for name in fields if name not in used)
-    return _Layout(names, grounding, tuple(name for name in texts if name in fields), others)
+    further_fields = tuple(name for name in fields if name not in used)
+    return _Layout(
+        names, grounding, tuple(name for name in texts if name in fields), further_fields
+    )
 
 
 def _example_row(
@@ -296,20 +303,20 @@ def _example_row(
     layout: _Layout,
     notes: TableNotes,
 ) -> ExampleRow:
-    names, others = layout.names, layout.others
+    names, further_fields = layout.names, layout.further_fields
     needed = ("grounding", "response") if columns.needs_grounding else ("response",)
-    if missing := [what for what in needed if not names[what]]:
-        options = [f"--{what}-column={_likely(what, fields)}" for what in missing]
+    if missing := [part for part in needed if not names[part]]:
+        options = [f"--{part}-column={_likely(part, fields)}" for part in missing]
         raise InputError(
             f"{place}: none of the columns {', '.join(fields)} is known to hold the "
             f"{' or the '.join(missing)}; name it with {' '.join(options)}."
             f"{_reference_hint(missing, fields)} Known names: "
-            + "; ".join(f"of the {what} {', '.join(_usual(what))}" for what in missing)
+            + "; ".join(f"of the {part} {', '.join(_usual(part))}" for part in missing)
             + "."
         )
-    response, label, identifier, told_corpus = [
-        _value(fields, place, name) if (name := names[what]) else None
-        for what in ("response", "label", "id", "corpus")
+    response, label, identifier, row_corpus = [
+        _value(fields, place, name) if (name := names[part]) else None
+        for part in ("response", "label", "id", "corpus")
     ]
     spec = names["grounding"]
     sides = _text_perspectives(fields, spec, columns.perspective_column) if spec else ()
@@ -321,9 +328,9 @@ def _example_row(
         _label(label, columns, names["label"], place),
     )
     kept, left_out = _json_fields(
-        {n: fields[n] for n in others if not (sides and n == columns.perspective_column)}
+        {n: fields[n] for n in further_fields if not (sides and n == columns.perspective_column)}
     )
-    return ExampleRow(example, _shown(told_corpus) or corpus, kept, left_out, (0, number - 1))
+    return ExampleRow(example, _shown(row_corpus) or corpus, kept, left_out, (0, number - 1))
 
 
 def _usual(part: str) -> Iterator[str]:
@@ -336,12 +343,12 @@ def _reference_hint(missing: Sequence[str], fields: Iterable[str]) -> str:
     return " 'reference' may be evidence or an ideal answer: --grounding-column=reference takes it."
 
 
-def _likely(what: str, fields: Iterable[str]) -> str:
+def _likely(part: str, fields: Iterable[str]) -> str:
     """Returns the value of an option: the sides of a grounding, where two fields look like them."""
-    if what != "grounding":
+    if part != "grounding":
         return "NAME"
     sides = {s: [n for n in fields if re.match(rf"{s}s?([_ -]|$)", n)] for s in ("pro", "con")}
-    named = [f"{side}={found[0]}" for side, found in sides.items() if len(found) == 1]
+    named = [f"{side}={columns[0]}" for side, columns in sides.items() if len(columns) == 1]
     return ",".join(named) if len(named) == 2 else "NAME"
 
 
@@ -371,8 +378,8 @@ def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
         option = getattr(columns, f"{part}_column")
         if option:
             named = option.split(",") if part == "label" else [option]
-            here = [_fields_named(name, fields) for name in named]
-            names[part] = next((name for name in here if name in fields), here[0])
+            candidates = [_fields_named(name, fields) for name in named]
+            names[part] = next((name for name in candidates if name in fields), candidates[0])
         elif option is None or part not in ("label", "id", "corpus"):
             names[part] = usual_name(part, fields, taken if part in _TEXTS else ())
         else:
@@ -407,7 +414,7 @@ def _shown(value: Any) -> str:
 
 def _json_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the fields that JSON can hold, and the types of the others."""
-    found, left_out = {}, {}
+    json_fields, left_out = {}, {}
     for name, value in fields.items():
         try:
             kept = value
@@ -418,8 +425,8 @@ def _json_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, s
             left_out[name] = type(value).__name__
             continue
         if kept is not None:
-            found[name] = kept
-    return found, left_out
+            json_fields[name] = kept
+    return json_fields, left_out
 
 
 def _json_text(value: Any) -> str:
@@ -439,7 +446,7 @@ def _perspectives(spec: str) -> dict[str, str]:
 
 
 def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Sequence[Any]:
-    """Returns what a row says of the perspectives of its grounding's texts; empty = nothing."""
+    """Returns the perspectives of the grounding's texts that a row gives; empty = it gives none."""
     if "=" in spec or column not in fields:
         return ()
     sides, texts = fields[column], fields.get(spec)
@@ -457,21 +464,23 @@ def _grounding(
         return Grounding(())
     if not sides and "=" not in spec and (texts := _texts(fields, place, spec)):
         return Grounding(texts)
-    found = [
+    sided_texts = [
         (perspective, text)
         for perspective, name in _perspectives(spec).items()
         for text in _texts(fields, place, name)
     ]
     if sides:
-        if len(sides) != len(found) or not all(isinstance(side, str) for side in sides):
-            expected = f"the side of each of the {counted(len(found), 'text')} of the grounding"
+        if len(sides) != len(sided_texts) or not all(isinstance(side, str) for side in sides):
+            expected = (
+                f"the side of each of the {counted(len(sided_texts), 'text')} of the grounding"
+            )
             raise field_error(place, columns.perspective_column, expected, sides)
-        found = [(side, text) for side, (_, text) in zip(sides, found, strict=True)]
-    if not found:
+        sided_texts = [(side, text) for side, (_, text) in zip(sides, sided_texts, strict=True)]
+    if not sided_texts:
         expected = "a text that is not empty, or several"
         raise field_error(place, spec, expected, [], columns.empty_remedy)
-    named, given = zip(*found, strict=True)
-    return Grounding(given, named if any(named) else ())
+    named, texts = zip(*sided_texts, strict=True)
+    return Grounding(texts, named if any(named) else ())
 
 
 def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
@@ -510,16 +519,16 @@ def _response(value: Any, name: str, place: str, notes: TableNotes) -> str:
 
 def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
     value = None if _is_missing(value) else value
-    known, text = columns.known_labels, _shown(value).strip().lower()
-    if text not in known:
-        own = "".join(f"{label}, " for label in known if label and label not in _LABELS)
-        expected = f"{own}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
+    meanings, text = columns.known_labels, _shown(value).strip().lower()
+    if text not in meanings:
+        user_labels = "".join(f"{label}, " for label in meanings if label and label not in _LABELS)
+        expected = f"{user_labels}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
         raise field_error(
             place, name, expected, value, "say what others mean with --label-values=LABEL=1,…"
         )
-    found = known[text]
+    meaning = meanings[text]
     is_error = columns.labels_are_errors and text not in _SAYING
-    return 1 - found if is_error and found is not None else found
+    return 1 - meaning if is_error and meaning is not None else meaning
 
 
 def _identifier(value: Any, place: str, number: int, column: str | None) -> str:
