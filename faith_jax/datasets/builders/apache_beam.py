@@ -40,19 +40,19 @@ class BeamPipeline(NamedTuple):
         return self.parts or os.cpu_count() or 1
 
     def download_config(self) -> tfds.download.DownloadConfig:
-        """Returns what TFDS needs to run the pipeline.
+        """Returns TFDS's configuration with the options of the pipeline.
 
         Raises:
           ConfigError: Apache Beam is not installed, or an option is unknown.
         """
         pipeline_options = _beam().options.pipeline_options.PipelineOptions
-        given = (self.options or _THIS_MACHINE).split(",")
-        flags = [f"--{option.strip().removeprefix('--')}" for option in given]
-        made = pipeline_options(flags=flags)
-        known = {flag.partition("=")[0].removeprefix("--") for flag in flags}
-        if unknown := sorted(known - made.get_all_options().keys()):
+        options = (self.options or _THIS_MACHINE).split(",")
+        flags = [f"--{option.strip().removeprefix('--')}" for option in options]
+        pipeline = pipeline_options(flags=flags)
+        flag_names = {flag.partition("=")[0].removeprefix("--") for flag in flags}
+        if unknown := sorted(flag_names - pipeline.get_all_options().keys()):
             raise ConfigError(f"Apache Beam has no pipeline option {unknown[0]!r}.")
-        return tfds.download.DownloadConfig(beam_options=made)
+        return tfds.download.DownloadConfig(beam_options=pipeline)
 
 
 def numbered_examples(dataset: RawDataset, split: str, files: Paths, parts: int) -> Any:

@@ -50,13 +50,17 @@ class RawConfig(tfds.core.BuilderConfig):
 
 def configs(parts: Mapping[str, RawDataset]) -> list[RawConfig]:
     """Returns the two configs of each part; "official" and "full" have the sample "sample"."""
-    made = []
+    builder_configs = []
     for name, dataset in parts.items():
         sample = sample_config(name)
         about = f"{dataset.description} The sample inside the package."
-        made.append(RawConfig(name=name, description=dataset.description, dataset=dataset))
-        made.append(RawConfig(name=sample, description=about, dataset=dataset, sample=True))
-    return made
+        builder_configs.append(
+            RawConfig(name=name, description=dataset.description, dataset=dataset)
+        )
+        builder_configs.append(
+            RawConfig(name=sample, description=about, dataset=dataset, sample=True)
+        )
+    return builder_configs
 
 
 class RawBuilder(
@@ -112,19 +116,19 @@ class RawBuilder(
             self.paths = _raw_paths(self, manual)
         self.info.metadata["raw_fingerprint"] = _fingerprint(self.paths)
         self.info.metadata["raw_folder"] = self.raw_folder
-        made = {
+        generators = {
             split: self._in_parallel(split, files, self.beam.part_count)
             if self.beam
             else self._generate_examples(split, files)
             for split, files in self.paths.items()
             if self._has_examples(split, files)
         }
-        if not made:
+        if not generators:
             files = ", ".join(str(p) for files in self.paths.values() for p in files.values())
             skipped = f" Of its bad rows: {m[0]}" if (m := self.bad_rows.messages) else ""
             name = self.builder_config.dataset.name
             raise InputError(f"{name}: no split has an example in {files}.{skipped}")
-        return made
+        return generators
 
     def _has_examples(self, split: str, files: Paths) -> bool:
         rows = self.builder_config.dataset.examples(files, split, self.bad_rows)
@@ -180,19 +184,21 @@ def _raw_paths(
     for path in [folder / dataset.instead for folder in folders if dataset.instead]:
         if path.is_file():
             return {split: {dataset.instead: path} for split in dataset.splits}
-    found: dict[str, Paths] = {}
+    paths_by_split: dict[str, Paths] = {}
     errors = {}
     for split, names in dataset.splits.items():
         try:
-            found[split] = raw_files.official_files(dataset, names, folders, downloads, fetch)
+            paths_by_split[split] = raw_files.official_files(
+                dataset, names, folders, downloads, fetch
+            )
         except InputError as error:
             errors[split] = error
-    taken = [path for paths in found.values() for path in paths.values()]
+    taken = [path for paths in paths_by_split.values() for path in paths.values()]
     if errors and all(path.is_relative_to(downloads) for path in taken):  # none is the user's own
         raise next(iter(errors.values()))
     for split, problem in errors.items():
         logging.warning("%s is prepared without the split %s: %s", dataset.name, split, problem)
-    return found
+    return paths_by_split
 
 
 def _data_root(builder: tfds.core.DatasetBuilder) -> pathlib.Path:
@@ -240,10 +246,10 @@ def prepared(
       InputError: an unknown config, missing or bad raw files.
     """
     if config not in builder_class.builder_configs:
-        known = list(builder_class.builder_configs)
+        config_names = list(builder_class.builder_configs)
         raise InputError(
-            f"{builder_class.name} has no config {config!r}.{did_you_mean(config, known)} "
-            f"Its configs: {', '.join(known)}."
+            f"{builder_class.name} has no config {config!r}.{did_you_mean(config, config_names)} "
+            f"Its configs: {', '.join(config_names)}."
         )
     bad_rows = bad_rows or BadRows()
     data_dir = os.path.expanduser(data_dir) if data_dir is not None else None
@@ -333,12 +339,14 @@ def _prepare_beside(
             return  # another process was faster
         beside = place.with_name("prepared")
         shutil.rmtree(beside, ignore_errors=True)
-        made = type(builder)(config=builder.builder_config.name, data_dir=str(beside))
-        made.paths, made.raw_folder = paths, raw_folder
-        made.bad_rows, made.beam = BadRows(skip_bad_rows), beam
+        new_builder = type(builder)(config=builder.builder_config.name, data_dir=str(beside))
+        new_builder.paths, new_builder.raw_folder = paths, raw_folder
+        new_builder.bad_rows, new_builder.beam = BadRows(skip_bad_rows), beam
         try:
-            made.download_and_prepare(download_config=beam.download_config() if beam else None)
-            os.replace(made.data_dir, place)
+            new_builder.download_and_prepare(
+                download_config=beam.download_config() if beam else None
+            )
+            os.replace(new_builder.data_dir, place)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 
@@ -355,5 +363,5 @@ def _quiet() -> Iterator[None]:
 
 
 def _metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
-    """Returns what was noted when the data was prepared; empty if it is not, or not complete."""
+    """Returns the metadata of prepared data; empty if it is not prepared, or not complete."""
     return kept_json(pathlib.Path(builder.data_dir) / _METADATA) or {}

@@ -18,7 +18,7 @@ def _builder(name: str, parts: Iterable[RawDataset]) -> type[RawBuilder]:
     """Returns the builder of a data set; TFDS knows it by its name from now on."""
     class_name = "".join(part.capitalize() for part in name.split("_"))
     about = card(name)
-    made = type(
+    builder = type(
         class_name,
         (RawBuilder,),
         {
@@ -31,8 +31,8 @@ def _builder(name: str, parts: Iterable[RawDataset]) -> type[RawBuilder]:
             "BUILDER_CONFIGS": configs({part.config: part for part in parts}),
         },
     )
-    globals()[class_name] = made  # where Beam's workers look for it
-    return made
+    globals()[class_name] = builder  # where Beam's workers look for it
+    return builder
 
 
 BUILDERS: dict[str, type[RawBuilder]] = {
