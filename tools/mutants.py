@@ -955,8 +955,8 @@ DATA = _of(
     (
         "vitaminc-pair-swapped",
         "datasets/raw/true_benchmark.py",
-        "row(found.unique_id, source, found.evidence, found.claim, label)",
-        "row(found.unique_id, source, found.claim, found.evidence, label)",
+        "row(claim.unique_id, source, claim.evidence, claim.claim, label)",
+        "row(claim.unique_id, source, claim.claim, claim.evidence, label)",
         "tests/datasets/raw/test_true_benchmark.py::test_what_is_grounding_and_what_is_judged",
     ),
     (

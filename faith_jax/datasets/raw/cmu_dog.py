@@ -32,7 +32,7 @@ class RawFilm(msgspec.Struct):
 
 
 class Utterance(msgspec.Struct):
-    """What a user says, and the section shown meanwhile."""
+    """An utterance of a user, and the section shown meanwhile."""
 
     uid: User
     docIdx: Annotated[int, msgspec.Meta(ge=0, le=3)]
@@ -108,9 +108,11 @@ def _turns(conversation: Conversation, place: str, films: Mapping[int, Film]) ->
     if number not in films:
         raise field_error(place, "wikiDocumentIdx", f"the number of a film in {_FILMS}", number)
     title, sections = films[number]
-    said = [utterance for utterance in conversation.history if utterance.text]
+    spoken = [utterance for utterance in conversation.history if utterance.text]
     history: list[str] = []
-    for turn, (user, run) in enumerate(itertools.groupby(said, key=lambda one: one.uid)):
+    for turn, (user, run) in enumerate(
+        itertools.groupby(spoken, key=lambda utterance: utterance.uid)
+    ):
         utterances = list(run)
         text = " ".join(utterance.text for utterance in utterances)
         shown = list(dict.fromkeys(utterance.docIdx for utterance in utterances))

@@ -12,7 +12,7 @@ from faith_jax.datasets.raw_dataset import Examples, described, each_row
 
 
 class Turn(msgspec.Struct):
-    """What one of the two speakers says."""
+    """An utterance of one of the two speakers."""
 
     turn_id: Whole
     text: Text
@@ -33,18 +33,18 @@ def _example(row: Dialogue, place: str) -> Examples:
         "id": row.record_id,
         "history": [turn.text for turn in row.turns[:-1]],
         "response": row.turns[-1].text,
-        "contradicted": _contradicted(row, place) if row.is_contradiction else [],
+        "contradicted": _contradicted_turns(row, place) if row.is_contradiction else [],
         "label": label.value,
     }
 
 
-def _contradicted(row: Dialogue, place: str) -> list[str]:
-    said = {turn.turn_id: turn.text for turn in row.turns}
+def _contradicted_turns(row: Dialogue, place: str) -> list[str]:
+    text_by_id = {turn.turn_id: turn.text for turn in row.turns}
     named = row.aggregated_contradiction_indices
-    if not named or not set(named) <= said.keys():
-        expected = f"turn_ids of turns ({', '.join(map(str, said))})"
+    if not named or not set(named) <= text_by_id.keys():
+        expected = f"turn_ids of turns ({', '.join(map(str, text_by_id))})"
         raise field_error(place, "aggregated_contradiction_indices", expected, named)
-    return [said[turn_id] for turn_id in named if turn_id != row.turns[-1].turn_id]
+    return [text_by_id[turn_id] for turn_id in named if turn_id != row.turns[-1].turn_id]
 
 
 DECODE = described("decode", each_row(read_jsonl, Dialogue, _example))

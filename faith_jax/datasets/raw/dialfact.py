@@ -140,14 +140,14 @@ class Evidence(NamedTuple):
     score: float
 
 
-def select_evidence(found: Sequence[Evidence], most: int = MOST_EVIDENCE) -> list[Evidence]:
+def select_evidence(candidates: Sequence[Evidence], most: int = MOST_EVIDENCE) -> list[Evidence]:
     """Returns the relevant ones of the `most` best, best first (Gupta 2022, section 5.2)."""
-    best = sorted(found, key=lambda evidence: -evidence.score)[:most]
+    best = sorted(candidates, key=lambda evidence: -evidence.score)[:most]
     return [evidence for evidence in best if evidence.score > 0]
 
 
 class Retrieved(msgspec.Struct):
-    """What a retriever found for a claim: [title, URL, sentence, ..., score] each."""
+    """The evidence that a retriever found for a claim: [title, URL, sentence, ..., score] each."""
 
     id: Text
     evidence: list[Annotated[list[str | int | float], msgspec.Meta(min_length=4)]] = []
@@ -155,18 +155,20 @@ class Retrieved(msgspec.Struct):
 
 def read_retrieved(path: pathlib.Path, bad_rows: BadRows) -> dict[str, list[Evidence]]:
     """Returns the selected evidence of each claim by its id, from JSON lines of `Retrieved`."""
-    return dict(read_as(Retrieved, read_jsonl(path, bad_rows), _retrieved, bad_rows, strip=False))
+    return dict(
+        read_as(Retrieved, read_jsonl(path, bad_rows), _select_retrieved, bad_rows, strip=False)
+    )
 
 
-def _retrieved(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
-    found = []
+def _select_retrieved(row: Retrieved, place: str) -> Iterator[tuple[str, list[Evidence]]]:
+    retrieved = []
     for number, (title, url, sentence, *_, score) in enumerate(row.evidence):
         texts = all(isinstance(text, str) for text in (title, url, sentence))
         if not texts or isinstance(score, str) or not abs(score) < sys.float_info.max:
             expected = "three texts first and a number last"
             raise field_error(place, f"evidence[{number}]", expected, row.evidence[number])
-        found.append(Evidence(str(title), str(url), str(sentence), float(score)))
-    sentences = [evidence for evidence in found if evidence.sentence.strip()]
+        retrieved.append(Evidence(str(title), str(url), str(sentence), float(score)))
+    sentences = [evidence for evidence in retrieved if evidence.sentence.strip()]
     yield row.id.strip(), select_evidence(sentences)
 
 
@@ -179,9 +181,9 @@ def _read_with_retrieved(paths: Paths, split: str, bad_rows: BadRows) -> Example
             continue
         evidence = retrieved[claim["id"]]
         yield claim | {
-            "evidence_titles": [found.title for found in evidence],
-            "evidence_urls": [found.url for found in evidence],
-            "evidence": [found.sentence for found in evidence],
+            "evidence_titles": [sentence.title for sentence in evidence],
+            "evidence_urls": [sentence.url for sentence in evidence],
+            "evidence": [sentence.sentence for sentence in evidence],
             "evidence_ids": [str(rank) for rank in range(len(evidence))],
             "evidence_added": 0,
         }

@@ -118,7 +118,9 @@ class ColloquialClaims(msgspec.Struct):
 
 
 def _colloquial(row: ColloquialClaims, place: str) -> Examples:
-    evidence = [(_title(found.title), plain_text(found.evidence)) for found in row.evidences]
+    evidence = [
+        (_title(sentence.title), plain_text(sentence.evidence)) for sentence in row.evidences
+    ]
     for number, claim in enumerate(row.colloquial_claims):
         yield _example(f"{row.fever_id}-{number}", claim, row.fever_label, evidence)
 

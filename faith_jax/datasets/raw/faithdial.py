@@ -89,7 +89,7 @@ def negative_responses(turn: Mapping[str, Any], samples: Iterable[str] = ()) -> 
 
 
 def wow_response(turn: Mapping[str, Any]) -> str:
-    """Returns what Wizard of Wikipedia's Wizard said before any edit."""
+    """Returns the Wizard's response in Wizard of Wikipedia, before any edit."""
     return turn["original_response"] or turn["response"]
 
 
@@ -98,7 +98,7 @@ def _wizard_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
 
 
 def critic_examples(turn: Mapping[str, Any], split: str) -> Examples:
-    """Yields what the authors' code makes of a turn of the Wizard (critic_data.py of FaithDial).
+    """Yields the critic's examples of a Wizard's turn as the authors' code does (critic_data.py).
 
     Wizard of Wikipedia's response is faithful if its label is Entailment, and unfaithful if it is
     Hallucination; turns with neither are left out. Only in training, FaithDial's response is a

@@ -80,16 +80,16 @@ def _example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
     }
 
 
-def _labels(text: str, known: Mapping[str, str], field: str, place: str) -> list[str]:
+def _labels(text: str, labels_by_word: Mapping[str, str], field: str, place: str) -> list[str]:
     """Returns the labels of a cell, each once; anything but letters separates them."""
     words = re.findall("[a-z]+", text.lower())
     if words and all(len(word) == 1 for word in words):  # spaced out in two of the authors' cells
         words = ["".join(words)]
     for word in words:
-        if word not in known:
-            labels = ", ".join(dict.fromkeys(label for label in known.values() if label))
+        if word not in labels_by_word:
+            labels = ", ".join(dict.fromkeys(label for label in labels_by_word.values() if label))
             raise field_error(place, field, f"labels among {labels}", text)
-    return [label for label in dict.fromkeys(known[word] for word in words) if label]
+    return [label for label in dict.fromkeys(labels_by_word[word] for word in words) if label]
 
 
 FAITHDIAL_AUDIT = described("faithdial_audit", each_file(read_audit))

@@ -137,27 +137,29 @@ def _agent_turns(
 
     The id is made of the agent's turn, or, as in the shared task, of the user's.
     """
-    said: list[tuple[str, str]] = []
-    asked = None
+    utterances: list[tuple[str, str]] = []
+    question_id = None
     for number, turn in enumerate(dialogue.turns):
-        if turn.role == _AGENT and (passages or asked is not None):
+        if turn.role == _AGENT and (passages or question_id is not None):
             name = dialogue.dial_id
             references = _references(turn, documents, f"{place}.turns[{number}]")
             yield {
-                "id": f"{name}#{turn.turn_id}" if passages else f"{name}_{asked}",
+                "id": f"{name}#{turn.turn_id}" if passages else f"{name}_{question_id}",
                 "dialogue": name,
                 "turn": turn.turn_id,
                 "domain": domain,
-                "history": _by_speaker(said) if passages else [text for _, text in said],
+                "history": _by_speaker(utterances)
+                if passages
+                else [text for _, text in utterances],
                 "dialogue_act": turn.da,
                 "response": turn.utterance,
                 **_knowledge(references, documents, passages),
             }
-        asked = turn.turn_id if turn.role == _USER else None
-        said.append((turn.role, turn.utterance))
+        question_id = turn.turn_id if turn.role == _USER else None
+        utterances.append((turn.role, turn.utterance))
 
 
-def _by_speaker(said: Iterable[tuple[str, str]]) -> list[str]:
+def _by_speaker(utterances: Iterable[tuple[str, str]]) -> list[str]:
     """Returns utterances that begin with their speaker; neighbouring ones of a speaker are one.
 
     >>> _by_speaker([("user", "Hi"), ("agent", "Hello"), ("agent", "What is it?")])
@@ -165,26 +167,26 @@ def _by_speaker(said: Iterable[tuple[str, str]]) -> list[str]:
     """
     return [
         f"{speaker}: {'. '.join(text for _, text in turns)}"
-        for speaker, turns in itertools.groupby(said, key=lambda turn: turn[0])
+        for speaker, turns in itertools.groupby(utterances, key=lambda turn: turn[0])
     ]
 
 
 def _knowledge(
     references: Sequence[tuple[str, str]], documents: Mapping[str, Document], passages: bool
 ) -> dict[str, Any]:
-    """Returns what the features say of the documents and spans that a turn refers to."""
+    """Returns the features of the documents and spans that a turn refers to."""
     referred: dict[str, list[str]] = {}
     for name, key in references:
         referred.setdefault(name, []).append(key)
     if passages:
-        found = [documents[name].passages[key].strip() for name, key in references]
-        found = list(dict.fromkeys(found))
+        texts = [documents[name].passages[key].strip() for name, key in references]
+        texts = list(dict.fromkeys(texts))
     else:
-        found = [_from_first_to_last(documents[name], keys) for name, keys in referred.items()]
+        texts = [_from_first_to_last(documents[name], keys) for name, keys in referred.items()]
     spans = [documents[name].spans[key] for name, keys in referred.items() for key in keys]
     sections = dict.fromkeys(span.text_sec.strip() for span in spans)
     return {
-        "knowledge": " ".join(found),
+        "knowledge": " ".join(texts),
         "sections": [section for section in sections if section],
         "documents": list(referred),
         "titles": [documents[name].title for name in referred],
@@ -200,7 +202,7 @@ def _from_first_to_last(document: Document, keys: Sequence[str]) -> str:
 
 def _references(turn: Turn, documents: Mapping[str, Document], place: str) -> list[tuple[str, str]]:
     """Returns the ids of the document and of the span of each of a turn's references."""
-    found = []
+    span_ids = []
     for number, reference in enumerate(turn.references):
         name, key = reference.doc_id, reference.sp_id or reference.id_sp
         if name not in documents:
@@ -209,8 +211,8 @@ def _references(turn: Turn, documents: Mapping[str, Document], place: str) -> li
         if key not in documents[name].spans:
             expected = f"the id of a span of {name}"
             raise field_error(place, f"references[{number}].id_sp", expected, key)
-        found.append((name, key))
-    return found
+        span_ids.append((name, key))
+    return span_ids
 
 
 def _read(paths: Paths, split: str, bad_rows: BadRows, passages: bool) -> Examples:

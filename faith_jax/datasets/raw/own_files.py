@@ -21,7 +21,7 @@ class Pair(msgspec.Struct):
 
 
 class TextToText(msgspec.Struct):
-    """What a model reads and what it should write; `tools/make_mini_corpus.py` writes such rows."""
+    """The input and the target of a model; `tools/make_mini_corpus.py` writes such rows."""
 
     id: Text
     inputs: Text

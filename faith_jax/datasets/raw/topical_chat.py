@@ -63,7 +63,7 @@ class Facts(msgspec.Struct):
 
 
 class Sections(msgspec.Struct):
-    """What one agent reads of up to three entities."""
+    """The facts of up to three entities that one agent reads."""
 
     FS1: Facts | None = None
     FS2: Facts | None = None
@@ -80,7 +80,7 @@ class Article(msgspec.Struct):
 
 
 class ReadingSet(msgspec.Struct):
-    """What the two agents read."""
+    """The texts that the two agents read."""
 
     agent_1: Sections
     agent_2: Sections
@@ -108,10 +108,10 @@ def read_turns(
     read: dict[str, Row] = {}  # those that are out of the conversations' order
     for name, conversation in read_object(conversations, bad_rows=bad_rows):
         while name not in read:
-            other, row = next(reading, ("", None))
+            row_name, row = next(reading, ("", None))
             if row is None:
                 break
-            read[other] = row
+            read[row_name] = row
         if name not in read:
             message = f"{conversation.place}: {reading_sets} has no reading set of it."
             bad_rows.add(InputError(message))
@@ -128,13 +128,13 @@ def _turns(
     reading = converted(reading_set.fields, reading_set.place, ReadingSet)
     history: list[str] = []
     for number, turn in enumerate(conversation.content):
-        known: list[str] = []
+        knowledge: list[str] = []
         incomplete = []
         for source in dict.fromkeys(turn.knowledge_source):
             if source == PERSONAL:
                 continue
-            found, whole = _section(reading, turn.agent, source, leads, reading_set.place)
-            known += found
+            section_texts, whole = _section(reading, turn.agent, source, leads, reading_set.place)
+            knowledge += section_texts
             if not whole:
                 incomplete.append(source)
         yield {
@@ -145,7 +145,8 @@ def _turns(
             "history": list(history),
             "agent": turn.agent,
             "knowledge": " ".join(
-                text if text.endswith(tuple(string.punctuation)) else f"{text}." for text in known
+                text if text.endswith(tuple(string.punctuation)) else f"{text}."
+                for text in knowledge
             ),
             "knowledge_sources": list(turn.knowledge_source),
             "incomplete_sources": incomplete,
@@ -167,8 +168,8 @@ def _section(
     lead = _lead(facts, leads, f"{place}.{agent}.{source}") if facts else ""
     if not lead:
         return [], False
-    known = [fact for fact in facts.fun_facts if not _REDDIT_ID.fullmatch(fact)]
-    return [lead, *known], len(known) == len(facts.fun_facts)
+    fun_facts = [fact for fact in facts.fun_facts if not _REDDIT_ID.fullmatch(fact)]
+    return [lead, *fun_facts], len(fun_facts) == len(facts.fun_facts)
 
 
 def _lead(facts: Facts, leads: Leads, place: str) -> str:

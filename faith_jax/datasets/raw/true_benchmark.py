@@ -82,9 +82,9 @@ class TrueRow(msgspec.Struct):
     id: str = ""
 
 
-def _true_example(found: TrueRow, place: str) -> Examples:
-    number, label = found.number or _line(place), int(found.label)
-    yield row(number, found.id or number, found.grounding, found.generated_text, label)
+def _true_example(true_row: TrueRow, place: str) -> Examples:
+    number, label = true_row.number or _line(place), int(true_row.label)
+    yield row(number, true_row.id or number, true_row.grounding, true_row.generated_text, label)
 
 
 def _corpus(name: str, read: Reader) -> RawDataset:
@@ -114,18 +114,18 @@ class FrankSummary(msgspec.Struct):
 
 def _frank_rows(path: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
     rows = read_array(path, bad_rows=bad_rows)
-    return (found for found in rows if found.fields.get("split", "valid") == "valid")
+    return (frank_row for frank_row in rows if frank_row.fields.get("split", "valid") == "valid")
 
 
-def _frank_example(found: FrankSummary, place: str) -> Examples:
-    sentences = found.summary_sentences_annotations
+def _frank_example(summary: FrankSummary, place: str) -> Examples:
+    sentences = summary.summary_sentences_annotations
     votes = [[types[0] == "NoE" for types in sentence.values()] for sentence in sentences]
-    number = f"{found.hash}-{found.model_name}"
-    yield row(number, found.hash, found.article, found.summary, all_pass(votes))
+    number = f"{summary.hash}-{summary.model_name}"
+    yield row(number, summary.hash, summary.article, summary.summary, all_pass(votes))
 
 
 class QagsResponse(msgspec.Struct):
-    """What a voter says of a sentence."""
+    """A voter's answer on a sentence: whether the article supports it."""
 
     response: Literal["yes", "no"]
 
@@ -144,13 +144,13 @@ class QagsSummary(msgspec.Struct):
     summary_sentences: Annotated[list[QagsSentence], msgspec.Meta(min_length=1)]
 
 
-def _qags_example(found: QagsSummary, place: str) -> Examples:
-    sentences = found.summary_sentences
-    votes = [[vote.response == "yes" for vote in one.responses] for one in sentences]
-    text = " ".join(one.sentence for one in sentences)
+def _qags_example(summary: QagsSummary, place: str) -> Examples:
+    sentences = summary.summary_sentences
+    votes = [[vote.response == "yes" for vote in sentence.responses] for sentence in sentences]
+    text = " ".join(sentence.sentence for sentence in sentences)
     # The source has no ids of articles.
-    source = hashlib.sha256(found.article.encode()).hexdigest()[:16]
-    yield row(_line(place), source, found.article, text, all_pass(votes))
+    source = hashlib.sha256(summary.article.encode()).hexdigest()[:16]
+    yield row(_line(place), source, summary.article, text, all_pass(votes))
 
 
 class Article(msgspec.Struct):
@@ -163,7 +163,7 @@ class Article(msgspec.Struct):
 def _article_finder(path: pathlib.Path) -> Callable[[str, str], str]:
     """Returns a function from an article's id, and the place that names it, to its text."""
     read = (converted(fields, place, Article) for place, fields in read_jsonl(path))
-    articles = {found.id: found.article for found in read}
+    articles = {article.id: article.article for article in read}
 
     def find(identifier: str, place: str) -> str:
         if identifier not in articles:
@@ -177,7 +177,7 @@ def _article_finder(path: pathlib.Path) -> Callable[[str, str], str]:
 
 
 class MnbmVote(msgspec.Struct):
-    """What one of three workers says of a summary."""
+    """The judgement of a summary by one of three workers."""
 
     bbcid: Text
     system: Text
@@ -191,12 +191,12 @@ def _read_mnbm(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     article_of = _article_finder(paths["mnbm_articles.jsonl"])
     path = paths["hallucination_annotations_xsum_summaries.csv"]
     rows = read_csv(path, columns_of(MnbmVote), bad_rows)
-    found: dict[tuple[str, str], dict[str, tuple[MnbmVote, str]]] = {}
+    votes: dict[tuple[str, str], dict[str, tuple[MnbmVote, str]]] = {}
     for vote, place in read_as(MnbmVote, rows, lambda vote, place: [(vote, place)], bad_rows):
-        by_worker = found.setdefault((vote.bbcid, vote.system), {})
+        by_worker = votes.setdefault((vote.bbcid, vote.system), {})
         by_worker.pop(vote.worker_id, None)
         by_worker[vote.worker_id] = vote, place
-    for (document, system), by_worker in found.items():
+    for (document, system), by_worker in votes.items():
         last, place = list(by_worker.values())[-1]
         try:
             article = article_of(document, place)
@@ -225,10 +225,10 @@ class SummevalSummary(msgspec.Struct):
 def _read_summeval(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     article_of = _article_finder(paths["summeval_articles.jsonl"])
 
-    def example(found: SummevalSummary, place: str) -> Examples:
-        document = found.id.replace("dm-test-", "").replace("cnn-test-", "")
-        label = all(mark.consistency == 5 for mark in found.expert_annotations)
-        yield row(_line(place), document, article_of(document, place), found.decoded, label)
+    def example(summary: SummevalSummary, place: str) -> Examples:
+        document = summary.id.replace("dm-test-", "").replace("cnn-test-", "")
+        label = all(mark.consistency == 5 for mark in summary.expert_annotations)
+        yield row(_line(place), document, article_of(document, place), summary.decoded, label)
 
     rows = read_jsonl(paths["model_annotations.aligned.jsonl"], bad_rows)
     return read_as(SummevalSummary, rows, example, bad_rows)
@@ -255,13 +255,13 @@ class Q2Turn(msgspec.Struct):
     memnet_label: Literal["0", "1"]
 
 
-def _q2_examples(found: Q2Turn, place: str) -> Examples:
-    turn = f"{found.episode_idx}-{found.round}"
+def _q2_examples(turn: Q2Turn, place: str) -> Examples:
+    turn_id = f"{turn.episode_idx}-{turn.round}"
     for model, response, label in (
-        ("dodeca", found.dodeca_response, found.dodeca_label),
-        ("memnet", found.memnet_response, found.memnet_label),
+        ("dodeca", turn.dodeca_response, turn.dodeca_label),
+        ("memnet", turn.memnet_response, turn.memnet_label),
     ):
-        yield row(f"{turn}-{model}", turn, found.knowledge, response, label == "0")
+        yield row(f"{turn_id}-{model}", turn_id, turn.knowledge, response, label == "0")
 
 
 def _dialfact_examples(path: pathlib.Path, bad_rows: BadRows) -> Examples:
@@ -285,8 +285,8 @@ class PawsPair(msgspec.Struct):
     label: Literal["0", "1"]
 
 
-def _paws_example(found: PawsPair, place: str) -> Examples:
-    yield row(found.id, found.id, found.sentence1, found.sentence2, int(found.label))
+def _paws_example(pair: PawsPair, place: str) -> Examples:
+    yield row(pair.id, pair.id, pair.sentence1, pair.sentence2, int(pair.label))
 
 
 class FeverClaim(msgspec.Struct):
@@ -319,9 +319,9 @@ def _read_fever(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     return read_as(FeverItem, items, example, bad_rows)
 
 
-def _vitaminc_example(found: VitamincClaim, place: str) -> Examples:
-    source, label = str(found.case_id or found.unique_id), found.label.faithfulness
-    yield row(found.unique_id, source, found.evidence, found.claim, label)
+def _vitaminc_example(claim: VitamincClaim, place: str) -> Examples:
+    source, label = str(claim.case_id or claim.unique_id), claim.label.faithfulness
+    yield row(claim.unique_id, source, claim.evidence, claim.claim, label)
 
 
 _QAGS = each_row(read_jsonl, QagsSummary, _qags_example)

@@ -22,7 +22,7 @@ _UNUSED = "no_passages_used"
 
 
 class Utterance(msgspec.Struct):
-    """What a speaker says; the number in texts such as `0_Wizard` says only who began.
+    """An utterance of a speaker; the number in `0_Wizard` and the like says only who began.
 
     What the speaker was shown is objects of titles and their sentences, of which the authors'
     files have some empty ones.
