@@ -106,12 +106,14 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
         dead = jnp.take_along_axis(ends, survivors, axis=1)
         live = live._replace(score=jnp.where(dead, -jnp.inf, live.score))
         parents = jnp.take_along_axis(parents, survivors, axis=1)
+        # Beams are numbered within their example, rows of the cache through all of them.
         rows = parents + beams * jnp.arange(batch)[:, None]
         return _State(
             position=length,
             last=jnp.take_along_axis(last, survivors, axis=1),
             live=live,
             finished=finished,
+            # An example that was closed stays closed.
             open=state.open & _may_improve(live, finished, length, config),
             cache=prefilled.reorder(cache, rows.reshape(-1)),
         )
@@ -134,8 +136,10 @@ def _continue(
     batch, beams = live.score.shape
     vocab = scored.scores.shape[-1]
     count = min(max(2, 1 + len(config.end_ids)) * beams, beams * vocab)
+    # All beams' extensions compete: [batch, beams * vocab].
     sums = live.score[:, :, None] + scored.scores.reshape(batch, beams, vocab)
     score, index = top_k(sums.reshape(batch, -1), count)
+    # index = parent * vocab + token
     parents, tokens = index // vocab, index % vocab
     log_probs = scored.log_probs.reshape(batch, -1)
     candidates = live.take(parents)
@@ -155,6 +159,7 @@ def _continue(
 def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConfig) -> _Beams:
     """Returns the best finished hypotheses, including the candidates that end now."""
     beams = config.num_beams
+    # Only the best K candidates may finish (rule 2).
     new = jax.tree.map(lambda x: x[:, :beams], candidates)
     allowed = ends[:, :beams] & state.open[:, None]
     ranked = new.score / _penalty(state.position + 1, config)
@@ -175,6 +180,7 @@ def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConf
 def _may_improve(live: _Beams, finished: _Beams, length: Array, config: DecodingConfig) -> Array:
     """Returns boolean [batch]: whether a live beam may still rank above a finished one."""
     if config.early_stopping == "never" and config.length_penalty > 0:
+        # The best that a negative sum can reach: the longer, the larger its divisor.
         length = jnp.int32(config.max_length)
     best = live.score[:, 0] / _penalty(length, config)
     worst = jnp.min(finished.score, axis=1)

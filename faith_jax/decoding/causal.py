@@ -37,6 +37,7 @@ def input_lengths(
 ) -> Integer[np.ndarray, "batch"]:
     """Returns int32 [batch]: the length of each row without the padding at its end."""
     real = np.asarray(input_tokens) != pad_id
+    # The padding at the end: what is in front of the first token from behind.
     behind = np.argmax(real[:, ::-1], axis=1)
     return np.where(real.any(axis=1), real.shape[1] - behind, 0).astype(np.int32)
 
@@ -82,6 +83,7 @@ def read(
         _, caches = module.apply(
             {"params": params},
             tokens,
+            # The loop feeds the last token, whose logits are those of the response's first one.
             lengths - 1,
             max_length,
             method="prefill",
@@ -111,11 +113,13 @@ def _read_lines(
         mutable=["cache", "prefix_cache"],
     )
     size = inputs.line_tokens.shape[1]
+    # Places among the tokens of all lines, one after the other.
     places = inputs.lines[:, None] * size + inputs.places
 
     def of_rows(path: Any, leaf: Array) -> Array:
         if getattr(path[-1], "key", None) == "valid":
             prompt = module.config.decoder_prompt_length
+            # Again without the last token, which the loop feeds.
             return jnp.arange(places.shape[1])[None] < (prompt + lengths - 1)[:, None]
         by_token = jnp.swapaxes(leaf, -3, -2)  # [..., lines, length, heads, head_dim]
         flat = by_token.reshape(*by_token.shape[:-4], -1, *by_token.shape[-2:])
@@ -129,6 +133,7 @@ def _read_lines(
 def _pad_in_front(tokens: Array) -> Array:
     """Moves the padding of rows [batch, length], which is -1, from the right to the left."""
     padding = jnp.sum(tokens < 0, axis=1)[:, None]
+    # Each row moves to the right by its own padding.
     place = jnp.arange(tokens.shape[1])[None] - padding
     moved = jnp.take_along_axis(tokens, jnp.maximum(place, 0), axis=1)
     return jnp.where(place >= 0, moved, -1).astype(jnp.int32)
@@ -157,6 +162,7 @@ def opened(
 
     prompts = _pad_in_front(memory["tokens"])
     first_tokens = jnp.repeat(prompts[:, -1], copies)
+    # Rows of the two branches alternate, and those with the document come first.
     row_prompts = jnp.repeat(prompts if pmi is None else prompts[::2], copies, axis=0)
     model = Prefilled(step, cache, first_tokens, reorder_rows, row_prompts, take_back, row_prompts)
     return model if pmi is None else pmi_decode(model, pmi, copies)

@@ -106,7 +106,9 @@ def opened(
     tokens = jax.tree.leaves(memory["tokens"])
     batch = tokens[0].shape[0]
     first_tokens = jnp.full((batch * copies,), module.config.decoder_start_id, jnp.int32)
+    # Drafts may be copied from each of the inputs; DoHA has two.
     source = jnp.concatenate(tokens, axis=1)
+    # Rows of the two branches alternate, and those with the document come first.
     source = jnp.repeat(source if pmi is None else source[::2], copies, axis=0)
     model = Prefilled(step, cache, first_tokens, reorder_rows, None, take_back, source)
     return model if pmi is None else pmi_decode(model, pmi, copies)

@@ -33,6 +33,7 @@ def limited_scores(
     tokens = jnp.arange(scores.shape[-1])[None]
     forbidden = jnp.zeros((1, scores.shape[-1]), bool)
     if config.min_length > 1:
+        # With the token at `position` a response has position + 1 tokens.
         forbidden |= is_end(tokens, config) & (position + 1 < config.min_length)[:, None]
     if config.no_repeat_ngram:
         prompt = prefilled.prompt
@@ -89,10 +90,12 @@ def repeating(
     # The n-grams that end at the first tokens start in the padding.
     padded = jnp.pad(history, ((0, 0), (size - 1, 0)), constant_values=-1)
     places = jnp.broadcast_to(history_length + jnp.arange(size - 1)[None], (rows, size - 1))
+    # The last size - 1 tokens of each row, which the next one makes an n-gram.
     last = jnp.take_along_axis(padded, places, axis=1)
     # An n-gram that starts with padding does not count.
     matches = (padded[:, :length] >= 0) & (jnp.arange(length)[None] < history_length)
     for place in range(size - 1):
+        # matches[i]: the size - 1 tokens in front of history[i] are the last ones.
         matches &= padded[:, place : place + length] == last[:, place, None]
     # Other tokens are set to an id outside the vocabulary, which is dropped.
     ends = jnp.where(matches, history, vocab_size)

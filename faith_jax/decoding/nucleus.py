@@ -115,6 +115,7 @@ def _mass(inside: Array, probabilities: Array) -> Array:
 
 def _halve(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Range:
     middle = (bounds.low + bounds.high) / 2
+    # Keeps the half in which the sum reaches p, so that `_Range` stays true.
     enough = _mass(logits >= middle, probabilities) >= p
     return bounds._replace(
         low=jnp.where(enough, middle, bounds.low), high=jnp.where(enough, bounds.high, middle)

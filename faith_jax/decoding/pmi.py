@@ -68,6 +68,7 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
 
     def doubled(values: Array) -> Array:
         """Returns values of rows as those of both branches' rows."""
+        # [examples, branches, copies, ...]
         apart = values.reshape(-1, 1, copies, *values.shape[1:])
         return jnp.repeat(apart, 2, axis=1).reshape(-1, *values.shape[1:])
 
@@ -91,6 +92,7 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
 
     def reorder(cache: _PairedCache, order: Array) -> _PairedCache:
         example, copy = jnp.divmod(order.reshape(-1, 1, copies), copies)
+        # Copy c of example e is row (2 e + b) copies + c of branch b.
         rows = (2 * example + jnp.arange(2)[None, :, None]) * copies + copy
         return cache._replace(base=base.reorder(cache.base, rows.reshape(-1)))
 

@@ -81,6 +81,7 @@ class Refilling(NamedTuple):
           new: the examples.
           free: the place of each; the number of places = in none.
         """
+        # PMI-Decode has two branches, and so twice the rows, in memory and cache.
         batch, both = len(places.numbers), 1 + (self.config.pmi is not None)
         memory = place_rows(places.memory, new.memory, free, batch, both)
         cache = place_rows(places.rows.cache, new.rows.cache, free, batch, both)
@@ -106,6 +107,7 @@ class Refilling(NamedTuple):
             return jnp.all(rows.ended.reshape(-1, config.copies), axis=1)
 
         rows = jax.lax.while_loop(
+            # A full cache ends the loop too: its length is static, and `grow` makes a longer one.
             lambda rows: (jnp.sum(ended(rows)) < enough) & (needed(rows, config) <= room),
             lambda rows: advance(rows, model, keys, config),
             rows,

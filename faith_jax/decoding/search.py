@@ -55,6 +55,7 @@ def _first_best(scores: Array) -> Array:
     """
     best = jnp.max(scores, axis=-1, keepdims=True)
     tokens = jnp.arange(scores.shape[-1], dtype=jnp.int32)[None]
+    # The smallest id among the tokens with the best score.
     return jnp.min(jnp.where(scores < best, scores.shape[-1], tokens), axis=-1)
 
 
@@ -141,6 +142,7 @@ def advance(
             draft = ngram_draft(prefilled.source, rows.tokens, rows.length, count - 1)
         else:
             draft, rows = _model_draft(rows, prefilled, prefilled.draft, keys, config)
+        # -1, where nothing could be drafted, is fed as 0, and equals no token that is selected.
         fed = jnp.concatenate([rows.last[:, None], jnp.maximum(draft, 0)], axis=1)
     scored, cache = prefilled.step(fed, rows.cache)
     scored = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), scored)
@@ -149,23 +151,27 @@ def advance(
     if draft is not None:
         responses = jnp.repeat(_write_tokens(rows.tokens, positions[:, :-1], draft), count, axis=0)
     scores = limited_scores(scored, positions.reshape(-1), config, prefilled, responses)
+    # A key for each row and position: what is drawn does not depend on what was drafted.
     fold = jax.vmap(jax.vmap(jax.random.fold_in, in_axes=(None, 0)))
     position_keys = fold(keys, positions).reshape(-1)
     chosen = next_tokens(scores, config, position_keys)
     gained = jnp.take_along_axis(scores, chosen[:, None], axis=-1)[:, 0]
     log_prob = jnp.take_along_axis(scored.log_probs, chosen[:, None], axis=-1)[:, 0]
     chosen, gained, log_prob = (x.reshape(-1, count) for x in (chosen, gained, log_prob))
+    # Rows for which no token is possible end here, without one.
     stuck = gained == -jnp.inf
     ends = stuck | is_end(chosen, config) | (positions + 1 >= config.max_length)
     reached = ~rows.ended[:, None]
     if draft is not None:
         goes_on = ((chosen[:, :-1] == draft) & ~ends[:, :-1]).astype(jnp.int32)
+        # A position is reached if each draft before it was selected: a running product of 0 and 1.
         reached &= jnp.pad(jnp.cumprod(goes_on, axis=1), ((0, 0), (1, 0)), constant_values=1) > 0
     kept = reached & ~stuck
     new = jnp.sum(kept, axis=1, dtype=jnp.int32)
     last = jnp.take_along_axis(chosen, jnp.maximum(new - 1, 0)[:, None], axis=1)[:, 0]
     if draft is not None:
         assert prefilled.take_back is not None
+        # `count` tokens were fed, and `new` of them are the row's.
         cache = prefilled.take_back(cache, count - new)
     return Rows(
         tokens=_write_tokens(rows.tokens, jnp.where(kept, positions, config.max_length), chosen),
@@ -204,6 +210,7 @@ def _model_draft(
 
     start = (rows.last, rows.tokens, rows.cache.draft)
     (_, _, cache), drafted = jax.lax.scan(draft_one, start, jnp.arange(1 + config.num_drafted))
+    # [1 + drafted, rows] -> [rows, drafted]; the last step only filled the cache.
     return drafted[:-1].T, rows._replace(cache=rows.cache._replace(draft=cache))
 
 

@@ -55,12 +55,14 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
     >>> prefix_groups([[*document, 1, 2], [5, 6], [*document, 3]])
     [PrefixGroup(rows=[1], shared=2), PrefixGroup(rows=[0, 2], shared=50)]
     """
+    # In the order of their tokens, inputs that begin alike are neighbours.
     ordered = sorted(range(len(inputs)), key=lambda row: (list(inputs[row]), row))
     groups: list[PrefixGroup] = []
     for row in ordered:
         if groups:
             rows, shared = groups[-1]
             common = _common(inputs[rows[0]][:shared], inputs[row])
+            # A group gives up at most half of its beginning for one more row.
             enough = LEAST_SHARED if len(rows) == 1 else max(LEAST_SHARED, shared / 2)
             if common >= enough:
                 groups[-1] = PrefixGroup([*rows, row], common)
@@ -73,6 +75,7 @@ def _common(first: Sequence[int], second: Sequence[int]) -> int:
     """Returns how many tokens two inputs have in common at their beginning."""
     length = min(len(first), len(second))
     differ = np.asarray(first[:length]) != np.asarray(second[:length])
+    # The first place where they differ.
     return int(differ.argmax()) if differ.any() else length
 
 

@@ -60,9 +60,12 @@ def ngram_draft(
         token = jnp.take_along_axis(responses, jnp.maximum(place, 0)[:, None], axis=1)
         start = LONGEST_NGRAM - 1 - back
         before = padded[:, start : start + width]
+        # equal[i]: up to place i, the source has the last back + 1 tokens of the response.
         equal &= (before == token) & (before >= 0) & (place >= 0)[:, None]
+        # The length of the n-gram up to each place, as it ends where `equal` becomes False.
         matched += equal
     end = jnp.argmax(matched, axis=1)
+    # Place end + 1 of the source, behind LONGEST_NGRAM - 1 tokens of padding.
     places = (LONGEST_NGRAM + end)[:, None] + jnp.arange(count)[None]
     has_match = jnp.max(matched, axis=1, keepdims=True) > 0
     return jnp.where(has_match, jnp.take_along_axis(padded, places, axis=1), _NONE)

@@ -72,6 +72,7 @@ _KEYS_AND_VALUES = ("cached_key", "cached_value", "key", "value")
 
 def _row_axis(path: Any, leaf: Array) -> int:
     name = getattr(path[-1], "key", None) if path else None
+    # [..., rows, heads, length, head_dim], with scanned layers in front.
     return leaf.ndim - 4 if name in _KEYS_AND_VALUES else 0
 
 
@@ -114,6 +115,7 @@ def cache_lengths(most: int) -> list[int]:
     >>> cache_lengths(64), cache_lengths(256), cache_lengths(2048)
     ([64], [64, 128, 256], [512, 1024, 2048])
     """
+    # A quarter and a half, rounded up to multiples of 16.
     parts = [-(-most // (16 << halvings)) * 16 for halvings in (2, 1)]
     return [length for length in parts if _SHORTEST_CACHE <= length < most] + [most]
 
@@ -195,6 +197,7 @@ def stack_rows(first: PyTree, second: PyTree) -> PyTree:
             return a
         axis = _row_axis(path, a)
         longest = [max(sizes) for sizes in zip(a.shape, b.shape, strict=True)]
+        # Rows 2 i and 2 i + 1 are row i of the first and of the second batch.
         both = jnp.stack([_fill_up(x, longest, axis) for x in (a, b)], axis + 1)
         return both.reshape(*longest[:axis], -1, *longest[axis + 1 :])
 
@@ -219,6 +222,7 @@ def place_rows(
         axis = _row_axis(path, leaf)
         copies = leaf.shape[axis] // (batch * branches)
         every = jnp.arange(branches * copies)[None]
+        # An example's rows follow each other: branches * copies of them.
         index = (examples[:, None] * branches * copies + every).reshape(-1)
         rows = _fill_up(rows, leaf.shape, axis)
         return leaf.at[(slice(None),) * axis + (index,)].set(rows, mode="drop")

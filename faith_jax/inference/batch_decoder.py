@@ -141,6 +141,7 @@ class BatchDecoder:
         # Rows of a batch are of similar length; the longest first, so that a lack of memory shows
         # at once.
         order = sorted(range(len(inputs)), key=lambda i: lengths[i], reverse=True)
+        # With fewer rows than two batches there is little to refill places with.
         refills = len(inputs) >= 2 * self._batch_size and self._decoding.num_beams == 1
         if self._can_share(inputs) and (saved := tokens_saved(groups := prefix_groups(inputs))):
             # Refilling saves at most about a quarter of the steps.
@@ -180,6 +181,8 @@ class BatchDecoder:
         room = [bucket_length(max(map(len, inputs))) for inputs in branches]
         places = refilled.first(params, *self._batch(branches, order[:size], size, drawn, room))
         while in_places:
+            # The loop goes on until a group of rows can be admitted, or, at last, until all have
+            # ended.
             enough = min(group, len(waiting)) if waiting else size
             places, result, ended = refilled.run(params, places, enough)
             done = [place for place in in_places if ended[place]]
@@ -223,6 +226,7 @@ class BatchDecoder:
 
         The tokens of each branch have room for `at_least` so many.
         """
+        # Rows that only fill up draw as number 0 does, and nobody reads them.
         numbers = np.zeros(size, np.int32)
         numbers[: len(rows)] = drawn[rows]
         padded_inputs = [
@@ -265,6 +269,7 @@ class BatchDecoder:
         is_cpu = self._partitioner.mesh.devices.flat[0].platform == "cpu"  # has one way
         if is_cpu or self._draft is not None:
             return params
+        # Of the arguments' formats the first one is that of the parameters.
         (formats, *_), _ = self.compile(params, input_length).input_formats
         return with_formats(params, formats)
 
@@ -384,6 +389,7 @@ class _Refilled:
     ) -> tuple[Places, DecodingResult, np.ndarray]:
         """See `Refilling.run`; results are arrays on the host."""
         assert self._step_programs is not None
+        # Memory and numbers stay as they are; only the rows are donated and come back.
         memory, numbers, rows = places
         while True:
             rows, on_device = self._step_programs[1](
@@ -423,6 +429,7 @@ def decoded_rows(result: DecodingResult, decoding: DecodingConfig) -> list[list[
     tokens, lengths, log_probs, scores = (
         np.asarray(array) for array in (result.tokens, result.length, result.log_prob, result.score)
     )
+    # One response to each row has no axis of its own: [batch, ...] -> [batch, 1, ...].
     if lengths.ndim == 1:
         tokens, lengths, log_probs, scores = (
             array[:, None] for array in (tokens, lengths, log_probs, scores)

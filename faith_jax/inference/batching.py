@@ -126,6 +126,7 @@ class Batcher:
         """
 
         def size_of(shape: Shape) -> int:
+            # Rows for each device, of the lengths that a model reads; a third number is no length.
             rows = self.tokens_per_batch // sum(shape[:2]) // self._multiple_of
             return max(1, rows if most is None else min(rows, most(shape))) * self._multiple_of
 
@@ -159,8 +160,10 @@ def fill_batches(
     """
     filled = {shape: list(rows[shape]) for shape in sorted(rows)}
     for shape, numbers in filled.items():
+        # The rows of the last batch, where it is not full.
         left = len(numbers) % batch_size(shape)
         for longer, longer_numbers in filled.items():
+            # -n % size is the room in the last of the batches that hold n rows.
             fits = longer > shape and all(a <= b for a, b in zip(shape, longer, strict=True))
             if left and fits and left <= -len(longer_numbers) % batch_size(longer):
                 longer_numbers += numbers[-left:]

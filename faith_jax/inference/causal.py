@@ -25,7 +25,9 @@ from faith_jax.models.transformer import Transformer, output_layer
 
 @functools.partial(jax.jit, static_argnums=0)
 def _next_log_probs(module: Transformer, params: PyTree, input_tokens: Array) -> Array:
+    # State t predicts token t + 1; that of the last token predicts none of the given ones.
     hidden = decoder_states(module, params, None, input_tokens)[:, :-1]
+    # Padding of -1 has no logit; its numbers mean nothing.
     targets = jnp.maximum(input_tokens[:, 1:], 0)
     return target_statistics(hidden, output_layer(module, params), targets).log_prob
 
@@ -167,6 +169,7 @@ class CausalModel(GenerativeModel):
         if (lengths < 1).any():
             row = int(np.argmax(lengths < 1))
             raise InputError(f"{name}: row {row} has no tokens; begin it with at least one.")
+        # The last token that is decoded is not fed, and needs no position.
         longest = int(lengths.max()) + config.max_length
         self._check_positions(name, longest - 1, self.config.decoder_prompt_length)
         return self._pad(tokens), lengths

@@ -137,6 +137,7 @@ def from_checkpoint(
             "decoding/from_checkpoint.gin."
         )
     settings = {field: value for field, (_, value) in published.settings.items()}
+    # Beams are searched: the checkpoint's settings of sampling would contradict them.
     if num_beams is not None and num_beams > 1 and temperature is None:
         settings = {k: v for k, v in settings.items() if k not in _OF_SAMPLING}
     if temperature is not None:
@@ -249,6 +250,7 @@ def _add_lengths(
     """Adds `max_length` and `min_length`: of decoded tokens, the end token counted."""
     # Theirs counts the start token; a response of theirs may end behind `min_new_tokens` tokens.
     for ours, new, of_new, of_all in (
+        # Our name, theirs for new tokens, and the numbers to add to this one and to theirs for all.
         ("max_length", "max_new_tokens", 0, -1),
         ("min_length", "min_new_tokens", 1, 0),
     ):

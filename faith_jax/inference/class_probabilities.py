@@ -78,6 +78,7 @@ class LabelTexts(NamedTuple):
         """
         longest = max(len(ids) for ids in labels)
         lengths = np.array([[len(ids)] for ids in labels])
+        # 1 for a label's own tokens, 0 behind them: [classes, longest].
         weights = (np.arange(longest) < lengths).astype(np.float32)
         if normalisation == "mean":
             weights /= lengths
@@ -112,6 +113,7 @@ class DropoutPasses:
 
     def keys(self, tokens: np.ndarray, pad_id: int) -> Array:
         """Returns the key of each row's dropout, from the tokens int32 [rows, length]."""
+        # A checksum of a row's own tokens: the same in any order, batch and padded length.
         sums = [zlib.crc32(row[row != pad_id].tobytes()) for row in tokens]
         key = jax.random.key(self.seed or 0)
         return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.asarray(sums, jnp.uint32))
@@ -165,6 +167,7 @@ def _head_logits(
         )
         return logits[0]
 
+    # By row, since Flax draws dropout from one key for a whole batch.
     return jax.vmap(one_row)(tokens, token_types, keys)
 
 
@@ -195,11 +198,14 @@ def _label_scores(
 
         def decoded(target: Array) -> Array:
             if module.config.is_decoder_only:
+                # The target goes where the row's padding begins.
                 line = jnp.pad(row, (0, prefix + length))
                 read = jax.lax.dynamic_update_slice(line, target, (row_length,))
+                # The state in front of a token predicts it: behind the row and the prefix.
                 first, seen = row_length - 1 + prefix, None
             else:
                 read = shift_right(target[None], module.config.decoder_start_id)[0]
+                # Shifted to the right, state t predicts target t.
                 first, seen = jnp.int32(prefix), inputs
             hidden: Any = module.apply(
                 variables, encoded, seen, read[None], method="decode_hidden", **options
@@ -211,7 +217,9 @@ def _label_scores(
     hidden = jax.vmap(hidden_of)(tokens, lengths, keys)
     layer = output_layer(module, params)
     if is_one_token:
+        # The softmax over classes cancels the sum over the vocabulary, which is the same for all.
         return layer.logits_of(hidden[:, 0, 0], labels.tokens[:, 0])
+    # [rows * classes * length], in the order of the hidden states.
     wanted = jnp.tile(labels.tokens, (len(tokens), 1)).reshape(-1)
     places, count = jnp.arange(wanted.size, dtype=jnp.int32), jnp.int32(wanted.size)
     states = hidden.reshape(wanted.size, -1)
@@ -243,8 +251,10 @@ def _probabilities(
         return jax.nn.softmax(logits, axis=-1)
 
     def one_pass(number: Array) -> Array:
+        # Pass number n has the keys of all rows with n folded in.
         return softmax(jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, number))
 
+    # One after the other, so that memory is that of one pass.
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
 
 
@@ -337,6 +347,7 @@ class ClassificationEngine:
             for packed in self._packer.lines(groups):
                 most = max(len(line) for line in packed.lines)
                 length = packed.length
+                # How many texts a line has is a shape too, so it has few values.
                 texts = padded_length(most, (length // 16, length // 4, length))
                 self._shapes.add((length, packed.size, texts))
                 for logits, places in self._packed_batches(packed, texts, rows, second):
@@ -371,6 +382,7 @@ class ClassificationEngine:
                     tokens[number, span], segments[number, span] = [*room, *rows[row]], segment
                     if second is not None:
                         types[number, begin + second[row] : end] = 1
+                    # The head reads a text's first token, behind the soft prompt.
                     first[number, segment - 1] = begin
                     places[row] = number, segment - 1
                 self._tokens += end
@@ -397,6 +409,7 @@ class ClassificationEngine:
         whole = [LikelihoodRow([*row, *front], text) for row in rows for text in texts]
         label_log_probs = self._likelihoods.log_probs(whole)
         scores = [
+            # Row number i * classes + c is text i with label c; the prefix does not count.
             log_probs[len(behind) :] @ weights[number % classes]
             for number, log_probs in enumerate(label_log_probs)
         ]
@@ -417,6 +430,7 @@ class ClassificationEngine:
         )  # fmt: skip
         for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):
             tokens = padded([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
+            # Lines that only fill up count as one token, so that no mask is empty.
             lengths = np.ones(batch.size, np.int32)
             lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]
             types = None

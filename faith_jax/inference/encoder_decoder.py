@@ -33,6 +33,7 @@ def _target_log_probs(module: Transformer, params: PyTree, inputs: Inputs, targe
     config = module.config
     shifted = shift_right(targets, config.decoder_start_id)
     hidden = decoder_states(module, params, inputs, shifted)
+    # Behind the start token, state t predicts target t.
     log_prob = target_statistics(hidden, output_layer(module, params), targets).log_prob
     return jnp.where(targets != config.pad_id, log_prob, 0.0)
 

@@ -110,6 +110,7 @@ class Packer:
     def lines(self, groups: Sequence[Group]) -> list[Packed]:
         """Packs groups into lines that hold inputs and own tokens; each row is in one of them."""
         longest = max(group.shared + max(size for size, _ in group.rows) for group in groups)
+        # Longer lines leave less padding, and each token sees more keys: the cheapest are taken.
         tried = [self._cut_down(fill_lines(groups, length)) for length in _line_lengths(longest)]
         return min(tried, key=self._cost)
 
@@ -135,6 +136,7 @@ class Packer:
     def _cost(self, packed: Sequence[Packed]) -> float:
         """Returns the cost of batches and compilations, in tokens."""
         return sum(
+            # Each token costs 1, and `attention` for each key of its line.
             self._compilation + same_length.slots * (1 + self._attention * same_length.length)
             for same_length in packed
         )
@@ -173,6 +175,7 @@ def fill_lines(groups: Sequence[Group], length: int) -> list[tuple[int, Line]]:
 def _pieces(group: Group, length: int) -> Iterator[Group]:
     """Yields parts of a group that fit a line."""
     rows, room = list[tuple[int, int]](), length - group.shared
+    # The largest first, so that the small ones fill what is left.
     for size, row in sorted(group.rows, reverse=True):
         if rows and size > room:
             yield Group(group.shared, rows)
@@ -237,6 +240,7 @@ class Block:
             if place is None or not fitting or size > self._free_queries[place]:
                 left.append((size, row))
                 continue
+            # Best fit: the line with the least room that is enough.
             line = min(fitting)[1]
             self._free[line] -= size
             self._free_queries[place] -= size
@@ -253,6 +257,7 @@ class Block:
             for place, free in enumerate(self._free_keys)
             if free >= shared and self._free_queries[place] >= unshared
         ]
+        # The fullest line is that with the least room.
         return min(fitting)[1] if fitting else None
 
 
@@ -270,10 +275,12 @@ def pack_blocks(groups: Sequence[Group], tokens: int, devices: int = 1) -> list[
     if 2 * longest > length:  # two of the longest, so that lines are filled up
         length = padded_length(length + 1, TARGET_LENGTHS)
     most = max(1, tokens // length)
+    # No piece has more targets than a block.
     pieces = [piece for group in groups for piece in _pieces(group, most * length + group.shared)]
     unshared = sum(piece.total - piece.shared for piece in pieces)
     fewest = -(-unshared // (most * length * devices))  # ceil, of rounds with a block per device
     best = list[Block]()
+    # More blocks are smaller, and may leave less padding.
     for factor in _MORE:
         blocks = _fill_smallest_blocks(pieces, math.ceil(factor * fewest) * devices, most, length)
         # Each device computes a block in each round, if only an empty one.
@@ -305,7 +312,9 @@ def _fill_smallest_blocks(
     for spare in _SPARE:
         # Sizes are rounded up to few steps, so that windows of rows share compiled programs.
         lines = _round_up(spare * sum(unshared) / count / length, most)
+        # Inputs are placed whole, so that their lines have twice the spare room.
         key_lines = padded_length(math.ceil((2 * spare - 1) * inputs / count / keys), (1,))
+        # A quarter more than on average, since lines of keys do not have the same number of rows.
         queries = max(max(unshared), math.ceil(1.25 * lines * length / key_lines))
         queries = min(padded_length(queries, (64,)), lines * length)
         before, shape = shape, BlockShape(keys, key_lines, queries, length, lines)
@@ -348,6 +357,7 @@ def fill_blocks(groups: Sequence[Group], shape: BlockShape, count: int) -> list[
     for group in sorted(groups, key=lambda group: group.shared - group.total):
         left = group._replace(rows=sorted(group.rows, reverse=True))
         emptiest = sorted(blocks, key=lambda block: -block.room)
+        # The emptiest block that takes all of it; else each takes what it can.
         whole = next((block for block in emptiest if block.has_room(left)), None)
         for block in emptiest if whole is None else [whole, *emptiest]:
             left = block.take(left) if left.rows else left

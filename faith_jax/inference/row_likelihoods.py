@@ -146,12 +146,14 @@ def token_log_probs(
       Natural logarithms; 0 behind `count`, rounded up to a piece.
     """
     tokens = sources.shape[0]
+    # Tokens whose float32 logits fit the bound, at least one.
     piece = max(1, min(tokens, max_logits_bytes // (4 * layer.vocab_size)))
     padding = -tokens % piece  # up to a multiple of the piece
     sources, targets = (jnp.pad(x, (0, padding)) for x in (sources, targets))
 
     def score_piece(number: Array, log_probs: Array) -> Array:
         start = number * piece
+        # Only the states that predict a target are gathered: [piece, embed].
         states = hidden[jax.lax.dynamic_slice(sources, (start,), (piece,))]
         logits = layer.logits(states)
         wanted = jax.lax.dynamic_slice(targets, (start,), (piece,))
@@ -336,11 +338,13 @@ class LikelihoodEngine:
     ) -> Iterator[list[int]]:
         """Yields the numbers of rows that are packed together."""
         config = self.model.config
+        # Tokens whose states take so many bytes.
         most = _MAX_ENCODED_BYTES // (config.emb_dim * jnp.dtype(config.dtype).itemsize)
         window, inputs = list[int](), dict[tuple[int, ...], int]()
         for number in numbers:
             key = tuple(rows[number].inputs)
             inputs[key] = len(key)
+            # The same input counts once, and so do its states.
             full = not config.is_decoder_only and sum(inputs.values()) > most
             if window and (len(window) == WINDOW or full):
                 yield window
@@ -387,9 +391,12 @@ class LikelihoodEngine:
                         last = first_place + end - 1
                         for _, row in placed.rows:
                             fed = rows[row].targets[:-1]
+                            # A single row is one segment with its input; several are segments of
+                            # their own.
                             segment += len(placed.rows) > 1
                             at, end = end, end + len(fed)
                             tokens[number, at:end] = fed
+                            # Each row goes on right behind the input, whatever stands between.
                             positions[number, at:end] = placed.shared + np.arange(len(fed))
                             segments[number, at:end], shared[number, at:end] = segment, whose
                             sources[row] = (
@@ -402,6 +409,7 @@ class LikelihoodEngine:
 
     def _can_share(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> bool:
         longest = max(len(rows[number].fed) for number in window)
+        # Lines are at most four times as long as the longest row needs; see `packing`.
         return self.model.config.can_share_inputs(4 * padded_length(longest, LENGTHS))
 
     def _encode_inputs(
@@ -492,10 +500,14 @@ class LikelihoodEngine:
                     span = slice(first, first + len(fed))
                     seen = slice(query_end, query_end := query_end + len(fed))
                     tokens.flat[span], positions.flat[span] = fed, np.arange(len(fed))
+                    # The next number in the decoder's line, which has rows of several inputs.
                     segments.flat[span] = 1 + segments[part].max()
+                    # `places` sorts the decoder's tokens to their inputs' lines, and `back` undoes
+                    # it.
                     queries.flat[seen], places[seen] = segment, np.arange(span.start, span.stop)
                     back[span] = np.arange(seen.start, seen.stop)
                     ends[part] += len(fed)
+                    # The start token's state, behind the soft prompt, predicts the first target.
                     sources[row] = np.arange(span.start + len(start) - 1, span.stop)
         regrouped = Regrouped(places[None], back[None], queries)
         read = Blocks(states, keys, key_segments, tokens, segments, positions, regrouped)
@@ -579,6 +591,7 @@ def scoring_program(
         arrays, score = (inputs, inputs, read), _encode_and_score
     tokens = rows * length // groups
     wanted = Wanted(ints(groups, tokens), ints(groups, tokens), ints(groups))
+    # As in `token_log_probs`.
     piece = max(1, min(tokens, max_logits_bytes // (4 * config.vocab_size)))
 
     def compiled() -> Any:

@@ -91,6 +91,7 @@ def best_spans(
     """
     rows, length, _ = logits.shape
     places = jnp.arange(length)[None]
+    # No answer is in the question, in special tokens or in padding.
     inside = (places >= first[:, None]) & (places < behind[:, None])
     starts, ends = (jnp.where(inside, logits[..., side], -jnp.inf) for side in (0, 1))
     ends = jnp.pad(ends, ((0, 0), (0, longest)), constant_values=-jnp.inf)
@@ -231,5 +232,6 @@ def _text(text: str, row: SpanRow, spans: Spans, line: int) -> str:
     """Returns a row's answer; also a text without a token has none."""
     if not row.offsets or spans.null[line] > spans.score[line]:
         return ""
+    # Counted from the text's first token, as its offsets are.
     start, end = (int(places[line]) - row.start for places in (spans.start, spans.end))
     return text[row.offsets[start][0] : row.offsets[end][1]].strip()

@@ -59,6 +59,8 @@ def target_statistics(
     statistics_of = functools.partial(_piece_statistics, layer)
 
     def body(_, inputs):
+        # The gradient computes a piece's logits again; else the scan would keep those of all
+        # pieces.
         return None, jax.checkpoint(statistics_of)(*inputs)
 
     _, statistics = jax.lax.scan(body, None, (split(hidden), split(targets)))
@@ -90,6 +92,7 @@ def summed_losses(
     """
 
     def sums_of(hidden: Array, arrays: PyTree, targets: Array, weights: Array):
+        # The arrays are arguments of their own, since gradients are taken by them.
         placed = layer._replace(weights=arrays[0], bias=arrays[1])
         return measure(_piece_statistics(placed, hidden, targets), weights)
 
@@ -104,6 +107,7 @@ def summed_losses(
             return function(hidden, arrays, *rest)
         pieces = tuple(map(split, (hidden, *rest)))
         first = [x[0] for x in pieces]
+        # The scan begins with zeros, in the shapes of one piece's sums.
         shapes, _ = jax.eval_shape(function, first[0], arrays, *first[1:])
 
         def body(total: Any, piece: Any):
@@ -119,10 +123,12 @@ def summed_losses(
         return over_pieces(lambda *piece: (sums_of(*piece), ()), *arguments)[0]
 
     def forward(*arguments: Any):
+        # `symbolic_zeros` tells which arguments are differentiated: a frozen layer is not.
         is_trained = any(leaf.perturbed for leaf in jax.tree.leaves(arguments[1]))
         values = jax.tree.map(lambda leaf: leaf.value, arguments)
 
         def with_gradients(*piece: Any):
+            # Argument 0 is the hidden states, 1 the layer's arrays.
             wanted = (0, 1) if is_trained else (0,)
             gradients, sums = jax.grad(loss_of, wanted, has_aux=True)(*piece)
             return (sums, gradients[1:]), gradients[0]
@@ -132,8 +138,10 @@ def summed_losses(
 
     def backward(gradients: Any, cotangents: dict[str, Any]):
         factor = cotangents["loss"]
+        # Only other sums were used, which have no gradient.
         if isinstance(factor, SymbolicZero):
             return None, None, None, None
+        # The loss is a scalar, so that its gradient only has to be scaled.
         of_hidden, *of_layer = jax.tree.map(lambda x: (x * factor).astype(x.dtype), gradients)
         return of_hidden, of_layer[0] if of_layer else None, None, None
 
@@ -149,6 +157,7 @@ def _pieces(targets: Array, vocab_size: int, max_logits_bytes: int | None) -> Ca
         device = jax.sharding.get_abstract_mesh().abstract_device
         on_cpu = device is not None and device.device_kind == "cpu"
         max_logits_bytes = MAX_LOGITS_BYTES_ON_CPU if on_cpu else MAX_LOGITS_BYTES
+    # A position takes 4 bytes for each row and token of the vocabulary.
     piece = max(1, min(length, max_logits_bytes // (4 * batch * vocab_size)))
     if piece == length:
         return None
@@ -156,6 +165,7 @@ def _pieces(targets: Array, vocab_size: int, max_logits_bytes: int | None) -> Ca
 
     def split(x: Array) -> Array:
         widths = ((0, 0), (0, pieces * piece - length)) + ((0, 0),) * (x.ndim - 2)
+        # The last piece is filled up by zeros, also the weights, so that it adds nothing to sums.
         x = jnp.pad(x, widths).reshape(batch, pieces, piece, *x.shape[2:])
         return jnp.moveaxis(x, 1, 0)
 

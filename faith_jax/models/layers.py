@@ -69,6 +69,7 @@ def _project_forward(inputs: Array, kernel: Array) -> tuple[Array, tuple[Array, 
 def _project_backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
     inputs, kernel = residuals
     rows = tuple(range(inputs.ndim - 1))
+    # dL/dinputs = dL/doutputs kernel^T; dL/dkernel = inputs^T dL/doutputs, over all rows.
     to_inputs = jax.lax.dot_general(gradient, kernel, (((inputs.ndim - 1,), (1,)), ((), ())))
     to_kernel = jax.lax.dot_general(inputs, gradient, ((rows, rows), ((), ())))
     return to_inputs, to_kernel
@@ -103,6 +104,7 @@ class RMSNorm(nn.Module):
             "scale", nn.initializers.ones, (x.shape[-1],), jnp.float32, axes=("embed",)
         )
         inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
+        # Gemma scales before it rounds to the dtype, T5 after it.
         if self.offset:
             return (x * inverse * (aligned(scale, x) + self.offset)).astype(self.dtype)
         return (x * inverse).astype(self.dtype) * aligned(scale, x).astype(self.dtype)
@@ -121,6 +123,7 @@ class LayerNorm(nn.Module):
         shape = (x.shape[-1],)
         scale = param_with_axes("scale", nn.initializers.ones, shape, jnp.float32, axes=("embed",))
         bias = param_with_axes("bias", nn.initializers.zeros, shape, jnp.float32, axes=("embed",))
+        # scale (x - mean) / sqrt(variance + epsilon) + bias
         x -= jnp.mean(x, axis=-1, keepdims=True)
         inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
         return (x * inverse * aligned(scale, x) + aligned(bias, x)).astype(self.dtype)
@@ -210,6 +213,7 @@ class Embedding(nn.Module):
     def __call__(self, tokens: Array) -> Array:
         """Looks up int [batch, length] and returns [batch, length, embed]."""
         tokens = tokens.astype(jnp.int32)  # T5X may initialise its models with float tokens.
+        # Ids outside the table, such as a padding of -1, are clipped: by default they would be NaN.
         return jnp.take(self.embedding, tokens, axis=0, mode="clip").astype(self.dtype)
 
 
@@ -237,6 +241,7 @@ class FeedForward(nn.Module):
     @nn.compact
     def __call__(self, inputs: Array, *, deterministic: bool) -> Array:
         """Maps [batch, length, embed] to the same shape."""
+        # One activation is a plain layer; two are multiplied, which is a gated one.
         x = jnp.ones((), self.dtype)
         for activation, name in zip(self.activations, self.kernel_names, strict=True):
             project = Projection(

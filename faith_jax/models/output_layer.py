@@ -37,6 +37,7 @@ class OutputLayer(NamedTuple):
         """Maps hidden states [..., embed] to float32 logits [..., vocab]."""
         hidden = self._scaled(hidden)
         if self.is_embedding:
+            # hidden embedding^T, by the axes that are summed over.
             axes = (((hidden.ndim - 1,), (1,)), ((), ()))
             logits = jax.lax.dot_general(hidden, self.weights, axes)
         else:
@@ -48,6 +49,7 @@ class OutputLayer(NamedTuple):
     ) -> Float[Array, "*batch labels"]:
         """Maps hidden states [..., embed] to float32 logits [..., labels] of only a few tokens."""
         axis = 0 if self.is_embedding else 1
+        # Only the tokens' columns are multiplied, not the whole vocabulary's.
         columns = jnp.take(self.weights, tokens, axis=axis)
         columns = columns.T if self.is_embedding else columns
         bias = None if self.bias is None else self.bias[tokens]

@@ -99,6 +99,7 @@ def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> Ax
         return axis is None or name not in sizes or sizes[name] % mesh.shape[axis] == 0
 
     fitting = tuple((name, axis) for name, axis in rules if fits(name, axis))
+    # A name without a rule that fits is replicated.
     left = {name for name, _ in rules} - {name for name, _ in fitting}
     return (*fitting, *((name, None) for name in sorted(left)))
 
@@ -175,6 +176,7 @@ class Partitioner:
         problem = None
         try:
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                # Group by group, so that no more is in memory than the largest array takes.
                 for group in _groups([array.nbytes for array in arrays]):
                     some, places = arrays[group], placements[group]
                     read = pool.map(_read_parts, some, places)
@@ -213,6 +215,7 @@ class Partitioner:
         """
         whole = len(jax.tree.leaves(batch)[0]) if batch_size is None else batch_size
         local = self.local_rows(whole)
+        # Of a process's own rows the first is number `local.start` of the global batch.
         first = 0 if batch_size is None else local.start
 
         def place(array: Any) -> Any:
@@ -242,6 +245,7 @@ class Partitioner:
         rows = len(jax.tree.leaves(batch)[0])
         missing = -rows % self.data_parallelism
         if missing:
+            # The last row again, until the devices divide their number.
             lines = np.minimum(np.arange(rows + missing), rows - 1)
             batch = jax.tree.map(lambda array: array[lines], batch)
         with self.active():
@@ -367,6 +371,7 @@ class Compiled:
         total = sum(getattr(memory, f"{part}_size_in_bytes", 0) for part in parts)
         return {
             "step_operations": float(operations.get("flops", 0.0)),
+            # Results that take the memory of donated arguments count once.
             "step_bytes": float(total - getattr(memory, "alias_size_in_bytes", 0)),
         }
 

@@ -40,13 +40,16 @@ def relative_position_bucket(
     distance = -relative_position
     if bidirectional:
         num_buckets //= 2
+        # Keys behind the query have the second half.
         bucket = jnp.where(distance < 0, num_buckets, 0)
         distance = jnp.abs(distance)
     else:
+        # Keys behind the query are masked anyway.
         distance = jnp.maximum(distance, 0)
     exact = num_buckets // 2
     # The small constant avoids log(0) in the branch that is not used.
     ratio = jnp.log(distance.astype(jnp.float32) / exact + jnp.finfo(jnp.float32).eps)
+    # exact + (buckets - exact) log(distance / exact) / log(max_distance / exact), rounded down.
     coarse = exact + (ratio / jnp.log(max_distance / exact) * (num_buckets - exact)).astype(
         jnp.int32
     )
@@ -112,6 +115,7 @@ def skew(products: Array, queries: int) -> Array:
     *batch, _, width = products.shape
     padded = jnp.pad(products, ((0, 0),) * (products.ndim - 1) + ((0, 1),))
     flat = padded.reshape(*batch, queries * (width + 1))
+    # [i, c] has been at i (width + 1) + c, and is at i width + j now: c = queries - 1 - (i - j).
     flat = flat[..., queries - 1 : queries - 1 + queries * width]
     return flat.reshape(*batch, queries, width)[..., : width - queries + 1]
 
@@ -145,6 +149,8 @@ def at_distances(values: Array, queries: int, keys: int, distance: Array, axis: 
       distance: the first query's index minus the first key's.
       axis: of `values`.
     """
+    # The first is the largest distance of the block, from its last query to its first key: length -
+    # 1 - start = distance + queries - 1.
     start = (values.shape[axis] + 1) // 2 - queries - distance
     return jax.lax.dynamic_slice_in_dim(values, start, queries + keys - 1, axis)
 
@@ -164,6 +170,7 @@ class DistanceBias(struct.PyTreeNode):
         """See `BlockBias`."""
         sizes = query.shape[-2], key.shape[-2]
         values = at_distances(self.values, *sizes, distance, axis=-1)
+        # [heads, queries, queries + keys - 1]: all queries have the same values by distance.
         values = jnp.broadcast_to(values[:, None], (len(values), sizes[0], values.shape[-1]))
         return skew(values, sizes[0])[None]
 
@@ -176,12 +183,16 @@ def rotary_frequencies(config: TransformerConfig) -> np.ndarray:
     interpolated.
     """
     exponents = np.arange(0, config.head_dim, 2, dtype=np.float64) / config.head_dim
+    # theta^(-2i / head_dim) for pair i
     frequencies = config.rope_theta**-exponents
     if config.rope_type == "linear":
         frequencies = frequencies / config.rope_factor
     elif config.rope_type == "llama3":
+        # How often each pair turns in the original training length; few turns are a long
+        # wavelength.
         turns = config.rope_original_max_positions * frequencies / (2 * math.pi)
         low, high = config.rope_low_freq_factor, config.rope_high_freq_factor
+        # The share of the frequency that is kept; the rest is divided by the factor.
         kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
         frequencies = frequencies * (kept + (1 - kept) / config.rope_factor)
     return frequencies.astype(np.float32)
@@ -205,6 +216,7 @@ def rotate(x: Array, cosine_and_sine: tuple[Array, Array]) -> Array:
     """
     cosine, sine = cosine_and_sine
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    # (first + i second) exp(i angle), real and imaginary part.
     turned = [first * cosine - second * sine, second * cosine + first * sine]
     return jnp.concatenate(turned, axis=-1).astype(x.dtype)
 
@@ -218,6 +230,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
     Reference: Press 2022, section 3.
     """
     power = 2 ** math.floor(math.log2(num_heads))
+    # 2^(-8/n), 2^(-16/n), ..., 2^-8 for n heads
     slopes = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
     more = 2.0 ** (-4.0 * np.arange(1, 2 * (num_heads - power), 2) / power)
     return np.concatenate([slopes, more]).astype(np.float32)
@@ -260,6 +273,7 @@ def log_buckets(distance: np.ndarray, buckets: int, max_distance: int) -> np.nda
         return distance.astype(np.int32)
     size = np.maximum(np.abs(distance), 1).astype(np.float32)
     ratio = np.log(size / middle) / np.log(np.float32((max_distance - 1) / middle))
+    # From middle to max_distance - 1, distances have the middle - 1 buckets that are left.
     coarse = np.ceil(ratio * (middle - 1)) + middle
     bucketed = np.where(np.abs(distance) <= middle, distance, coarse * np.sign(distance))
     return bucketed.astype(np.int32)

@@ -51,6 +51,7 @@ def quantized(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> Py
 
     @functools.partial(jax.jit, static_argnums=1)
     def quantize(array: Array, shared: int) -> Any:
+        # The other axes have a scale for each of their indices.
         axes = [axis for axis in range(array.ndim) if axis != shared % array.ndim]
         return library.quantize(array.astype(jnp.float32), jnp.int8, channelwise_axes=axes)
 

@@ -60,6 +60,8 @@ class SoftPrompt(nn.Module):
         positions: Integer[Array, "batch length"],
     ) -> Float[Array, "batch length embed"]:
         """Puts the prompt at the first positions of each segment of a packed row."""
+        # Vector i stands at position i; positions outside the prompt are clipped, and left out
+        # below.
         vectors = jnp.take(self.embedding, positions, axis=0, mode="clip")
         is_prompt = (positions >= 0) & (positions < self.length)
         return jnp.where(is_prompt[..., None], vectors.astype(embeddings.dtype), embeddings)
@@ -106,6 +108,7 @@ def sampled_vocabulary(most_frequent: int = 5000, first_token: int = 3) -> Promp
     """
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:
+        # Small vocabularies have fewer tokens.
         count = min(most_frequent, embedding.shape[0] - first_token)
         if length > count:
             raise ConfigError(

@@ -68,6 +68,7 @@ class _Stack(nn.Module):
         cfg = self.config
         x = embeddings.astype(cfg.dtype)
         if cfg.scale_embeddings:
+            # The factor is rounded to the dtype of activations, as in Gemma's own code.
             x *= jnp.asarray(np.sqrt(cfg.emb_dim), cfg.dtype)
         if cfg.positions == "learned":
             x += self.position_embedder(positions + cfg.position_offset)
@@ -94,6 +95,7 @@ class _Stack(nn.Module):
         match cfg.positions:
             case "relative_bias" if by_blocks:
                 length = query_positions.shape[-1]
+                # The last block may reach beyond the length, and needs its distances too.
                 padded = math.prod(block_sizes(length, cfg.attention_block_length))
                 return around._replace(bias=self.relpos_bias.by_distance(padded))
             case "relative_bias":
@@ -159,6 +161,7 @@ class Encoder(_Stack):
             x = self.embedding_projection(x)
         layers = self.layers
         if cfg.shared_layers:
+            # One layer's parameters, applied as often as there are layers (ALBERT).
             layers = [layers[0]] * cfg.num_encoder_layers
         x = run_layers(layers, x, (), around, deterministic)
         if cfg.norm_position != "post":
@@ -222,6 +225,7 @@ class Decoder(_Stack):
         cfg = self.config
         if prefill:
             assert isinstance(mask, AttentionMask)
+            # Decoding asks which keys of the prefix are no padding, and how many.
             self.put_variable("prefix_cache", "valid", mask.keys.valid)
             self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         if positions is None:
@@ -253,6 +257,7 @@ class Decoder(_Stack):
             around = around._replace(window_mask=window_mask)
         x = self._embed(embeddings, query_positions)
         x = self.dropout(x, deterministic=deterministic)
+        # One value for each layer, since scanned layers are one program.
         has_window = np.isin(np.arange(cfg.num_decoder_layers), cfg.sliding_window_layers)
         x = run_layers(self.layers, x, (has_window,), around, deterministic, cache_length, prefill)
         if cfg.norm_position != "post":
@@ -276,8 +281,10 @@ class Decoder(_Stack):
         if cached_length is None:
             positions = jnp.arange(length)[None]
             return cache_position, positions, positions, None
+        # Places in the cache, [rows or 1, length].
         query_slots = cache_position.reshape(-1, 1) + jnp.arange(length)[None]
         key_slots = jnp.arange(cached_length)[None]
+        # Causal: what is behind a query's own place is not written yet, or was taken back.
         mask = (key_slots[:, None, :] <= query_slots[:, :, None])[:, None]
         index.value = cache_position + length
         if not self.has_variable("prefix_cache", "valid"):
@@ -290,7 +297,9 @@ class Decoder(_Stack):
         """Returns positions and mask of tokens that follow each row's own prefix."""
         valid: Array = self.get_variable("prefix_cache", "valid")
         rows = self._cached_rows()
+        # Copies of an example have the same prefix.
         valid = jnp.repeat(valid, rows // valid.shape[0], axis=0)
+        # Positions go on behind the prefix's tokens, not behind its padding.
         start = jnp.sum(valid, axis=1, dtype=jnp.int32)[:, None]
         prefix_positions = jnp.broadcast_to(jnp.arange(valid.shape[1]), valid.shape)
         key_positions = jnp.concatenate([prefix_positions, start + key_slots], axis=1)

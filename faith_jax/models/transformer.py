@@ -167,6 +167,7 @@ class Transformer(nn.Module):
             _refuse_packed(encoder_segment_ids)
             embeddings = self.encoder_prompt(embeddings)
         elif self.config.encoder_prompt_length:
+            # The prompt takes the first places of each segment.
             placed = segment_positions(valid, encoder_segment_ids)
             embeddings = self.encoder_prompt.placed(embeddings, placed)
         # T5X and DeBERTa also mask queries that are padding; the others mask only keys.
@@ -382,6 +383,7 @@ class Transformer(nn.Module):
             )
         decoder_tokens = Tokens(valid, decoder_segment_ids)
         of_input = decoder_tokens
+        # Queries of the cross-attention lie in the rows of their keys then, not of their tokens.
         if regrouped is not None:
             of_input = Tokens(regrouped.segments > 0, regrouped.segments)
         encoder_masks = [
@@ -390,6 +392,7 @@ class Transformer(nn.Module):
         ]
         queries = decoder_tokens._replace(shared=shared_segment_ids)
         positions = None
+        # T5's bias knows distances alone, which packing does not change.
         if decoder_segment_ids is not None and self.config.positions != "relative_bias":
             positions = decoder_positions
             if positions is None:
@@ -416,8 +419,11 @@ class Transformer(nn.Module):
         batch = _several(encoder_input_tokens)[0].shape[0]
         start = jnp.zeros((batch, 1), jnp.int32)
         cache_length = cfg.decoder_prompt_length + max_decode_length
+        # Makes an empty cache of this length, and fills the encoder's; the token itself is not
+        # stored.
         self._decode_hidden(encoded, encoder_input_tokens, start, cache_length)
         if cfg.decoder_prompt_length:
+            # The prompt in front of no tokens: the cache begins with its keys and values.
             prompt = self.decoder_prompt(jnp.zeros((batch, 0, cfg.emb_dim), cfg.dtype))
             masks = self._decoding_masks(encoder_input_tokens)
             self.decoder(prompt, (None,) * len(masks), None, masks, deterministic=True, decode=True)
@@ -436,7 +442,9 @@ class Transformer(nn.Module):
         embeddings = self.token_embedder(input_tokens)
         if prompt:
             embeddings = self.decoder_prompt(embeddings)
+        # The prompt is part of each row's prefix.
         valid = jnp.arange(embeddings.shape[1])[None] < (prompt + input_lengths)[:, None]
+        # Only keys are masked: nothing reads the states of padding.
         mask = AttentionMask(Tokens(jnp.ones_like(valid)), Tokens(valid), causal=True)
         self._fill(embeddings, mask, jnp.arange(valid.shape[1])[None], max_decode_length)
 

@@ -106,6 +106,7 @@ class _Layer(nn.Module):
     def _residual(self, x: Array, part: Any, name: str, deterministic: bool) -> Array:
         """Returns x plus the part's output, with the family's norms `…_<name>_layer_norm`."""
         cfg = self.config
+        # pre: x + f(norm(x)), post: norm(x + f(x)), sandwich: x + norm(f(norm(x)))
         y = x if cfg.norm_position == "post" else norm(cfg, f"pre_{name}_layer_norm")(x)
         y = part(y)
         if cfg.norm_position == "sandwich":
@@ -162,6 +163,7 @@ class DecoderLayer(_Layer):
         cfg = self.config
         mask: Any = around.mask
         if isinstance(around.window_mask, AttentionMask):
+            # A value, not a branch: in scanned layers `has_window` is traced.
             window = jnp.where(has_window, cfg.sliding_window, NO_WINDOW)
             mask = around.window_mask.replace(window=window)
         elif around.window_mask is not None:
@@ -226,6 +228,7 @@ def make_layers(
     if cfg.remat_policy != "none":
         layer_class = nn_partitioning.remat(
             layer_class,
+            # Inside a scan, XLA cannot merge the recomputation with the first computation.
             prevent_cse=not cfg.scan_layers,
             policy=_REMAT_POLICIES[cfg.remat_policy],
             static_argnums=static_argnums,

@@ -101,7 +101,9 @@ class TrainCheckpoints:
         )
 
     def _metric(self, metrics: Mapping[str, float]) -> float:
+        # A step without the metric, or with NaN, is the worst.
         value = metrics.get(self._best_metric, math.inf)
+        # Orbax prefers the largest value, and we the smallest.
         return -math.inf if math.isnan(value) else -value
 
     def latest_step(self) -> int | None:
@@ -177,6 +179,7 @@ class TrainCheckpoints:
         except Exception as error:  # Orbax and TensorStore raise many kinds for a broken folder
             raise _damage_error(folder, error) from error
         check_arrays(folder, _arrays_by_name({item: restored[item] for item in wanted}))
+        # The step is not among the items: it is the folder's name.
         count = jax.device_put(jax.numpy.int32(step), state.step.sharding)
         objective = restored["objective"] if "objective" in wanted else state.objective
         return TrainState(count, restored["params"], restored["opt_state"], objective)
@@ -243,6 +246,7 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
         chunk = manifest.chunk_shape(shard, array.dtype.itemsize, divides=True)
         digests_by_name[name] = TensorDigests(array.dtype.name, array.shape, chunk, [])
         places = manifest.boxes(array.shape, chunk)
+        # The 32 bytes of a SHA-256 for each chunk; 0 for chunks of other processes.
         mine = np.zeros((len(places), 32), np.uint8)
         for place, box in enumerate(places):
             part = _part(array, box, first_copy_only=True)
@@ -250,6 +254,7 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
                 mine[place] = np.frombuffer(manifest.chunk_digest(part), np.uint8)
         parts.append(mine)
     digests = np.concatenate(parts)
+    # [processes, chunks, 32]: only one process has a chunk's digest, which is the maximum.
     digests = from_all(digests, "the digests of a checkpoint are known").max(axis=0)
     rows: Iterator[np.ndarray] = iter(digests)
     for name, mine in zip(arrays, parts, strict=True):
@@ -266,6 +271,7 @@ def _part(array: jax.Array, box: manifest.Box, first_copy_only: bool = False) ->
       first_copy_only: of several equal shards only the first counts.
     """
     for shard in array.addressable_shards:
+        # A slice of a whole axis has no start.
         starts = [index.start or 0 for index in shard.index]
         ends = [start + size for start, size in zip(starts, shard.data.shape, strict=True)]
         is_within = all(
@@ -273,6 +279,7 @@ def _part(array: jax.Array, box: manifest.Box, first_copy_only: bool = False) ->
             for start, part, end in zip(starts, box, ends, strict=True)
         )
         if is_within and not (first_copy_only and shard.replica_id):
+            # The box in the shard's own coordinates.
             inner = [slice(p.start - s, p.stop - s) for s, p in zip(starts, box, strict=True)]
             return np.asarray(shard.data)[tuple(inner)]
     return None

@@ -28,6 +28,7 @@ def in_batch_log_probs(
 
     Reference: Karpukhin 2020, section 3.2.
     """
+    # [queries, passages]; the pairs are on the diagonal.
     scores = jnp.matmul(queries, passages.T)
     is_own = jnp.eye(len(scores), dtype=bool)
     return jax.nn.log_softmax(jnp.where(is_negative | is_own, scores, -jnp.inf), axis=1)
@@ -67,8 +68,10 @@ class InBatchNegatives(Objective):
             for (name, method), key in zip(methods.items(), keys, strict=True)
         )
         tokens, weights = batch["passage_tokens"], batch["label_weights"].astype(jnp.float32)
+        # is_copy[i, j]: passages i and j have the same tokens.
         is_copy = jnp.all(tokens[:, None] == tokens[None], axis=2)
         log_probs = in_batch_log_probs(queries, passages, ~is_copy & (weights > 0)[None])
+        # -log P(own passage | query) of each query
         losses = -jnp.diagonal(log_probs)
         hits = jnp.argmax(log_probs, axis=1) == jnp.arange(len(losses))
         metrics = {

@@ -37,6 +37,7 @@ def infonce(
       **reduction: of the rows, see `reduced`.
     """
     scores = jnp.where(where, scores.astype(jnp.float32), -jnp.inf)
+    # -log(exp(s_0) / sum_x exp(s_x)) = log sum_x exp(s_x) - s_0
     losses = jax.nn.logsumexp(scores, axis=1) - scores[:, 0]
     return reduced(losses, **reduction)
 
@@ -51,6 +52,7 @@ def hits_at_1(
     Arguments are those of `infonce`.
     """
     scores = jnp.where(where, scores.astype(jnp.float32), -jnp.inf)
+    # Where no other candidate counts, any score is above -inf.
     hits = scores[:, 0] > jnp.max(scores[:, 1:], axis=1, initial=-jnp.inf)
     return reduced(hits.astype(jnp.float32), **reduction)
 
@@ -116,6 +118,7 @@ class InfoNCE(Objective):
         self.check(module, batch)
         rows = jnp.any(_valid_negatives(batch, module.config.pad_id), axis=1)
         tokens = jnp.sum(self.cross_entropy.weights(module, batch))
+        # A sum of losses times tokens / rows, divided by tokens, is a mean over rows.
         weights = jnp.where(rows, tokens / jnp.maximum(jnp.sum(rows), 1), 0.0)
         return {**batch, "contrast_weights": weights}
 
@@ -148,6 +151,7 @@ class InfoNCE(Objective):
         if self.context == "decoder_first":
             return hidden[:, 0]
         states = encoded[0] if isinstance(encoded, tuple) else encoded
+        # The soft prompt is the same for all rows, and no part of a context.
         states = states[:, module.config.encoder_prompt_length :]
         if self.context == "first":
             return states[:, 0]
@@ -164,6 +168,7 @@ class InfoNCE(Objective):
         module: Transformer,
     ) -> tuple[Float[Array, "batch candidates"], Bool[Array, "batch candidates"]]:
         """Returns scores and which of them count; the row's target comes first."""
+        # s(c, x) = c.x / (sqrt(embed) temperature)
         scale = 1.0 / (math.sqrt(context.shape[-1]) * self.temperature)
         context = context.astype(jnp.float32) * scale
         states = jnp.concatenate([positives[:, None], negatives], axis=1).astype(jnp.float32)
@@ -173,6 +178,7 @@ class InfoNCE(Objective):
         valid = jnp.pad(valid_negatives, ((0, 0), (1, 0)), constant_values=True)
         if not self.in_batch_negatives:
             return scores, valid
+        # Texts of all rows; a row's own are left out, since they are in `scores` already.
         all_scores = jnp.einsum("be,xe->bx", context, states.reshape(-1, states.shape[-1]))
         return (
             jnp.concatenate([scores, all_scores], axis=1),
@@ -193,6 +199,7 @@ def _valid_others(batch: Batch, pad: int) -> Bool[Array, "batch all_texts"]:
     targets, negatives = _same_lengths(batch, pad)
     texts = jnp.concatenate([targets[:, None], negatives], axis=1)
     rows, count, length = texts.shape
+    # In the order of `all_scores`: the texts of row 0, then those of row 1, ...
     texts = texts.reshape(rows * count, length)
     same = jnp.all(texts[None] == targets[:, None], axis=-1)
     is_own_row = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
@@ -219,9 +226,11 @@ def _read_to_the_end(tokens: Array, start: int, pad: int) -> tuple[Array, Array,
 
     The mask is an array that is not `pad` where the decoder reads something.
     """
+    # Other than in `shift_right`, the last target is fed too, since its state is compared.
     first = jnp.full((*tokens.shape[:-1], 1), start, tokens.dtype)
     fed = jnp.concatenate([first, tokens], axis=-1)
     mask = jnp.concatenate([jnp.full_like(first, pad + 1), tokens], axis=-1)
+    # Behind the start token, the n-th token stands at place n: the last one is the end token.
     return fed, mask, jnp.sum(tokens != pad, axis=-1)
 
 
@@ -235,6 +244,7 @@ def _positive_states(
     read = batch | {"decoder_input_tokens": fed, "decoder_target_tokens": mask}
     hidden = decoder_states(module, params, read, encoded, key)
     ends = jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0]
+    # State t predicts target t; the one behind the last target predicts nothing.
     return hidden[:, :-1], ends
 
 
@@ -253,6 +263,7 @@ def _negative_states(
         "decoder_input_tokens": fed.reshape(rows * texts, length + 1),
         "decoder_target_tokens": mask.reshape(rows * texts, length + 1),
     }
+    # Not the dropout of the targets.
     key = None if key is None else jax.random.fold_in(key, 1)
     hidden: Any = decoder_states(module, params, read, encoded, key)
     ends = jnp.take_along_axis(hidden, last.reshape(-1, 1, 1), axis=1)

@@ -35,8 +35,11 @@ def label_cross_entropy(
     if smoothing == 0.0:
         return reduced(-likelihood, **reduction)
     rest = smoothing / num_others
+    # The least cross-entropy with smoothed labels, which a perfect model has.
     entropy = -((1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(rest))
     total = jnp.sum(log_probs, axis=1)
+    # -sum_c q(c) log p(c), where q is 1 - smoothing for the label and `rest` for others. The total
+    # has the label's log p too, so that `rest` is taken off there.
     losses = -((1 - smoothing - rest) * likelihood + rest * total) - entropy
     return reduced(losses, **reduction)
 

@@ -44,7 +44,9 @@ class RecentLosses(NamedTuple):
         """
         window = self.losses.shape[0]
         count = jnp.minimum(self.examples, window)
+        # Places without a loss yet come last.
         ordered = jnp.sort(jnp.where(jnp.arange(window) < count, self.losses, jnp.inf))
+        # Between two of the ordered losses, numbered from 0 to count - 1.
         place = share * jnp.maximum(count - 1, 0).astype(jnp.float32)
         low = jnp.floor(place).astype(jnp.int32)
         high = jnp.minimum(low + 1, jnp.maximum(count - 1, 0))
@@ -60,10 +62,13 @@ class RecentLosses(NamedTuple):
         """Returns them after a batch's losses, float32 [batch]; `valid` ones are no padding."""
         window = self.losses.shape[0]
         total = jnp.sum(valid, dtype=jnp.int32)
+        # How many valid examples of the batch come after each.
         behind = total - jnp.cumsum(valid, dtype=jnp.int32)
         # Of a batch larger than the window the last ones stay.
         kept = valid & (behind < window)
+        # Example number n since the beginning has place n modulo window.
         place = (self.examples + total - 1 - behind) % window
+        # There is no place `window`: what is set there is dropped.
         ring = self.losses.at[jnp.where(kept, place, window)].set(losses, mode="drop")
         return RecentLosses(ring, self.examples + total, self.steps + 1)
 
@@ -129,6 +134,7 @@ class LossTruncation(Objective):
         return {
             **batch,
             "highest_loss": jnp.full(rows, highest),
+            # A sum times tokens / examples, divided by tokens, is a mean over examples.
             "row_weights": jnp.full(rows, jnp.sum(weights) / jnp.maximum(examples, 1)),
         }
 
@@ -155,6 +161,7 @@ class LossTruncation(Objective):
         if "highest_loss" not in batch:
             metrics = self.cross_entropy.sums(scores)
             return metrics["loss"], metrics, rows
+        # The quantile is that before the batch, the same in all of its pieces.
         dropped = rows["valid"] & (rows["loss"] > batch["highest_loss"])
         metrics = self.cross_entropy.sums(scores, where=~dropped[:, None])
         metrics["examples_dropped"] = reduced(dropped, weights=batch["row_weights"])

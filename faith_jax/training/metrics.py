@@ -73,6 +73,7 @@ def json_value(value: Any) -> Any:
     for medium in ("image", "audiodata"):
         if hasattr(value, medium):
             return {"shape": list(np.shape(getattr(value, medium)))}
+    # SeqIO's histograms have `values`, its tensors `tensor`.
     array = np.asarray(getattr(value, "values", getattr(value, "tensor", value)))
     digits = np.vectorize(lambda x: float(f"{x:.6g}"), otypes=[float])
     return digits(array.astype(float)).tolist() if array.size else []

@@ -63,6 +63,7 @@ def cross_entropy(
     on the target and the rest spread evenly over the other tokens; the constant is q's entropy,
     so that a perfect model has loss 0. The z-loss keeps logits from drifting.
     """
+    # log_z is the log of the softmax's denominator: 0 for normalised logits.
     losses = z_loss * jnp.square(statistics.log_z)
     losses = _smooth_losses(statistics, vocab_size, label_smoothing) + losses
     return reduced(losses, **reduction)
@@ -78,6 +79,7 @@ def _smooth_losses(statistics: TargetStatistics, vocab_size: int, smoothing: flo
         confidence - off_target
     ) * statistics.logit + off_target * vocab_size * statistics.mean_logit
     entropy = -(confidence * math.log(confidence) + smoothing * math.log(off_target))
+    # log p(v) = logit(v) - log_z, and q sums to 1.
     return statistics.log_z - expected_logit - entropy
 
 
@@ -174,6 +176,7 @@ class CrossEntropy(Objective):
     def weights(self, module: Transformer, batch: Batch) -> Array:
         """Returns the weight of each target token, float32 [batch, length]."""
         targets = batch["decoder_target_tokens"]
+        # Packed batches, and some objectives, say which targets count; else all but padding.
         weights = batch.get("decoder_loss_weights", targets != module.config.pad_id)
         return weights.astype(jnp.float32)
 

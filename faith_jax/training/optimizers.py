@@ -49,6 +49,7 @@ def linear_decay(
       ConfigError: on fewer than 0 steps of warm-up, or fewer than one of the run.
     """
     warmup_steps = _warmup_within("linear_decay", warmup_steps, total_steps)
+    # The decay counts its steps from the end of the warm-up.
     decay = optax.linear_schedule(learning_rate, end_rate, total_steps - warmup_steps)
     if not warmup_steps:
         return decay
@@ -126,6 +127,7 @@ def factored_rate(
             case "linear_warmup":
                 return jnp.minimum(1.0, step / warmup_steps)
             case "linear_decay":
+                # 1 at the end of the warm-up, then less by `decay_factor` at each step.
                 decay = 1.0 + decay_factor * (warmup_steps - step)
                 return base_learning_rate * jnp.minimum(step / warmup_steps, decay)
             case "rsqrt_decay":
@@ -135,6 +137,7 @@ def factored_rate(
             case "decay_every":
                 return decay_factor ** (step // steps_per_decay)
             case _:
+                # From 1 to 0 along half a cosine, in each cycle anew.
                 cycles = jnp.maximum(0.0, (step - warmup_steps) / steps_per_cycle)
                 return jnp.maximum(0.0, 0.5 * (1.0 + jnp.cos(jnp.pi * (cycles % 1.0))))
 
@@ -146,6 +149,7 @@ def factored_rate(
             )
 
     def schedule(step: jax.Array | int) -> jax.Array:
+        # T5X counts the initial checkpoint's steps too, so that its schedule goes on.
         place = jax.numpy.maximum(0.0, jax.numpy.float32(step) + (first_step - step_offset))
         rate = functools.reduce(
             operator.mul, [factor(name, place) for name in names], jax.numpy.float32(1)
@@ -226,4 +230,5 @@ def _clip_gradients(
 ) -> optax.GradientTransformation:
     if gradient_clip is None:
         return transform
+    # Clipped first, so that moments are of clipped gradients.
     return optax.chain(optax.clip_by_global_norm(gradient_clip), transform)

@@ -33,6 +33,7 @@ def repetition(
       repeated: boolean, likewise.
       **reduction: see `reduced`.
     """
+    # softplus(-x) = -log sigmoid(x)
     return reduced(jax.nn.softplus(jnp.where(repeated, -scores, scores)), **reduction)
 
 
@@ -114,6 +115,7 @@ class RepeatedTokens(Objective):
         logits = layer.logits_of(
             states[:, config.encoder_prompt_length :], jnp.asarray(self.labels)
         )
+        # log(p(yes) / p(no)), whatever the other tokens' logits.
         scores = logits[..., 0] - logits[..., 1]
         valid = _is_text(tokens, config.pad_id, config.eos_ids)
         is_repeated = repeated(tokens, valid, self.ngram, batch.get("encoder_segment_ids"))
@@ -146,6 +148,7 @@ def repeated(
     Returns:
       Boolean [batch, length]. Two copies may overlap ("a a a" repeats "a a").
     """
+    # same[i, j]: tokens i and j are equal, valid and of one text, but not one token.
     same = tokens[:, :, None] == tokens[:, None, :]
     same &= valid[:, :, None] & valid[:, None, :]
     if segments is not None:
@@ -155,9 +158,11 @@ def repeated(
     begins = same
     for step in range(1, ngram):
         ahead = same[:, step:, step:]
+        # ... and so are the tokens `step` behind them, unless the row ends before.
         begins &= jnp.pad(ahead, ((0, 0), (0, step), (0, step)))
     first = jnp.any(begins, axis=-1)
     covered = first
     for step in range(1, ngram):
+        # An n-gram that begins at i covers i + step too.
         covered |= jnp.pad(first[:, :-step], ((0, 0), (step, 0)))
     return covered

@@ -90,6 +90,7 @@ def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
             shape, parameter_sharding = placed.get(jax.tree_util.keystr(path[start:]), ((), None))
             if parameter_sharding is not None and shape == array.shape:
                 return parameter_sharding
+            # Axes without which the parameter would have the array's shape.
             lacking = [a for a in range(len(shape)) if (*shape[:a], *shape[a + 1 :]) == array.shape]
             if parameter_sharding is not None and lacking:
                 # In a square either axis may be the one: Optax's rows lack the last.
@@ -235,8 +236,10 @@ class Trainer:
     def _train(self, state: TrainState, frozen: PyTree, batch: Batch):
         import optax  # takes half a second, which `infer` and `score` do without
 
+        # A run that is resumed draws the dropout that it would have drawn.
         key = jax.random.fold_in(self._dropout_key, state.step)
         batch = self.objective.prepare(self.module, batch, state.objective)
+        # Both are sums over target tokens, which add up over pieces and devices.
         gradient, sums, rows = self._gradient(state.params, frozen, batch, key)
         # An empty batch (all padding) must not poison the parameters with NaN.
         weight = jnp.where(sums["weight"] > 0, sums["weight"], 1.0)
@@ -275,11 +278,14 @@ class Trainer:
 
         pieces = jax.tree.map(split, batch)
         first = jax.tree.map(lambda x: x[0], pieces)
+        # The scan begins with zeros, in the shapes of one piece's gradient and metrics.
         gradient, (sums, _) = jax.eval_shape(
             gradient_of, params, frozen, first, key if dropout else None
         )
         zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), (gradient, sums))
+        # One piece after the other: activations of only one are in memory.
         (gradient, sums), rows = jax.lax.scan(add, zeros, (jnp.arange(count), pieces))
+        # Rows of pieces, [pieces, rows], in the batch's order again; see `split`.
         return gradient, sums, jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1), rows)
 
 

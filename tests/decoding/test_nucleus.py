@@ -108,7 +108,7 @@ def test_an_empty_range_ends_at_its_upper_end():
     high = logits[:, 1:2]
     bounds = _Range(high, high, high, jnp.zeros((1, 1), jnp.int32), jnp.zeros((1, 1), bool))
     seen = _look(bounds, logits, jax.nn.softmax(logits), 0.999)
-    assert bool(seen.found[0, 0])
+    assert bool(seen.is_found[0, 0])
     np.testing.assert_array_equal(seen.last, high)
     assert int(seen.last_id[0, 0]) >= 1
 

@@ -285,6 +285,7 @@ class InputLayout:
         }
         if config.is_decoder_only:
             both = inputs + targets + config.decoder_prompt_length
+            # Both stand in one sequence.
             lengths = {f"inputs and {second}": (" + ".join(settings), both)}
         for name, (setting, length) in lengths.items():
             if length > config.max_positions:

@@ -136,6 +136,7 @@ class TextReader:
         if self.causal:
             encoded_response = (response_ids, response_parts)
             everything, all_parts = concatenated([(ids, parts), encoded_response])
+            # Inputs and response share the model's limit, and are cut as one text.
             both = cut(len(everything), all_parts, self._room, self.cut_policy, where)
             keep, keep_response = np.split(both.keep, [len(ids)])
             tokens = both.tokens
@@ -203,6 +204,7 @@ class TextReader:
 
 def _places(keep: np.ndarray, first: int = 0) -> list[int | None]:
     """Returns the place of each token among those that stay, from `first` on."""
+    # The number of tokens kept before each.
     places = np.cumsum(keep) - 1 + first
     return [int(p) if stays else None for p, stays in zip(places, keep, strict=True)]
 

@@ -26,6 +26,7 @@ def relative_rows(length: int, buckets: int, max_distance: int) -> np.ndarray:
     `max_distance` of 0, each distance below `buckets` is a bucket (DeBERTa v1).
     """
     by_distance = log_buckets(np.arange(length - 1, -length, -1), buckets, max_distance)
+    # Distance 0 has row `buckets`; the first and the last row are for all that is farther away.
     return np.clip(by_distance + buckets, 0, 2 * buckets - 1)
 
 
@@ -54,9 +55,11 @@ class DisentangledBias(struct.PyTreeNode):
         """See `positions.BlockBias`."""
         sizes = query.shape[-2], key.shape[-2]
         by_distance = at_distances(self.position_key, *sizes, distance, axis=1)
+        # The query's content and the key's relative position: [rows, heads, queries, keys].
         content_to_position = skew(jnp.einsum("bhqd,hcd->bhqc", query, by_distance), sizes[0])
         # Seen from the key, the distances are in the opposite order.
         by_distance = at_distances(self.position_query, *sizes, distance, axis=1)[:, ::-1]
+        # The key's content and the query's relative position: [rows, heads, keys, queries].
         position_to_content = skew(jnp.einsum("bhkd,hcd->bhkc", key, by_distance), sizes[1])
         return (content_to_position + jnp.swapaxes(position_to_content, -1, -2)) * self.scale
 
@@ -101,6 +104,7 @@ class DisentangledAttention(nn.Module):
             return Projection(width, axes, cfg.dtype, use_bias=use_bias, name=name)
 
         of_contents = projection("query"), projection("key", not separate), projection("value")
+        # The kernels of queries and keys project relative positions too, unless v1's are separate.
         of_positions = of_contents[:2]
         if separate:
             of_positions = projection("position_query"), projection("position_key", False)
@@ -109,6 +113,7 @@ class DisentangledAttention(nn.Module):
         by_blocks = isinstance(mask, AttentionMask)
         length = inputs.shape[1]
         if by_blocks:
+            # The last block may reach beyond the length.
             length = math.prod(block_sizes(length, cfg.attention_block_length))
         max_distance = 0 if separate else cfg.relative_attention_max_distance
         rows = relative_rows(length, cfg.relative_attention_num_buckets, max_distance)
@@ -120,6 +125,7 @@ class DisentangledAttention(nn.Module):
         )
         bias: Any = DisentangledBias(position_query, position_key, cfg.attention_scale)
         if not by_blocks:
+            # Without blocks the whole sequence is one.
             bias = bias.block(query, key, None, None, 0)
         rate = cfg.attention_weights_dropout
         x = attend(

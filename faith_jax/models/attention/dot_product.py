@@ -34,6 +34,8 @@ def _products(
     batch, kv_heads = key.shape[:2]
     if (rows, heads) == (batch, kv_heads):
         return jnp.einsum("bhqd,bhkd->bhqk", query, key, preferred_element_type=dtype)
+    # Shared keys are broadcast, not repeated in memory: [batch, copies, kv_heads, group, queries,
+    # width].
     query = query.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
     products = jnp.einsum("bchgqd,bhkd->bchgqk", query, key, preferred_element_type=dtype)
     return products.reshape(rows, heads, length, -1)
@@ -49,6 +51,7 @@ def _weighted_sum(
     batch, kv_heads = value.shape[:2]
     if (rows, heads) == (batch, kv_heads):
         return jnp.einsum("bhqk,bhkd->bhqd", weights, value, preferred_element_type=dtype)
+    # As in `_products`: [batch, copies, kv_heads, group, queries, keys].
     weights = weights.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
     sums = jnp.einsum("bchgqk,bhkd->bchgqd", weights, value, preferred_element_type=dtype)
     return sums.reshape(rows, heads, length, -1)
@@ -59,6 +62,7 @@ def _logits(query: Array, key: Array, float32: bool, scale: float, softcap: floa
     logits = _products(query, key, jnp.float32 if float32 else None).astype(jnp.float32)
     if scale != 1.0:
         logits *= scale
+    # Almost linear around 0, and within -softcap and softcap.
     return softcap * jnp.tanh(logits / softcap) if softcap else logits
 
 
@@ -124,18 +128,22 @@ def attend(
     assert not isinstance(bias, BlockBias)
     logits = _logits(query, key, float32_logits, scale, softcap)
     if prefix is not None:
+        # The prefix has its own batch size, so that its logits are computed apart; the softmax is
+        # over both.
         to_prefix = _logits(query, prefix[0], float32_logits, scale, softcap)
         logits = jnp.concatenate([to_prefix, logits], axis=-1)
     if bias is not None:
         logits += bias.astype(jnp.float32)
     if mask is not None:
         logits = jnp.where(mask, logits, MASKED_LOGIT)
+    # The softmax is float32, whatever the dtype of activations.
     weights = jax.nn.softmax(logits).astype(value.dtype)
     if dropout_key is not None and dropout_rate > 0.0:
         weights = _drop_weights(weights, dropout_rate, dropout_key, broadcast_dropout)
     if prefix is None:
         return _weighted_sum(weights, value)
     split = prefix[0].shape[-2]
+    # The sum over all keys is that of both parts; their values cannot be joined.
     of_prefix = _weighted_sum(weights[..., :split], prefix[1])
     return of_prefix + _weighted_sum(weights[..., split:], value)
 
@@ -143,6 +151,7 @@ def attend(
 def _drop_weights(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
     shape = (*weights.shape[:-2], 1 if broadcast else weights.shape[-2], weights.shape[-1])
     keep = jax.random.bernoulli(key, 1.0 - rate, shape)
+    # Divided by the share that is kept, so that the expected sum stays the same.
     return weights * (keep.astype(weights.dtype) / jnp.asarray(1.0 - rate, weights.dtype))
 
 
@@ -271,9 +280,13 @@ def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[A
             logits, mask = _block_logits(form, queries, keys, bias, constants)
             logits = jnp.where(mask, logits, MASKED_LOGIT)
             new_maximum = jnp.maximum(maximum, jnp.max(logits, axis=-1, keepdims=True))
+            # Where a query has seen no key yet, the maximum is a masked logit too, and exp() is 1.
             weights = jnp.where(mask, jnp.exp(logits - new_maximum), 0.0)
+            # exp(x - new) = exp(x - maximum) exp(maximum - new) for all that was summed before.
             old = jnp.exp(maximum - new_maximum)
             total = total * old + jnp.sum(weights, axis=-1, keepdims=True)
+            # The softmax's sum is that of all weights; dropout is of those that values are summed
+            # by.
             weights = _drop_block_weights(form, weights, queries, keys, constants).astype(
                 keys.value.dtype
             )
@@ -292,8 +305,10 @@ def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[A
             jnp.zeros((*column[:-1], trained.value.shape[-1])),
         )
         (maximum, total, sums), _ = jax.lax.scan(step, start, key_blocks)
+        # Queries that have seen no key; `_attend_by_blocks` replaces their sums.
         is_blind = total == 0.0
         total = jnp.where(is_blind, 1.0, total)
+        # log sum exp(logits), from which the gradient computes the weights again.
         log_sums = jnp.where(is_blind, MASKED_LOGIT, maximum + jnp.log(total))
         return (sums / total).astype(trained.value.dtype), log_sums
 
@@ -309,6 +324,7 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
     trained, constants, sums, log_sums = residuals
     query_blocks, key_blocks = _blocks(trained, constants)
     # What the weights' gradients of a query have in common, since the weights sum to 1.
+    # dL/dlogit = w (dL/dw - sum w dL/dw), where sum w dL/dw = output . dL/doutput.
     common = jnp.sum(_float32(sums) * _float32(gradients[0]), axis=-1, keepdims=True)
 
     def from_queries(totals, block):
@@ -324,11 +340,14 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
             logits, pull, mask = jax.vjp(
                 logits_of, queries.query, keys.key, trained.bias, has_aux=True
             )
+            # softmax(logits) = exp(logits - log sum exp(logits)).
             weights = jnp.where(mask, jnp.exp(logits - log_sum), 0.0)
+            # The random key is that of the forward pass, and so is the mask: 0 or 1 / (1 - rate).
             kept = _drop_block_weights(form, jnp.ones_like(weights), queries, keys, constants)
             to_weights = kept * _products(gradient, keys.value, jnp.float32)
             to_query, more_to_key, to_bias = pull(weights * (to_weights - common))
             weights = (weights * kept).astype(keys.value.dtype)
+            # By `vjp`, since rows that share values add up their gradients.
             _, pull = jax.vjp(lambda value: _weighted_sum(weights, value), keys.value)
             (more_to_value,) = pull(gradient)
             totals = jax.tree.map(jnp.add, totals, _float32((to_query, to_bias)))
@@ -347,6 +366,7 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
         )
         return (to_bias, to_keys, to_values), to_query.astype(trained.query.dtype)
 
+    # Gradients are summed over blocks in float32, whatever the dtype of activations.
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape), (trained.bias, trained.key, trained.value))
     (to_bias, to_keys, to_values), to_queries = jax.lax.scan(
         from_queries, zeros, (query_blocks, log_sums, gradients[0], common)
@@ -394,8 +414,10 @@ def _where_needed(
         return add(state, block)
     needed = jnp.bool_(True)
     if form.causal:
+        # The last query is not before the first key.
         needed &= keys.first < queries.first + queries.query.shape[-2]
     if window is not None:
+        # The last key is in the window of the first query.
         needed &= queries.first - (keys.first + keys.key.shape[-2] - 1) < window
     return jax.lax.cond(needed, add, skip, state, block)
 
@@ -407,6 +429,7 @@ def _drop_block_weights(
     if constants.dropout_key is None:
         return weights
     key = jax.random.fold_in(constants.dropout_key, keys.first)
+    # A broadcast mask is the same for all blocks of queries.
     if not form.broadcast_dropout:
         key = jax.random.fold_in(key, queries.first)
     return _drop_weights(weights, form.dropout_rate, key, form.broadcast_dropout)

@@ -87,6 +87,7 @@ class AttentionMask(struct.PyTreeNode):
           distance: the first query's index minus the first key's.
         """
         rows = len(queries.valid)
+        # [rows, queries, keys], until the axis of heads is added.
         mask = queries.valid[:, :, None] & repeat_rows(keys.valid, rows)[:, None, :]
         if queries.segments is not None and keys.segments is not None:
             segments = repeat_rows(keys.segments, rows)
@@ -95,11 +96,14 @@ class AttentionMask(struct.PyTreeNode):
                 same |= queries.shared[:, :, None] == segments[:, None, :]
             mask &= same
         if self.causal:
+            # Counted from the block's first key.
             query_index = distance + jnp.arange(mask.shape[1])
             mask &= (query_index[:, None] >= jnp.arange(mask.shape[2])[None])[None]
         if self.window is not None:
             assert queries.positions is not None
             assert keys.positions is not None
+            # By positions: a token of a segment may be farther from its shared input than in the
+            # line.
             apart = queries.positions[:, :, None] - keys.positions[:, None, :]
             mask &= apart < self.window
         return mask[:, None]
@@ -131,10 +135,13 @@ def segment_positions(
 
     The tokens of a segment are consecutive.
     """
+    # Padding does not count, wherever it is.
     positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
     if segments is not None:
         is_first = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (1, 0)))
         before = positions + 1 - valid  # valid tokens in front of each
+        # The count in front of a segment's first token, for all its tokens: it only grows, so that
+        # the latest one is the maximum.
         positions -= jax.lax.cummax(jnp.where(is_first, before, 0), axis=1)
     return jnp.where(valid, positions, -1)
 

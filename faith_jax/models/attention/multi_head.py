@@ -48,6 +48,7 @@ def _sort_queries(
 ) -> Float[Array, "new_rows heads new_queries width"]:
     """Returns other queries in so many rows, from their places in each group of rows."""
     heads, width = x.shape[1], x.shape[3]
+    # [groups, tokens, heads, width]: places are within a group, so that no device needs another's.
     by_group = jnp.swapaxes(x, 1, 2).reshape(len(places), -1, heads, width)
     sorted_queries = jax.vmap(lambda group_queries, group_places: group_queries[group_places])(
         by_group, places
@@ -125,10 +126,12 @@ class MultiHeadAttention(nn.Module):
         prefix: tuple[Array, Array] | None = None
         key: Array
         value: Array
+        # In decoding the encoder's outputs were projected before the loop.
         is_cached = encoded is None and self.has_variable("encoder_cache", "key")
         if is_cached:
             key = self.get_variable("encoder_cache", "key")
             value = self.get_variable("encoder_cache", "value")
+        # Beams and samples of an example attend to the same keys.
         if (is_cached or encoded is not None) and regrouped is None:
             batch = key.shape[0] if encoded is None else encoded.shape[0]
             inputs, mask = _one_row_per_example(inputs, mask, batch)
@@ -141,10 +144,12 @@ class MultiHeadAttention(nn.Module):
             key = self._project("key", source, kv_heads)
             value = self._project("value", source, kv_heads)
             if rotation is not None:
+                # Keys are cached as rotated: a token's position does not change.
                 key = rotate(key, rotation)
             if cache_position is not None and encoded is None:
                 if prefill:
                     self._keep("prefix_cache", key, value)
+                # The keys of the input, once for all copies of an example.
                 elif self.has_variable("prefix_cache", "key"):
                     prefix = (
                         self.get_variable("prefix_cache", "key"),
@@ -226,6 +231,7 @@ def _write_at(cached: Array, new: Array, position: Array) -> Array:
     """Writes [rows, heads, new, head_dim] into a cache, at one position or each row's own."""
     if jnp.ndim(position) == 0:
         return jax.lax.dynamic_update_slice_in_dim(cached, new, position, axis=-2)
+    # Rows differ in length where drafts were taken back, or examples began at other times.
     write = jax.vmap(lambda row, part, at: jax.lax.dynamic_update_slice_in_dim(row, part, at, -2))
     return write(cached, new, position)
 

@@ -54,12 +54,14 @@ def splash_attend(
                    (mask.queries, mask.keys))  # fmt: skip
     mesh = jax.sharding.get_abstract_mesh()
     of_rows, of_heads = _axes(mesh, rows, heads)
+    # Heads of keys that the mesh cannot split are repeated, one for each query head.
     if key.shape[1] % _size(mesh, of_heads):
         key, value = (jnp.repeat(x, heads // x.shape[1], axis=1) for x in (key, value))
     attend = functools.partial(
         _attend, causal=mask.causal, softcap=softcap, window_length=window_length
     )
     arrays = (
+        # The kernel itself does not scale products.
         query * jnp.asarray(scale, query.dtype),
         key,
         value,
@@ -69,6 +71,7 @@ def splash_attend(
     if not mesh.empty:
         whole, split = PartitionSpec(of_rows), PartitionSpec(of_rows, of_heads)
         in_specs = (split, split, split, whole, PartitionSpec())
+        # Each device runs the kernel on its own rows and heads.
         attend = jax.shard_map(attend, in_specs=in_specs, out_specs=split, check_vma=False)
     outputs = attend(*arrays)
     # What may see nothing, such as padding, sees all keys alike, as in plain attention.
@@ -100,6 +103,7 @@ def _segments(queries: Tokens, keys: Tokens) -> splash.SegmentIds:
     def of(tokens: Tokens, missing: int) -> Array:
         segments = tokens.segments
         if queries.segments is None or keys.segments is None or segments is None:
+            # A row that is not packed is one segment.
             segments = jnp.zeros(tokens.valid.shape, jnp.int32)
         return jnp.where(tokens.valid, segments, missing).astype(jnp.int32)
 
@@ -127,6 +131,8 @@ def _attend(
 
     def with_mask(mask: splash.Mask, *arrays: Array) -> Array:
         of_queries, of_keys = map(_block, shape)
+        # Queries, keys, and keys computed at once: forward, in the gradients of keys and values,
+        # and (without the last) in that of queries.
         sizes = splash.BlockSizes(
             *(of_queries, of_keys, of_keys),
             *(of_queries, of_keys, of_keys),
@@ -147,8 +153,10 @@ def _attend(
     if window is None:
         outputs = with_mask(whole, *arrays)
     else:
+        # A window of n keys is the query's own and n - 1 before it.
         near = splash.LocalMask(shape, (window_length - 1, 0 if causal else None), offset=0)
         branches = (functools.partial(with_mask, mask) for mask in (near, whole))
+        # Scanned layers are one program, in which only some have a window.
         outputs = jax.lax.cond(window < NO_WINDOW, *branches, *arrays)
     return outputs[:, :, :length]
 

@@ -157,7 +157,7 @@ def plant(tmp_path, monkeypatch):
             engine = Planted(said)
             return PairClassifier(CLASSES, engine, engine.encode)
 
-        monkeypatch.setattr(pair_classifier, "_opened", opened)
+        monkeypatch.setattr(pair_classifier, "_open_classifier", opened)
         return verifier
 
     return make

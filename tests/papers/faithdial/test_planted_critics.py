@@ -144,7 +144,7 @@ def test_accuracy(critics, tmp_path, monkeypatch, capfd, is_shuffled):
         engine = Planted(names[model], calls)
         return PairClassifier(CLASSES[names[model]], engine, engine.encode)
 
-    monkeypatch.setattr(pair_classifier, "_opened", opened)
+    monkeypatch.setattr(pair_classifier, "_open_classifier", opened)
     given = [f"--critics={name}={folder}" for name, folder in critics.items()]
     run_in_process(
         capfd,

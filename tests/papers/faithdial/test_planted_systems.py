@@ -65,7 +65,7 @@ def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
 ):
     """Random encoders suffice for BERTScore; what is compared with gold responses stays."""
     plant_q2(monkeypatch)
-    monkeypatch.setattr(pair_classifier, "_opened", critic)
+    monkeypatch.setattr(pair_classifier, "_open_classifier", critic)
     given = ("--sample", f"--models=t5={models['bart']}", "--methods=cross_entropy,infonce")
     given += ("--trained-on=faithdial", "--tested-on=faithdial", "--resamples=200")
     given += tuple(f"--trained=t5{m}/faithdial={models['bart']}" for m in ("", "_infonce"))

@@ -88,7 +88,7 @@ def plant(monkeypatch, learnt, contradiction_tells=False):
         engine = Planted(learnt(model), contradiction_tells)
         return PairClassifier(NLI, engine, engine.encode)
 
-    monkeypatch.setattr(pair_classifier, "_opened", opened)
+    monkeypatch.setattr(pair_classifier, "_open_classifier", opened)
 
 
 def cells_of(path):
