@@ -100,6 +100,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
         last = jax.lax.dynamic_index_in_dim(candidates.tokens, state.position, 2, keepdims=False)
         ends = is_end(last, config) | (length == config.max_length)
         finished = _finish(state, candidates, ends, config)
+        # Rule 3: the best candidates that do not end.
         _, survivors = top_k(jnp.where(ends, -jnp.inf, candidates.score), beams)
         live = candidates.take(survivors)
         # If too few candidates survive, ended ones fill their places; they are not beams.
@@ -164,6 +165,7 @@ def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConf
     allowed = ends[:, :beams] & state.open[:, None]
     ranked = new.score / _penalty(state.position + 1, config)
     new = new._replace(score=jnp.where(allowed, ranked, -jnp.inf))
+    # Older hypotheses come first, and so win ties.
     both = jax.tree.map(lambda old, n: jnp.concatenate([old, n], axis=1), state.finished, new)
     _, best = top_k(both.score, beams)
     kept = both.take(best)
@@ -183,8 +185,10 @@ def _may_improve(live: _Beams, finished: _Beams, length: Array, config: Decoding
         # The best that a negative sum can reach: the longer, the larger its divisor.
         length = jnp.int32(config.max_length)
     best = live.score[:, 0] / _penalty(length, config)
+    # -inf as long as there are fewer than K hypotheses.
     worst = jnp.min(finished.score, axis=1)
     improving = best > worst
+    # K hypotheses close the example, however good the live beams are.
     if config.early_stopping is True:
         improving &= worst == -jnp.inf
     return improving

@@ -122,6 +122,7 @@ def _read_lines(
             # Again without the last token, which the loop feeds.
             return jnp.arange(places.shape[1])[None] < (prompt + lengths - 1)[:, None]
         by_token = jnp.swapaxes(leaf, -3, -2)  # [..., lines, length, heads, head_dim]
+        # [..., lines * length, heads, head_dim]
         flat = by_token.reshape(*by_token.shape[:-4], -1, *by_token.shape[-2:])
         return jnp.swapaxes(jnp.take(flat, places, axis=-3), -3, -2)
 
@@ -161,6 +162,7 @@ def opened(
         return model_scores(logits), updated["cache"]
 
     prompts = _pad_in_front(memory["tokens"])
+    # With the padding on the left, the last column has each row's last token.
     first_tokens = jnp.repeat(prompts[:, -1], copies)
     # Rows of the two branches alternate, and those with the document come first.
     row_prompts = jnp.repeat(prompts if pmi is None else prompts[::2], copies, axis=0)

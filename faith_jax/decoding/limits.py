@@ -38,6 +38,7 @@ def limited_scores(
     if config.no_repeat_ngram:
         prompt = prefilled.prompt
         prompt = prefilled.first_tokens[:, None] if prompt is None else prompt
+        # The positions of a row have the same prompt.
         prompt = repeat_rows(prompt, len(responses))
         size = config.no_repeat_ngram
         forbidden |= repeating(prompt, responses, position, size, scores.shape[-1])
@@ -89,6 +90,7 @@ def repeating(
     history_length = (prompt.shape[1] + position)[:, None]
     # The n-grams that end at the first tokens start in the padding.
     padded = jnp.pad(history, ((0, 0), (size - 1, 0)), constant_values=-1)
+    # In `padded`, what precedes the next token begins at `history_length`.
     places = jnp.broadcast_to(history_length + jnp.arange(size - 1)[None], (rows, size - 1))
     # The last size - 1 tokens of each row, which the next one makes an n-gram.
     last = jnp.take_along_axis(padded, places, axis=1)

@@ -126,6 +126,7 @@ def _look(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Ran
     """Searches for the last token among the best ones of the range."""
     inside = (logits >= bounds.low) & (logits < bounds.high)
     values, ids = top_k(jnp.where(inside, logits, -jnp.inf), min(_LOOKED_AT, logits.shape[-1]))
+    # The sum of what ranks above the range.
     before = _mass(logits >= bounds.high, probabilities)
     masses = jnp.take_along_axis(probabilities, ids, axis=-1)
     enough = before + jnp.cumsum(jnp.where(values > -jnp.inf, masses, 0.0), axis=-1) >= p
@@ -140,6 +141,7 @@ def _look(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Ran
         last_id=jnp.where(real == 0, logits.shape[-1], token),
         is_found=reached | (real < values.shape[-1]),
     )
+    # All that was looked at has one logit, which bisection of logits cannot part.
     tied = ~bounds.is_found & ~seen.is_found & (values[:, :1] == values[:, -1:])
     seen = jax.lax.cond(
         jnp.any(tied),
@@ -159,6 +161,7 @@ def _look_at_tied(
     is_in_tie = tied & jnp.any(enough, axis=-1, keepdims=True)
     first = jnp.argmax(enough, axis=-1, keepdims=True).astype(jnp.int32)
     return seen._replace(
+        # All of these tokens are in the nucleus, and its last one is further down.
         high=jnp.where(tied & ~is_in_tie, value, seen.high),
         last=jnp.where(is_in_tie, value, seen.last),
         last_id=jnp.where(is_in_tie, first, seen.last_id),

@@ -100,10 +100,12 @@ class Refilling(NamedTuple):
           The rows, and of each place the result and whether it has ended, boolean [places].
         """
         config, room = self.config, self._room(rows)
+        # Without a cache: it is part of the rows, which the loop carries.
         model = self._family.opened(self.module, params, memory, None, config.copies, config.pmi)
         keys = copy_keys(encoder_decoder.row_keys(self.seed, numbers), config.copies)
 
         def ended(rows: Rows) -> Array:
+            # An example has ended when all of its samples have.
             return jnp.all(rows.ended.reshape(-1, config.copies), axis=1)
 
         rows = jax.lax.while_loop(

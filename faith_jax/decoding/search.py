@@ -113,6 +113,7 @@ def start(prefilled: Prefilled, config: DecodingConfig) -> Rows:
     """Returns the rows of a model before their first tokens."""
     rows, cache = prefilled.first_tokens.shape[0], prefilled.cache
     if prefilled.take_back is not None:
+        # Takes nothing back, but gives each row an index of its own.
         cache = prefilled.take_back(cache, jnp.zeros((rows,), jnp.int32))
     return Rows(
         tokens=jnp.full((rows, config.max_length), config.padding, jnp.int32),
@@ -145,6 +146,7 @@ def advance(
         # -1, where nothing could be drafted, is fed as 0, and equals no token that is selected.
         fed = jnp.concatenate([rows.last[:, None], jnp.maximum(draft, 0)], axis=1)
     scored, cache = prefilled.step(fed, rows.cache)
+    # [rows, count, vocab] -> [rows * count, vocab]: positions are limited and selected like rows.
     scored = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), scored)
     positions = rows.length[:, None] + jnp.arange(count)[None]  # [rows, count], as below
     responses = rows.tokens
@@ -168,16 +170,19 @@ def advance(
         reached &= jnp.pad(jnp.cumprod(goes_on, axis=1), ((0, 0), (1, 0)), constant_values=1) > 0
     kept = reached & ~stuck
     new = jnp.sum(kept, axis=1, dtype=jnp.int32)
+    # The last token that is kept is fed next.
     last = jnp.take_along_axis(chosen, jnp.maximum(new - 1, 0)[:, None], axis=1)[:, 0]
     if draft is not None:
         assert prefilled.take_back is not None
         # `count` tokens were fed, and `new` of them are the row's.
         cache = prefilled.take_back(cache, count - new)
     return Rows(
+        # Tokens at `max_length`, behind the end, are dropped.
         tokens=_write_tokens(rows.tokens, jnp.where(kept, positions, config.max_length), chosen),
         last=jnp.where(new > 0, last, rows.last),
         ended=rows.ended | jnp.any(reached & ends, axis=1),
         length=rows.length + new,
+        # A token with a score of -inf is not kept, but counts in both sums.
         log_prob=rows.log_prob + jnp.sum(jnp.where(reached, log_prob, 0.0), axis=1),
         score=rows.score + jnp.sum(jnp.where(reached, gained, 0.0), axis=1),
         cache=cache,

@@ -113,6 +113,7 @@ def shared_inputs(
     places = np.zeros((len(tokens), prompt + tokens.shape[1]), np.int32)
     for line, (rows, shared) in enumerate(groups):
         begin = end = prompt + shared
+        # The beginning is that of any row of the group.
         line_tokens[line, prompt:begin] = inputs[rows[0]][:shared]
         segments[line, :begin] = 1
         positions[line, :begin] = np.arange(begin)
@@ -122,6 +123,7 @@ def shared_inputs(
             line_tokens[line, at:end], segments[line, at:end] = remainder, segment
             positions[line, at:end] = begin + np.arange(len(remainder))
             line_of[row] = line
+            # The beginning, with the soft prompt, and the row's own part behind it.
             places[row, : begin + len(remainder)] = [*range(begin), *range(at, end)]
     shared_segments = np.where(segments > 0, 1, 0).astype(np.int32)
     return SharedInputs(tokens, line_tokens, segments, shared_segments, positions, line_of, places)

@@ -136,6 +136,7 @@ def resized(cache: PyTree, length: int) -> PyTree:
     def resize(path, leaf):
         if not _holds_tokens(path):
             return leaf
+        # [..., length, head_dim]
         kept = jax.lax.slice_in_dim(leaf, 0, min(length, leaf.shape[-2]), axis=-2)
         padding = [(0, 0)] * leaf.ndim
         padding[-2] = (0, length - kept.shape[-2])
@@ -165,6 +166,7 @@ def loop_in_stages(
     if whole is None:  # not a transformer's
         return jax.lax.while_loop(unfinished, step, state)
     for length in cache_lengths(most):
+        # whole - most is the length of the soft prompt.
         state = state._replace(cache=resized(state.cache, length + whole - most))
 
         def goes_on(state: Any, length: int = length) -> Array:

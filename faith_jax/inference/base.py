@@ -66,6 +66,7 @@ class BaseModel:
         self.module = Transformer(config)
         self.partitioner = partitioner = make_partitioner(config, mesh=mesh)
         shardings = partitioner.replicated
+        # Without an axis for the model, each device has all parameters.
         if partitioner.mesh.shape["model"] > 1:
             shardings = partitioner.param_shardings(parameter_shapes(self.module)["params_axes"])
         if params_dtype == "int8":

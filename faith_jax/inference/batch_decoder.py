@@ -91,6 +91,7 @@ class BatchDecoder:
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
         self._decode = _compile_decoding(decoded, partitioner, decoding, seed)
         self._refilled = _compile_refilling(decoded, partitioner, decoding, seed)
+        # Decoders of a process share compiled functions.
         self._compiled_before = self._num_compiled
 
     @property
@@ -176,6 +177,7 @@ class BatchDecoder:
         """Yields rows that have ended and the responses to them, while others go on."""
         size, refilled = self._batch_size, self._refilled
         group = _group_size(size, self._partitioner.data_parallelism)
+        # The row in each place, and the rows that wait for one.
         in_places, waiting = dict(enumerate(order[:size])), order[size:]
         free: list[int] = []
         room = [bucket_length(max(map(len, inputs))) for inputs in branches]
@@ -185,6 +187,7 @@ class BatchDecoder:
             # ended.
             enough = min(group, len(waiting)) if waiting else size
             places, result, ended = refilled.run(params, places, enough)
+            # A free place has ended too, but holds no row.
             done = [place for place in in_places if ended[place]]
             finished = jax.tree.map(lambda x, done=done: x[done], result)
             yield [in_places.pop(place) for place in done], decoded_rows(finished, self._decoding)
@@ -286,6 +289,7 @@ class BatchDecoder:
             return jax.ShapeDtypeStruct(sizes, jnp.int32, sharding=self._partitioner.rows)
 
         rows, length = self._batch_size, bucket_length(input_length)
+        # Tokens and lengths of each branch.
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
         compiled = self._decode.compile_with_layouts if laid_out else self._decode.compile
         return compiled(self._with_draft_params(params), *branches, shape(rows))

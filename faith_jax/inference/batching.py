@@ -135,6 +135,7 @@ class Batcher:
             by_shape.setdefault(shape, []).append(number)
         if self._fill:
             by_shape = fill_batches(by_shape, size_of)
+        # Progress is measured in tokens, since longer rows take longer.
         work = sum(sum(shape[:2]) * len(numbers) for shape, numbers in by_shape.items())
         progress = Progress(f"{self._quantity} of row", len(shapes), work=work)
         for shape, numbers in sorted(by_shape.items()):

@@ -326,6 +326,7 @@ class ClassificationEngine:
           rows: token ids with special tokens, in any order.
           second: where each row's tokens of type 1 begin, see `PairRow`; None = nowhere.
         """
+        # The model has no types by which to tell two texts apart.
         if self.model.config.num_token_types < 2:
             second = None
         if self.dropout.count:
@@ -343,6 +344,7 @@ class ClassificationEngine:
         progress, compiled = Progress("classes of row", len(rows)), len(self._shapes)
         for start in range(0, len(rows), WINDOW):
             window = range(start, min(start + WINDOW, len(rows)))
+            # Each row is a group of its own, all of whose tokens are its input.
             groups = [Group(prompt + len(rows[n]), [(0, n)]) for n in window]
             for packed in self._packer.lines(groups):
                 most = max(len(line) for line in packed.lines)
@@ -398,6 +400,7 @@ class ClassificationEngine:
         classes, longest = labels.tokens.shape
         if longest == 1:
             # The decoder reads the same for all, and what normalises their logits is the same.
+            # The 0 is in the label's place: only the state in front of it is used.
             whole = [LikelihoodRow([*row, *front], [*behind, 0]) for row in rows]
             logits: np.ndarray = self._likelihoods.label_logits(whole, labels.tokens[:, 0].tolist())
             return logits

@@ -95,6 +95,7 @@ class EncoderModel(BaseModel):
                     f"token_types: expected integers below {self.config.num_token_types} of the "
                     f"tokens' shape {tokens.shape}, got {types.dtype} {types.shape}."
                 )
+            # Types are filled up as the tokens are.
             padding = self._pad(tokens).shape[1] - tokens.shape[1]
             types = np.pad(types.astype(np.int32), ((0, 0), (0, padding)))
         outputs: np.ndarray = self._run_compiled(_apply, self._pad(tokens), types, method=method)

@@ -76,6 +76,7 @@ class Packed(NamedTuple):
     @property
     def slots(self) -> int:
         """Tokens of all batches, padding included."""
+        # The last batch is filled up by lines of padding.
         return -(-len(self.lines) // self.size) * self.size * self.length
 
 
@@ -85,7 +86,9 @@ def attention_share(config: TransformerConfig) -> float:
     On a CPU, the softmax of a head takes as long as about 140 multiplications for each key.
     """
     width = config.num_heads * config.head_dim
+    # Of queries and outputs, and of keys and values.
     projections = 2 * width + 2 * (config.num_kv_heads or config.num_heads) * config.head_dim
+    # Multiplications for a token in a layer: attention, the feed-forward's kernels, and its output.
     products = config.emb_dim * (projections + (len(config.mlp_kernels) + 1) * config.mlp_dim)
     # Each key is multiplied once for its score and once for its value; disentangled attention
     # (DeBERTa) adds two scores of positions.
@@ -131,6 +134,7 @@ class Packer:
 
     def _size(self, length: int, lines: int) -> int:
         most = max(1, self._tokens // length // self._devices)
+        # The same number of lines for each device.
         return even_size(-(-lines // self._devices), most) * self._devices
 
     def _cost(self, packed: Sequence[Packed]) -> float:
@@ -162,6 +166,7 @@ def fill_lines(groups: Sequence[Group], length: int) -> list[tuple[int, Line]]:
     for piece in sorted(pieces, key=lambda piece: -piece.total):
         # Best fit: the line with the least free tokens that are enough.
         place = bisect.bisect_left(free, (piece.total, 0))
+        # Where no line has room, a new one begins.
         room, number = free.pop(place) if place < len(free) else (length, len(lines))
         if number == len(lines):
             lines.append((0, []))
@@ -288,6 +293,7 @@ def pack_blocks(groups: Sequence[Group], tokens: int, devices: int = 1) -> list[
         if not best or _cost(blocks) < _cost(best):
             best = blocks
         shape = best[0].shape
+        # There is little padding to be saved by further tries.
         if unshared > _ENOUGH * len(best) * shape.lines * shape.targets:
             break
     return best
@@ -317,9 +323,11 @@ def _fill_smallest_blocks(
         # A quarter more than on average, since lines of keys do not have the same number of rows.
         queries = max(max(unshared), math.ceil(1.25 * lines * length / key_lines))
         queries = min(padded_length(queries, (64,)), lines * length)
+        # Sizes are rounded, so that the next factor often has the same shape.
         before, shape = shape, BlockShape(keys, key_lines, queries, length, lines)
         if shape != before:
             blocks = fill_blocks(pieces, shape, count)
+        # All groups have found room; else `fill_blocks` has added blocks.
         if len(blocks) == count:
             break
     return blocks

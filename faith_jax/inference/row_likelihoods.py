@@ -198,6 +198,7 @@ def _score(
     """Returns log-probabilities [groups, tokens]: of each group of lines, which a device holds."""
     hidden = _hidden(module, params, read)
     groups = wanted.sources.shape[0]
+    # The lines of a group are on one device, and so is all that is gathered from them.
     hidden = hidden.reshape(groups, -1, hidden.shape[-1])
     layer = output_layer(module, params)
 
@@ -289,6 +290,7 @@ class LikelihoodEngine:
         )
         for batch in self._batches(rows, "likelihood"):
             wanted = _collect_targets(rows, batch, self._devices)
+            # [groups, tokens]: of a group's rows one after the other, in the order of `sources`.
             scores = self.model.partitioner.compute(bound, batch.read, wanted)
             counts = [0] * self._devices
             for number, (group, sources) in batch.sources.items():
@@ -315,6 +317,7 @@ class LikelihoodEngine:
         )
         for batch in self._batches(rows, "classes"):
             logits = self.model.partitioner.compute(bound, batch.read)
+            # Places are numbered within a device's group of lines.
             logits = logits.reshape(self._devices, -1, len(labels))
             for number, (group, sources) in batch.sources.items():
                 all_logits[number] = logits[group, sources[-1]]
@@ -359,6 +362,7 @@ class LikelihoodEngine:
         shares = self._can_share(rows, window)
         by_input: dict[Any, list[int]] = {}
         for number in window:
+            # Without sharing, each row is a group of its own.
             key = tuple(rows[number].inputs) if shares else number
             by_input.setdefault(key, []).append(number)
         groups = [
@@ -376,13 +380,16 @@ class LikelihoodEngine:
                 tokens, sources = np.full(shape, pad, np.int32), {}
                 segments, shared, positions = np.zeros((3, *shape), np.int32)
                 for number, line in enumerate(lines):
+                    # A device holds consecutive lines of a batch.
                     group, place = divmod(number, packed.size // self._devices)
                     end, segment = 0, 0
+                    # Where the line begins among the states of its group.
                     first_place = place * packed.length
                     for placed in line:
                         own_input = rows[placed.rows[0][1]].inputs
                         at, end = end, end + placed.shared
                         segment += 1
+                        # Rows of this input see its segment beside their own.
                         whose = segment
                         tokens[number, at:end] = [self._room] * prompt + list(own_input)
                         positions[number, at:end] = np.arange(placed.shared)
@@ -578,6 +585,7 @@ def scoring_program(
         keys = padded_length(config.encoder_prompt_length + len(row.inputs), LENGTHS)
         length = padded_length(config.decoder_prompt_length + len(row.targets), TARGET_LENGTHS)
         inputs, target_ints = ints(rows, keys), ints(rows, length)
+        # The places of all tokens of a group, see `Regrouped`.
         flat = ints(groups, rows * length // groups)
         read = Blocks(
             None,

@@ -112,6 +112,7 @@ def summed_losses(
 
         def body(total: Any, piece: Any):
             summed, of_piece = function(piece[0], arrays, *piece[1:])
+            # Sums and the layer's gradients add up; those of hidden states are each piece's own.
             return jax.tree.map(jnp.add, total, summed), of_piece
 
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
@@ -179,6 +180,7 @@ def _join_pieces(pieces: Array, length: int) -> Array:
 
 
 def _piece_statistics(layer: OutputLayer, hidden: Array, targets: Array) -> TargetStatistics:
+    # [batch, piece, vocab], the only array of this size.
     logits = layer.logits(hidden)
     # A comparison instead of a gather, because its gradient is a select, not a scatter.
     is_target = jnp.arange(logits.shape[-1])[None, None] == targets[..., None]

@@ -29,11 +29,13 @@ class ClassificationHead(nn.Module):
         cfg = self.config
         rate = cfg.classifier_dropout_rate
         drop = nn.Dropout(cfg.dropout_rate if rate is None else rate)
+        # The head is float32 even with bfloat16 activations, as the output layer is.
         x = first.astype(jnp.float32)
         if cfg.classifier_input_dropout:
             x = drop(x, deterministic=deterministic)
         x = Projection(cfg.emb_dim, ("embed", "mlp"), use_bias=True, name="dense")(x)
         x = ACTIVATION_FUNCTIONS[cfg.classifier_activation](x)
+        # A pooler without a head.
         if not cfg.label_names:
             return x
         x = drop(x, deterministic=deterministic)

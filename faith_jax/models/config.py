@@ -198,10 +198,13 @@ class TransformerConfig(Settings):
         self.require("pad_id", self.pad_id < self.vocab_size, f"{token_range}, or -1")
         self.require("decoder_start_id", self.decoder_start_id < self.vocab_size, token_range)
         buckets = self.relative_attention_num_buckets
+        # T5 halves its buckets twice: by direction, and to those of one distance and larger ones.
         even = self.separate_positions or (buckets >= 4 and buckets % 2 == 0)
         self.require("relative_attention_num_buckets", even, "an even number >= 4")
         self.require(
             "relative_attention_max_distance",
+            # Larger buckets grow by the logarithm of max_distance / (buckets // 2), which must be
+            # above 0.
             self.relative_attention_max_distance > buckets // 2,
             f"more than half of the {buckets} buckets",
         )
@@ -225,11 +228,13 @@ class TransformerConfig(Settings):
             self.require("scan_layers", not self.scan_layers, "false where layers are shared")
         if self.attention_kernel == "splash":
             expected = "'blocks' for a model with position biases"
+            # The kernel adds no bias to logits, and drops no weights.
             self.require("attention_kernel", self.positions in ("learned", "rotary"), expected)
             rate = self.attention_weights_dropout
             expected = f"'blocks', or attention_dropout_rate = 0 in place of {rate}"
             self.require("attention_kernel", rate == 0.0, expected)
         if self.positions == "rotary":
+            # Features are rotated in pairs.
             self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 
     def can_share_inputs(self, length: int) -> bool:
@@ -238,6 +243,7 @@ class TransformerConfig(Settings):
         What rows have of their own stands behind it. Not where distances are counted in tokens
         between: T5's bias, and a sliding window that attention by blocks goes by.
         """
+        # In a line that is no longer than the window, the window leaves nothing out.
         near = not self.sliding_window or length <= self.sliding_window
         return near and self.positions != "relative_bias"
 
@@ -289,7 +295,9 @@ class TransformerConfig(Settings):
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as values that JSON can store."""
         return {
-            k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()
+            # JSON has no tuples.
+            k: list(v) if isinstance(v, tuple) else v
+            for k, v in dataclasses.asdict(self).items()
         }
 
     @classmethod

@@ -68,6 +68,7 @@ def _project_forward(inputs: Array, kernel: Array) -> tuple[Array, tuple[Array, 
 
 def _project_backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
     inputs, kernel = residuals
+    # All axes but that of the features.
     rows = tuple(range(inputs.ndim - 1))
     # dL/dinputs = dL/doutputs kernel^T; dL/dkernel = inputs^T dL/doutputs, over all rows.
     to_inputs = jax.lax.dot_general(gradient, kernel, (((inputs.ndim - 1,), (1,)), ((), ())))
@@ -151,6 +152,7 @@ class Projection(nn.Module):
         """Maps [..., inputs] to [..., features]."""
         shape = (inputs.shape[-1], self.features)
         kernel = matrix_with_axes("kernel", self.kernel_init, shape, self.axes, self)
+        # Parameters are kept in float32, and cast for the product.
         outputs = project(inputs.astype(self.dtype), kernel.astype(self.dtype))
         if not self.use_bias:
             return outputs
@@ -181,6 +183,7 @@ class OutputKernel(nn.Module):
 
 def dropout(rate: float, broadcast: bool) -> nn.Dropout:
     """Returns dropout of features; `broadcast` uses one mask for a whole sequence."""
+    # Axis -2 is that of the positions.
     return nn.Dropout(rate, broadcast_dims=(-2,) if broadcast else ())
 
 

@@ -168,6 +168,7 @@ class Partitioner:
         if isinstance(shardings, NamedSharding):
             placements = [shardings] * len(arrays)
         else:
+            # One sharding for each array, in the order of the leaves.
             placements = jax.tree.leaves(jax.tree.map(lambda _, place: place, tree, shardings))
         if not any(map(_is_lazy, arrays)):
             held = map(_read_parts, arrays, placements)
@@ -254,6 +255,7 @@ class Partitioner:
 
     def gathered(self, tree: PyTree) -> PyTree:
         """Returns arrays as NumPy's, whole on every process, wherever their pieces lie."""
+        # Pieces on other processes' devices are gathered, for which all processes must call.
         if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
             tree = multihost_utils.process_allgather(tree, tiled=True)
         return jax.device_get(tree)
@@ -424,6 +426,7 @@ def make_mesh(
         uses_own_devices = _OWN_DEVICES.get() and fits_own_devices(num_partitions)
         devices = jax.local_devices() if uses_own_devices else jax.devices()
     count, slices = len(devices), {getattr(device, "slice_index", 0) for device in devices}
+    # A mesh cannot have fewer slices than the TPUs' own.
     least = len(slices) if devices[0].platform == "tpu" else 1
     num_slices = least if num_slices is None else num_slices
     if num_slices < 1 or num_slices % least or count % num_slices:
@@ -465,7 +468,11 @@ def _arrange_slices(
     if not have_slices:
         return np.array(sorted(devices, key=lambda device: device.process_index)).reshape(shape)
     place = functools.partial(
-        mesh_utils.create_hybrid_device_mesh, (1, *shape[1:]), (shape[0], 1, 1), devices
+        # [1, data, model] within a slice, [slices, 1, 1] between them.
+        mesh_utils.create_hybrid_device_mesh,
+        (1, *shape[1:]),
+        (shape[0], 1, 1),
+        devices,
     )
     try:
         return place()

@@ -46,6 +46,7 @@ def relative_position_bucket(
     else:
         # Keys behind the query are masked anyway.
         distance = jnp.maximum(distance, 0)
+    # So many buckets have one distance each, from 0 on.
     exact = num_buckets // 2
     # The small constant avoids log(0) in the branch that is not used.
     ratio = jnp.log(distance.astype(jnp.float32) / exact + jnp.finfo(jnp.float32).eps)
@@ -83,10 +84,13 @@ class RelativePositionBias(nn.Module):
           key_positions: int32 [rows, key_length], or [key_length] if all rows are equal.
         """
         bias = self._of(key_positions[..., None, :] - query_positions[..., :, None])
+        # [heads, rows, queries, keys], or without rows where all are equal, to [rows or 1, heads,
+        # ...].
         return jnp.moveaxis(bias, 0, -3) if bias.ndim == 4 else bias[None]
 
     def by_distance(self, length: int) -> "DistanceBias":
         """Returns the bias of a sequence's tokens, without the array of all pairs of them."""
+        # Key minus query: the first element is for a query length - 1 behind its key.
         return DistanceBias(self._of(jnp.arange(1 - length, length)))
 
     def _of(self, relative_position: Array) -> Array:
@@ -205,6 +209,7 @@ def rotation(config: TransformerConfig, positions: Array) -> tuple[Array, Array]
       config: of the model.
       positions: int32 [batch, length].
     """
+    # Float32: bfloat16 cannot tell large positions apart.
     angles = positions.astype(jnp.float32)[..., None] * rotary_frequencies(config)[None, None]
     return jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
 
@@ -232,6 +237,7 @@ def alibi_slopes(num_heads: int) -> np.ndarray:
     power = 2 ** math.floor(math.log2(num_heads))
     # 2^(-8/n), 2^(-16/n), ..., 2^-8 for n heads
     slopes = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
+    # The sequence for 2 power heads is 2^(-4 i / power); its even elements are `slopes` already.
     more = 2.0 ** (-4.0 * np.arange(1, 2 * (num_heads - power), 2) / power)
     return np.concatenate([slopes, more]).astype(np.float32)
 
@@ -271,7 +277,9 @@ def log_buckets(distance: np.ndarray, buckets: int, max_distance: int) -> np.nda
     middle = buckets // 2
     if buckets <= 0 or max_distance <= 0:
         return distance.astype(np.int32)
+    # Distance 0 has no logarithm; it is a bucket of its own.
     size = np.maximum(np.abs(distance), 1).astype(np.float32)
+    # 0 at the distance `middle`, and 1 at max_distance - 1.
     ratio = np.log(size / middle) / np.log(np.float32((max_distance - 1) / middle))
     # From middle to max_distance - 1, distances have the middle - 1 buckets that are left.
     coarse = np.ceil(ratio * (middle - 1)) + middle

@@ -61,6 +61,7 @@ def quantized(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> Py
         placed_array = partitioner.put(array, sharding)
         if shared is None or placed_array.ndim < 2 or names[0] in _KEPT:
             return placed_array
+        # Waits, so that only one parameter at a time is on the devices in full.
         return jax.block_until_ready(quantize(placed_array, shared))
 
     if isinstance(shardings, jax.sharding.Sharding):

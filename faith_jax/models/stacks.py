@@ -47,6 +47,7 @@ class _Stack(nn.Module):
             rows, width = cfg.max_positions + cfg.position_offset, cfg.embedding_width
             self.position_embedder = Embedding(rows, width, cfg.dtype, "position", 0.02)
         elif cfg.positions == "disentangled":
+            # Distances have signs.
             rows = 2 * cfg.relative_attention_num_buckets
             self.relative_embedder = Embedding(rows, cfg.emb_dim, cfg.dtype, "position", 0.02)
             if not cfg.separate_positions:
@@ -309,10 +310,12 @@ class Decoder(_Stack):
         return start + query_slots, key_positions, jnp.concatenate([prefix_mask, own_mask], -1)
 
     def _cached_key_shape(self) -> tuple[int, ...]:
+        # The caches of all layers have one shape.
         first = "layers" if self.config.scan_layers else "layers_0"
         return self.variables["cache"][first]["self_attention"]["cached_key"].shape
 
     def _cached_rows(self) -> int:
+        # [..., rows, kv_heads, length, head_dim]
         return self._cached_key_shape()[-4]
 
     def _cached_length(self) -> int | None:

@@ -223,6 +223,7 @@ class Transformer(nn.Module):
           first: where each text begins, behind the prompt; any place where there is none.
         """
         hidden: Any = self.encode(input_tokens, segment_ids, False, token_types, True)
+        # The states of the texts' first tokens: [batch, texts, embed].
         states = jnp.take_along_axis(hidden, first[..., None], axis=1)
         return self.classifier(states, deterministic=True)
 
@@ -406,6 +407,7 @@ class Transformer(nn.Module):
             positions=positions,
             regrouped=regrouped,
         )
+        # The prompt's own states predict nothing.
         return hidden[:, prompt:]
 
     def start_decoding(
@@ -504,6 +506,7 @@ class Transformer(nn.Module):
             raise ValueError(
                 f"decode_step needs the collections that {maker} makes; missing: {sorted(missing)}."
             )
+        # [rows] is one token for each row: [rows, 1].
         fed = tokens.reshape(len(tokens), -1)
         hidden = self._decode_hidden(None, encoder_input_tokens, fed, None)
         return self.logits(hidden.reshape(*tokens.shape, -1))
@@ -558,6 +561,7 @@ class Transformer(nn.Module):
             self.token_embedder(decoder_input_tokens),
             (None,) * len(masks) if encoded is None else _several(encoded),
             None,
+            # Copies of an example see the same inputs.
             tuple(repeat_rows(mask, decoder_input_tokens.shape[0]) for mask in masks),
             deterministic=True,
             decode=True,

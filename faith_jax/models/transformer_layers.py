@@ -235,9 +235,11 @@ def make_layers(
         )
     if not cfg.scan_layers:
         return [layer_class(cfg) for _ in range(count)]
+    # The surroundings and the static arguments are the same for all layers.
     broadcast = (nn.broadcast,) * (1 + len(static_argnums))
     return nn_partitioning.scan_with_axes(
         layer_class,
+        # Parameters and caches of the layers are stacked on axis 0.
         variable_axes={"params": 0, "cache": 0, "encoder_cache": 0, "prefix_cache": 0},
         split_rngs={"params": True, "dropout": True},
         in_axes=(0,) * num_scanned + broadcast,

@@ -70,6 +70,7 @@ class InBatchNegatives(Objective):
         tokens, weights = batch["passage_tokens"], batch["label_weights"].astype(jnp.float32)
         # is_copy[i, j]: passages i and j have the same tokens.
         is_copy = jnp.all(tokens[:, None] == tokens[None], axis=2)
+        # A passage counts against queries if it is of a row with weight, and not their own text.
         log_probs = in_batch_log_probs(queries, passages, ~is_copy & (weights > 0)[None])
         # -log P(own passage | query) of each query
         losses = -jnp.diagonal(log_probs)

@@ -116,6 +116,7 @@ class InfoNCE(Objective):
         The trainer divides by target tokens, so that rows with these weights give a mean over rows.
         """
         self.check(module, batch)
+        # Rows that have a target and something to compare it with.
         rows = jnp.any(_valid_negatives(batch, module.config.pad_id), axis=1)
         tokens = jnp.sum(self.cross_entropy.weights(module, batch))
         # A sum of losses times tokens / rows, divided by tokens, is a mean over rows.
@@ -175,6 +176,7 @@ class InfoNCE(Objective):
         pad = module.config.pad_id
         scores = jnp.einsum("be,bce->bc", context, states)
         valid_negatives = _valid_negatives(batch, pad)
+        # The target counts in any case.
         valid = jnp.pad(valid_negatives, ((0, 0), (1, 0)), constant_values=True)
         if not self.in_batch_negatives:
             return scores, valid
@@ -189,6 +191,7 @@ class InfoNCE(Objective):
 def _valid_negatives(batch: Batch, pad: int) -> Bool[Array, "batch texts"]:
     """Returns which negatives are neither padding nor the target itself, if there is a target."""
     targets, negatives = _same_lengths(batch, pad)
+    # A negative with the target's tokens is none.
     same = jnp.all(negatives == targets[:, None], axis=-1)
     is_positive = jnp.any(targets != pad, axis=-1)
     return jnp.any(negatives != pad, axis=-1) & ~same & is_positive[:, None]
@@ -229,6 +232,7 @@ def _read_to_the_end(tokens: Array, start: int, pad: int) -> tuple[Array, Array,
     # Other than in `shift_right`, the last target is fed too, since its state is compared.
     first = jnp.full((*tokens.shape[:-1], 1), start, tokens.dtype)
     fed = jnp.concatenate([first, tokens], axis=-1)
+    # The start token may have the id of padding, but is read.
     mask = jnp.concatenate([jnp.full_like(first, pad + 1), tokens], axis=-1)
     # Behind the start token, the n-th token stands at place n: the last one is the end token.
     return fed, mask, jnp.sum(tokens != pad, axis=-1)
@@ -243,6 +247,7 @@ def _positive_states(
     fed, mask, last = _read_to_the_end(targets, config.decoder_start_id, config.pad_id)
     read = batch | {"decoder_input_tokens": fed, "decoder_target_tokens": mask}
     hidden = decoder_states(module, params, read, encoded, key)
+    # The states at the end tokens, [batch, embed].
     ends = jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0]
     # State t predicts target t; the one behind the last target predicts nothing.
     return hidden[:, :-1], ends

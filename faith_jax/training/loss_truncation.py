@@ -127,8 +127,10 @@ class LossTruncation(Objective):
         """
         self.check(module, batch)
         weights = self.cross_entropy.weights(module, batch)
+        # Rows of padding are no examples.
         examples = jnp.sum(jnp.any(weights > 0, axis=1))
         quantile = state.quantile(1.0 - self.drop_fraction)
+        # No loss is above infinity.
         highest = jnp.where(state.steps < self.warmup_steps, jnp.inf, quantile)
         rows = weights.shape[0]
         return {

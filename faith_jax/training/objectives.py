@@ -244,6 +244,7 @@ def decoder_states(
 def _encoder_inputs(module: Transformer, batch: Batch) -> Inputs | None:
     inputs = batch.get("encoder_input_tokens")
     if module.config.knowledge_attention:
+        # DoHA's decoder attends to both.
         return inputs, batch["knowledge_input_tokens"]
     return inputs
 

@@ -113,7 +113,9 @@ class RepeatedTokens(Objective):
         config, tokens = module.config, batch["encoder_input_tokens"]
         states: Any = encoded
         logits = layer.logits_of(
-            states[:, config.encoder_prompt_length :], jnp.asarray(self.labels)
+            # Vectors of a soft prompt are no tokens that could be repeated.
+            states[:, config.encoder_prompt_length :],
+            jnp.asarray(self.labels),
         )
         # log(p(yes) / p(no)), whatever the other tokens' logits.
         scores = logits[..., 0] - logits[..., 1]

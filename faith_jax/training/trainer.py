@@ -204,6 +204,7 @@ class Trainer:
 
     def _compiled_step(self, state: TrainState) -> Any:
         if self._train_step is None:
+            # The new state takes the memory of the old one, and lies as it does.
             shardings = jax.tree.map(lambda x: x.sharding, state)
             self._train_step = self.partitioner.jit(
                 self._train,
@@ -247,6 +248,7 @@ class Trainer:
         gradient = jax.tree.map(lambda g: g / divisor, gradient)
         updates, opt_state = self.optimizer.update(gradient, state.opt_state, state.params)
         params = optax.apply_updates(state.params, updates)
+        # Means over target tokens, and their number.
         metrics = {n: v if n == "weight" else v / weight for n, v in sums.items()}
         metrics["gradient_norm"] = optax.global_norm(gradient)
         metrics |= prompt_gradient_norms(gradient)

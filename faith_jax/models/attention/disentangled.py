@@ -141,6 +141,7 @@ class DisentangledAttention(nn.Module):
             broadcast_dropout=cfg.broadcast_dropout,
             block_length=cfg.attention_block_length,
         )
+        # [batch, heads, length, head_dim] -> [batch, length, heads * head_dim]
         x = jnp.swapaxes(x, -3, -2)
         x = x.reshape(*x.shape[:-2], width)
         return Projection(

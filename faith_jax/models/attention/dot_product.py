@@ -106,6 +106,7 @@ def attend(
       window_length: see there.
     """
     if isinstance(mask, AttentionMask):
+        # Only decoding has a prefix, and its mask is whole.
         assert prefix is None
         if kernel == "splash":
             from faith_jax.models.attention.splash import splash_attend
@@ -149,6 +150,7 @@ def attend(
 
 
 def _drop_weights(weights: Array, rate: float, key: Array, broadcast: bool) -> Array:
+    # One mask for all queries of a row and head, or one for each.
     shape = (*weights.shape[:-2], 1 if broadcast else weights.shape[-2], weights.shape[-1])
     keep = jax.random.bernoulli(key, 1.0 - rate, shape)
     # Divided by the share that is kept, so that the expected sum stays the same.
@@ -254,6 +256,7 @@ class _Keys(NamedTuple):
 
 def _blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _Keys]:
     def first(x: Array) -> Array:
+        # Blocks are equally long; the last one is filled up.
         return x.shape[-2] * jnp.arange(len(x))
 
     queries = _Queries(first(trained.query), trained.query, constants.mask.queries)
@@ -298,6 +301,7 @@ def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[A
         def step(state, keys: _Keys):
             return _where_needed(form, queries, keys, constants, add, skip, state), None
 
+        # One number for each query: [rows, heads, queries, 1].
         column = (*queries.query.shape[:-1], 1)
         start = (
             jnp.full(column, MASKED_LOGIT),
@@ -312,6 +316,7 @@ def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[A
         log_sums = jnp.where(is_blind, MASKED_LOGIT, maximum + jnp.log(total))
         return (sums / total).astype(trained.value.dtype), log_sums
 
+    # One block of queries after the other, so that the scores of one block are in memory.
     return jax.lax.map(attend_from, query_blocks)
 
 
@@ -328,6 +333,8 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
     common = jnp.sum(_float32(sums) * _float32(gradients[0]), axis=-1, keepdims=True)
 
     def from_queries(totals, block):
+        # Gradients of a block's queries are its own; those of bias, keys and values add up over
+        # blocks.
         queries, log_sum, gradient, common = block
 
         def add(totals, block):
@@ -337,6 +344,7 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
                 blocks = queries._replace(query=query), keys._replace(key=key)
                 return _block_logits(form, *blocks, bias, constants)
 
+            # `pull` goes back through softcap, scale and bias.
             logits, pull, mask = jax.vjp(
                 logits_of, queries.query, keys.key, trained.bias, has_aux=True
             )
@@ -428,6 +436,7 @@ def _drop_block_weights(
     """Returns a block's weights after dropout; each block has a random key of its own."""
     if constants.dropout_key is None:
         return weights
+    # Indices of tokens are the same forward and backward, whatever order blocks are taken in.
     key = jax.random.fold_in(constants.dropout_key, keys.first)
     # A broadcast mask is the same for all blocks of queries.
     if not form.broadcast_dropout:

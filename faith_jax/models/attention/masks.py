@@ -91,6 +91,7 @@ class AttentionMask(struct.PyTreeNode):
         mask = queries.valid[:, :, None] & repeat_rows(keys.valid, rows)[:, None, :]
         if queries.segments is not None and keys.segments is not None:
             segments = repeat_rows(keys.segments, rows)
+            # Padding has a segment too, but is not valid.
             same = queries.segments[:, :, None] == segments[:, None, :]
             if queries.shared is not None:
                 same |= queries.shared[:, :, None] == segments[:, None, :]
@@ -138,6 +139,7 @@ def segment_positions(
     # Padding does not count, wherever it is.
     positions = jnp.cumsum(valid, axis=1, dtype=jnp.int32) - 1
     if segments is not None:
+        # The first token of a row needs no mark: nothing is in front of it.
         is_first = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (1, 0)))
         before = positions + 1 - valid  # valid tokens in front of each
         # The count in front of a segment's first token, for all its tokens: it only grows, so that

@@ -38,6 +38,7 @@ def _one_row_per_example(
     if isinstance(mask, AttentionMask):
         mask = mask.merged_copies()
     elif mask is not None:
+        # Copies may see different keys: [batch, 1, copies * length, keys].
         mask = jnp.broadcast_to(mask, (rows, 1, length, mask.shape[-1]))
         mask = mask.reshape(batch, 1, -1, mask.shape[-1])
     return inputs.reshape(batch, -1, width), mask
@@ -193,6 +194,7 @@ class MultiHeadAttention(nn.Module):
         axes = ("embed", "joined_kv")
         width = heads * self.head_dim
         x = Projection(width, axes, self.dtype, init, self.use_bias, name=name)(x)
+        # [batch, length, heads * head_dim] -> [batch, length, heads, head_dim]
         x = x.reshape(*x.shape[:-1], heads, self.head_dim)
         x = with_sharding_constraint(x, ("batch", "length", "heads", "kv"))
         return jnp.swapaxes(x, -3, -2)
@@ -217,6 +219,7 @@ class MultiHeadAttention(nn.Module):
         creates its caches by such a call with dummy tokens.
         """
         exists = self.has_variable("cache", "cached_key")
+        # [rows, kv_heads, cache_length, head_dim]
         shape = (*key.shape[:-2], cache_length or key.shape[-2], key.shape[-1])
         cached_key = self.variable("cache", "cached_key", jnp.zeros, shape, key.dtype)
         cached_value = self.variable("cache", "cached_value", jnp.zeros, shape, value.dtype)
@@ -224,6 +227,7 @@ class MultiHeadAttention(nn.Module):
             return key, value
         cached_key.value = _write_at(cached_key.value, key, position)
         cached_value.value = _write_at(cached_value.value, value, position)
+        # All of the cache; the mask leaves out the places that are not filled.
         return cached_key.value, cached_value.value
 
 

@@ -49,6 +49,7 @@ def splash_attend(
         it is compiled.
     """
     rows, heads = query.shape[:2]
+    # The kernel is mapped over rows, which need keys of their own.
     key, value = repeat_rows(key, rows), repeat_rows(value, rows)
     query_tokens, key_tokens = (jax.tree.map(lambda x: repeat_rows(x, rows), part) for part in
                    (mask.queries, mask.keys))  # fmt: skip
@@ -105,6 +106,7 @@ def _segments(queries: Tokens, keys: Tokens) -> splash.SegmentIds:
         if queries.segments is None or keys.segments is None or segments is None:
             # A row that is not packed is one segment.
             segments = jnp.zeros(tokens.valid.shape, jnp.int32)
+        # Padding of queries and padding of keys differ, so that neither sees the other.
         return jnp.where(tokens.valid, segments, missing).astype(jnp.int32)
 
     return splash.SegmentIds(of(queries, _NO_QUERY), of(keys, _NO_KEY))
@@ -146,6 +148,7 @@ def _attend(
             attn_logits_soft_cap=softcap or None,
             interpret=INTERPRET,
         )
+        # The kernel takes one row.
         return jax.vmap(kernel)(*arrays)
 
     arrays = query, key, value, segments
