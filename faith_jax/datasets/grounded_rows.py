@@ -330,7 +330,7 @@ def _example_row(
     kept, left_out = _json_fields(
         {n: fields[n] for n in further_fields if not (sides and n == columns.perspective_column)}
     )
-    return ExampleRow(example, _shown(row_corpus) or corpus, kept, left_out, (0, number - 1))
+    return ExampleRow(example, _to_text(row_corpus) or corpus, kept, left_out, (0, number - 1))
 
 
 def _usual(part: str) -> Iterator[str]:
@@ -378,7 +378,7 @@ def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
         option = getattr(columns, f"{part}_column")
         if option:
             named = option.split(",") if part == "label" else [option]
-            candidates = [_fields_named(name, fields) for name in named]
+            candidates = [_match_fields(name, fields) for name in named]
             names[part] = next((name for name in candidates if name in fields), candidates[0])
         elif option is None or part not in ("label", "id", "corpus"):
             names[part] = usual_name(part, fields, taken if part in _TEXTS else ())
@@ -389,7 +389,7 @@ def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
     return names
 
 
-def _fields_named(option: str, fields: tuple[str, ...]) -> str:
+def _match_fields(option: str, fields: tuple[str, ...]) -> str:
     """Returns the value of an option with the names as the table has them."""
     if option in fields or "=" not in option:
         return field_named(option, fields)
@@ -406,7 +406,7 @@ def _value(fields: Mapping[str, Any], place: str, name: str) -> Any:
     return fields[name]
 
 
-def _shown(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """Returns a value as text; "" for none and for a blank text."""
     text = "" if value is None else str(value)
     return text if text.strip() else ""
@@ -519,7 +519,7 @@ def _response(value: Any, name: str, place: str, notes: TableNotes) -> str:
 
 def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
     value = None if _is_missing(value) else value
-    meanings, text = columns.known_labels, _shown(value).strip().lower()
+    meanings, text = columns.known_labels, _to_text(value).strip().lower()
     if text not in meanings:
         user_labels = "".join(f"{label}, " for label in meanings if label and label not in _LABELS)
         expected = f"{user_labels}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
@@ -542,6 +542,6 @@ def _identifier(value: Any, place: str, number: int, column: str | None) -> str:
         )
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # pandas writes whole numbers so where an id is missing
-    if column and not _shown(value):
+    if column and not _to_text(value):
         raise field_error(place, column, "an id", value, "--id-column= takes the rows' numbers")
-    return _shown(value) or str(number)
+    return _to_text(value) or str(number)

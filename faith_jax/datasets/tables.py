@@ -354,9 +354,9 @@ def _rows_by_column(value: Mapping[str, Any], path: pathlib.Path) -> Iterator[Ro
     columns: Mapping[str, Any] = value
     if {"columns", "data"} <= value.keys() <= {"columns", "data", "index", "index_names"}:
         records = [dict(zip(value["columns"], cells, strict=True)) for cells in value["data"]]
-        return _placed(path, enumerate(records))
+        return _add_places(path, enumerate(records))
     if {"schema", "data"} == value.keys() and isinstance(value["data"], list):
-        return _placed(path, enumerate(value["data"]))
+        return _add_places(path, enumerate(value["data"]))
     if not value:
         return None
     if all(isinstance(inner, list) for inner in columns.values()):
@@ -364,19 +364,19 @@ def _rows_by_column(value: Mapping[str, Any], path: pathlib.Path) -> Iterator[Ro
         if len({*lengths.values()}) > 1:
             return None
         rows = zip(*columns.values(), strict=True)
-        return _placed(path, enumerate(dict(zip(columns, row, strict=True)) for row in rows))
+        return _add_places(path, enumerate(dict(zip(columns, row, strict=True)) for row in rows))
     inner = list(columns.values())
     if not all(isinstance(cells, dict) and cells.keys() == inner[0].keys() for cells in inner):
         return None
     if all(map(str.isdecimal, columns)) and not all(map(str.isdecimal, inner[0])):
-        return _placed(path, columns.items())
+        return _add_places(path, columns.items())
     keys = list(inner[0])
-    return _placed(
+    return _add_places(
         path, ((key, {name: cells[key] for name, cells in columns.items()}) for key in keys)
     )
 
 
-def _placed(path: pathlib.Path, items: Any) -> Iterator[Row]:
+def _add_places(path: pathlib.Path, items: Any) -> Iterator[Row]:
     return (Row(f"{path}: [{shown(name)}]", fields) for name, fields in items)
 
 

@@ -66,7 +66,7 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
       The model; its `log_probs` are given the document.
     """
 
-    def doubled(values: Array) -> Array:
+    def double_rows(values: Array) -> Array:
         """Returns values of rows as those of both branches' rows."""
         # [examples, branches, copies, ...]
         apart = values.reshape(-1, 1, copies, *values.shape[1:])
@@ -79,7 +79,7 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
 
     def step(tokens: Array, cache: _PairedCache) -> tuple[StepScores, _PairedCache]:
         # The prompts of the two branches may end with different tokens.
-        fed = doubled(tokens)
+        fed = double_rows(tokens)
         last = fed if fed.ndim == 1 else fed[:, 0]
         last = jnp.where(cache.started, last, cache.first_tokens)
         fed = last if fed.ndim == 1 else fed.at[:, 0].set(last)
@@ -98,7 +98,7 @@ def pmi_decode(base: Prefilled, config: PMIConfig, copies: int) -> Prefilled:
 
     def take_back(cache: _PairedCache, tokens: Array) -> _PairedCache:
         assert base.take_back is not None
-        return cache._replace(base=base.take_back(cache.base, doubled(tokens)))
+        return cache._replace(base=base.take_back(cache.base, double_rows(tokens)))
 
     started = jnp.zeros(base.first_tokens.shape, bool)
     return base._replace(

@@ -137,11 +137,11 @@ class CausalModel(GenerativeModel):
         return decoded
 
     def _check_input(self, input_tokens: Any) -> np.ndarray:
-        tokens = self._right_padded("input_tokens", input_tokens)
+        tokens = self._check_right_padding("input_tokens", input_tokens)
         self._check_positions("input_tokens", tokens.shape[1], self.config.decoder_prompt_length)
         return tokens
 
-    def _right_padded(self, name: str, input_tokens: Any) -> np.ndarray:
+    def _check_right_padding(self, name: str, input_tokens: Any) -> np.ndarray:
         tokens = self._check_tokens(name, input_tokens)
         # Padding that is a token of the vocabulary may be meant.
         holes = (tokens[:, :-1] < 0) & (tokens[:, 1:] >= 0)
@@ -161,7 +161,7 @@ class CausalModel(GenerativeModel):
         `suffix` is that of the arguments' names.
         """
         name = f"input_tokens{suffix}"
-        tokens = self._right_padded(name, input_tokens)
+        tokens = self._check_right_padding(name, input_tokens)
         if input_lengths is None:
             lengths = causal.input_lengths(tokens, self.pad_id)
         else:

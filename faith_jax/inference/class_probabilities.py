@@ -196,7 +196,7 @@ def _label_scores(
         if not module.config.is_decoder_only:
             encoded = module.apply(variables, inputs, None, method="encode", **options)
 
-        def decoded(target: Array) -> Array:
+        def read_target(target: Array) -> Array:
             if module.config.is_decoder_only:
                 # The target goes where the row's padding begins.
                 line = jnp.pad(row, (0, prefix + length))
@@ -212,7 +212,7 @@ def _label_scores(
             )
             return jax.lax.dynamic_slice_in_dim(hidden[0], first, length)
 
-        return jax.vmap(decoded)(targets[:1] if is_one_token else targets)
+        return jax.vmap(read_target)(targets[:1] if is_one_token else targets)
 
     hidden = jax.vmap(hidden_of)(tokens, lengths, keys)
     layer = output_layer(module, params)

@@ -65,7 +65,7 @@ class TextGenerator:
           InputError: for a text that is too long and cannot be cut.
         """
         unique = list(dict.fromkeys(prompts))
-        encoded = [self.encoded(prompt) for prompt in unique]
+        encoded = [self.encode(prompt) for prompt in unique]
         answers: dict[Prompt, list[str]] = {}
         batcher = Batcher("answers", self.rows * _LENGTHS[-1])
         shapes = [(padded_length(len(ids), _LENGTHS),) for ids, _ in encoded]
@@ -81,7 +81,7 @@ class TextGenerator:
         cuts = {prompt: tokens for prompt, (_, tokens) in zip(unique, encoded, strict=True)}
         return [answers[prompt] for prompt in prompts], [cuts[prompt] for prompt in prompts]
 
-    def encoded(self, prompt: Prompt, name: str = "an input") -> ReadText:
+    def encode(self, prompt: Prompt, name: str = "an input") -> ReadText:
         """Encodes a prompt as the model reads it; raises as `TextReader.read`."""
         return self.reader.read(prompt.text, name, prompt.parts)
 

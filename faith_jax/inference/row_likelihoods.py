@@ -602,8 +602,8 @@ def scoring_program(
     # As in `token_log_probs`.
     piece = max(1, min(tokens, max_logits_bytes // (4 * config.vocab_size)))
 
-    def compiled() -> Any:
+    def compile_program() -> Any:
         with partitioner.active():
             return score.lower(module, params, *arrays, wanted, max_logits_bytes).compile()
 
-    return compiled, -(-(rows // groups * len(row.targets)) // piece)
+    return compile_program, -(-(rows // groups * len(row.targets)) // piece)

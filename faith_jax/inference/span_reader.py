@@ -161,7 +161,7 @@ class SpanReader:
             options.get("tokens_per_batch"),
         )
 
-    def encoded(self, text_question: TextQuestion, name: str = "a question") -> SpanRow:
+    def encode(self, text_question: TextQuestion, name: str = "a question") -> SpanRow:
         """Encodes a question and its text, of which the text may be cut.
 
         Raises:
@@ -190,10 +190,10 @@ class SpanReader:
         """Returns the answer to each question, "" = there is none, and what was cut of its text.
 
         Raises:
-          InputError: see `encoded`.
+          InputError: see `encode`.
         """
         unique = list(dict.fromkeys(questions))
-        rows = [self.encoded(question) for question in unique]
+        rows = [self.encode(question) for question in unique]
         answers: dict[TextQuestion, str] = {}
         partitioner = self.model.partitioner
         batcher = Batcher(
@@ -223,8 +223,8 @@ class SpanReader:
         ]
 
     def shown(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
-        """Returns the model's input for a question, as text, and the tokens cut; see `encoded`."""
-        row = self.encoded(text_question, name)
+        """Returns the model's input for a question, as text, and the tokens cut; see `encode`."""
+        row = self.encode(text_question, name)
         return self.tokenizer.shown(row.ids), row.cut
 
 

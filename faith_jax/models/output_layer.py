@@ -35,14 +35,14 @@ class OutputLayer(NamedTuple):
 
     def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
         """Maps hidden states [..., embed] to float32 logits [..., vocab]."""
-        hidden = self._scaled(hidden)
+        hidden = self._scale_states(hidden)
         if self.is_embedding:
             # hidden embedding^T, by the axes that are summed over.
             axes = (((hidden.ndim - 1,), (1,)), ((), ()))
             logits = jax.lax.dot_general(hidden, self.weights, axes)
         else:
             logits = project(hidden, self.weights)
-        return self._finished(logits, self.bias)
+        return self._finish_logits(logits, self.bias)
 
     def logits_of(
         self, hidden: Float[Array, "*batch embed"], tokens: Integer[Array, "labels"]
@@ -53,13 +53,13 @@ class OutputLayer(NamedTuple):
         columns = jnp.take(self.weights, tokens, axis=axis)
         columns = columns.T if self.is_embedding else columns
         bias = None if self.bias is None else self.bias[tokens]
-        return self._finished(jnp.dot(self._scaled(hidden), columns), bias)
+        return self._finish_logits(jnp.dot(self._scale_states(hidden), columns), bias)
 
-    def _scaled(self, hidden: Array) -> Array:
+    def _scale_states(self, hidden: Array) -> Array:
         hidden = hidden.astype(jnp.float32)
         return hidden if self.scale == 1.0 else hidden * self.scale
 
-    def _finished(self, logits: Array, bias: Array | None) -> Array:
+    def _finish_logits(self, logits: Array, bias: Array | None) -> Array:
         if bias is not None:
             logits += aligned(bias, logits)
         return self.softcap * jnp.tanh(logits / self.softcap) if self.softcap else logits

@@ -55,7 +55,7 @@ def quantized(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> Py
         axes = [axis for axis in range(array.ndim) if axis != shared % array.ndim]
         return library.quantize(array.astype(jnp.float32), jnp.int8, channelwise_axes=axes)
 
-    def placed(path: tuple[Any, ...], array: Any, sharding: Any) -> Any:
+    def place(path: tuple[Any, ...], array: Any, sharding: Any) -> Any:
         names = [key.key for key in path]
         shared = _SHARED.get(names[-1])
         placed_array = partitioner.put(array, sharding)
@@ -66,7 +66,7 @@ def quantized(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> Py
 
     if isinstance(shardings, jax.sharding.Sharding):
         shardings = jax.tree.map(lambda _: shardings, params)
-    return jax.tree_util.tree_map_with_path(placed, params, shardings)
+    return jax.tree_util.tree_map_with_path(place, params, shardings)
 
 
 def qwix() -> ModuleType:

@@ -115,13 +115,15 @@ def sampled_vocabulary(most_frequent: int = 5000, first_token: int = 3) -> Promp
                 f"sampled_vocabulary: a prompt of {length} vectors cannot be sampled from "
                 f"{count} tokens; raise most_frequent or shorten the prompt."
             )
-        return _sampled(key, embedding, length, count, first_token)
+        return _sample_embeddings(key, embedding, length, count, first_token)
 
     return initialize
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3, 4))  # one program, not one for each operation
-def _sampled(key: Array, embedding: Array, length: int, count: int, first_token: int) -> Array:
+def _sample_embeddings(
+    key: Array, embedding: Array, length: int, count: int, first_token: int
+) -> Array:
     tokens = first_token + jax.random.choice(key, count, (length,), replace=False)
     return jnp.take(embedding, tokens, axis=0).astype(jnp.float32)
 

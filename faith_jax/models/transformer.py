@@ -619,13 +619,13 @@ def parameter_shapes(module: Transformer) -> Any:
     }
     shapes = _traced_shapes(module.clone(config=config.replace(**single_layers)))
 
-    def repeated(part: Any, count: int) -> Any:
+    def repeat_layers(part: Any, count: int) -> Any:
         first = {name: shape for name, shape in part.items() if name != "layers_0"}
         return first | {f"layers_{i}": part["layers_0"] for i in range(count)}
 
     def whole(parts: Any) -> Any:
         variable_shapes = {
-            n: repeated(part, counts[n]) if n in counts else part for n, part in parts.items()
+            n: repeat_layers(part, counts[n]) if n in counts else part for n, part in parts.items()
         }
         if QUESTION_ENCODER in parts:
             variable_shapes[QUESTION_ENCODER] = whole(parts[QUESTION_ENCODER])

@@ -136,7 +136,7 @@ class WrittenAnswers:
 
     def shown(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
         """See `Answerer`."""
-        read = self.model.encoded(self._prompt(text_question), name)
+        read = self.model.encode(self._prompt(text_question), name)
         return self.model.reader.shown(read.ids), read.cut
 
     def _prompt(self, text_question: TextQuestion) -> Prompt:
@@ -264,7 +264,7 @@ class Q2Scorer(BaseScorer):
     def inputs(self, example: GroundedExample) -> SeenInput | None:
         """Returns the inputs of both models, without spans and questions, which come later."""
         asker, name = self._asker, f"example {example.id!r}"
-        first = asker.ask.encoded(asker.to_ask(example.response, ""), name)
+        first = asker.ask.encode(asker.to_ask(example.response, ""), name)
         to_answer, cut = asker.answer.shown(TextQuestion("", joined(example.grounding)), name)
         texts = {"to ask": asker.ask.reader.shown(first.ids), "to answer": to_answer}
         return SeenInput(texts, _larger(first.cut, cut))

@@ -152,7 +152,7 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
         raise ConfigError(f"{name}: {error}") from None
 
 
-def _imported(place: str, *first: str) -> Callable[..., BaseScorer]:
+def _import_factory(place: str, *first: str) -> Callable[..., BaseScorer]:
     module, _, function = place.rpartition(".")
     make = getattr(importlib.import_module(f"faith_jax.scoring.{module}"), function)
     return functools.partial(make, *first)
@@ -180,4 +180,4 @@ register_scorer("argument_precision", lexical.argument_precision_scorer)
 for _place, _cards in MODEL_SCORERS.items():
     for _name, _card in _cards.items():
         _first = (_name,) if len(_cards) > 1 else ()
-        _register(_name, functools.partial(_imported, _place, *_first), _card)
+        _register(_name, functools.partial(_import_factory, _place, *_first), _card)

@@ -109,10 +109,10 @@ def like_params(state: PyTree, params: PyTree, otherwise: Any) -> PyTree:
 def with_shardings(shapes: PyTree, shardings: PyTree) -> PyTree:
     """Returns shapes of arrays that lie so on the mesh."""
 
-    def placed(x: Any, sharding: Any) -> jax.ShapeDtypeStruct:
+    def place(x: Any, sharding: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding)
 
-    return jax.tree.map(placed, shapes, shardings)
+    return jax.tree.map(place, shapes, shardings)
 
 
 class Trainer:

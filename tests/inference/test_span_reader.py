@@ -103,7 +103,7 @@ def test_equal_sums_are_an_answer_not_none(tmp_path):
 
 def test_the_text_is_cut_but_not_the_question(reader):
     long = TextQuestion("Which bridge?", f"{TEXT} " * 9)
-    row = reader.encoded(long)
+    row = reader.encode(long)
     assert len(row.ids) == 64
     tokens = reader.tokenizer
     question = tokens.encode_with_special_tokens(long.question)
@@ -116,7 +116,7 @@ def test_the_text_is_cut_but_not_the_question(reader):
     assert answer in long.text
     assert cut == row.cut
     with pytest.raises(InputError, match="a question: max_length = 64"):
-        reader.encoded(TextQuestion("Which bridge? " * 40, TEXT))
+        reader.encode(TextQuestion("Which bridge? " * 40, TEXT))
 
 
 def test_other_models_are_refused(tmp_path, folder):

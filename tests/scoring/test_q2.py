@@ -231,7 +231,7 @@ def test_the_question_stays_wherever_the_template_has_it():
     for template in (q2.ANSWER, "context: {context} question: {question}"):
         prompt = q2._prompt(template, long, Kind.KNOWLEDGE, question="When does it open?")
         model = TextGenerator.open("mini", 12, {"max_length": 48})
-        ids, cut = model.encoded(prompt)
+        ids, cut = model.encode(prompt)
         assert len(ids) == 48
         assert "When does it open?" in model.reader.tokenizer.decode(ids)
         assert set(cut) == {Kind.KNOWLEDGE}

@@ -268,21 +268,21 @@ def prepared(
     if raw_folder is not None:
         named = os.path.abspath(os.path.expanduser(raw_folder))
     elif named and not os.path.isdir(named):
-        return _with_skipped(builder, bad_rows)
+        return _count_skipped(builder, bad_rows)
     folder = pathlib.Path(named) if named else manual_folder(builder)
     try:
         paths = _raw_paths(builder, folder, fetch=fetch and made_from is None)
     except InputError:
         if made_from is None or raw_folder is not None:
             raise
-        return _with_skipped(builder, bad_rows)  # its raw files may lie anywhere, or be gone
+        return _count_skipped(builder, bad_rows)  # its raw files may lie anywhere, or be gone
     wanted = _fingerprint(paths)
     if made_from == wanted:
-        return _with_skipped(builder, bad_rows)
+        return _count_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
     with writing(f"--data-dir: {builder.data_dir}"), _quiet():
         _prepare_beside(builder, paths, named, bad_rows.skip, beam)
-    return _with_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
+    return _count_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
 
 
 def _stage(target: pathlib.Path, place: pathlib.Path) -> None:
@@ -315,7 +315,7 @@ def _raw_fingerprint(folder: pathlib.Path) -> Any:
     return (kept_json(folder / _METADATA) or {}).get("raw_fingerprint")
 
 
-def _with_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
+def _count_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
     """Returns the builder, and counts the rows that were skipped when its data was prepared."""
     metadata = _metadata(builder)
     count = metadata.get("skipped_rows", 0)

@@ -72,7 +72,7 @@ def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
         speaker = _WIZARD if _WIZARD in utterance.speaker else _APPRENTICE
         if speaker == _WIZARD:
             passages = [*dict.fromkeys([*topic_passages, *shown[_APPRENTICE], *shown[_WIZARD]])]
-            chosen = _chosen(utterance, passages)
+            chosen = _checked_sentence(utterance, passages)
             yield {
                 "id": f"{split}-{number}-{turn}",
                 "dialogue": number,
@@ -98,22 +98,22 @@ def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
         ]
 
 
-def _chosen(turn: Utterance, passages: Sequence[Passage]) -> Passage:
+def _checked_sentence(turn: Utterance, passages: Sequence[Passage]) -> Passage:
     """Returns the sentence that the Wizard ticked, empty if it used none.
 
     `checked_passage` names its article, sometimes beside `no_passages_used`; if that title was not
     shown with this sentence, the first article that was shown with it counts.
     """
-    sentence = next(iter(_checked(turn.checked_sentence)), "")
+    sentence = next(iter(_used_entries(turn.checked_sentence)), "")
     if not sentence:
         return Passage("", "")
     titles = [p.title for p in passages if p.sentence == sentence]
-    named = _checked(turn.checked_passage)
+    named = _used_entries(turn.checked_passage)
     both = [title for title in named if title in titles]
     return Passage(next(iter([*both, *titles, *named]), ""), sentence)
 
 
-def _checked(entries: Mapping[str, str]) -> list[str]:
+def _used_entries(entries: Mapping[str, str]) -> list[str]:
     return [value for key, value in entries.items() if value and _UNUSED not in (key, value)]
 
 

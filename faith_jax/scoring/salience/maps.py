@@ -128,12 +128,12 @@ def maps_program(
     together = _together(module.config, encoder, positions, decoder, MAX_BYTES, None)
     count = jax.ShapeDtypeStruct((), jnp.int32)
 
-    def compiled() -> Any:
+    def compile_program() -> Any:
         arrays = (encoder, decoder, decoder, positions, count)
         with partitioner.active():
             return _maps.lower(module, METHODS[0], together, params, *arrays).compile()
 
-    return compiled, -(-positions.shape[1] // together)
+    return compile_program, -(-positions.shape[1] // together)
 
 
 def _together(
@@ -213,13 +213,13 @@ def _maps(
         hidden = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
         return target_logits(output_layer(module, params), hidden, wanted)
 
-    def repeated(x: Array) -> Array:
+    def repeat_rows(x: Array) -> Array:
         return jnp.repeat(x, together, axis=0)
 
     # Each row stands there once for each pass that runs at the same time. (The backward pass under
     # jax.vmap would do without the copies, but jaxlib 0.10.2 gets norms wrong there on CPUs.)
     encoder_tokens, decoder_tokens, targets, positions = jax.tree.map(
-        repeated, (encoder_tokens, decoder_tokens, targets, positions)
+        repeat_rows, (encoder_tokens, decoder_tokens, targets, positions)
     )
     wanted = jnp.take_along_axis(targets, positions, axis=1)
     embeddings = jax.tree.map(embed, (encoder_tokens, decoder_tokens))
