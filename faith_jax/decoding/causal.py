@@ -36,6 +36,7 @@ def input_lengths(
     input_tokens: Integer[np.ndarray, "batch length"], pad_id: int
 ) -> Integer[np.ndarray, "batch"]:
     """Returns int32 [batch]: the length of each row without the padding at its end."""
+    # Padding inside of a row is a token like others.
     real = np.asarray(input_tokens) != pad_id
     # The padding at the end: what is in front of the first token from behind.
     behind = np.argmax(real[:, ::-1], axis=1)
@@ -98,6 +99,7 @@ def read(
 
 def _mark_padding(tokens: Array, lengths: Array) -> Array:
     """Returns tokens [batch, length] with -1 in place of padding."""
+    # By lengths, since padding may be a token of the vocabulary.
     return jnp.where(jnp.arange(tokens.shape[1])[None] >= lengths[:, None], -1, tokens)
 
 

@@ -101,6 +101,7 @@ class DecodingConfig(Settings):
             most = f"at most num_beams = {self.num_beams}"
             self.require("num_return", self.num_return <= self.num_beams, most)
             self.require("speculation", self.speculation is None, f"None {beams}")
+        # Greedy search would find the same response each time.
         elif self.temperature == 0:
             alone = "1 in greedy search, which finds one response; set temperature or num_beams"
             self.require("num_return", self.num_return == 1, alone)
@@ -160,6 +161,7 @@ class DecodingConfig(Settings):
         """
         ends = eos_id if self.eos_id is None else self.eos_id
         if pad_id < 0:
+            # Any token will do behind the end; a model without end tokens never gets there.
             pad_id = max(0, ends[0] if isinstance(ends, tuple) else ends)
         return dataclasses.replace(
             self, eos_id=ends, pad_id=pad_id if self.pad_id is None else self.pad_id

@@ -75,6 +75,7 @@ def reads_both(read: Callable[..., tuple[PyTree, PyTree]]) -> Callable[..., tupl
             return read(module, params, *args, **options)
         model = read(module.model, params.model, *args, **options)
         draft = read(module.draft, params.draft, *args, **options)
+        # The memories of both, and the caches of both.
         return Both(model[0], draft[0]), Both(model[1], draft[1])
 
     return read_both
@@ -89,6 +90,7 @@ def opens_both(opened: Callable[..., Prefilled]) -> Callable[..., Prefilled]:
     ) -> Prefilled:
         if not isinstance(module, Drafted):
             return opened(module, params, memory, cache, *args, **options)
+        # In refilling the cache comes with each call of the step.
         caches = Both(None, None) if cache is None else cache
         model = opened(module.model, params.model, memory.model, caches.model, *args, **options)
         draft = opened(module.draft, params.draft, memory.draft, caches.draft, *args, **options)

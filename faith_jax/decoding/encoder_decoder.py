@@ -68,6 +68,7 @@ def read(
             method="start_decoding",
             mutable=["cache", "encoder_cache"],
         )
+        # -1 marks padding whatever the branches' lengths; `opened` puts the model's own back.
         tokens = jax.tree.map(lambda x: jnp.where(x == pad_id, -1, x), inputs)
         memory = {"tokens": tokens, "encoder_cache": caches["encoder_cache"]}
         return memory, caches["cache"]
@@ -105,6 +106,7 @@ def opened(
 
     tokens = jax.tree.leaves(memory["tokens"])
     batch = tokens[0].shape[0]
+    # The loop feeds the start token, whose logits are those of the first response token.
     first_tokens = jnp.full((batch * copies,), module.config.decoder_start_id, jnp.int32)
     # Drafts may be copied from each of the inputs; DoHA has two.
     source = jnp.concatenate(tokens, axis=1)
@@ -170,6 +172,7 @@ def _generate(
 
 def row_keys(seed: int, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
     """Returns a random key for each example number [batch], independent of its batch."""
+    # By the number of the example, so that its batch does not matter.
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), rows)
 
 

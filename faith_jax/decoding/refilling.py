@@ -88,6 +88,7 @@ class Refilling(NamedTuple):
         held, fresh = (
             (source.numbers, source.rows._replace(cache=None)) for source in (places, new)
         )
+        # Numbers and rows have no branches: only the model's memory and cache do.
         numbers, rows = place_rows(held, fresh, free, batch)
         return Places(memory, numbers, rows._replace(cache=cache))
 
@@ -121,6 +122,7 @@ class Refilling(NamedTuple):
     def grow(self, rows: Rows) -> Rows:
         """Returns the rows with a cache of the next length, if this is not the last one."""
         room, most = self._room(rows), self.config.cache_length
+        # Each length is a program of its own, so that there are few.
         longer = next((length for length in cache_lengths(most) if length > room), most)
         return rows._replace(cache=resized(rows.cache, longer + self._prompt_length))
 

@@ -63,6 +63,7 @@ class DecodingResult(NamedTuple):
 
 def model_scores(logits: Float[Array, "rows *several vocab"]) -> StepScores:
     """Returns the scores of a plain model, the log-probabilities of logits."""
+    # Float32, since a search adds them up over the response.
     log_probs = jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
     return StepScores(log_probs, log_probs)
 
@@ -86,6 +87,7 @@ def reorder_rows(cache: PyTree, rows: Array) -> PyTree:
     """
 
     def gather(path, leaf):
+        # Scalars, such as an index of all rows, do not depend on rows.
         return leaf if jnp.ndim(leaf) == 0 else jnp.take(leaf, rows, axis=_row_axis(path, leaf))
 
     return jax.tree_util.tree_map_with_path(gather, cache)
@@ -98,6 +100,7 @@ def take_back(cache: PyTree, tokens: Integer[Array, "rows"]) -> PyTree:
     """
 
     def lower(path, leaf):
+        # Keys and values stay, but count no longer, and are written over.
         return leaf - tokens if path[-1].key == "cache_index" else leaf
 
     return jax.tree_util.tree_map_with_path(lower, cache)
@@ -172,6 +175,7 @@ def loop_in_stages(
         def goes_on(state: Any, length: int = length) -> Array:
             return unfinished(state) & (needed(state) <= length)
 
+        # The last cache holds all tokens that can be needed.
         state = jax.lax.while_loop(goes_on if length < most else unfinished, step, state)
     return state
 

@@ -105,6 +105,7 @@ class BaseModel:
                 f"{name}: expected an integer array [batch, length], got rows of different "
                 f"lengths; pad them with {self.pad_id}."
             ) from None
+        # Booleans and floats are no ids, even if whole.
         if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or 0 in tokens.shape:
             raise InputError(
                 f"{name}: expected an integer array [batch, length], got "

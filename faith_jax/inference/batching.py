@@ -73,6 +73,7 @@ def padded(
 
 def token_types(second: Sequence[int] | np.ndarray, length: int) -> np.ndarray:
     """Returns the token types of rows, int32 [rows, length]: 1 from where a second text starts."""
+    # [rows, length]: places against each row's own start.
     return (np.arange(length) >= np.asarray(second)[:, None]).astype(np.int32)
 
 
@@ -163,6 +164,7 @@ def fill_batches(
     for shape, numbers in filled.items():
         # The rows of the last batch, where it is not full.
         left = len(numbers) % batch_size(shape)
+        # The shortest of the longer shapes comes first, and pads least.
         for longer, longer_numbers in filled.items():
             # -n % size is the room in the last of the batches that hold n rows.
             fits = longer > shape and all(a <= b for a, b in zip(shape, longer, strict=True))

@@ -35,6 +35,7 @@ def _target_log_probs(module: Transformer, params: PyTree, inputs: Inputs, targe
     hidden = decoder_states(module, params, inputs, shifted)
     # Behind the start token, state t predicts target t.
     log_prob = target_statistics(hidden, output_layer(module, params), targets).log_prob
+    # Padding has probability 1, so that sums are those of the targets.
     return jnp.where(targets != config.pad_id, log_prob, 0.0)
 
 

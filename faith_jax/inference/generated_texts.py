@@ -67,6 +67,7 @@ class TextGenerator:
         unique = list(dict.fromkeys(prompts))
         encoded = [self.encode(prompt) for prompt in unique]
         answers: dict[Prompt, list[str]] = {}
+        # As many tokens as `rows` of the longest prompts; shorter ones are bounded by their number.
         batcher = Batcher("answers", self.rows * _LENGTHS[-1])
         shapes = [(padded_length(len(ids), _LENGTHS),) for ids, _ in encoded]
         for batch in batcher.batches(shapes, lambda shape: self.rows):
@@ -91,6 +92,7 @@ class TextGenerator:
         decoded = self.model.decode(
             tokens, max_length=self.max_length, num_beams=num_beams, num_return=num_beams, **search
         )
+        # One beam has no axis of its own.
         beams = np.asarray(decoded.tokens).reshape(len(tokens), num_beams, -1)
         return [
             [self.reader.tokenizer.decode([int(t) for t in beam]).strip() for beam in row]

@@ -270,9 +270,11 @@ def input_limit(
     Raises:
       ConfigError: if more are asked for than the model has positions, or fewer than 8.
     """
+    # Soft prompts take positions too.
     prompts = config.encoder_prompt_length + config.decoder_prompt_length
     table = config.max_positions - prompts if config.max_positions else 1 << 30
     if max_length is None:
+        # The default is lower where the model has fewer positions; an option is refused.
         return min(default, table)
     # DeBERTa's relative positions reach beyond those that it was trained with.
     table = 1 << 30 if config.positions == "disentangled" else table

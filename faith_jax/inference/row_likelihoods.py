@@ -183,6 +183,7 @@ def _hidden(module: Transformer, params: PyTree, read: Lines | Blocks) -> Any:
     if isinstance(read, Lines):
         options["shared_segment_ids"] = read.shared
         return module.apply(variables, None, None, read.tokens, **options)
+    # Queries are sorted to the lines of their keys for cross-attention alone.
     options |= {"encoder_segment_ids": read.key_segments, "regrouped": read.queries}
     return module.apply(variables, read.encoded, read.keys, read.tokens, **options)
 
@@ -490,6 +491,7 @@ class LikelihoodEngine:
         tokens = np.full((shape.lines, shape.targets), self._pad, np.int32)
         segments, positions = np.zeros((2, *tokens.shape), np.int32)
         queries = np.zeros((shape.key_lines, shape.queries), np.int32)
+        # Queries and tokens that only fill up have place 0: their states are not used.
         places, back = np.zeros(queries.size, np.int32), np.zeros(tokens.size, np.int32)
         ends = [0] * shape.lines
         room = [self._room] * config.encoder_prompt_length

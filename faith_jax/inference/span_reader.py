@@ -94,6 +94,7 @@ def best_spans(
     # No answer is in the question, in special tokens or in padding.
     inside = (places >= first[:, None]) & (places < behind[:, None])
     starts, ends = (jnp.where(inside, logits[..., side], -jnp.inf) for side in (0, 1))
+    # Spans that would end behind the row have no end.
     ends = jnp.pad(ends, ((0, 0), (0, longest)), constant_values=-jnp.inf)
     # [rows, length, longest]: column d is of the spans of d + 1 tokens.
     ends = jnp.stack([ends[:, d : d + length] for d in range(longest)], axis=-1)
@@ -171,6 +172,7 @@ class SpanReader:
         front, between, behind = tokenizer.pair_ids
         question = tokenizer.encode(text_question.question)
         text, offsets = tokenizer.encode_with_offsets(text_question.text)
+        # The question and the text share what special tokens leave.
         room = self.max_length - len(front) - len(between) - len(behind)
         ids, parts = concatenated([(question, []), (text, [whole(text_question.kind, len(text))])])
         where = f"{name}: max_length = {self.max_length}"

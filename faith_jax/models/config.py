@@ -208,6 +208,7 @@ class TransformerConfig(Settings):
             self.relative_attention_max_distance > buckets // 2,
             f"more than half of the {buckets} buckets",
         )
+        # A gated feed-forward has two kernels, of which one is the gate.
         self.require("mlp_activations", 0 < len(self.mlp_activations) <= 2, "one or two")
         layers = self.num_encoder_layers + self.num_decoder_layers
         self.require("num_decoder_layers", layers > 0, "a positive whole number, or an encoder")
@@ -225,6 +226,7 @@ class TransformerConfig(Settings):
             self.require("question_encoder", alone, "false beside a decoder or a soft prompt")
         if self.shared_layers:
             self.require("shared_layers", self.is_encoder_only, "false beside a decoder")
+            # A scan loops over stacked layers, and shared ones are not stacked.
             self.require("scan_layers", not self.scan_layers, "false where layers are shared")
         if self.attention_kernel == "splash":
             expected = "'blocks' for a model with position biases"
@@ -288,6 +290,7 @@ class TransformerConfig(Settings):
         """Returns a copy that replaces all nonzero dropout rates by `rate`; 0 = no dropout."""
         changes: dict[str, Any] = {"dropout_rate": rate}
         for name in ("attention_dropout_rate", "mlp_dropout_rate", "classifier_dropout_rate"):
+            # None follows `dropout_rate`, and 0 stays without dropout.
             if getattr(self, name):
                 changes[name] = rate
         return self.replace(**changes)

@@ -72,6 +72,7 @@ def _project_backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[
     rows = tuple(range(inputs.ndim - 1))
     # dL/dinputs = dL/doutputs kernel^T; dL/dkernel = inputs^T dL/doutputs, over all rows.
     to_inputs = jax.lax.dot_general(gradient, kernel, (((inputs.ndim - 1,), (1,)), ((), ())))
+    # [in, out], in the order of the kernel's own memory.
     to_kernel = jax.lax.dot_general(inputs, gradient, ((rows, rows), ((), ())))
     return to_inputs, to_kernel
 
@@ -250,6 +251,7 @@ class FeedForward(nn.Module):
             project = Projection(
                 self.mlp_dim, ("embed", "mlp"), self.dtype, use_bias=self.use_bias, name=name
             )
+            # Of ("gelu", "linear") the product is gelu(x W_0) (x W_1).
             x = x * ACTIVATION_FUNCTIONS[activation](project(inputs))
         x = dropout(self.dropout_rate, self.broadcast_dropout)(x, deterministic=deterministic)
         x = with_sharding_constraint(x, ("batch", "length", "mlp"))

@@ -83,6 +83,7 @@ def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> Ax
     Such a dimension is replicated. For example, six heads cannot be split over eight devices, but
     their kernels of width 384 can. Rows that are split over "data" are split over slices too.
     """
+    # Slices share the rows of a batch too.
     rules = tuple(
         (name, batch_axes(mesh) if (name, axis) == ("batch", "data") else axis)
         for name, axis in rules
@@ -96,6 +97,7 @@ def fitting_rules(rules: AxisRules, config: TransformerConfig, mesh: Mesh) -> Ax
     }
 
     def fits(name: str, axis: Any) -> bool:
+        # The config does not say the sizes of all axes, such as that of the batch.
         return axis is None or name not in sizes or sizes[name] % mesh.shape[axis] == 0
 
     fitting = tuple((name, axis) for name, axis in rules if fits(name, axis))
@@ -145,6 +147,7 @@ class Partitioner:
         """Returns the shardings of parameters from the model's `params_axes` collection."""
 
         def sharding(axes):
+            # The names of a parameter's axes to those of the mesh, by the first rule that is free.
             spec = nn_partitioning.logical_to_mesh_axes(axes, self.rules)
             return NamedSharding(self.mesh, PartitionSpec(*(spec or ())))
 
@@ -228,6 +231,7 @@ class Partitioner:
                 start, stop, _ = index[0].indices(whole)
                 return array[start - first : stop - first]
 
+            # JAX asks for the rows of each of this process's devices.
             return jax.make_array_from_callback((whole, *array.shape[1:]), self.rows, piece)
 
         return jax.tree.map(place, batch)
@@ -270,6 +274,7 @@ def _groups(sizes: Sequence[int]) -> Iterator[slice]:
     """Yields runs of arrays that take together no more bytes than the largest takes alone."""
     start, room, largest = 0, 0, max(sizes, default=0)
     for end, size in enumerate(sizes):
+        # The next array would not fit beside those of the group.
         if room + size > largest:
             yield slice(start, end)
             start, room = end, 0
@@ -292,6 +297,7 @@ def _read_parts(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
         (min(start for start, _ in axis), max(stop for _, stop in axis))
         for axis in zip(*spans, strict=True)
     )
+    # What lies between the parts is not needed, so that they are read one by one.
     if _volume(around) > sum(map(_volume, spans)):
         return {span: array[_box(span)] for span in spans}
     region, first = array[_box(around)], [start for start, _ in around]
@@ -353,6 +359,7 @@ class Compiled:
           first: arrays, or their shapes with shardings.
           *rest: shapes with shardings.
         """
+        # XLA chooses the order in memory, not the devices.
         chosen = jax.tree.map(lambda x: Format(Layout.AUTO, x.sharding), first)
         shardings = (chosen, *jax.tree.map(lambda x: x.sharding, rest))
         shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (first, *rest))
@@ -434,6 +441,7 @@ def make_mesh(
             f"NUM_SLICES = {num_slices} does not divide this run's {counted(count, 'device')} in "
             f"{counted(least, 'slice')}; give one of {_divisors(count, least)}."
         )
+    # A model is split within a slice only, whose network is fast.
     own_count = count // num_slices
     if num_partitions < 1 or own_count % num_partitions:
         where = " of a slice" if num_slices > 1 else ""

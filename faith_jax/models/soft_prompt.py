@@ -49,6 +49,7 @@ class SoftPrompt(nn.Module):
         self, embeddings: Float[Array, "batch length embed"]
     ) -> Float[Array, "batch prompt_and_length embed"]:
         """Prepends the prompt: [batch, length, embed] -> [batch, prompt + length, embed]."""
+        # The same vectors in front of each row: [batch, prompt, embed].
         vectors = jnp.broadcast_to(
             self.embedding.astype(embeddings.dtype), (embeddings.shape[0], *self.embedding.shape)
         )
@@ -124,6 +125,7 @@ def sampled_vocabulary(most_frequent: int = 5000, first_token: int = 3) -> Promp
 def _sample_embeddings(
     key: Array, embedding: Array, length: int, count: int, first_token: int
 ) -> Array:
+    # Without repetition: no two vectors begin alike.
     tokens = first_token + jax.random.choice(key, count, (length,), replace=False)
     return jnp.take(embedding, tokens, axis=0).astype(jnp.float32)
 
@@ -149,6 +151,7 @@ def class_labels(
             )
         rows = [_label_mean(label, encode(label), embedding) for label in labels]
         if len(rows) < length:
+            # Labels come first, and what is left is filled up.
             rows += list(fill(key, length - len(rows), embedding))
         return jnp.stack(rows).astype(jnp.float32)
 
@@ -164,6 +167,7 @@ def _label_mean(label: str, tokens: Sequence[int], embedding: Array) -> Array:
             f"class_labels: the label {label!r} has token {max(tokens)}, but the model's "
             f"vocabulary ends at {embedding.shape[0] - 1}; use the model's own vocabulary."
         )
+    # A label of several tokens has their mean, [embed].
     return jnp.mean(jnp.take(embedding, jnp.asarray(tokens), axis=0), axis=0)
 
 
@@ -212,6 +216,7 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
         )
     with np.errstate(over="ignore"):
         vectors = vectors.astype(np.float32)
+    # Float64 beyond float32 has become infinite by now.
     if not np.isfinite(vectors).all():
         row = int(np.argwhere(~np.isfinite(vectors))[0][0])
         raise InputError(f"{path}: expected finite numbers, but vector {row} has others.")

@@ -45,6 +45,7 @@ class _Stack(nn.Module):
             )
         elif cfg.positions == "learned":
             rows, width = cfg.max_positions + cfg.position_offset, cfg.embedding_width
+            # 0.02 is the standard deviation of BERT's and GPT-2's initial embeddings.
             self.position_embedder = Embedding(rows, width, cfg.dtype, "position", 0.02)
         elif cfg.positions == "disentangled":
             # Distances have signs.
@@ -74,6 +75,7 @@ class _Stack(nn.Module):
         if cfg.positions == "learned":
             x += self.position_embedder(positions + cfg.position_offset)
         if cfg.num_token_types:
+            # One row and position, which all share.
             types = jnp.zeros((1, 1), jnp.int32) if token_types is None else token_types
             x += self.token_type_embedder(types)
         return self.embedding_norm(x) if cfg.embedding_norm else x
@@ -305,8 +307,10 @@ class Decoder(_Stack):
         prefix_positions = jnp.broadcast_to(jnp.arange(valid.shape[1]), valid.shape)
         key_positions = jnp.concatenate([prefix_positions, start + key_slots], axis=1)
         queries = query_slots.shape[1]
+        # All queries are behind the prefix, and see all of it but the padding.
         prefix_mask = jnp.broadcast_to(valid[:, None, None, :], (rows, 1, queries, valid.shape[1]))
         own_mask = jnp.broadcast_to(mask, (rows, *mask.shape[1:]))
+        # Keys of the prefix first, as `attend` has them.
         return start + query_slots, key_positions, jnp.concatenate([prefix_mask, own_mask], -1)
 
     def _cached_key_shape(self) -> tuple[int, ...]:

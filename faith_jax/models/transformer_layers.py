@@ -72,6 +72,7 @@ def _attention(cfg: TransformerConfig, name: str, cross: bool = False) -> MultiH
         cfg.attention_weights_dropout,
         cfg.float32_attention_logits,
         cfg.dtype,
+        # Heads share keys in self-attention only.
         0 if cross else cfg.num_kv_heads,
         cfg.attention_bias,
         cfg.attention_scale,
@@ -167,6 +168,7 @@ class DecoderLayer(_Layer):
             window = jnp.where(has_window, cfg.sliding_window, NO_WINDOW)
             mask = around.window_mask.replace(window=window)
         elif around.window_mask is not None:
+            # Both masks are whole arrays in decoding and in short sequences.
             mask = jnp.where(has_window, around.window_mask, mask)
 
         def self_attention(y):
@@ -242,6 +244,7 @@ def make_layers(
         # Parameters and caches of the layers are stacked on axis 0.
         variable_axes={"params": 0, "cache": 0, "encoder_cache": 0, "prefix_cache": 0},
         split_rngs={"params": True, "dropout": True},
+        # Scanned arguments have an axis of layers, all others are the same for each layer.
         in_axes=(0,) * num_scanned + broadcast,
         length=count,
         axis_name="layers",

@@ -61,6 +61,7 @@ class InBatchNegatives(Objective):
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
     ) -> tuple[Array, Metrics, dict[str, Array]]:
         """See `Objective`; metrics have `accuracy`, and `weight` is the number of queries."""
+        # Queries and passages have dropout of their own.
         keys = (None, None) if dropout_key is None else jax.random.split(dropout_key)
         methods = {"encoder_input_tokens": "question_vectors", "passage_tokens": "text_vectors"}
         queries, passages = (

@@ -82,6 +82,7 @@ class LabelCrossEntropy(Objective):
         )
         log_probs = jax.nn.log_softmax(logits)
         labels, weights = batch["labels"], batch["label_weights"].astype(jnp.float32)
+        # Of equal logits the first class counts.
         hits = jnp.argmax(logits, axis=1) == labels
         metrics = {
             "loss": label_cross_entropy(log_probs, labels, self.label_smoothing, weights=weights),

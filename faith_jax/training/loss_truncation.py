@@ -166,6 +166,7 @@ class LossTruncation(Objective):
         # The quantile is that before the batch, the same in all of its pieces.
         dropped = rows["valid"] & (rows["loss"] > batch["highest_loss"])
         metrics = self.cross_entropy.sums(scores, where=~dropped[:, None])
+        # The trainer's division by target tokens makes it a share of examples.
         metrics["examples_dropped"] = reduced(dropped, weights=batch["row_weights"])
         return metrics["loss"], metrics, rows
 

@@ -55,6 +55,7 @@ def prompt_movement(
     distances: dict[str, float | list[float]] = {}
     for name, start in starts.items():
         way = np.asarray(params[name]["embedding"], np.float32) - start
+        # Frobenius norms: of the way of all vectors together, and of their start.
         moved, length = float(np.linalg.norm(way)), float(np.linalg.norm(start))
         distances[name + MOVED] = moved / length if length else moved
         distances[name + MOVEMENTS] = np.linalg.norm(way, axis=-1).tolist()

@@ -46,6 +46,7 @@ def reduced(
     if weights is not None:
         losses = losses * weights
     if where is not None:
+        # Not by multiplication, since 0 * inf is NaN.
         losses = jnp.where(where, losses, 0.0)
     return losses if reduce is None else reduce(losses)
 
@@ -197,6 +198,7 @@ class CrossEntropy(Objective):
                 scores.statistics, scores.vocab_size, smoothing, self.z_loss, **kept
             ),
             "z_loss": reduced(self.z_loss * jnp.square(scores.statistics.log_z), **kept),
+            # Of all targets and without smoothing, so that runs can be compared.
             "negative_log_likelihood": reduced(-scores.statistics.log_prob, weights=scores.weights),
             "weight": jnp.sum(scores.weights),
         }
@@ -251,4 +253,5 @@ def _encoder_inputs(module: Transformer, batch: Batch) -> Inputs | None:
 
 def dropout_rngs(dropout_key: Array | None) -> dict[str, Array]:
     """Returns Flax's keys: encoder and decoder draw from one, into which it folds their paths."""
+    # Flax folds a module's path into the key, so that layers draw different masks.
     return {} if dropout_key is None else {"dropout": dropout_key}

@@ -120,6 +120,7 @@ def factored_rate(
 
     def factor(name: str, step: jax.Array) -> jax.Array | float:
         jnp = jax.numpy
+        # Decays begin where the warm-up ends.
         since_warmup = jnp.maximum(step, warmup_steps)
         match name:
             case "constant":
@@ -133,8 +134,10 @@ def factored_rate(
             case "rsqrt_decay":
                 return jax.lax.rsqrt(since_warmup)
             case "rsqrt_normalized_decay":
+                # 1 during the warm-up, then sqrt(warmup_steps / step).
                 return jnp.sqrt(warmup_steps) * jax.lax.rsqrt(since_warmup)
             case "decay_every":
+                # Constant between the multiples of `steps_per_decay`.
                 return decay_factor ** (step // steps_per_decay)
             case _:
                 # From 1 to 0 along half a cosine, in each cycle anew.

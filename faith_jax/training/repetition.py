@@ -89,6 +89,7 @@ class RepeatedTokens(Objective):
         self.check(module, batch)
         config = module.config
         weights = self.cross_entropy.weights(module, batch)
+        # Labels may be few among long targets, and can count more.
         labels = jnp.isin(batch["decoder_target_tokens"], jnp.asarray(self.labels))
         weights = weights * jnp.where(labels, self.label_weight, 1.0)
         tokens = batch["encoder_input_tokens"]
@@ -121,6 +122,7 @@ class RepeatedTokens(Objective):
         scores = logits[..., 0] - logits[..., 1]
         valid = _is_text(tokens, config.pad_id, config.eos_ids)
         is_repeated = repeated(tokens, valid, self.ngram, batch.get("encoder_segment_ids"))
+        # Padding and end tokens, such as of short inputs, do not count.
         weights = valid * batch["input_weights"][:, None]
         metrics["repetition"] = repetition(scores, is_repeated, weights=weights)
         metrics["repetition_accuracy"] = reduced((scores > 0) == is_repeated, weights=weights)

@@ -63,6 +63,7 @@ def split_params(params: PyTree, trainable: Sequence[str]) -> tuple[PyTree, PyTr
             f"TRAINABLE = {trainable!r} matches none of the {len(flat)} parameters "
             f"(such as {next(iter(flat))!r})."
         )
+    # Trainable first, then frozen.
     parts = [{n: v for n, v in flat.items() if chosen[n] == wanted} for wanted in (True, False)]
     return tuple(flax.traverse_util.unflatten_dict(p, sep="/") for p in parts)
 
@@ -232,6 +233,7 @@ class Trainer:
         return loss, tuple(measured)
 
     def _evaluate(self, params: PyTree, frozen: PyTree, batch: Batch) -> Metrics:
+        # Without a key there is no dropout; only the metrics are of interest.
         return self._loss(params, frozen, batch, None)[1][0]
 
     def _train(self, state: TrainState, frozen: PyTree, batch: Batch):
@@ -257,7 +259,9 @@ class Trainer:
 
     def _gradient(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array):
         """Returns gradient and metrics, both summed over micro-batches, and arrays of the rows."""
+        # Without dropout no key is needed, and no random numbers are drawn.
         dropout = self.module.config.dropout_rate > 0
+        # By the trainable parameters alone, which are the first argument.
         gradient_of = jax.grad(self._loss, has_aux=True)
         count = self.num_microbatches
         if count == 1:
@@ -273,6 +277,7 @@ class Trainer:
             return jnp.swapaxes(x.reshape(x.shape[0] // count, count, *x.shape[1:]), 0, 1)
 
         def add(total, inputs):
+            # Each piece draws its own dropout.
             index, piece = inputs
             piece_key = jax.random.fold_in(key, index) if dropout else None
             gradient, (sums, rows) = gradient_of(params, frozen, piece, piece_key)

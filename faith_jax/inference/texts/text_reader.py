@@ -142,6 +142,7 @@ class TextReader:
             tokens = both.tokens
         else:
             keep, first = cut(len(ids), parts, self._room, self.cut_policy, where)
+            # The decoder's tokens do not take room from the encoder's.
             limit, of_response = self.max_length, f"{where}, response"
             keep_response, second = cut(
                 len(response_ids), response_parts, limit, self.cut_policy, of_response
@@ -152,6 +153,7 @@ class TextReader:
                 f"{where}: the cut policy {self.cut_policy!r} leaves nothing of the response to "
                 "score; raise the limit, or choose the policy 'knowledge'."
             )
+        # From the input as it is cut, so that both differ in the knowledge alone.
         without = ids[without_knowledge(keep, parts)]
         if second_branch:
             check_second_branch(len(without), tokens, self.cut_policy, where)
@@ -198,6 +200,7 @@ class TextReader:
                 raise ConfigError(
                     "the model has no token to begin with; give a cue_prompt that is not empty."
                 )
+            # A decoder-only model needs a token whose state predicts the response's first one.
             row = first[:1]
         return check_ids(row, self.vocab_size)
 
