@@ -217,7 +217,7 @@ class Embedding(nn.Module):
     def __call__(self, tokens: Array) -> Array:
         """Looks up int [batch, length] and returns [batch, length, embed]."""
         tokens = tokens.astype(jnp.int32)  # T5X may initialise its models with float tokens.
-        # Ids outside the table, such as a padding of -1, are clipped: by default they would be NaN.
+        # Ids outside the table, such as a padding of -1, are clipped to it.
         return jnp.take(self.embedding, tokens, axis=0, mode="clip").astype(self.dtype)
 
 

@@ -103,8 +103,7 @@ class AttentionMask(struct.PyTreeNode):
         if self.window is not None:
             assert queries.positions is not None
             assert keys.positions is not None
-            # By positions: a token of a segment may be farther from its shared input than in the
-            # line.
+            # By positions: in a line, other rows stand between a token and the input it shares.
             apart = queries.positions[:, :, None] - keys.positions[:, None, :]
             mask &= apart < self.window
         return mask[:, None]
