@@ -4,8 +4,9 @@ The processes of a run are told the same and share OUTPUT.partial. The first one
 writes there how it is split (`plan.json`). Each process takes a shard that nobody has, appends its
 rows to `rows-00003-of-00064.jsonl` (`rows.jsonl` where there is only one shard), writes beside it
 that it is done, and takes the next one. A lock keeps a shard, so those of a process that is killed
-are free again: at once, or on a store when its lease has expired. The process that finds all shards
-done makes the output of them.
+are free again: at once, or on a store when its lease has expired. Another lock keeps the run itself
+for each of its processes, so that no run with other settings takes the folder while one of them
+lives. The process that finds all shards done makes the output of them.
 """
 
 import contextlib
@@ -15,6 +16,7 @@ import itertools
 import logging
 import math
 import pathlib
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +43,7 @@ from faith_jax.core.files import (
     sync_entry,
     write_json,
 )
-from faith_jax.core.files.staging import remove_tree, stands
+from faith_jax.core.files.staging import stands
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.progress import Patience, Progress
 
@@ -259,7 +261,8 @@ class Job:
         """
         self.target, self.folder = target, partial_folder(target)
         self._run, self._option, self._is_finished = run, option, is_finished
-        self._own = contextlib.ExitStack()
+        self._own = contextlib.ExitStack()  # the lock of the shard that this process has
+        self._membership = contextlib.ExitStack()  # the lock that says that it takes part
         self._is_certain = True  # the shards of others were taken by processes that live
         self.finished = False
         with self._alone():
@@ -267,8 +270,11 @@ class Job:
                 raise ConfigError(f"{target}: there are no shards of it to join.")
             try:
                 self._plan = self._keep_or_make_plan(plan, list(stamp), restart)
+                if not self.finished:
+                    member = self.folder / f"rows.{secrets.token_hex(8)}.jsonl"
+                    self._membership.enter_context(locked(member, option=option, wait=None))
             except BaseException:
-                let_go(target)
+                self._let_go_if_unused()
                 raise
         shards = self._plan["shards"]
         self.known, self.digest, self.stamp = self._plan, digest_of(shards), self._plan["stamp"]
@@ -292,7 +298,7 @@ class Job:
         return locked(self.target, option=self._option, wait=True)
 
     def _is_used(self) -> bool:
-        """Whether another process has a shard; on a store, one that lives."""
+        """Whether another process takes part in a run here; on a store, one that lives."""
         while True:
             is_certain = True
             for path in self.folder.glob(".rows*.jsonl.*"):
@@ -308,11 +314,21 @@ class Job:
                 return False
             time.sleep(_SECONDS)
 
+    def _let_go_if_unused(self) -> None:
+        """Removes the folder of a run that has made nothing, if nobody holds a lock in it."""
+        if not any(self.folder.glob(".rows*.jsonl.*")):
+            let_go(self.target)
+
     def _taken_error(self) -> TakenError:
         return TakenError(
             f"{self._option}: another run is writing {self.target}; wait for it, or name another "
             "output."
         )
+
+    def _check_note(self) -> None:
+        """Raises TakenError if the folder is another run's by now: someone has removed ours."""
+        if self.folder.is_dir() and difference(kept_note(self.target), self._run):
+            raise self._taken_error()
 
     def _has_output(self) -> bool:
         return self._is_finished() if self._is_finished else stands(self.target)
@@ -361,6 +377,7 @@ class Job:
         while True:
             with self._alone():
                 self._own.close()
+                self._check_note()
                 left = self._left(left)
                 self._is_certain = True
                 taken = next(filter(self._take, left), None)
@@ -413,9 +430,10 @@ class Job:
         if not self.folder.is_dir():
             if self._has_output():  # another process has joined all shards
                 return []
-            # Another process has made nothing, and has removed it.
-            begun(self.target, self._run, False, True, self._option)
-            write_json(self.folder / PLAN, self._plan)
+            raise ConfigError(
+                f"{self._option}: {self.folder} has been removed while this run was writing; run "
+                "the same command again."
+            )
         names = {path.name for path in self.folder.iterdir()}
         left = (
             shard for shard in shards if shard.note.name not in names or shard.read_counts() is None
@@ -439,6 +457,7 @@ class Job:
         """
         with self._alone():
             self._own.close()
+            self._check_note()
             if not self.folder.is_dir():
                 yield None
                 return
@@ -449,7 +468,8 @@ class Job:
                 yield None
                 return
             yield [counts for counts in counts_by_shard if counts is not None]
-            remove_tree(self.folder)
+            self._membership.close()
+            let_go(self.target, done=True)
 
     def check_done(self) -> None:
         """Raises ConfigError, which names them, if shards are missing."""
@@ -474,7 +494,7 @@ class Job:
     def __exit__(self, *error: Any) -> None:
         """Lets go of the shard of this process, and of a run that has made nothing."""
         self._own.close()
+        self._membership.close()
         if error[0] is not None:
             with contextlib.suppress(TakenError), locked(self.target, option=self._option):
-                if not any(self.folder.glob(".rows*.jsonl.*")):  # locks of other processes
-                    let_go(self.target)
+                self._let_go_if_unused()

@@ -1,8 +1,11 @@
 """Rows in shards: how they are split, taken, finished and joined, by several processes."""
 
+import contextlib
 import dataclasses
 import functools
 import json
+import pathlib
+import shutil
 
 import pytest
 
@@ -216,14 +219,76 @@ def test_an_input_that_changed_is_found(tmp_path):
         assert len(job.undone()) == 2
 
 
-def test_a_folder_that_another_process_removed_is_made_again(tmp_path):
-    """A process that fails before anything is made removes the folder; others may be loading."""
+def test_a_process_that_fails_leaves_the_folder_to_the_others(tmp_path):
     target = tmp_path / "out.jsonl"
     with begin(target) as job:
         with pytest.raises(ZeroDivisionError), begin(target):
             _ = 1 / 0
-        assert not job.folder.exists()
         for shard in job.taken():
             compute(shard)
         assert join(job) is not None
     assert numbers(target) == list(range(6))
+    assert not job.folder.exists()
+
+
+def other_run(target, restart=False):
+    return Job(target, {"seed": 1}, lambda: {"shards": split(lines(6), 3)}, restart=restart)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_another_run_waits_for_all_processes_of_one_that_has_made_nothing(tmp_path, restart):
+    """No lock of a shard is held between the plan and the first shard."""
+    target = tmp_path / "out.jsonl"
+    with begin(target) as job:
+        with pytest.raises(ConfigError, match="another run is writing"):
+            other_run(target, restart)
+        for shard in job.taken():
+            compute(shard)
+            with pytest.raises(ConfigError, match="another run is writing"):
+                other_run(target, restart)
+        assert join(job) is not None
+    assert numbers(target) == list(range(6))
+
+
+def test_a_run_whose_folder_became_anothers_stops(tmp_path):
+    """As where a person removes it and begins another run."""
+    target = tmp_path / "out.jsonl"
+    with begin(target) as job:
+        shutil.rmtree(job.folder)
+        with pytest.raises(ConfigError, match="has been removed while this run was writing"):
+            next(job.taken())
+        with other_run(target) as other:
+            with pytest.raises(ConfigError, match="another run is writing"):
+                next(job.taken())
+            for shard in other.taken():
+                compute(shard)
+            with pytest.raises(ConfigError, match="another run is writing"):
+                join(job)
+            assert join(other) is not None
+
+
+def test_a_kill_while_the_folder_is_removed_leaves_a_known_one(tmp_path, monkeypatch):
+    target = tmp_path / "out.jsonl"
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patched, contextlib.suppress(Killed), begin(target) as job:
+        for shard in job.taken():
+            compute(shard)
+        patched.setattr(pathlib.Path, "unlink", kill)
+        join(job)
+    assert job.folder.exists()
+    target.unlink()
+    for restart in (True, False):
+        with begin(target, restart=restart) as job:
+            for shard in job.taken():
+                if not shard.done_rows():
+                    compute(shard)
+                shard.finish({"rows": shard.count})
+            assert join(job) is not None
+        assert numbers(target) == list(range(6))
+        target.unlink()

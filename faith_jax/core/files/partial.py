@@ -100,7 +100,21 @@ def let_go(target: pathlib.Path, done: bool = False) -> None:
     folder = partial_folder(target)
     kept_files.close(folder)
     if _is_ours(folder) and (done or not has_made(folder)):
+        _discard(folder)
         remove_tree(folder)
+
+
+def _discard(folder: Any) -> None:
+    """Removes all but the note of a run: a folder that a kill leaves is still known as a run's."""
+    if is_remote(folder):
+        if paths := [(folder / name).path for name in versions(folder) if name != _NOTE]:
+            folder.fs.rm(paths)
+        return
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.name != _NOTE:
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -215,9 +229,9 @@ def _resume(
         if not changed_setting:
             return
     kept_files.forget(folder)
-    remove_tree(folder)
+    _discard(folder)
     if not is_remote(folder):
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
     write_json(folder / _NOTE, {**_OURS, **run})
 
 
