@@ -145,14 +145,19 @@ def current(path: Any) -> Any:
 
 def close(output: Any) -> None:
     """Closes the growing files of an output: itself, and those of the folder that it is made in."""
-    for name in [name for name in _OPEN if name.startswith(str(output))]:
+    for name in _open_files(output):
         _OPEN.pop(name).close()
 
 
 def forget(output: Any) -> None:
     """Removes the copies of growing files of an output that is discarded."""
-    for name in [name for name in _OPEN if name.startswith(str(output))]:
+    for name in _open_files(output):
         _OPEN.pop(name).forget()
+
+
+def _open_files(output: Any) -> list[str]:
+    inside = (f"{output}/", f"{output}.partial/")
+    return [name for name in _OPEN if name == str(output) or name.startswith(inside)]
 
 
 def _local(path: Any) -> pathlib.Path:
