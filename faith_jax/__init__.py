@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from faith_jax.report.explain import explain
     from faith_jax.runs.scores.check import FactChecker
     from faith_jax.runs.scores.frames import compare, evaluate, write_report
+    from faith_jax.runs.scores.score_frames import score
     from faith_jax.scoring.plugins import scorer
     from faith_jax.scoring.registry import load_scorer, scorer_names
-    from faith_jax.scoring.tables import score
     from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 __all__ = [
@@ -63,7 +63,7 @@ _LAZY = {
     "load_model": "faith_jax.inference",
     "load_scorer": "faith_jax.scoring.registry",
     "load_vocabulary": "faith_jax.tokenizers.vocabularies",
-    "score": "faith_jax.scoring.tables",
+    "score": "faith_jax.runs.scores.score_frames",
     "scorer": "faith_jax.scoring.plugins",
     "scorer_names": "faith_jax.scoring.registry",
     "write_report": "faith_jax.runs.scores.frames",

@@ -30,7 +30,11 @@ import tabulate
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import make_partitioner
-from faith_jax.retrieval import approximate, dense, evidence
+from faith_jax.retrieval import (
+    approximate,
+    dense,
+)
+from faith_jax.retrieval import sentence_ranking as evidence
 from faith_jax.retrieval.documents import Bm25, Entities, Query
 from faith_jax.retrieval.index import build
 from faith_jax.retrieval.knowledge_base import KnowledgeBase

@@ -107,7 +107,8 @@ def bootstrap(rows: int, scorers: int, resamples: int, looped: int) -> None:
     """Measures the bootstrap beside a loop, and prints their times and largest difference."""
     from sklearn.metrics import roc_auc_score
 
-    from faith_jax.statistics.bootstrap import bootstrap_auc, resampled_counts
+    from faith_jax.statistics.auc import bootstrap_auc
+    from faith_jax.statistics.bootstrap import resampled_counts
 
     generator = np.random.default_rng(_SEED)
     labels = (generator.random(rows) < 0.385).astype(int)

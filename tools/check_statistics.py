@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from faith_jax.core.table import Table
 from faith_jax.report.table_pages import rendered
+from faith_jax.statistics.auc import area_components
 from faith_jax.statistics.estimates import Estimate
-from faith_jax.statistics.significance import area_components
 from faith_jax.statistics.systems import mean_measure
 
 Floats = NDArray[np.float64]

@@ -617,30 +617,30 @@ SCORERS = _of(
 )
 
 _SIGNIFICANCE = "tests/statistics/test_significance.py"
-_ROC = "tests/statistics/test_roc.py"
+_ROC = "tests/statistics/test_auc.py"
 _SALIENCE_SCORES = "tests/statistics/test_salience_scores.py"
 
 STATISTICS = _of(
     "statistics",
     "faith_jax/statistics",
-    ("roc-ties", "roc.py", "(wins + 0.5 * ties)", "(wins + ties)", _ROC),
+    ("roc-ties", "faith_jax/statistics/auc.py", "(wins + 0.5 * ties)", "(wins + ties)", _ROC),
     (
         "roc-below",
-        "roc.py",
+        "faith_jax/statistics/auc.py",
         'below = np.searchsorted(ordered, positive_scores, side="left")',
         'below = np.searchsorted(ordered, positive_scores, side="right")',
         _ROC,
     ),
     (
         "verifiable-direction",
-        "faith_jax/statistics/thresholds.py",
+        "faith_jax/statistics/classification.py",
         "threshold = sign * best_threshold(sign * values, truth, macro=True)",
         "threshold = best_threshold(values, truth, macro=True)",
         "tests/papers/test_protocols.py::test_development_chooses_the_direction",
     ),
     (
         "verifiable-undefined",
-        "faith_jax/statistics/thresholds.py",
+        "faith_jax/statistics/classification.py",
         "else scores <= self.threshold",
         "else ~(scores > self.threshold)",
         "tests/papers/test_protocols.py::test_development_chooses_the_direction",
@@ -661,7 +661,7 @@ STATISTICS = _of(
     ),
     (
         "delong-covariance-sign",
-        "significance.py",
+        "faith_jax/statistics/auc.py",
         "sum(parts) + 2 * of_both * float(first @ second)",
         "sum(parts) - 2 * of_both * float(first @ second)",
         f"{_SIGNIFICANCE}::test_differences_of_areas_are_estimates",
@@ -682,7 +682,7 @@ STATISTICS = _of(
     ),
     (
         "delong-rank-axis",
-        "significance.py",
+        "faith_jax/statistics/auc.py",
         "stats.rankdata(positives, axis=1)",
         "stats.rankdata(positives, axis=0)",
         f"{_SIGNIFICANCE}::test_delongs_covariance_against_its_definition",

@@ -115,7 +115,7 @@ class Evidence(EvidenceOptions):
     opens_checkpoints = True
 
     def run(self) -> int:
-        from faith_jax.runs.data.evidence import evidence
+        from faith_jax.runs.data.find_evidence import evidence
 
         def find() -> int:
             for line in evidence(self):

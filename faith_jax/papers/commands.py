@@ -11,7 +11,7 @@ from faith_jax.cli.shared import resumable, show
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.papers.options import Output, ScorerTableOptions, Workflow
-from faith_jax.papers.scorer_table import ScorerTable
+from faith_jax.papers.tables import ScorerTable
 
 ENTRY_POINTS = "faith_jax.tables"
 
@@ -87,7 +87,7 @@ class _ScorerTable(_Table):
     table: ClassVar[ScorerTable]
 
     def make(self) -> str:
-        from faith_jax.papers.scorer_tables import make_table
+        from faith_jax.papers.score_and_evaluate import make_table
 
         assert isinstance(self, ScorerTableOptions)
         return make_table(self.table, self)

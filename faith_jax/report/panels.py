@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from faith_jax.statistics.auc import roc_auc
 from faith_jax.statistics.prompt_health import Curve
-from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 
 # More curves in one panel cannot be told apart.

@@ -21,7 +21,7 @@ from faith_jax.core.settings import (
 )
 from faith_jax.decoding.config import DecodingConfig, PMIConfig, Speculation
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
-from faith_jax.runs.log_once import log_once
+from faith_jax.runs.gin.log_once import log_once
 from faith_jax.runs.run_settings import Reference, Setting, read_settings
 
 logger = logging.getLogger("faith_jax")

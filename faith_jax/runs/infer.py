@@ -1,7 +1,7 @@
 """The run `infer`: generates a response for every row of a task or a JSONL file.
 
 The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a
-killed run resumes, and which several processes share (`faith_jax.export.shards`). Each of them
+killed run resumes, and which several processes share (`faith_jax.runs.shards`). Each of them
 responds to shards of its own, with the whole model on its own devices. A model that is split over
 the devices of several processes is theirs together: they respond to the same shard, and process 0
 writes. Several checkpoints may respond to the same rows, each in a folder of its own; one file
@@ -44,7 +44,6 @@ from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive
 from faith_jax.core.types import PyTree
 from faith_jax.datasets.control_tokens import check_control_tokens, extra_id_texts
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.export.shards import Job, Place, Shard, digest_of, split
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
 from faith_jax.inference.texts.input_rows import InputRow, RowTokens
@@ -55,6 +54,7 @@ from faith_jax.models.partitioning import Partitioner, make_partitioner, own_dev
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, processes, setup
 from faith_jax.runs.model_dir import make_folder
+from faith_jax.runs.shards import Job, Place, Shard, digest_of, split
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.unknown import UnknownTokens, counting_unknown, unknown_warnings
 from faith_jax.tokenizers.vocabularies import fingerprint_of, tokenizer_of, with_own_vocabulary

@@ -14,7 +14,7 @@ from faith_jax.core.processes import (
     number_of_first_process,
     on_first_process,
 )
-from faith_jax.export.shards import Job, Shard
+from faith_jax.runs.shards import Job, Shard
 from faith_jax.version import __version__
 
 _NONE = -1

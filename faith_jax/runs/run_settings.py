@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import gin
 from gin import config_parser
 
-from faith_jax.runs.gin_config import with_present_names
+from faith_jax.runs.gin.config import with_present_names
 
 CONFIG = "config.gin"  # in MODEL_DIR
 TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "total_steps"

@@ -72,7 +72,7 @@ def train(
     prompt_initializer: PromptInitializer | None = None,
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
     params_dtype: setup.ParamsDtype = "float32",
-    num_microbatches: NotNegative = 1,
+    num_microbatches: Positive = 1,
     seed: NotNegative = 0,
     use_hardware_rng: bool = False,
     loss_normalizing_factor: PositiveNumber | None = None,
@@ -273,18 +273,22 @@ def _check_datasets(
     num_microbatches: int,
 ) -> Tokenizer:
     """Checks that model, data and vocabulary fit each other; returns the run's tokenizer."""
-    if num_microbatches > 0 and train_dataset.batch_size % num_microbatches:
+    if train_dataset.batch_size % num_microbatches:
         raise ConfigError(
             f"BATCH_SIZE = {train_dataset.batch_size} does not divide into NUM_MICROBATCHES = "
             f"{num_microbatches}."
         )
-    for setting, dataset in (("EVAL_SPLIT", eval_dataset), ("TRAIN_SPLIT", train_dataset)):
-        if dataset is None:
-            continue
+
+    def check(setting: str, dataset: DatasetConfig) -> Tokenizer:
         tokenizer = tokenizer_of(dataset.task(setting).output_features["targets"].vocabulary)
         vocabulary.check(config, tokenizer)
         if not config.is_encoder_only:
             check_layout(dataset, config)
+        return tokenizer
+
+    if eval_dataset is not None:
+        check("EVAL_SPLIT", eval_dataset)
+    tokenizer = check("TRAIN_SPLIT", train_dataset)
     if not has_texts(tokenizer) and vocabulary.carried is not None:
         tokenizer = vocabulary.carried  # the ids of the rows are the checkpoint's
     if train_dataset.pack and (config.encoder_prompt_length or config.decoder_prompt_length):

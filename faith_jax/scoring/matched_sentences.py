@@ -29,8 +29,8 @@ from faith_jax.scoring.base import Judgement, ModelScorer
 from faith_jax.scoring.model_cards import NPOV_NLI
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
+from faith_jax.statistics.argument_coverage import FRAMING_WORDS, tell_arguments
 from faith_jax.statistics.text_metrics import content_words
-from faith_jax.statistics.told_arguments import FRAMING_WORDS, tell_arguments
 
 # "Critics argue that …", "They also note: …".
 _LINK = re.compile(r"[^:]{1,80}?(?: that|:) ")

@@ -14,6 +14,7 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.table import MARK, Table, difference_text, figure_text, plain
+from faith_jax.statistics.auc import area_components
 from faith_jax.statistics.bootstrap import Interval
 from faith_jax.statistics.estimates import Estimate, corrected_text, mean_estimate, p_value_text
 from faith_jax.statistics.scored_corpora import Corpus
@@ -21,7 +22,6 @@ from faith_jax.statistics.significance import (
     SIGNIFICANT,
     Exchanges,
     approximate_randomization,
-    area_components,
     delong_test,
     exchanges,
     hanley_mcneil_test,

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import counted
-from faith_jax.statistics.roc import CELLS, checked, sorted_classes, weighted_areas
+from faith_jax.statistics.auc import CELLS
 
 RESAMPLES = 1000
 THREADS = min(8, os.cpu_count() or 1)
@@ -95,24 +95,6 @@ def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> ND
         return np.arange(size)
     numbers = {cluster: number for number, cluster in enumerate(dict.fromkeys(clusters))}
     return np.array([numbers[cluster] for cluster in clusters], np.intp)
-
-
-def bootstrap_auc(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    resamples: int = RESAMPLES,
-    seed: int | Sequence[int] = 0,
-    clusters: Sequence[Hashable] | None = None,
-) -> NDArray[np.float64]:
-    """Returns the ROC AUC of each scorer in each resample, NaN where a class is missing.
-
-    Scores are [scorers, rows], labels [rows], the areas [scorers, resamples].
-    """
-    values, positive = checked(scores, labels)
-    orders = [sorted_classes(row, positive) for row in values]
-    draws = drawn_counts(positive.size, resamples, seed, clusters, CELLS // THREADS)
-    parts = list(on_all_cores(lambda n: [weighted_areas(order, n) for order in orders], draws))
-    return np.concatenate(parts, axis=1) if orders else np.zeros((0, resamples))
 
 
 def interval_note(confidence: float, resamples: int) -> str:

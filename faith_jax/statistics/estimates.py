@@ -5,7 +5,7 @@ standard error and degrees of freedom give the interval and the p-value of a dif
 two agree: the p-value is below 0.05 exactly where the 95% interval leaves out 0.
 
 Standard errors of means, shares and BLEU come from leaving out one unit at a time (`jackknife`);
-those of AUCs from `faith_jax.statistics.significance.area_components`. For a mean over independent
+those of AUCs from `faith_jax.statistics.auc.area_components`. For a mean over independent
 rows it is the one-sample t test, and for a difference of two means on the same rows the paired one.
 
 References: Efron & Stein 1981, The jackknife estimate of variance. MacKinnon, Nielsen & Webb 2023,

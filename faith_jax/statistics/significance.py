@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from faith_jax.statistics.auc import area_components, checked, roc_auc
 from faith_jax.statistics.bootstrap import cluster_numbers
-from faith_jax.statistics.estimates import Estimate, unit_sums
-from faith_jax.statistics.roc import checked, roc_auc
 
 SIGNIFICANT = 0.05
 
@@ -125,90 +124,6 @@ def delong_test(
     parts = area_components([scores_a, scores_b], labels, clusters)
     estimate = parts.estimate([1.0, -1.0])
     return _normal_test(estimate.value, estimate.error**2)
-
-
-class AreaComponents(NamedTuple):
-    """The contributions of units to the AUCs of scorers, by which these vary together.
-
-    Attributes:
-      areas: [scorers]; NaN where a class is missing.
-      of_positives: [scorers, units], the sum over a unit's faithful rows of the share of other rows
-        that each beats, less the AUC, over the number of faithful rows.
-      of_negatives: likewise of the other rows.
-      counts: how many units hold faithful rows, other rows, and any.
-    """
-
-    areas: NDArray[np.float64]
-    of_positives: NDArray[np.float64]
-    of_negatives: NDArray[np.float64]
-    counts: tuple[int, int, int]
-
-    @property
-    def covariance(self) -> NDArray[np.float64]:
-        """The covariance of the AUCs: [scorers, scorers]; NaN with one unit of a class."""
-        first, second = self.of_positives, self.of_negatives
-        if min(self.counts) < 2:
-            return np.full((len(first),) * 2, math.nan)
-        of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
-        both = first @ second.T
-        covariance = of_first * first @ first.T + of_second * second @ second.T
-        return covariance + of_both * (both + both.T)
-
-    def estimate(self, weights: ArrayLike) -> Estimate:
-        """Returns the sum of the AUCs by these weights [scorers], such as a difference: 1 and -1.
-
-        The degrees of freedom are those of two variances that are added, one of each class, and
-        fewer than there are units.
-
-        References: Obuchowski 1997 (the variance); Brunner & Munzel 2000, The nonparametric
-        Behrens-Fisher problem: asymptotic theory and a small-sample approximation (degrees).
-        """
-        factors = np.asarray(weights, np.float64)
-        value, units = float(factors @ self.areas), self.counts[2]
-        if min(self.counts) < 2 or math.isnan(value):
-            return Estimate(value, math.nan, math.nan, units)
-        first, second = factors @ self.of_positives, factors @ self.of_negatives
-        of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
-        parts = [of_first * float(first @ first), of_second * float(second @ second)]
-        variance = max(0.0, sum(parts) + 2 * of_both * float(first @ second))
-        spread = sum(p**2 / (n - 1) for p, n in zip(parts, self.counts, strict=False))
-        degrees = min(units - 1, sum(parts) ** 2 / spread) if spread > 0 else units - 1
-        ends = min(self.counts[:2])
-        return Estimate(value, math.sqrt(variance), max(1.0, degrees), units, ends)
-
-
-def area_components(
-    scores: ArrayLike | Sequence[ArrayLike],
-    labels: ArrayLike,
-    clusters: Sequence[Hashable] | None = None,
-) -> AreaComponents:
-    """Returns the components of scorers' AUCs by unit: a row, or the rows of a cluster.
-
-    Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2; with
-    independent rows it is DeLong 1988.
-    """
-    from scipy import stats
-
-    values, positive = checked(np.asarray(scores, np.float64), labels)
-    groups = cluster_numbers(positive.size, clusters)
-    positives, negatives = values[:, positive], values[:, ~positive]
-    m, n = positives.shape[1], negatives.shape[1]
-    units = len(np.unique(groups))
-    if not m or not n:
-        nothing = np.zeros((len(values), units))
-        return AreaComponents(np.full(len(values), math.nan), nothing, nothing, (0, 0, units))
-    everywhere = stats.rankdata(np.concatenate([positives, negatives], axis=1), axis=1)
-    # Each row's share of the other class that it beats, ties counting half.
-    beaten = (everywhere[:, :m] - stats.rankdata(positives, axis=1)) / n
-    beating = 1 - (everywhere[:, m:] - stats.rankdata(negatives, axis=1)) / m
-    areas = beaten.mean(axis=1)
-    positive_groups, negative_groups = groups[positive], groups[~positive]
-    return AreaComponents(
-        areas,
-        unit_sums((beaten - areas[:, None]).T / m, positive_groups, units).T,
-        unit_sums((beating - areas[:, None]).T / n, negative_groups, units).T,
-        (len(np.unique(positive_groups)), len(np.unique(negative_groups)), units),
-    )
 
 
 def hanley_mcneil_error(area: float, positives: int, negatives: int) -> float:

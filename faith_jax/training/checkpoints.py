@@ -1,4 +1,4 @@
-"""Checkpoints of a training run, with Orbax.
+"""Checkpoints of a training run, with Orbax; `runs.train` decides whether a run resumes.
 
 MODEL_DIR/checkpoints/<step>/ holds the items `params` (trainable parameters only), `opt_state` and,
 for objectives that have a state, `objective`, and a manifest of all their arrays; a checkpoint that

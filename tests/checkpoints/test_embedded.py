@@ -16,7 +16,7 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.raw.dialfact import read_claims
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.scoring.claims import ClaimVerifier
-from faith_jax.statistics.told_arguments import tell_arguments
+from faith_jax.statistics.argument_coverage import tell_arguments
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 # Nothing of this is in the package's sample or in the model's training text.

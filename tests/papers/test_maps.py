@@ -43,7 +43,7 @@ def test_every_module_of_a_room_is_on_its_map(room):
     files = (REPOSITORY / "faith_jax/papers" / room).glob("*.py")
     unnamed = {file.stem for file in files if f".{file.stem}`" not in text}
     # What the command line declares, and modules that another one of the room stands for.
-    assert unnamed <= {"__init__", "commands", "options", "wordnet", "nli_tables"}
+    assert unnamed <= {"__init__", "commands", "options"}
 
 
 def test_every_table_and_protocol_of_a_paper_is_on_a_map():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from faith_jax.cli import main
-from faith_jax.papers.pmi.scorer_tables import BEGIN
-from faith_jax.papers.push.scorer_tables import PRONOUNS
+from faith_jax.papers.pmi.published_scores import BEGIN
+from faith_jax.papers.push.published_scores import PRONOUNS
 from tests.papers.planted import prepare, sentences, write_corpus, write_rows, write_table
 
 CORPORA = ("frank", "begin", "q2", "paws")

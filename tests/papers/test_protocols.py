@@ -16,9 +16,13 @@ from faith_jax.papers.dialfact.verification import confusion_table, verification
 from faith_jax.papers.faithdial.critic_accuracy import AccuracyLayout, accuracy, accuracy_table
 from faith_jax.papers.pmi.begin import threshold_table
 from faith_jax.papers.push.pronouns import pronoun_table
-from faith_jax.statistics.classification import Draws, call_figures
+from faith_jax.statistics.classification import (
+    Draws,
+    best_ordered_thresholds,
+    best_threshold,
+    call_figures,
+)
 from faith_jax.statistics.scored_corpora import Corpus
-from faith_jax.statistics.thresholds import best_ordered_thresholds, best_threshold
 from tests.paths import REAL, needs_shared
 
 

@@ -20,7 +20,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.planning.programs import UNUSED, Choice, configured, summed_bytes
 from faith_jax.planning.topologies import parse_topology
 from faith_jax.planning.worker import Question, Session
-from faith_jax.runs import gin_config
+from faith_jax.runs.gin import config as gin_config
 from faith_jax.scoring.salience import maps
 from tests.models.tiny import model_and_params
 

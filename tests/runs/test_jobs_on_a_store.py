@@ -12,8 +12,8 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import append_rows, kept_rows, locks
 from faith_jax.core.files.leases import is_renewed
 from faith_jax.core.files.stores import path_of, versions
-from faith_jax.export import shards
-from tests.export.test_shards import begin, compute
+from faith_jax.runs import shards
+from tests.runs.test_shards import begin, compute
 from tests.stores import SECRET
 
 ROWS = 40

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faith_jax.statistics import bootstrap
-from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.auc import roc_auc
 
 
 def test_counts_are_those_of_drawing_rows_with_replacement():

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from faith_jax import cli
-from faith_jax.runs import gin_config
-from faith_jax.scoring import tables as scoring_tables
+from faith_jax.runs.gin import config as gin_config
+from faith_jax.runs.scores import score_frames as scoring_tables
 from faith_jax.scoring.registry import check_scorer
 from tests.paths import REPOSITORY
 

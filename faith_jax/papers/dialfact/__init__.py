@@ -1,7 +1,7 @@
 """Gupta 2022, DialFact: the map of the paper.
 
-Of each part the modules (those that begin with a dot are of this room), and what runs it: a recipe,
-a command or a scorer.
+Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
+command or scorer that runs it.
 
 the data and its labels
     `faith_jax.datasets.raw.dialfact`, `faith_jax.core.labels`
@@ -13,7 +13,7 @@ training claims (Aug-WoW)
     `.mutated_claims`, `.claim_mutation`, `.masking`
     `faith-jax mutate-claims`
 negation, antonyms, senses
-    `.negation_rules`, `.antonyms`, `.senses`
+    `.negation_rules`, `.antonyms`, `.senses`, `.wordnet`
     `faith-jax mutate-claims --senses=…`
 filters of claims
     `.selection`, `faith_jax.scoring.fluency`
@@ -22,7 +22,8 @@ table 3, verifiable claims
     `.verifiable`
     `faith-jax evaluate --protocol=verifiable`
 tables 4 and 5, evidence
-    `faith_jax.retrieval.evidence`, `faith_jax.retrieval.documents`, `faith_jax.retrieval.dense`
+    `faith_jax.runs.data.find_evidence`, `faith_jax.retrieval.documents`,
+      `faith_jax.retrieval.dense`, `faith_jax.retrieval.sentence_ranking`
     `faith-jax evidence`; dialfact_dense_finetune.gin, dialfact_evidence_finetune.gin
 5.3, verification of claims
     `faith_jax.scoring.claims`

@@ -5,7 +5,7 @@ sentence, or of what a model responds to make claims that it refutes or says too
 those of one turn, varied, fluent and hard ones are kept.
 
 A row of the run is a turn with the claims that are kept of it. The turns are split into shards,
-which any number of processes make (`faith_jax.export.shards`).
+which any number of processes make (`faith_jax.runs.shards`).
 
 Reference: Gupta 2022, sections 4.1.1 and 5.3.
 """
@@ -33,7 +33,6 @@ from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
 from faith_jax.datasets.raw.dialfact import PoolEntry, from_elsewhere
 from faith_jax.datasets.raw.wizard_of_wikipedia import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
-from faith_jax.export.shards import Job, Place, split
 from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.dialfact import claim_mutation as mutation
 from faith_jax.papers.dialfact import selection
@@ -43,6 +42,7 @@ from faith_jax.papers.dialfact.options import MutateClaimsOptions
 from faith_jax.papers.dialfact.senses import load_senses
 from faith_jax.papers.responses import Responder, check
 from faith_jax.runs.data.tasks import prepare
+from faith_jax.runs.shards import Job, Place, split
 from faith_jax.scoring.claims import ClaimVerifier
 from faith_jax.scoring.fluency import FluencyScorer
 from faith_jax.tokenizers.vocabularies import with_own_vocabulary

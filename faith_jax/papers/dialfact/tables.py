@@ -29,8 +29,8 @@ from faith_jax.input.score_input import dataset_rows
 from faith_jax.papers import workflow
 from faith_jax.papers.dialfact.options import Dialfact
 from faith_jax.papers.dialfact.verification import confusion_table
+from faith_jax.papers.judges import published_figures
 from faith_jax.papers.options import absolute
-from faith_jax.papers.table_scorers import published_figures
 from faith_jax.papers.workflow import (
     CountRows,
     Scores,
@@ -44,14 +44,14 @@ from faith_jax.report.table_pages import joined, write_tables
 from faith_jax.retrieval.documents import BM25
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs import options as run_options
-from faith_jax.runs.data.evidence import SENTENCES
+from faith_jax.runs.data.find_evidence import SENTENCES
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
 from faith_jax.scoring.claims import CLAIM_ONLY
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.statistics.classification import best_ordered_thresholds
 from faith_jax.statistics.dataset_statistics import bias_table
 from faith_jax.statistics.text_metrics import SPACY, has_spacy
-from faith_jax.statistics.thresholds import best_ordered_thresholds
 
 SPLITS = TEST, VALIDATION = "test", "validation"
 ORACLE, RETRIEVED = "oracle", "retrieved"

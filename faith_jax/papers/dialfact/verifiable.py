@@ -15,14 +15,16 @@ from faith_jax.statistics.bootstrap import (
 from faith_jax.statistics.classification import (
     ACCURACY,
     DRAWS,
+    NO_THRESHOLD,
     UNDEFINED,
+    DirectedThreshold,
     Draws,
     Figure,
     call_figures,
+    directed_threshold,
 )
 from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus
-from faith_jax.statistics.thresholds import NO_THRESHOLD, DirectedThreshold, directed_threshold
 
 _KINDS = ("non-verifiable", "verifiable")  # by the label
 

@@ -1,7 +1,7 @@
 """Dziri 2022, FaithDial: the map of the paper.
 
-Of each part the modules (those that begin with a dot are of this room), and what runs it: a recipe,
-a command or a scorer.
+Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
+command or scorer that runs it.
 
 2, the data and its labels
     `faith_jax.datasets.raw.faithdial`, `faith_jax.core.labels`
@@ -30,10 +30,10 @@ table 4, the critics' transfer
 5.2, DoHA
     `faith_jax.checkpoints.doha`
     faithdial_generate_doha.gin
-tables 5 and 8, generators
+tables 5 and 8, generators and their transfer
     `.generators`
     `faith-jax reproduce faithdial`
-table 7 and 8, what judges say
+table 7, what judges say (also of table 8)
     `faith_jax.annotation.ratings`
     `faith-jax annotate ratings`
 

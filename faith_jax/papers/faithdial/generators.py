@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NamedTuple
 from faith_jax.core.errors import ConfigError
 from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
 from faith_jax.papers.faithdial.options import Faithdial
+from faith_jax.papers.judges import JudgedTable, Scored, check_scorers
 from faith_jax.papers.options import check_names
-from faith_jax.papers.table_scorers import JudgedTable, Scored, check_scorers
 from faith_jax.papers.workflow import CountRows, GinRun, trained
 
 CROSS_ENTROPY, CTRL, INFONCE = "cross_entropy", "ctrl", "infonce"

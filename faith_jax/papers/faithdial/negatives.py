@@ -31,12 +31,12 @@ from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
 from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw.faithdial import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
-from faith_jax.export.shards import Job, Place, split
 from faith_jax.inference.texts.input_rows import InputRow
 from faith_jax.papers.faithdial import knowledge_perturbation as perturbation
 from faith_jax.papers.faithdial.options import NegativesOptions
 from faith_jax.papers.responses import Responder, check
 from faith_jax.runs.data.tasks import prepare
+from faith_jax.runs.shards import Job, Place, split
 from faith_jax.tokenizers.vocabularies import with_own_vocabulary
 
 logger = logging.getLogger("faith_jax")

@@ -1,7 +1,7 @@
 """Chang 2024, errors in NPOV responses: the map of the paper.
 
-Of each part the modules (those that begin with a dot are of this room), and what runs it: a recipe,
-a command or a scorer.
+Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
+command or scorer that runs it.
 
 2, topics, arguments and responses
     `faith_jax.datasets.npov.topics`, `faith_jax.core.templates`
@@ -28,10 +28,10 @@ a command or a scorer.
 5.2, training sets
     `.training_sets`, `.error_sets`
     `faith-jax npov sets`
-tables 1 and 3
-    `.detection`, `.protocols`, `.scorer_tables`
+tables 1 and 3, of scored files
+    `.detection`, `.protocols`, `.published_scores`
     `faith-jax evaluate --protocol=npov`; `faith-jax reproduce npov`
-tables 1, 2, 3, 5 and 6, the study
+tables 1, 2, 3, 5 and 6, the whole study with its responses
     `.detection_tables`
     `faith-jax reproduce npov_detection`
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.table import Table
+from faith_jax.statistics.auc import bootstrap_auc, roc_auc
 from faith_jax.statistics.auc_table import _CELL_COLUMNS, AucCell
-from faith_jax.statistics.bootstrap import Interval, bootstrap_auc, percentile_interval
+from faith_jax.statistics.bootstrap import Interval, percentile_interval
 from faith_jax.statistics.estimates import NO_INTERVAL
-from faith_jax.statistics.roc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import SIGNIFICANT, bonferroni, hanley_mcneil_test
 

@@ -19,6 +19,7 @@ from faith_jax.core.table import Table as ShownTable
 from faith_jax.datasets import npov
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.papers import workflow
+from faith_jax.papers.judges import published_figures
 from faith_jax.papers.npov.combinations import TEMPERATURES, draw_combinations, temperatures_note
 from faith_jax.papers.npov.detection import ERRORS, Detection, Key, comparisons, detections
 from faith_jax.papers.npov.error_sets import (
@@ -29,7 +30,6 @@ from faith_jax.papers.npov.error_sets import (
 )
 from faith_jax.papers.npov.options import NpovCombinations, NpovDetection, NpovErrors, NpovTopics
 from faith_jax.papers.options import check_names
-from faith_jax.papers.table_scorers import published_figures
 from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags
 from faith_jax.report.table_pages import joined, table_page, write_tables
 from faith_jax.statistics.salience_scores import AGGREGATIONS

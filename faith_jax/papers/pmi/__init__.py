@@ -1,7 +1,7 @@
 """Nandwani 2023, PMI-Faith and PMI-Decode: the map of the paper.
 
-Of each part the modules (those that begin with a dot are of this room), and what runs it: a recipe,
-a command or a scorer.
+Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
+command or scorer that runs it.
 
 4.1, PMI-Faith
     `faith_jax.scoring.pmi_faith`
@@ -10,7 +10,7 @@ a command or a scorer.
     `faith_jax.decoding.pmi`
     decoding/pmi_beam.gin, decoding/pmi_greedy.gin, decoding/pmi_nucleus.gin
 table 1, BEGIN
-    `.begin`, `.scorer_tables`
+    `.begin`, `.published_scores`
     `faith-jax reproduce begin`; `faith-jax evaluate --protocol=begin`
 table 2, the data of table 3
     `faith_jax.datasets.raw.multidoc2dial`, `faith_jax.datasets.raw.topical_chat`
@@ -24,6 +24,6 @@ table 3, PMI-Decode
     `faith-jax reproduce pmi_decode`; multidoc2dial_pmi_decode.gin, topical_chat_pmi_decode.gin,
       faithdial_pmi_decode.gin
 
-The published figures are in `decoding_table.json` and `scorer_tables`. docs/pmi.md is the guide,
-and docs/fidelity.md says what differs.
+The published figures are in `decoding_table.json` and
+`published_scores.py`. docs/pmi.md is the guide, and docs/fidelity.md says what differs.
 """

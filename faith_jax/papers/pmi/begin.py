@@ -9,8 +9,8 @@ from faith_jax.core.table import Table
 from faith_jax.papers.development import THRESHOLD_OPTIONS, development_and_test
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.protocols import Evaluation, Protocol
+from faith_jax.statistics.classification import best_threshold
 from faith_jax.statistics.scored_corpora import Corpus
-from faith_jax.statistics.thresholds import best_threshold
 
 
 def threshold_table(development: Corpus, test: Corpus, group_field: str = "source") -> Table:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.papers.judges import JudgedTable, Scored, check_scorers
 from faith_jax.papers.options import check_names
 from faith_jax.papers.pmi.options import PmiDecode
-from faith_jax.papers.table_scorers import JudgedTable, Scored, check_scorers
 from faith_jax.papers.workflow import CountRows, GinRun
 
 # Where the responses of a data set are of another task than its training.

@@ -1,36 +1,36 @@
 """Steen 2023, With a Little Push: the map of the paper.
 
-Of each part the modules (those that begin with a dot are of this room), and what runs it: a recipe,
-a command or a scorer.
+Under each part of the paper, first the modules (a leading dot: of this package), then the recipe,
+command or scorer that runs it.
 
-3, TRUE
-    `faith_jax.datasets.raw.true_benchmark`
-    `faith-jax prepare true_benchmark`; mixture `true_all`
-2, entailment minus contradiction (e-c)
-    `faith_jax.scoring.nli`
-    scorer `nli_e_minus_c`
-2.2, Monte-Carlo dropout
-    `faith_jax.inference.class_probabilities`
-    `faith-jax score --scorer-option=nli_e_minus_c.dropout_passes=15`
 2.1, ANLI with phrases of dialogue
     `faith_jax.datasets.augmentation.dialogue_phrases`
     nli_anli_augmented_finetune.gin
+2.2, Monte-Carlo dropout
+    `faith_jax.inference.class_probabilities`
+    `faith-jax score --scorer-option=nli_e_minus_c.dropout_passes=15`
+2, entailment minus contradiction (e-c)
+    `faith_jax.scoring.nli`
+    scorer `nli_e_minus_c`
+3, TRUE
+    `faith_jax.datasets.raw.true_benchmark`
+    `faith-jax prepare true_benchmark`; mixture `true_all`
 tables 1, 2 and 4, figure 1
-    `.nli`, `.nli_tables`
+    `.true_tables`, `.table_forms`
     `faith-jax reproduce nli`
 table 1's scorers without a model
-    `.scorer_tables`
+    `.published_scores`
     `faith-jax reproduce true`
 table 3, first-person pronouns
     `.pronouns`
     `faith-jax reproduce pronouns`; `faith-jax evaluate --protocol=pronouns`
 table 5 (5.4), draws of phrases
-    `.nli_phrases`
+    `.phrase_draws`, `.table_forms`
     `faith-jax reproduce nli_phrases`
 SummaC and Q², which it compares with
     `faith_jax.scoring.summac`, `faith_jax.scoring.q2`
     scorers `summac_zs`, `q2_nli`
 
-The published figures are in `nli.json` and `scorer_tables`. docs/nli.md is the guide,
+The published figures are in `true_tables.json` and `published_scores.py`. docs/nli.md is the guide,
 and docs/fidelity.md says what differs.
 """

@@ -70,9 +70,9 @@ from faith_jax.report.claims import (
     verdict_table,
 )
 from faith_jax.report.table_pages import rendered
-from faith_jax.retrieval.evidence import about
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
-from faith_jax.runs.data.evidence import Finder, responses_of
+from faith_jax.retrieval.sentence_ranking import about
+from faith_jax.runs.data.find_evidence import Finder, responses_of
 from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import CheckOptions, FindingOptions
 from faith_jax.statistics.text_metrics import lexical_overlap

@@ -19,8 +19,8 @@ from faith_jax.datasets.grounded_rows import Columns, example_rows, have_usual_n
 from faith_jax.datasets.tables import frame_rows
 from faith_jax.runs.options import EvaluateOptions, ReportOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
+from faith_jax.runs.scores.score_frames import as_frame, named_columns
 from faith_jax.scoring.registry import scorer_names
-from faith_jax.scoring.tables import as_frame, named_columns
 
 
 def evaluate(

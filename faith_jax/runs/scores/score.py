@@ -2,7 +2,7 @@
 
 Before anything is scored it says what the scorers will see (`faith_jax.runs.preflight`).
 Rows gather in `<output>.partial`, from which a stopped run resumes, and which several processes
-share (`faith_jax.export.shards`); the output appears whole when the last row is scored.
+share (`faith_jax.runs.shards`); the output appears whole when the last row is scored.
 """
 
 import collections
@@ -40,11 +40,11 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.datasets.tables import TableNotes
 from faith_jax.export.scored_rows import TFDS, ScoredRow, form_of, scored_row, write_parquet
-from faith_jax.export.shards import Job, Shard, split
 from faith_jax.export.worst_rows import check_worst, write_worst
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
 from faith_jax.runs.options import MODEL_OPTIONS
+from faith_jax.runs.shards import Job, Shard, split
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.registry import load_scorer
 

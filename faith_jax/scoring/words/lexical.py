@@ -20,6 +20,7 @@ from faith_jax.scoring.words.text_scorer import (
     TextScorer,
 )
 from faith_jax.statistics import text_metrics
+from faith_jax.statistics.argument_coverage import ToldArguments, tell_arguments
 from faith_jax.statistics.text_metrics import (
     PUBLISHED,
     UNICODE,
@@ -27,7 +28,6 @@ from faith_jax.statistics.text_metrics import (
     argument_overlap,
     extractiveness,
 )
-from faith_jax.statistics.told_arguments import ToldArguments, tell_arguments
 
 PARTS = ("precision", "recall", "f1")
 _OF_WHAT = {
@@ -356,7 +356,7 @@ def argument_recall_scorer(
         "Share of the arguments that the response tells (by their content words); 1 or 0 for each.",
         0,
         1,
-        "faith_jax.statistics.told_arguments",
+        "faith_jax.statistics.argument_coverage",
         word_level=True,
     )
     return TextScorer(card, judge, reads)
@@ -396,7 +396,7 @@ def argument_precision_scorer(
         "words); 1 or 0 for each.",
         0,
         1,
-        "faith_jax.statistics.told_arguments",
+        "faith_jax.statistics.argument_coverage",
         word_level=True,
     )
     return TextScorer(card, judge, reads)

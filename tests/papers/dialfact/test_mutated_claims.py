@@ -13,10 +13,10 @@ import pytest
 
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.samples import sample_folder
-from faith_jax.export import shards
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.papers.dialfact import masking, mutated_claims
 from faith_jax.papers.dialfact.options import MutateClaimsOptions
+from faith_jax.runs import shards
 from faith_jax.scoring.claims import Verdict
 from faith_jax.tasks import lookup
 

@@ -26,7 +26,7 @@ from faith_jax.papers.faithdial.generators import (
     task_of,
 )
 from faith_jax.papers.faithdial.options import Faithdial
-from faith_jax.runs.gin_config import config_folder
+from faith_jax.runs.gin.config import config_folder
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics import text_metrics
 from faith_jax.tasks import lookup

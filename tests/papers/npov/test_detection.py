@@ -9,7 +9,7 @@ import pytest
 
 from faith_jax.core.errors import InputError
 from faith_jax.papers.npov.detection import comparisons, detections, judged, npov_cells
-from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.auc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 from tests.statistics.significance_reference import hanley_mcneil_p
 

@@ -11,10 +11,9 @@ import tracemalloc
 import tensorflow_datasets as tfds
 
 from faith_jax.core.files import kept_rows
-from faith_jax.export import shards
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.runs import infer
+from faith_jax.runs import infer, shards
 from faith_jax.runs.scores import score as run
 
 ROWS = 400

@@ -9,8 +9,8 @@ from faith_jax.core.rows import BadRows
 from faith_jax.datasets.raw import dialfact
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.retrieval.documents import Query
-from faith_jax.retrieval.evidence import Candidate
-from faith_jax.runs.data import evidence
+from faith_jax.retrieval.sentence_ranking import Candidate
+from faith_jax.runs.data import find_evidence as evidence
 from faith_jax.scoring.pair_classifier import pair_classifier
 from tests.paths import REPOSITORY
 from tests.retrieval.encyclopedia import built

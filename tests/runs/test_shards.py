@@ -12,8 +12,8 @@ import pytest
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
 from faith_jax.core.files import append_rows, locked
 from faith_jax.core.progress import Patience
-from faith_jax.export import shards
-from faith_jax.export.shards import Job, split
+from faith_jax.runs import shards
+from faith_jax.runs.shards import Job, split
 
 
 @dataclasses.dataclass(frozen=True)

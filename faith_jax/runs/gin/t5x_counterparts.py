@@ -1,4 +1,4 @@
-"""What files, macros and arguments of T5X and prompt-tuning are here; see `translation`.
+"""Our counterparts of files, macros and arguments of T5X and prompt-tuning; see `translate_t5x`.
 
 The tables contain facts about T5X's configuration: names, and the values that its run and model
 files set. A value that a table does not know is an error that names file, line and argument.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.runs.log_once import log_once
+from faith_jax.runs.gin.log_once import log_once
 
 
 class File(NamedTuple):

@@ -8,11 +8,11 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.inference.opening import open_model
-from faith_jax.papers.push import nli
+from faith_jax.papers.push import true_tables as nli
 from faith_jax.papers.push.options import Nli
 from faith_jax.runs.setup import count_params
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.auc import roc_auc
 from tests.papers.planted import plant_q2
 from tests.papers.workflows import rows_of, shown_commands, without_snakemake
 from tests.scoring import tiny_models

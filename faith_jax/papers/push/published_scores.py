@@ -1,6 +1,6 @@
 """The tables of scorers of Steen 2023, with the published figures."""
 
-from faith_jax.papers.scorer_table import ScorerTable
+from faith_jax.papers.tables import ScorerTable
 
 TRUE = ScorerTable(
     title="Steen 2023, table 1: TRUE's nine corpora",

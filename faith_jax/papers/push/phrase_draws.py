@@ -12,8 +12,10 @@ from typing import Any
 from faith_jax.core.errors import ConfigError, counted
 from faith_jax.datasets.augmentation.dialogue_phrases import phrase_draw
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
-from faith_jax.papers.push import nli_tables
-from faith_jax.papers.push.nli import (
+from faith_jax.papers.push import table_forms
+from faith_jax.papers.push.options import NliPhrases
+from faith_jax.papers.push.table_forms import AVERAGE
+from faith_jax.papers.push.true_tables import (
     BASE,
     CorporaTable,
     Method,
@@ -21,10 +23,8 @@ from faith_jax.papers.push.nli import (
     check_scorers,
     models_of,
 )
-from faith_jax.papers.push.nli_tables import AVERAGE
-from faith_jax.papers.push.options import NliPhrases
 from faith_jax.papers.workflow import CountRows, GinRun
-from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.auc import roc_auc
 
 _TASK = "nli_anli_augmented"
 _WARM_UP = 0.06  # of the steps (Steen 2023, table 7)
@@ -127,7 +127,7 @@ class Table(CorporaTable):
             for by_corpus in areas.values():
                 by_corpus[AVERAGE] = sum(by_corpus[c] for c in averaged) / len(averaged)
         columns = list(areas[_PLAIN])
-        table = nli_tables.phrase_table(
+        table = table_forms.phrase_table(
             {c: [areas[name][c] for name in self.draws] for c in columns},
             areas[_PLAIN],
             areas.get(_AUGMENTED, {}),

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from faith_jax.papers.table_scorers import as_published, difference, is_missing
+from faith_jax.papers.judges import as_published, difference, is_missing
 
 
 def test_tables_of_papers_have_the_papers_options_unless_others_are_given():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from faith_jax.statistics import roc
+from faith_jax.statistics import auc as roc
 
 ROWS = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0, -3.0]), st.integers(0, 1)))
 

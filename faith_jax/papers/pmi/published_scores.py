@@ -1,7 +1,7 @@
 """The tables of scorers of Nandwani 2023, with the published figures."""
 
 from faith_jax.papers.options import PAPERS_OPTIONS
-from faith_jax.papers.scorer_table import ScorerTable
+from faith_jax.papers.tables import ScorerTable
 
 BEGIN = ScorerTable(
     title="Nandwani 2023, table 1: BEGIN",

@@ -7,14 +7,15 @@ import statistics
 import pytest
 
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
-from faith_jax.papers.push import nli, nli_tables
-from faith_jax.papers.push.nli_tables import AVERAGE
-from faith_jax.papers.table_scorers import published_figures
+from faith_jax.papers.judges import published_figures
+from faith_jax.papers.push import table_forms as nli_tables
+from faith_jax.papers.push import true_tables as nli
+from faith_jax.papers.push.table_forms import AVERAGE
 from faith_jax.report.table_pages import rendered
 from faith_jax.statistics.auc_table import AucCell, AucTable, Compared
 from faith_jax.statistics.bootstrap import Interval
 
-PUBLISHED = published_figures("faith_jax.papers.push.nli")
+PUBLISHED = published_figures("faith_jax.papers.push.true_tables")
 METHODS = PUBLISHED["methods"]
 MARKS = {"t5_anli": "*", "base": "\u2020"}
 

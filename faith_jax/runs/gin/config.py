@@ -1,4 +1,7 @@
-"""Gin in T5X's dialect: files, search paths, macros as `--gin.NAME=value`, and clear errors."""
+"""Our gin files, in T5X's dialect: search paths, macros as `--gin.NAME=value`, clear errors.
+
+Files that were written for T5X itself are first translated into ours (`translate_t5x`).
+"""
 
 import ast
 import enum
@@ -21,9 +24,9 @@ import gin
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.settings import checked
-from faith_jax.runs.gin_safety import IMPORTABLE, check_calls, check_imports, check_macros_end
-from faith_jax.runs.log_once import forget_lines
-from faith_jax.runs.t5x import counterparts, translation
+from faith_jax.runs.gin import t5x_counterparts, translate_t5x
+from faith_jax.runs.gin.log_once import forget_lines
+from faith_jax.runs.gin.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
 
 logger = logging.getLogger("faith_jax")
 _CHECKED = (int, float, bool, str, type(None))
@@ -105,9 +108,9 @@ def parse(
     for path in paths:
         gin.add_config_file_search_path(path)
     for name in gin_files:
-        if counterparts.of_file(name) is None:
+        if t5x_counterparts.of_file(name) is None:
             _check_file(name, paths)
-    translated = translation.translate(
+    translated = translate_t5x.translate(
         gin_files, [quoted(b) for b in bindings], functools.partial(_users_file, paths)
     )
     # Gin logs an error for each search path that does not hold a file.

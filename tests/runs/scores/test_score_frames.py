@@ -7,8 +7,8 @@ import pytest
 
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.types import Grounding
+from faith_jax.runs.scores.score_frames import score
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.scoring.tables import score
 
 GROUNDINGS = ["Tea is hot.", ["Tea is hot.", "It is a leaf."]]
 RESPONSES = ["The tea is hot!", ""]

@@ -32,12 +32,12 @@ from faith_jax.datasets.raw.dialfact import Evidence
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.input.score_input import Responses
 from faith_jax.report.table_pages import rendered
-from faith_jax.retrieval import evidence as ranking
+from faith_jax.retrieval import sentence_ranking as ranking
 from faith_jax.retrieval.documents import BM25, ENTITIES, Bm25, Entities, Query, Retriever, fused
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
+from faith_jax.retrieval.recall import found_share, recall
 from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import ClaimColumns, EvidenceOptions, FindingOptions
-from faith_jax.statistics.retrieval import found_share, recall
 
 if TYPE_CHECKING:
     from faith_jax.scoring.pair_classifier import PairClassifier

@@ -13,7 +13,7 @@ import pytest
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import gin_config
+from faith_jax.runs.gin import config as gin_config
 from faith_jax.runs.run_settings import differences, settings_of
 from faith_jax.training.infonce import InfoNCE
 from tests.paths import REPOSITORY

@@ -14,9 +14,9 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.files import check_settings, working_folder, write_json
 from faith_jax.core.table import Table
 from faith_jax.input.score_input import ScoreInput
+from faith_jax.papers.judges import NEEDS_SPACY, difference, is_missing
 from faith_jax.papers.options import ScorerTableOptions
-from faith_jax.papers.scorer_table import ScorerTable
-from faith_jax.papers.table_scorers import NEEDS_SPACY, difference, is_missing
+from faith_jax.papers.tables import ScorerTable
 from faith_jax.report.table_pages import rendered
 from faith_jax.runs.options import scorer_options
 from faith_jax.runs.scores.evaluate_scores import (

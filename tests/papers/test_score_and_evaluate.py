@@ -9,9 +9,9 @@ from faith_jax.cli import main
 from faith_jax.core.table import Table
 from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.papers.commands import ENTRY_POINTS
-from faith_jax.papers.pmi import scorer_tables as pmi_tables
-from faith_jax.papers.scorer_table import ScorerTable
-from faith_jax.papers.scorer_tables import comparable, with_published
+from faith_jax.papers.pmi import published_scores as pmi_tables
+from faith_jax.papers.score_and_evaluate import comparable, with_published
+from faith_jax.papers.tables import ScorerTable
 from faith_jax.statistics import text_metrics
 from tests.paths import REAL, needs_shared
 from tests.scoring import tiny_models
@@ -91,7 +91,7 @@ def test_a_stopped_run_says_how_to_go_on(capsys, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("faith_jax.papers.scorer_tables.score", stop)
+    monkeypatch.setattr("faith_jax.papers.score_and_evaluate.score", stop)
     status, _, errors = reproduce(capsys, "npov", "--sample", f"--output={tmp_path}")
     assert status == 130
     assert errors[-1].endswith(f"kept in {tmp_path}; the same command resumes.")

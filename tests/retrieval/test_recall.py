@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from faith_jax.statistics.retrieval import found_share, has_half, recall
+from faith_jax.retrieval.recall import found_share, has_half, recall
 
 SENTENCE = "It led the 1997 broadcast of ESPN's contest, worldwide."  # nine words
 

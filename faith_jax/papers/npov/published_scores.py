@@ -1,6 +1,6 @@
 """The tables of scorers of Chang 2024, with the published figures."""
 
-from faith_jax.papers.scorer_table import ScorerTable
+from faith_jax.papers.tables import ScorerTable
 
 NPOV = ScorerTable(
     title="Chang 2024, table 1: NPOV errors",

@@ -1,10 +1,10 @@
-"""Gin files that were written for T5X and prompt-tuning, translated into files of ours.
+"""Translates gin files that were written for T5X and prompt-tuning into files of ours.
 
 Such a file includes 't5x/configs/runs/finetune.gin' or binds `utils.DatasetConfig`,
 `trainer.Trainer` and others of T5X's own trainer. Nothing that it names is imported or run: its
-statements are parsed, and the tables of `counterparts` say what each of them is here. The result is
-one text in our own dialect: our run file and model, and then the user's statements in their order.
-A binding without a counterpart is an error in one line.
+statements are parsed, and the tables of `t5x_counterparts` say what each of them is here. The
+result is one text as our own files are: our run file and model, and then the user's statements in
+their order. A binding without a counterpart is an error in one line.
 """
 
 import logging
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from gin import config_parser
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.runs.log_once import log_once
-from faith_jax.runs.t5x import counterparts
+from faith_jax.runs.gin import t5x_counterparts
+from faith_jax.runs.gin.log_once import log_once
 
 logger = logging.getLogger("faith_jax")
 
@@ -88,7 +88,7 @@ def is_t5x(text: str) -> bool:
                 return True
         elif (
             isinstance(statement, config_parser.IncludeStatement)
-            and counterparts.of_file(statement.filename) is not None
+            and t5x_counterparts.of_file(statement.filename) is not None
         ):
             return True
     return False
@@ -136,7 +136,7 @@ class Translation(NamedTuple):
 def _is_written_for_t5x(
     name: str, read: Callable[[str], tuple[str, str] | None], seen: list[str]
 ) -> bool:
-    if counterparts.of_file(name) is not None:
+    if t5x_counterparts.of_file(name) is not None:
         return True
     opened = None if name in seen else read(name)
     seen.append(name)
@@ -159,7 +159,7 @@ class _Collected:
 
     def add_file(self, name: str, where: str) -> None:
         """Adds a file's statements: the user's, a counterpart's, or an include of ours."""
-        if (counterpart := counterparts.of_file(name)) is not None:
+        if (counterpart := t5x_counterparts.of_file(name)) is not None:
             if counterpart.run:
                 self.runs.append(counterpart.run)
             for include in counterpart.includes:
@@ -172,7 +172,7 @@ class _Collected:
         if opened is None and name.startswith(("t5x/", "prompt_tuning/")):
             raise ConfigError(
                 f"gin: {where}: include '{name}': there is no counterpart of this file here."
-                f"{did_you_mean(name, counterparts.file_names())} docs/t5x.md lists those that "
+                f"{did_you_mean(name, t5x_counterparts.file_names())} docs/t5x.md lists those that "
                 "have one."
             )
         if opened is None:
@@ -248,7 +248,7 @@ def _full_name(selector: str, aliases: Mapping[str, str]) -> str:
         full = f"{aliases[first]}.{rest}" if rest else aliases[first]
         # The same network; whether its layers are scanned is an argument of the configuration.
         return full.replace("t5x.examples.scalable_t5.", "t5x.examples.t5.")
-    return counterparts.by_short_name(selector)
+    return t5x_counterparts.by_short_name(selector)
 
 
 def _with_full_names(value: Any, aliases: Mapping[str, str]) -> Any:
@@ -285,15 +285,15 @@ def _write_translation(collected: _Collected) -> Translation:
             include = "prompts/uniform.gin" if from_file else statement.include
             lines.append(f"include {include!r}")
             continue
-        counterpart_lines = counterparts.counterpart(statement, script, roles, macros)
+        counterpart_lines = t5x_counterparts.counterpart(statement, script, roles, macros)
         lines += counterpart_lines
         if not counterpart_lines:
             dropped.update(_MACRO_USE.findall(repr(statement.value)), [statement.name])
-    head = ["from __gin__ import dynamic_registration", *counterparts.IMPORTS]
+    head = ["from __gin__ import dynamic_registration", *t5x_counterparts.IMPORTS]
     head += dict.fromkeys(collected.imports.values())
-    head += [f"include {name!r}" for name in counterparts.RUN_FILES[script]]
+    head += [f"include {name!r}" for name in t5x_counterparts.RUN_FILES[script]]
     includes = [statement.include for statement in collected.statements]
-    if any(s.selector == counterparts.T5_CONFIG for s in collected.statements) and not any(
+    if any(s.selector == t5x_counterparts.T5_CONFIG for s in collected.statements) and not any(
         name.startswith("models/") for name in includes
     ):
         head.append("include 'models/t5_1_1.gin'")  # the files say all that T5X's model files would
@@ -323,7 +323,7 @@ def _script(collected: _Collected) -> str:
     """Returns which of T5X's programs the files configure: "train", "eval" or "infer"."""
     scripts = set(collected.runs)
     for statement in collected.statements:
-        scripts |= {counterparts.SCRIPTS.get(statement.selector, "")} - {""}
+        scripts |= {t5x_counterparts.SCRIPTS.get(statement.selector, "")} - {""}
     if len(scripts) != 1:
         named = ", ".join(sorted(scripts)) or "none of them"
         raise ConfigError(
@@ -338,7 +338,7 @@ def _roles(statements: Sequence[Statement]) -> dict[str, str]:
     """Returns which data set of a training each scope is of: train, train_eval or infer_eval."""
     roles = {}
     for statement in statements:
-        role = counterparts.DATASETS.get(f"{statement.selector}.{statement.name}")
+        role = t5x_counterparts.DATASETS.get(f"{statement.selector}.{statement.name}")
         if role and isinstance(statement.value, Reference) and "/" in statement.value.name:
             roles[statement.value.name.rpartition("/")[0]] = role
     return roles
@@ -368,7 +368,7 @@ def _steps(statements: Sequence[Statement]) -> Iterator[str]:
         }.get(argument)
         if macro and not isinstance(statement.value, Macro):
             values[macro] = statement.value
-    fine_tunes = any(s.where in counterparts.FINE_TUNING for s in statements)
+    fine_tunes = any(s.where in t5x_counterparts.FINE_TUNING for s in statements)
     if fine_tunes and "INITIAL_CHECKPOINT_PATH" not in values:
         raise ConfigError(
             "INITIAL_CHECKPOINT_PATH must be set, as T5X's finetune.gin requires: add "

@@ -14,10 +14,10 @@ from faith_jax.core.errors import ConfigError, FaithJaxError, counted, did_you_m
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.papers import workflow
+from faith_jax.papers.judges import published_figures
 from faith_jax.papers.options import absolute, check_names
-from faith_jax.papers.push import nli_tables
+from faith_jax.papers.push import table_forms
 from faith_jax.papers.push.options import Nli, NliModels
-from faith_jax.papers.table_scorers import published_figures
 from faith_jax.papers.workflow import (
     CountRows,
     Scores,
@@ -321,14 +321,14 @@ class Table(CorporaTable):
             averaged=AVERAGED,
         )
         marked = tuple(self._mark_notes())
-        tables = [nli_tables.auc_table_of_methods(areas, MARKS, published, marked)]
+        tables = [table_forms.auc_table_of_methods(areas, MARKS, published, marked)]
         modified = [name for name in MODIFICATIONS if name in self.methods]
         if BASE in self.methods and modified:
-            tables.append(nli_tables.difference_table(areas, modified, BASE, published))
+            tables.append(table_forms.difference_table(areas, modified, BASE, published))
         if set(_DRAWN) <= set(self.methods):
             names = [name for name in rows if name in AVERAGED] or list(rows)
             whole = pooled(f"TRUE ({len(names)})", [rows[name].only(_DRAWN) for name in names])
-            tables.append(nli_tables.histogram_table(whole, published))
+            tables.append(table_forms.histogram_table(whole, published))
             drawn = folder / f"{self.file_name}_histograms.png"
             figures.save_histograms({whole.name: whole}, drawn)
         costs = self._costs(folder)
@@ -336,7 +336,7 @@ class Table(CorporaTable):
             shown = {name: (_overall(areas, name), cost) for name, cost in costs.items()}
             cost_notes = tuple(_cost_notes(costs))
             tables.append(
-                nli_tables.cost_table(shown, options.dropout_passes, published, cost_notes)
+                table_forms.cost_table(shown, options.dropout_passes, published, cost_notes)
             )
         details = {
             "models": {name: dict(model_options) for name, model_options in self.models.items()},

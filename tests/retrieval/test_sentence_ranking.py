@@ -4,7 +4,7 @@ import pytest
 
 from faith_jax.datasets.raw.dialfact import select_evidence
 from faith_jax.retrieval.documents import Query
-from faith_jax.retrieval.evidence import (
+from faith_jax.retrieval.sentence_ranking import (
     Candidate,
     LexicalRanker,
     candidates,

@@ -7,10 +7,10 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.datasets.augmentation.dialogue_phrases import phrase_draw
-from faith_jax.papers.push import nli_phrases
+from faith_jax.papers.push import phrase_draws as nli_phrases
 from faith_jax.papers.push.options import NliPhrases
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.statistics.roc import roc_auc
+from faith_jax.statistics.auc import roc_auc
 from tests.papers.workflows import rows_of, shown_commands, without_snakemake
 from tests.scoring import tiny_models
 

@@ -1,1 +1,0 @@
-"""Gin files that were written for T5X."""

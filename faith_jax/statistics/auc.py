@@ -1,0 +1,220 @@
+"""The area under the ROC curve (AUC): how well scores tell faithful responses from others.
+
+`area_components` gives an AUC with what its interval and its tests are made of, which the tables of
+scorers show; `bootstrap_auc` resamples rows with all that belongs to them, such as words.
+
+Labels are 1 (faithful) and 0; scores are higher for what is more faithful. Ties count half.
+
+>>> roc_auc([0.9, 0.8, 0.8, 0.1], [1, 1, 0, 0])
+0.875
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from faith_jax.statistics.bootstrap import (
+    RESAMPLES,
+    THREADS,
+    cluster_numbers,
+    drawn_counts,
+    on_all_cores,
+)
+from faith_jax.statistics.estimates import Estimate, unit_sums
+
+# Weights of this many cells are held at a time: [resamples, rows].
+CELLS = 1 << 19
+
+
+def checked(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
+    """Returns scores [..., rows] as float64 and labels [rows] as bool.
+
+    Raises:
+      ValueError: for lengths that differ, scores that are not finite, and other labels.
+    """
+    values = np.asarray(scores, np.float64)
+    classes = np.asarray(labels)
+    if classes.ndim != 1 or values.shape[-1:] != classes.shape:
+        raise ValueError(f"Scores of the shape {values.shape} and labels of {classes.shape}.")
+    if not np.isfinite(values).all():
+        place = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(f"The score of row {place[-1]} is {values[tuple(place)]}.")
+    if not np.isin(classes, (0, 1)).all():
+        raise ValueError("Labels are 0 and 1.")
+    return values, classes.astype(bool)
+
+
+def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Returns the area under the ROC curve, in [0, 1]; NaN where one of the classes is missing.
+
+    It is the probability that a faithful response has a higher score than another one, ties
+    counting half; 0.5 = chance. Scores and labels are [rows], as `checked` wants them.
+    """
+    values, positive = checked(scores, labels)
+    weights = np.ones((positive.size, 1), np.uint16)
+    return float(weighted_roc_auc(values, positive, weights)[0])
+
+
+def weighted_roc_auc(
+    scores: NDArray[np.float64], positive: NDArray[np.bool_], weights: NDArray[np.unsignedinteger]
+) -> NDArray[np.float64]:
+    """Returns one AUC for each column of weights, exactly; NaN where a class has no weight.
+
+    Scores and `positive` are [rows]; weights are whole numbers [rows, columns], how often each row
+    counts.
+    """
+    order, step = sorted_classes(scores, positive), max(1, CELLS // max(1, len(scores)))
+    lines = weights.T
+    areas = [weighted_areas(order, lines[i : i + step]) for i in range(0, len(lines), step)]
+    return np.concatenate(areas) if areas else np.zeros(0)
+
+
+class SortedClasses(NamedTuple):
+    """The rows of both classes, sorted by their scores.
+
+    Attributes:
+      positives: the numbers of the rows.
+      negatives: likewise.
+      below: how many negatives lie below each positive.
+      not_above: how many do not lie above it; None = as many, as there are no ties.
+    """
+
+    positives: NDArray[np.intp]
+    negatives: NDArray[np.intp]
+    below: NDArray[np.intp]
+    not_above: NDArray[np.intp] | None
+
+
+def sorted_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> SortedClasses:
+    """Sorts rows once, for all weights; see `weighted_roc_auc`."""
+    places = np.argsort(scores, kind="stable")
+    positives, negatives = places[positive[places]], places[~positive[places]]
+    ordered, positive_scores = scores[negatives], scores[positives]
+    below = np.searchsorted(ordered, positive_scores, side="left")
+    not_above = np.searchsorted(ordered, positive_scores, side="right")
+    tied = bool((below != not_above).any())
+    return SortedClasses(positives, negatives, below, not_above if tied else None)
+
+
+def weighted_areas(
+    order: SortedClasses, weights: NDArray[np.unsignedinteger]
+) -> NDArray[np.float64]:
+    """Returns one AUC for each line of weights [lines, rows]; see `weighted_roc_auc`."""
+    positives, negatives = (weights.take(side, axis=1) for side in order[:2])  # faster than [:, …]
+    totals = (side.sum(axis=1, dtype=np.int64) for side in (positives, negatives))
+    pairs = np.prod([side.astype(np.float64) for side in totals], axis=0)
+    # How much weight lies below the first negatives, from none to all of them.
+    cumulative = np.zeros((len(weights), len(order.negatives) + 1), np.int64)
+    np.cumsum(negatives, axis=1, out=cumulative[:, 1:])
+    wins = np.einsum("lp,lp->l", positives, cumulative.take(order.below, axis=1), dtype=np.int64)
+    ties: Any = 0
+    if order.not_above is not None:
+        reached = cumulative.take(order.not_above, axis=1)
+        ties = np.einsum("lp,lp->l", positives, reached, dtype=np.int64) - wins
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return (wins + 0.5 * ties) / pairs
+
+
+class AreaComponents(NamedTuple):
+    """The contributions of units to the AUCs of scorers, by which these vary together.
+
+    Attributes:
+      areas: [scorers]; NaN where a class is missing.
+      of_positives: [scorers, units], the sum over a unit's faithful rows of the share of other rows
+        that each beats, less the AUC, over the number of faithful rows.
+      of_negatives: likewise of the other rows.
+      counts: how many units hold faithful rows, other rows, and any.
+    """
+
+    areas: NDArray[np.float64]
+    of_positives: NDArray[np.float64]
+    of_negatives: NDArray[np.float64]
+    counts: tuple[int, int, int]
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """The covariance of the AUCs: [scorers, scorers]; NaN with one unit of a class."""
+        first, second = self.of_positives, self.of_negatives
+        if min(self.counts) < 2:
+            return np.full((len(first),) * 2, math.nan)
+        of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
+        both = first @ second.T
+        covariance = of_first * first @ first.T + of_second * second @ second.T
+        return covariance + of_both * (both + both.T)
+
+    def estimate(self, weights: ArrayLike) -> Estimate:
+        """Returns the sum of the AUCs by these weights [scorers], such as a difference: 1 and -1.
+
+        The degrees of freedom are those of two variances that are added, one of each class, and
+        fewer than there are units.
+
+        References: Obuchowski 1997 (the variance); Brunner & Munzel 2000, The nonparametric
+        Behrens-Fisher problem: asymptotic theory and a small-sample approximation (degrees).
+        """
+        factors = np.asarray(weights, np.float64)
+        value, units = float(factors @ self.areas), self.counts[2]
+        if min(self.counts) < 2 or math.isnan(value):
+            return Estimate(value, math.nan, math.nan, units)
+        first, second = factors @ self.of_positives, factors @ self.of_negatives
+        of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
+        parts = [of_first * float(first @ first), of_second * float(second @ second)]
+        variance = max(0.0, sum(parts) + 2 * of_both * float(first @ second))
+        spread = sum(p**2 / (n - 1) for p, n in zip(parts, self.counts, strict=False))
+        degrees = min(units - 1, sum(parts) ** 2 / spread) if spread > 0 else units - 1
+        ends = min(self.counts[:2])
+        return Estimate(value, math.sqrt(variance), max(1.0, degrees), units, ends)
+
+
+def area_components(
+    scores: ArrayLike | Sequence[ArrayLike],
+    labels: ArrayLike,
+    clusters: Sequence[Hashable] | None = None,
+) -> AreaComponents:
+    """Returns the components of scorers' AUCs by unit: a row, or the rows of a cluster.
+
+    Reference: Obuchowski 1997, Nonparametric analysis of clustered ROC curve data, section 2; with
+    independent rows it is DeLong 1988.
+    """
+    from scipy import stats
+
+    values, positive = checked(np.asarray(scores, np.float64), labels)
+    groups = cluster_numbers(positive.size, clusters)
+    positives, negatives = values[:, positive], values[:, ~positive]
+    m, n = positives.shape[1], negatives.shape[1]
+    units = len(np.unique(groups))
+    if not m or not n:
+        nothing = np.zeros((len(values), units))
+        return AreaComponents(np.full(len(values), math.nan), nothing, nothing, (0, 0, units))
+    everywhere = stats.rankdata(np.concatenate([positives, negatives], axis=1), axis=1)
+    # Each row's share of the other class that it beats, ties counting half.
+    beaten = (everywhere[:, :m] - stats.rankdata(positives, axis=1)) / n
+    beating = 1 - (everywhere[:, m:] - stats.rankdata(negatives, axis=1)) / m
+    areas = beaten.mean(axis=1)
+    positive_groups, negative_groups = groups[positive], groups[~positive]
+    return AreaComponents(
+        areas,
+        unit_sums((beaten - areas[:, None]).T / m, positive_groups, units).T,
+        unit_sums((beating - areas[:, None]).T / n, negative_groups, units).T,
+        (len(np.unique(positive_groups)), len(np.unique(negative_groups)), units),
+    )
+
+
+def bootstrap_auc(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    resamples: int = RESAMPLES,
+    seed: int | Sequence[int] = 0,
+    clusters: Sequence[Hashable] | None = None,
+) -> NDArray[np.float64]:
+    """Returns the ROC AUC of each scorer in each resample, NaN where a class is missing.
+
+    Scores are [scorers, rows], labels [rows], the areas [scorers, resamples].
+    """
+    values, positive = checked(scores, labels)
+    orders = [sorted_classes(row, positive) for row in values]
+    draws = drawn_counts(positive.size, resamples, seed, clusters, CELLS // THREADS)
+    parts = list(on_all_cores(lambda n: [weighted_areas(order, n) for order in orders], draws))
+    return np.concatenate(parts, axis=1) if orders else np.zeros((0, resamples))
