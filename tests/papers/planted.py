@@ -105,7 +105,7 @@ class Reader:
     def shown(self, ids):
         return self.tokenizer.shown(ids)
 
-    def encoded(self, prompt, name=""):
+    def encode(self, prompt, name=""):
         return ReadText(self.tokenizer.encode(prompt.text), CutTokens())
 
     def __call__(self, prompts, num_beams=1, **search):
