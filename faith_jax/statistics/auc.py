@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.statistics.bootstrap import (
+    CELLS,
     RESAMPLES,
     THREADS,
     cluster_numbers,
@@ -24,9 +25,6 @@ from faith_jax.statistics.bootstrap import (
     on_all_cores,
 )
 from faith_jax.statistics.estimates import Estimate, unit_sums
-
-# Weights of this many cells are held at a time: [resamples, rows].
-CELLS = 1 << 19
 
 
 def checked(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.core.errors import counted
-from faith_jax.statistics.auc import CELLS
 
+# Weights of this many cells are held at a time: [resamples, rows].
+CELLS = 1 << 19
 RESAMPLES = 1000
 THREADS = min(8, os.cpu_count() or 1)
 Given = TypeVar("Given")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from faith_jax.statistics import auc as roc
+from faith_jax.statistics import auc
 
 ROWS = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0, -3.0]), st.integers(0, 1)))
 
@@ -24,7 +24,7 @@ def brute_force(scores, labels):
 @given(ROWS)
 def test_the_area_is_the_share_of_pairs_in_order(rows):
     scores, labels = [row[0] for row in rows], [row[1] for row in rows]
-    np.testing.assert_allclose(roc.roc_auc(scores, labels), brute_force(scores, labels))
+    np.testing.assert_allclose(auc.roc_auc(scores, labels), brute_force(scores, labels))
 
 
 @settings(deadline=None)
@@ -33,7 +33,7 @@ def test_areas_agree_with_scikit_learn(seed, digits):
     generator = np.random.default_rng(seed)
     labels = np.append([0, 1], generator.integers(0, 2, 60))
     scores = np.round(generator.normal(size=62) + labels, digits)
-    assert roc.roc_auc(scores, labels) == pytest.approx(
+    assert auc.roc_auc(scores, labels) == pytest.approx(
         metrics.roc_auc_score(labels, scores), abs=1e-12
     )
 
@@ -45,42 +45,42 @@ def test_weights_count_rows_as_often(seed, ties):
     scores = np.round(scores) if ties else scores
     positive = generator.random(20) < 0.4
     weights = generator.integers(0, 4, (20, 5)).astype(np.uint16)
-    found = roc.weighted_roc_auc(scores, positive, weights)
+    found = auc.weighted_roc_auc(scores, positive, weights)
     for column, area in zip(weights.T, found, strict=True):
         rows = np.repeat(np.arange(20), column)
-        np.testing.assert_allclose(area, roc.roc_auc(scores[rows], positive[rows].astype(int)))
+        np.testing.assert_allclose(area, auc.roc_auc(scores[rows], positive[rows].astype(int)))
 
 
 def test_columns_in_several_steps_give_the_same(monkeypatch):
     generator = np.random.default_rng(0)
     scores, positive = generator.normal(size=30), generator.random(30) < 0.5
     weights = generator.integers(0, 3, (30, 11)).astype(np.uint16)
-    whole = roc.weighted_roc_auc(scores, positive, weights)
-    monkeypatch.setattr(roc, "CELLS", 60)  # two columns at a time
-    np.testing.assert_array_equal(roc.weighted_roc_auc(scores, positive, weights), whole)
+    whole = auc.weighted_roc_auc(scores, positive, weights)
+    monkeypatch.setattr(auc, "CELLS", 60)  # two columns at a time
+    np.testing.assert_array_equal(auc.weighted_roc_auc(scores, positive, weights), whole)
 
 
 def test_large_counts_do_not_overflow():
     scores, positive = np.array([0.0, 1.0, 1.0]), np.array([False, True, False])
     weights = np.full((3, 2), 65_535, np.uint16)
-    np.testing.assert_allclose(roc.weighted_roc_auc(scores, positive, weights), 0.75)
+    np.testing.assert_allclose(auc.weighted_roc_auc(scores, positive, weights), 0.75)
 
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=20), st.data())
 def test_only_the_order_of_scores_counts(scores, data):
     labels = data.draw(st.lists(st.integers(0, 1), min_size=len(scores), max_size=len(scores)))
-    area = roc.roc_auc(scores, labels)
-    np.testing.assert_allclose(roc.roc_auc(np.exp(np.array(scores) / 50), labels), area)
-    np.testing.assert_allclose(roc.roc_auc(-np.array(scores), labels), 1 - area)
+    area = auc.roc_auc(scores, labels)
+    np.testing.assert_allclose(auc.roc_auc(np.exp(np.array(scores) / 50), labels), area)
+    np.testing.assert_allclose(auc.roc_auc(-np.array(scores), labels), 1 - area)
     order = data.draw(st.permutations(range(len(scores))))
-    permuted = roc.roc_auc([scores[i] for i in order], [labels[i] for i in order])
+    permuted = auc.roc_auc([scores[i] for i in order], [labels[i] for i in order])
     np.testing.assert_allclose(permuted, area)
 
 
 @pytest.mark.parametrize("labels", [[1, 1], [0, 0], []])
 def test_a_missing_class_has_no_area(labels):
     scores = [0.5] * len(labels)
-    assert math.isnan(roc.roc_auc(scores, labels))
+    assert math.isnan(auc.roc_auc(scores, labels))
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_a_missing_class_has_no_area(labels):
 )
 def test_bad_input(scores, labels, message):
     with pytest.raises(ValueError, match=message):
-        roc.roc_auc(scores, labels)
+        auc.roc_auc(scores, labels)
