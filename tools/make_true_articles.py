@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import FaithJaxError, InputError, field_error
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import atomic_file
 from faith_jax.core.rows import read_jsonl
 from faith_jax.datasets.delimited import read_csv
 
@@ -63,7 +63,7 @@ def make(corpus: str, folder: pathlib.Path, articles: str | None) -> pathlib.Pat
             f"there, {missing[0]} the first."
         )
     target = folder / f"{corpus}_articles.jsonl"
-    with written_whole(target) as beside, open(beside, "w", encoding="utf-8") as file:
+    with atomic_file(target) as beside, open(beside, "w", encoding="utf-8") as file:
         for identifier in sorted(found):
             row = {"id": identifier, "article": _one_line(found[identifier])}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")

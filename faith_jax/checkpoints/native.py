@@ -33,7 +33,7 @@ from faith_jax.checkpoints.embedded import best_step, step_folders
 from faith_jax.checkpoints.hugging_face.families import family_name
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray
 from faith_jax.core.errors import CheckpointError, ConfigError, did_you_mean
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import atomic_file
 from faith_jax.core.files.stores import is_remote, kvstore, path_of
 from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
@@ -79,7 +79,7 @@ def write_model_json(folder: str | pathlib.Path, checkpoint: Checkpoint) -> None
         "metadata": checkpoint.metadata,
     }
     described["sha256"] = _own_digest(json.loads(json.dumps(described)))
-    with written_whole(path_of(folder) / MODEL_JSON) as beside:
+    with atomic_file(path_of(folder) / MODEL_JSON) as beside:
         beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
 
 

@@ -81,7 +81,7 @@ class Score(ScoreInput, OneOfSeveral):
     dry_run: bool = False
 
     def run(self) -> int:
-        from faith_jax.core.files import kept_rows
+        from faith_jax.core.files import count_kept_rows
         from faith_jax.core.files.stores import path_of
         from faith_jax.export.scored_rows import is_folder
 
@@ -90,7 +90,7 @@ class Score(ScoreInput, OneOfSeveral):
         self.join_processes()
 
         def kept() -> str:
-            count = kept_rows(path_of(self.output))
+            count = count_kept_rows(path_of(self.output))
             if not count:
                 return "nothing was scored yet."
             return f"{counted(count, 'scored row')} are kept; the same command resumes there."

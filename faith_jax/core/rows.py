@@ -134,7 +134,7 @@ def opened(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[byt
       InputError: the file is missing, cannot be read, ends too early, or is of another encoding.
     """
     # Not at once: `--help` needs no files.
-    from faith_jax.core.files.kept import current
+    from faith_jax.core.files.growing_rows import current
     from faith_jax.core.files.stores import opened_binary, reason, storage_errors
     from faith_jax.core.files.unpacking import recoded, unpacked
 

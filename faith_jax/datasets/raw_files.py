@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files import emptied, written_whole
+from faith_jax.core.files import atomic_file, remove_new_folders_on_error
 from faith_jax.datasets.raw_dataset import RawDataset, RawFile
 from faith_jax.datasets.samples import sample_folder
 
@@ -131,13 +131,13 @@ def _fetched(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
     target = folder / file.name
     download = folder / file.url.rpartition("/")[2] if file.member else target
     try:
-        with emptied(target.parent):
+        with remove_new_folders_on_error(target.parent):
             target.parent.mkdir(parents=True, exist_ok=True)
             if not (download.exists() and checksum(download, file.checksum) == file.checksum):
                 _download(file, download, remedy)
         if file.member:
             with (
-                written_whole(target, shared=True) as beside,
+                atomic_file(target, shared=True) as beside,
                 open(beside, "wb") as output,
                 _opened_member(download, file.member) as source,
             ):
@@ -160,7 +160,7 @@ def _download(file: RawFile, target: pathlib.Path, remedy: str) -> None:
 
     # pooch advises to note the checksum of what it fetched, which is checked here already.
     pooch.get_logger().setLevel("WARNING")
-    with written_whole(target, shared=True) as beside:
+    with atomic_file(target, shared=True) as beside:
         try:
             pooch.retrieve(file.url, None, beside.name, target.parent, progressbar=True)
         except (requests.RequestException, OSError, ValueError) as error:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.core.files import kept_json
+from faith_jax.core.files import read_json_or_none
 from faith_jax.core.files.stores import path_of
 from faith_jax.datasets import raw_files
 from faith_jax.datasets.raw.npov import TRAINING_SETS
@@ -164,6 +164,6 @@ def _prepared_sizes(name: str) -> dict[str, int]:
     """Returns the examples of each split of prepared data, without TFDS; empty = not prepared."""
     own = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
     folder = path_of(data_dir() or own).expanduser() / name
-    infos = [kept_json(path) for path in sorted(folder.glob("*/dataset_info.json"))]
+    infos = [read_json_or_none(path) for path in sorted(folder.glob("*/dataset_info.json"))]
     splits = infos[-1].get("splits", ()) if infos and infos[-1] else ()
     return {split["name"]: sum(map(int, split["shardLengths"])) for split in splits}

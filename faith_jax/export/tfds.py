@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files import written_whole
+from faith_jax.core.files import atomic_file
 from faith_jax.core.files.staging import local_copy
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.rows import Row
@@ -57,7 +57,7 @@ class DataSet:
         encoded = (self.features.encode_example(self.example(row)) for row in rows)
         records = ((n, serializer.serialize_example(row)) for n, row in enumerate(encoded))
         path = self.shard(folder, number, of)
-        with written_whole(path) as beside:
+        with atomic_file(path) as beside:
             OrderedWriter(tfds.core.FileFormat.TFRECORD).write(beside, records)
         return path
 

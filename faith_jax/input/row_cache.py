@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from faith_jax.core.files import writing, written_whole
+from faith_jax.core.files import atomic_file, report_write_errors
 
 Row = Mapping[str, Any]
 
@@ -97,8 +97,8 @@ def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, conte
     """
     schema = _SCHEMA.with_metadata({_FINGERPRINT: fingerprint})
     with (
-        writing(f"{path}: {contents}"),
-        written_whole(path) as beside,
+        report_write_errors(f"{path}: {contents}"),
+        atomic_file(path) as beside,
         pa.OSFile(str(beside), "wb") as file,
         pa.ipc.new_file(file, schema) as writer,
     ):

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from faith_jax.core.errors import ConfigError, ProcessError, StorageError
-from faith_jax.core.files import writing
+from faith_jax.core.files import report_write_errors
 from faith_jax.core.files.staging import fetch_file, remove_tree, upload_file
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.processes import raise_together
@@ -86,14 +86,14 @@ def make_parts(
             progress.update(done)
 
     try:
-        with writing(f"{local}: {contents}"):
+        with report_write_errors(f"{local}: {contents}"):
             local.mkdir(parents=True, exist_ok=True)
         for number in range(index, len(parts), count):
             part = parts[number]
             if not _is_there(part, local, shared):
                 write_cache(local / part.name, count_rows(part.rows()), part.fingerprint, contents)
                 if shared and is_remote(shared):
-                    with writing(f"{shared}: {contents}"):
+                    with report_write_errors(f"{shared}: {contents}"):
                         upload_file(local / part.name, shared / part.name)
         progress.update(done, force=True)
     except BaseException as error:  # whatever it is, the other processes wait below

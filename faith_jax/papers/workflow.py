@@ -24,7 +24,7 @@ from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.checkpoints.open import is_checkpoint
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
-from faith_jax.core.files import kept_json, working_folder, write_json
+from faith_jax.core.files import read_json_or_none, working_folder, write_json
 from faith_jax.papers.options import Workflow
 from faith_jax.runs.options import MODEL_OPTIONS
 
@@ -261,7 +261,7 @@ def row_counter(folder: pathlib.Path) -> CountRows:
     from faith_jax.input.score_input import dataset_rows
 
     path = folder / _ROWS
-    counts: dict[str, int] = kept_json(path) or {}
+    counts: dict[str, int] = read_json_or_none(path) or {}
 
     @functools.cache  # data that was missing before may be there now, but not in the same run
     def count(task: str, split: str) -> int:

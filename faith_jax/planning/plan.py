@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.files import ROWS, partial_output, write_json, writing
+from faith_jax.core.files import ROWS, report_write_errors, resumable_output, write_json
 from faith_jax.core.files.stores import path_of
 from faith_jax.planning import sweep as sweeps
 from faith_jax.planning.compiled_costs import Roofline
@@ -68,7 +68,7 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
         if wanted.json:
             run = {"topology": topology.name, **process.facts._asdict()}
             target = path_of(wanted.json)
-            kept = partial_output(
+            kept = resumable_output(
                 target, run, restart=wanted.restart, replaces=True, option="--json"
             )
             ask = remembering(ask, held.enter_context(kept) / ROWS)
@@ -80,7 +80,7 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
             path = pathlib.Path(wanted.figure)
             save_pages(drawn, sweeps.draw, path, columns=2, lines=1, size=(5.0, 3.6))
         if wanted.json:
-            with writing(target):
+            with report_write_errors(target):
                 write_json(target, report)
     return report
 

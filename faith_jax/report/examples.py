@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.core.files import put, write_text, writing
-from faith_jax.core.files.staging import remove_tree, stands
+from faith_jax.core.files import move_into_place, report_write_errors, write_text
+from faith_jax.core.files.staging import is_complete, remove_tree
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.words import lower_words
 
@@ -67,15 +67,15 @@ def write_page(page: pathlib.Path, make: Callable[[PageFiles], str]) -> None:
         partial = pathlib.Path(tempfile.mkdtemp(prefix="faith_jax_"))
     placed = None
     try:
-        with writing(page):
+        with report_write_errors(page):
             remove_tree(partial)
             partial.mkdir()
             files = PageFiles(partial, page)
             text = make(files)
             folder = page.parent / files.name
-            if files.any and not stands(folder):
+            if files.any and not is_complete(folder):
                 placed = folder
-                put(partial, folder)
+                move_into_place(partial, folder)
         write_text(page, text)
     except BaseException:
         if placed is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.core.files import writing, written_whole
+from faith_jax.core.files import atomic_file, report_write_errors
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
@@ -236,7 +236,7 @@ def save_figure(figure: Any, path: pathlib.Path) -> None:
     """
     figure.tight_layout()
     try:
-        with writing(path), written_whole(path) as beside:
+        with report_write_errors(path), atomic_file(path) as beside:
             figure.savefig(beside, format="png", dpi=150)
     finally:
         _pyplot().close(figure)

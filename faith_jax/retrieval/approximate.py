@@ -17,7 +17,7 @@ import numpy as np
 
 from faith_jax.checkpoints.identity import file_content
 from faith_jax.core.errors import ConfigError, StorageError
-from faith_jax.core.files import write_json, written_folder
+from faith_jax.core.files import atomic_folder, write_json
 from faith_jax.core.progress import Progress
 from faith_jax.core.schema import read_json_as
 
@@ -78,7 +78,7 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
     """
     rows = np.load(vectors, mmap_mode="r", allow_pickle=False)
     index = new_index(factory, rows.shape[1])
-    with written_folder(vectors.parent / INDEX, "a faiss index", option="--faiss") as index_folder:
+    with atomic_folder(vectors.parent / INDEX, "a faiss index", option="--faiss") as index_folder:
         index_folder.mkdir()
         try:
             if not index.is_trained:

@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Float, Integer
 
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.files import kept_json, partial_output, put, write_json
+from faith_jax.core.files import move_into_place, read_json_or_none, resumable_output, write_json
 from faith_jax.core.progress import Progress
 from faith_jax.core.schema import read_json_as
 from faith_jax.core.templates import dense_query
@@ -252,11 +252,11 @@ def _embed_passages(
     counts = [len(passages(base.article(number))) for number in numbers]
     articles = np.repeat(np.fromiter(numbers, np.int32, len(counts)), counts)
     shape = (len(articles), encode.model.config.emb_dim)
-    with partial_output(target, run, restart, option="FOLDER") as partial:
+    with resumable_output(target, run, restart, option="FOLDER") as partial:
         new_folder = partial / "made"
         new_folder.mkdir(exist_ok=True)
         state, file = partial / "place.json", new_folder / VECTORS
-        place = (kept_json(state) or {}) if file.is_file() else {}
+        place = (read_json_or_none(state) or {}) if file.is_file() else {}
         mode: Any = "r+" if place else "w+"
         values = np.lib.format.open_memmap(file, mode, dtype=np.float32, shape=shape)
         done, first = place.get("passages", 0), place.get("articles", 0)
@@ -273,7 +273,7 @@ def _embed_passages(
             model=model, passages=shape[0], width=shape[1], knowledge_base=base_manifest
         )
         write_json(new_folder / MANIFEST, msgspec.to_builtins(manifest))
-        put(new_folder, target)
+        move_into_place(new_folder, target)
     return Vectors.open(target, base)
 
 

@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, StorageError
-from faith_jax.core.files import emptied, made_folder, partial_output, put, stamp, write_json
+from faith_jax.core.files import (
+    make_output_folder,
+    move_into_place,
+    remove_new_folders_on_error,
+    resumable_output,
+    stamp,
+    write_json,
+)
 from faith_jax.core.progress import Progress
 from faith_jax.retrieval.articles import Article, Redirect, read_file, source_files
 from faith_jax.retrieval.knowledge_base import (
@@ -117,9 +124,9 @@ def build_from(
     target = pathlib.Path(folder).expanduser()
     run = {"knowledge_base": VERSION, "paragraphs": paragraphs, "source": list(stamped)}
     with contextlib.ExitStack() as held:
-        held.enter_context(emptied(target.parent))
-        made_folder(target.parent, "FOLDER")
-        partial = held.enter_context(partial_output(target, run, restart, option="FOLDER"))
+        held.enter_context(remove_new_folders_on_error(target.parent))
+        make_output_folder(target.parent, "FOLDER")
+        partial = held.enter_context(resumable_output(target, run, restart, option="FOLDER"))
         new_folder = partial / "made"
         new_folder.mkdir(exist_ok=True)
         with _database(new_folder / DATABASE, target) as database:
@@ -138,7 +145,7 @@ def build_from(
             left_out=+left_out,
         )
         write_json(new_folder / MANIFEST, msgspec.structs.asdict(manifest))
-        put(new_folder, target)
+        move_into_place(new_folder, target)
     return KnowledgeBase.open(target)
 
 

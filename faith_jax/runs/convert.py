@@ -33,11 +33,11 @@ from faith_jax.checkpoints.peft import (
 )
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import (
+    atomic_folder,
     check_space,
-    locked,
+    output_lock,
+    report_write_errors,
     uninterrupted,
-    writing,
-    written_folder,
 )
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.rows import read_json
@@ -137,7 +137,7 @@ def add_manifest(source: str) -> pathlib.Path:
         raise ConfigError(f"{path}: exists already; remove it to write it anew.")
     open_checkpoint(source).read()
     digests = {name: tensor_digests({name: tensor})[name] for name, tensor in tensors}
-    with writing(path), locked(path, option="SOURCE"):
+    with report_write_errors(path), output_lock(path, option="SOURCE"):
         write_manifest(folder, digests)
     return path
 
@@ -200,8 +200,8 @@ def free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
 def new_checkpoint(place: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Path]:
     """Yields a folder to write a checkpoint to, which takes its place at the end."""
     with (
-        written_folder(place, "a checkpoint", overwrite, "TARGET") as beside,
-        writing(f"TARGET: {place}"),
+        atomic_folder(place, "a checkpoint", overwrite, "TARGET") as beside,
+        report_write_errors(f"TARGET: {place}"),
         uninterrupted(),
     ):
         yield beside

@@ -26,16 +26,16 @@ from faith_jax.core.cutting import Kind, by_name, check_policy
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import (
     append_rows,
+    atomic_file,
     difference,
-    kept_json,
-    kept_note,
-    made_folder,
-    put,
+    make_output_folder,
+    move_into_place,
+    partial_note,
+    read_json_or_none,
     stamp,
     write_json,
-    written_whole,
 )
-from faith_jax.core.files.staging import stands
+from faith_jax.core.files.staging import is_complete
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.processes import number_of_first_process, wait_for_all
 from faith_jax.core.progress import Progress
@@ -162,7 +162,7 @@ def infer(
     plan = functools.cache(functools.partial(_plan, source, limit, shards))
     for system_run in _systems(checkpoint_path, output, system):
         # Its rows, and whether they have responses already.
-        system_run = system_run.pinned({} if restart else kept_note(system_run.output))
+        system_run = system_run.pinned({} if restart else partial_note(system_run.output))
         chosen = RunVocabulary.choose(vocabulary, system_run.checkpoint)
         make_folder(str(output.parent if dry_run else system_run.output.parent))
         tokenizer = source.tokenizer(chosen)
@@ -220,10 +220,10 @@ def infer(
                 with job.joined() as shard_counts:
                     if shard_counts is not None:
                         _finish(job, shard_counts, kept, source, run)
-                    is_made &= shard_counts is not None or stands(system_run.output)
+                    is_made &= shard_counts is not None or is_complete(system_run.output)
         finished.append(system_run.output)
     if several and is_made and jax.process_index() == 0:
-        with written_whole(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
+        with atomic_file(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for folder in finished:
                 with (folder / PREDICTIONS).open("rb") as part:
                     shutil.copyfileobj(part, joined)
@@ -382,9 +382,9 @@ def _job(
     seen = stamp(source.files)
 
     def is_finished() -> bool:
-        if not stands(output) or (output.is_dir() and not any(output.iterdir())):
+        if not is_complete(output) or (output.is_dir() and not any(output.iterdir())):
             return False
-        summary = kept_json(output / SUMMARY) or {}
+        summary = read_json_or_none(output / SUMMARY) or {}
         now = dict(run)
         if summary.get("stamp") != seen:
             now["rows"] = digest_of(plan()["shards"])
@@ -532,7 +532,7 @@ def _count_rows(
         for _ in rows():
             pass
         return (counts,)
-    folder = made_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
+    folder = make_output_folder(shard.folder / _MADE / _TFDS, "INFER_OUTPUT_DIR")
     return counts, data_set(shard).write_shard(folder, shard.number, shard.of, rows())
 
 
@@ -562,9 +562,9 @@ def _finish(
     run: Mapping[str, Any],
 ) -> None:
     """Turns the rows into the output, which appears whole."""
-    folder = made_folder(job.folder / _MADE, "INFER_OUTPUT_DIR")
+    folder = make_output_folder(job.folder / _MADE, "INFER_OUTPUT_DIR")
     if "jsonl" in formats:
-        with written_whole(folder / PREDICTIONS) as beside:
+        with atomic_file(folder / PREDICTIONS) as beside:
             job.write_jsonl(beside)
     if "tfds" in formats:
         counts = [shard.count for shard in job.shards]
@@ -583,6 +583,6 @@ def _finish(
     write_json(folder / SUMMARY, summary)
     if job.target.exists() and not is_remote(job.target):
         job.target.rmdir()
-    put(folder, job.target)
+    move_into_place(folder, job.target)
     reason = f", {unfinished:,} of them not finished at DECODE_LENGTH" if unfinished else ""
     logger.info("%s in %s%s", counted(len(job), "response"), job.target, reason)

@@ -23,7 +23,7 @@ from faith_jax.checkpoints.embedded import newest_step
 from faith_jax.checkpoints.manifest import write_manifest
 from faith_jax.checkpoints.native import MODEL_JSON, read_model_json, write_model_json
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import working_folder, write_text, written_whole
+from faith_jax.core.files import atomic_file, working_folder, write_text
 from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors
 from faith_jax.core.processes import on_first_process
@@ -282,7 +282,7 @@ def write_prompt_starts(
 ) -> None:
     """Writes the starts, [length, embed] by name, and their origin into MODEL_DIR."""
     arrays = {name: np.asarray(v, np.float32) for name, v in starts.items()}
-    with written_whole(folder / PROMPT_START) as beside:
+    with atomic_file(folder / PROMPT_START) as beside:
         tensors.write_tensor_file(beside, arrays, origin)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from faith_jax.core.cutting import CutTokens, Kind
 from faith_jax.core.errors import InputError, counted
-from faith_jax.core.files import made_folder, write_json
+from faith_jax.core.files import make_output_folder, write_json
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.tokenizers.unknown import PARTS as UNKNOWN_PARTS
@@ -207,7 +207,7 @@ def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> No
         for warning in report["warnings"]:
             logger.warning("%s", warning)
     if path is not None:
-        made_folder(path.parent, str(path))
+        make_output_folder(path.parent, str(path))
         write_json(path, report)
         logger.info("Written: %s", path)
 

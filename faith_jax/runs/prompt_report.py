@@ -12,7 +12,7 @@ from faith_jax.checkpoints.checkpoint import content_hash
 from faith_jax.checkpoints.native import is_native, params_folder, read_native, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError, FaithJaxError
-from faith_jax.core.files import reserves, write_json, write_text
+from faith_jax.core.files import reserve_outputs, write_json, write_text
 from faith_jax.core.files.stores import path_of
 from faith_jax.report.figures import save_curves
 from faith_jax.report.prompts import (
@@ -52,7 +52,7 @@ def _inputs_and_outputs(
     return sources, {"--html": html, "--png": png, "--json": json_path}
 
 
-@reserves(_inputs_and_outputs)
+@reserve_outputs(_inputs_and_outputs)
 def prompt_report(
     sources: Sequence[str], nearest: int = 3, html: str = "", png: str = "", json_path: str = ""
 ) -> str:

@@ -28,22 +28,22 @@ from faith_jax.core.files import (
     ROWS,
     TakenError,
     append_rows,
-    begun,
+    begin_or_resume,
     count_whole_rows,
     difference,
-    has_made,
-    keep_rows,
-    kept_json,
-    kept_note,
-    let_go,
-    locked,
+    has_contents,
     note_later,
+    output_lock,
     partial_folder,
+    partial_note,
+    read_json_or_none,
+    release_partial,
     sync,
     sync_entry,
+    truncate_rows,
     write_json,
 )
-from faith_jax.core.files.staging import stands
+from faith_jax.core.files.staging import is_complete
 from faith_jax.core.files.stores import is_remote
 from faith_jax.core.progress import Patience, Progress
 
@@ -126,7 +126,7 @@ class Shard:
         What follows them is dropped.
         """
         done = count_whole_rows(self.rows)
-        return done if done == self.count else keep_rows(self.rows, done - done % batch_size)
+        return done if done == self.count else truncate_rows(self.rows, done - done % batch_size)
 
     def finish(self, counts: Mapping[str, Any], *other_files: pathlib.Path) -> None:
         """Marks this shard as done.
@@ -150,7 +150,7 @@ class Shard:
 
     def read_counts(self) -> dict[str, Any] | None:
         """Returns the counts of a finished shard; None = it is not finished, or a file is gone."""
-        note = kept_json(self.note)
+        note = read_json_or_none(self.note)
         try:
             sizes = {name: (self.folder / name).stat().st_size for name in (note or {})["files"]}
         except (KeyError, OSError):
@@ -257,7 +257,7 @@ class Job:
           joins_only: nothing is planned.
 
         Raises:
-          ConfigError: see `core.files.partial_output`, or where there is nothing to join.
+          ConfigError: see `core.files.resumable_output`, or where there is nothing to join.
         """
         self.target, self.folder = target, partial_folder(target)
         self._run, self._option, self._is_finished = run, option, is_finished
@@ -272,7 +272,7 @@ class Job:
                 self._plan = self._keep_or_make_plan(plan, list(stamp), restart)
                 if not self.finished:
                     member = self.folder / f"rows.{secrets.token_hex(8)}.jsonl"
-                    self._membership.enter_context(locked(member, option=option, wait=None))
+                    self._membership.enter_context(output_lock(member, option=option, wait=None))
             except BaseException:
                 self._let_go_if_unused()
                 raise
@@ -295,7 +295,7 @@ class Job:
 
     def _alone(self) -> contextlib.AbstractContextManager[Any]:
         """Holds what only one process at a time may do with the folder of the run."""
-        return locked(self.target, option=self._option, wait=True)
+        return output_lock(self.target, option=self._option, wait=True)
 
     def _is_used(self) -> bool:
         """Whether another process takes part in a run here; on a store, one that lives."""
@@ -304,7 +304,7 @@ class Job:
             for path in self.folder.glob(".rows*.jsonl.*"):
                 rows = self.folder / path.stem.removeprefix(".")
                 try:
-                    with locked(rows, option=self._option, wait=None):
+                    with output_lock(rows, option=self._option, wait=None):
                         pass
                 except TakenError as error:
                     if error.is_certain:
@@ -317,7 +317,7 @@ class Job:
     def _let_go_if_unused(self) -> None:
         """Removes the folder of a run that has made nothing, if nobody holds a lock in it."""
         if not any(self.folder.glob(".rows*.jsonl.*")):
-            let_go(self.target)
+            release_partial(self.target)
 
     def _taken_error(self) -> TakenError:
         return TakenError(
@@ -327,30 +327,30 @@ class Job:
 
     def _check_note(self) -> None:
         """Raises TakenError if the folder is another run's by now: someone has removed ours."""
-        if self.folder.is_dir() and difference(kept_note(self.target), self._run):
+        if self.folder.is_dir() and difference(partial_note(self.target), self._run):
             raise self._taken_error()
 
     def _has_output(self) -> bool:
-        return self._is_finished() if self._is_finished else stands(self.target)
+        return self._is_finished() if self._is_finished else is_complete(self.target)
 
     def _keep_or_make_plan(
         self, make: Callable[[], dict[str, Any]], stamp: list[Any], restart: bool
     ) -> dict[str, Any]:
-        kept, replaces = kept_json(self.folder / PLAN), self._is_finished is not None
-        differs = restart or bool(difference(kept_note(self.target), self._run))
+        kept, replaces = read_json_or_none(self.folder / PLAN), self._is_finished is not None
+        differs = restart or bool(difference(partial_note(self.target), self._run))
         # There is nothing to keep of another input.
-        renews = kept is not None and kept["stamp"] != stamp and not has_made(self.folder)
+        renews = kept is not None and kept["stamp"] != stamp and not has_contents(self.folder)
         if (differs or renews) and self._is_used():
             if differs:
                 raise self._taken_error()
         else:
             restart = restart or renews
-        begun(self.target, self._run, restart, replaces, self._option)
+        begin_or_resume(self.target, self._run, restart, replaces, self._option)
         if replaces and self._has_output():
-            let_go(self.target, done=True)
+            release_partial(self.target, done=True)
             self.finished = True
             return {"stamp": stamp, "shards": []}
-        kept = kept_json(self.folder / PLAN)  # unless it was discarded
+        kept = read_json_or_none(self.folder / PLAN)  # unless it was discarded
         if kept and kept["stamp"] == stamp:
             return kept
         plan = {"stamp": stamp, **make()}
@@ -443,7 +443,7 @@ class Job:
 
     def _take(self, shard: Shard) -> bool:
         try:
-            self._own.enter_context(locked(shard.rows, option=self._option, wait=None))
+            self._own.enter_context(output_lock(shard.rows, option=self._option, wait=None))
         except TakenError as error:
             self._is_certain &= error.is_certain
             return False
@@ -469,7 +469,7 @@ class Job:
                 return
             yield [counts for counts in counts_by_shard if counts is not None]
             self._membership.close()
-            let_go(self.target, done=True)
+            release_partial(self.target, done=True)
 
     def check_done(self) -> None:
         """Raises ConfigError, which names them, if shards are missing."""
@@ -496,5 +496,5 @@ class Job:
         self._own.close()
         self._membership.close()
         if error[0] is not None:
-            with contextlib.suppress(TakenError), locked(self.target, option=self._option):
+            with contextlib.suppress(TakenError), output_lock(self.target, option=self._option):
                 self._let_go_if_unused()

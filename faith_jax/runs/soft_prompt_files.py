@@ -24,9 +24,9 @@ from faith_jax.checkpoints.peft import (
 )
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import (
-    locked,
-    writing,
-    written_whole,
+    atomic_file,
+    output_lock,
+    report_write_errors,
 )
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.models.config import TransformerConfig
@@ -189,12 +189,12 @@ def _prompt_name(config: TransformerConfig, which: str | None, task_type: str, w
 
 
 def _write_npy(place: pathlib.Path, vectors: np.ndarray) -> None:
-    with writing(f"TARGET: {place}"):
+    with report_write_errors(f"TARGET: {place}"):
         if not is_remote(place):
             place.parent.mkdir(parents=True, exist_ok=True)
         with (
-            locked(place, option="TARGET"),
-            written_whole(place) as beside,
+            output_lock(place, option="TARGET"),
+            atomic_file(place) as beside,
             beside.open("wb") as file,
         ):
             np.save(file, np.asarray(vectors, np.float32), allow_pickle=False)

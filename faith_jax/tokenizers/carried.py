@@ -13,7 +13,7 @@ from typing import Any
 
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import writing, written_whole
+from faith_jax.core.files import atomic_file, report_write_errors
 from faith_jax.core.notation import PUBLISHED, choose_notation
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers import byte_level
@@ -305,7 +305,7 @@ def keep_vocabulary(vocabulary: Any, model_dir: pathlib.Path) -> None:
     elif find_tokenizer_file(model_dir) is not None:
         check_kept_vocabulary(ours, model_dir)
     else:
-        with writing(f"{model_dir}: the vocabulary"):
+        with report_write_errors(f"{model_dir}: the vocabulary"):
             write_vocabulary(ours, model_dir)
 
 
@@ -341,7 +341,7 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:
-    with written_whole(path) as beside:
+    with atomic_file(path) as beside:
         beside.write_bytes(content)
 
 

@@ -19,7 +19,7 @@ from faith_jax.checkpoints import manifest
 from faith_jax.checkpoints.manifest import TensorDigests
 from faith_jax.checkpoints.native import orbax_path, read_part
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.files import kept_json, sync, sync_entry
+from faith_jax.core.files import read_json_or_none, sync, sync_entry
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.processes import from_all
 from faith_jax.core.types import PyTree
@@ -342,7 +342,7 @@ def _check_metrics(folder: pathlib.Path) -> None:
     for path in sorted(folder.glob("*/metrics/metrics")):
         if not path.parts[-3].isdecimal():  # of a save that was killed
             continue
-        metrics = kept_json(path)
+        metrics = read_json_or_none(path)
         if metrics is None or not all(isinstance(value, int | float) for value in metrics.values()):
             raise CheckpointError(
                 f"{path}: expected the metrics of a step; remove the folder {path.parent}, then "

@@ -9,7 +9,7 @@ from faith_jax.checkpoints.checkpoint import Checkpoint, content_hash, flatten
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError, StorageError
-from faith_jax.core.files import written_folder
+from faith_jax.core.files import atomic_folder
 from faith_jax.runs import convert
 from faith_jax.runs.convert import export_checkpoint, import_checkpoint
 from tests.checkpoints.synthetic import (
@@ -154,7 +154,7 @@ def test_a_link_is_replaced_and_what_it_points_to_stays(tmp_path, source):
 
 
 def test_leftovers_of_a_killed_conversion_do_not_matter(tmp_path, source):
-    with written_folder(tmp_path / "target", "a checkpoint"):
+    with atomic_folder(tmp_path / "target", "a checkpoint"):
         shutil.copytree(tmp_path / "target.partial", tmp_path / "left")
     assert names(tmp_path) == {"source", "left"}
     (tmp_path / "left").rename(tmp_path / "target.partial")

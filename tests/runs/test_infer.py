@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 
 import faith_jax
-from faith_jax.core.files import locked
+from faith_jax.core.files import output_lock
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.papers.dialfact import verification
 from faith_jax.papers.dialfact.verification import verification_table
@@ -144,7 +144,7 @@ def test_an_output_has_one_writer_and_rows_of_another_run_are_kept(
 ):
     out, partial = tmp_path / "out", tmp_path / "out.partial"
     partial.mkdir()
-    with locked(partial / "rows.jsonl"):
+    with output_lock(partial / "rows.jsonl"):
         status, _, err = command(*arguments(tiny_run, out))
     assert status == 2
     assert err.endswith(

@@ -9,7 +9,7 @@ import pytest
 
 from faith_jax.core import files
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import append_rows, kept_rows, locks
+from faith_jax.core.files import append_rows, count_kept_rows, locks
 from faith_jax.core.files.leases import is_renewed
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.runs import shards
@@ -86,7 +86,7 @@ def test_shards_are_computed_by_several_and_joined_by_another_one(gs, short_leas
         joins.check_done()
         with joins.joined() as found:
             assert [told["rows"] for told in found] == [2, 2, 2]
-            with files.written_whole(target) as beside:
+            with files.atomic_file(target) as beside:
                 joins.write_jsonl(beside)
     assert [json.loads(line)["n"] for line in target.read_text().splitlines()] == list(range(6))
     assert list(versions(path_of(gs))) == ["out.jsonl"]
@@ -97,7 +97,7 @@ def test_a_shard_of_a_killed_process_is_free_when_its_lease_has_expired(gs, shor
     with begin(target) as job:
         shard = next(job.taken())
         append_rows(shard.rows, [{"n": 0}])
-    assert kept_rows(target) == 1
+    assert count_kept_rows(target) == 1
     lease = shard.rows.with_name(f".{shard.rows.name}.lock")
     lease.write_bytes(b'{"token": "of a killed process", "seconds": 1.0}')
     with begin(target) as job:

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
-from faith_jax.core.files import append_rows, locked
+from faith_jax.core.files import append_rows, output_lock
 from faith_jax.core.progress import Patience
 from faith_jax.runs import shards
 from faith_jax.runs.shards import Job, split
@@ -164,7 +164,7 @@ def test_the_only_shard_has_one_writer(tmp_path):
 def test_whoever_waits_takes_what_another_has_lost(tmp_path, monkeypatch):
     target = tmp_path / "out.jsonl"
     with begin(target) as job:
-        held = locked(job.shards[2].rows)
+        held = output_lock(job.shards[2].rows)
         held.__enter__()
         monkeypatch.setattr(shards.time, "sleep", lambda _: held.__exit__(None, None, None))
         taken = []
@@ -176,7 +176,7 @@ def test_whoever_waits_takes_what_another_has_lost(tmp_path, monkeypatch):
 
 def test_waiting_ends_where_the_others_do_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "Patience", functools.partial(Patience, seconds=0))
-    with begin(tmp_path / "out.jsonl") as job, locked(job.shards[2].rows):
+    with begin(tmp_path / "out.jsonl") as job, output_lock(job.shards[2].rows):
         taken = job.taken(waits=True)
         compute(next(taken))
         compute(next(taken))

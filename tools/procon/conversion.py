@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files import write_jsonl, written_folder
+from faith_jax.core.files import atomic_folder, write_jsonl
 from faith_jax.core.rows import read_value
 from faith_jax.core.schema import Text, converted
 from faith_jax.datasets.npov.topics import (
@@ -106,7 +106,7 @@ def convert(
             raise InputError(f"{responses}: no such file; {expected}.")
         made = load_responses(responses, topics)  # errors name the user's file
     try:
-        with written_folder(output, "topics", replaces=True) as staged:
+        with atomic_folder(output, "topics", replaces=True) as staged:
             staged.mkdir()
             write_jsonl(staged / TOPICS_FILE, map(_topic_row, topics))
             if responses != "none":

@@ -7,45 +7,45 @@ the former output or the new one.
 
 All paths may be of object stores (`stores`). There an output is made locally and uploaded: a file
 appears whole, a folder says itself whether it is (`staging`). The lock is a lease (`leases`), and
-rows are added as further objects (`kept`).
+rows are added as further objects (`growing_rows`).
 """
 
 from faith_jax.core.files.changes import check_settings, content_digest, difference, stamp
-from faith_jax.core.files.kept import (
+from faith_jax.core.files.growing_rows import (
     append_rows,
     count_whole_rows,
-    keep_rows,
+    truncate_rows,
 )
-from faith_jax.core.files.locks import TakenError, locked, working_folder
-from faith_jax.core.files.outputs import NO_FOLDER, check_outputs, has_parent, reserves
+from faith_jax.core.files.locks import TakenError, output_lock, working_folder
+from faith_jax.core.files.outputs import NO_FOLDER, check_outputs, has_parent, reserve_outputs
 from faith_jax.core.files.partial import (
     PLAN,
     ROWS,
-    begun,
-    has_made,
-    kept_note,
-    kept_rows,
-    let_go,
-    made_in,
+    atomic_folder,
+    begin_or_resume,
+    count_kept_rows,
+    has_contents,
     note_later,
     partial_folder,
-    partial_output,
-    written_folder,
+    partial_note,
+    release_partial,
+    resumable_output,
+    scratch_place,
 )
 from faith_jax.core.files.whole import (
+    atomic_file,
     check_space,
-    emptied,
-    kept_json,
-    made_folder,
-    put,
+    make_output_folder,
+    move_into_place,
+    read_json_or_none,
+    remove_new_folders_on_error,
+    report_write_errors,
     sync,
     sync_entry,
     uninterrupted,
     write_json,
     write_jsonl,
     write_text,
-    writing,
-    written_whole,
 )
 
 __all__ = [
@@ -54,38 +54,38 @@ __all__ = [
     "ROWS",
     "TakenError",
     "append_rows",
-    "begun",
+    "atomic_file",
+    "atomic_folder",
+    "begin_or_resume",
     "check_outputs",
     "check_settings",
     "check_space",
     "content_digest",
+    "count_kept_rows",
     "count_whole_rows",
     "difference",
-    "emptied",
-    "has_made",
+    "has_contents",
     "has_parent",
-    "keep_rows",
-    "kept_json",
-    "kept_note",
-    "kept_rows",
-    "let_go",
-    "locked",
-    "made_folder",
-    "made_in",
+    "make_output_folder",
+    "move_into_place",
     "note_later",
+    "output_lock",
     "partial_folder",
-    "partial_output",
-    "put",
-    "reserves",
+    "partial_note",
+    "read_json_or_none",
+    "release_partial",
+    "remove_new_folders_on_error",
+    "report_write_errors",
+    "reserve_outputs",
+    "resumable_output",
+    "scratch_place",
     "stamp",
     "sync",
     "sync_entry",
+    "truncate_rows",
     "uninterrupted",
     "working_folder",
     "write_json",
     "write_jsonl",
     "write_text",
-    "writing",
-    "written_folder",
-    "written_whole",
 ]

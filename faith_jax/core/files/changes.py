@@ -8,7 +8,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, shown
 from faith_jax.core.files.stores import is_remote, path_of, version
-from faith_jax.core.files.whole import kept_json
+from faith_jax.core.files.whole import read_json_or_none
 
 
 def content_digest(values: Iterable[Any]) -> str:
@@ -42,7 +42,7 @@ def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -
     Raises:
       ConfigError: names the first setting that differs.
     """
-    if changed_setting := difference(kept_json(path), settings):
+    if changed_setting := difference(read_json_or_none(path), settings):
         raise ConfigError(
             f"--output: {path.parent} keeps {kept} with {changed_setting}; name another "
             "folder, or remove it."

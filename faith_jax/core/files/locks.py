@@ -12,10 +12,14 @@ import threading
 from collections.abc import Iterator
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import kept as kept_files
+from faith_jax.core.files import growing_rows
 from faith_jax.core.files.leases import is_renewed, leased
 from faith_jax.core.files.stores import is_remote, path_of
-from faith_jax.core.files.whole import emptied, made_folder, writing
+from faith_jax.core.files.whole import (
+    make_output_folder,
+    remove_new_folders_on_error,
+    report_write_errors,
+)
 
 logger = logging.getLogger("faith_jax")
 
@@ -35,7 +39,7 @@ class TakenError(ConfigError):
 
 
 @contextlib.contextmanager
-def locked(
+def output_lock(
     output: pathlib.Path,
     lock: pathlib.Path | None = None,
     option: str = "--output",
@@ -58,7 +62,7 @@ def locked(
     """
     path = lock or output.resolve().with_name(f".{output.name}{LOCK}")
     with contextlib.ExitStack() as held:
-        with writing(f"{option}: {output}"):
+        with report_write_errors(f"{option}: {output}"):
             file = None
             if is_remote(path):
                 stop = functools.partial(_stop, output)
@@ -81,7 +85,7 @@ def locked(
         if file is not None:
             held.callback(os.close, file)
             held.callback(path.unlink, missing_ok=True)
-        held.callback(kept_files.close, output)
+        held.callback(growing_rows.close, output)
         yield file
 
 
@@ -91,15 +95,15 @@ def working_folder(
 ) -> Iterator[tuple[pathlib.Path, int | None]]:
     """Makes the folder of an option, and holds the only right to write into it.
 
-    Yields the folder and the descriptor of `locked`.
+    Yields the folder and the descriptor of `output_lock`.
 
     Raises:
       ConfigError: it cannot be made, or another run is writing into it.
     """
     folder = path_of(output)
-    with emptied(folder):
-        made_folder(folder, option)
-        with locked(folder, folder / LOCK, option) as lock:
+    with remove_new_folders_on_error(folder):
+        make_output_folder(folder, option)
+        with output_lock(folder, folder / LOCK, option) as lock:
             yield folder, lock
 
 

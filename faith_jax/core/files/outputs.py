@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import ParamSpec, TypeVar
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files.locks import locked
+from faith_jax.core.files.locks import output_lock
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.files.whole import is_stream
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 NO_FOLDER = "cannot be written (no such folder); make its folder first"
 
 
-def reserves(
+def reserve_outputs(
     outputs: Callable[P, tuple[Iterable[str], Mapping[str, str]]],
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Makes a function hold the only right to write its outputs, which are checked first.
@@ -26,7 +26,7 @@ def reserves(
       outputs: returns, from the function's arguments, what `check_outputs` is given.
 
     Raises:
-      ConfigError: see `check_outputs` and `locked`.
+      ConfigError: see `check_outputs` and `output_lock`.
     """
 
     def decorated(run: Callable[P, T]) -> Callable[P, T]:
@@ -37,7 +37,7 @@ def reserves(
             with contextlib.ExitStack() as held:
                 for option, output in written.items():
                     if output and not is_stream(path_of(output)):
-                        held.enter_context(locked(path_of(output), option=option))
+                        held.enter_context(output_lock(path_of(output), option=option))
                 return run(*args, **kwargs)
 
         return reserved

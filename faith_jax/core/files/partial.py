@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, counted
-from faith_jax.core.files import kept as kept_files
+from faith_jax.core.files import growing_rows
 from faith_jax.core.files.changes import difference
-from faith_jax.core.files.locks import LOCK, locked
-from faith_jax.core.files.staging import remove_tree, stands
+from faith_jax.core.files.locks import LOCK, output_lock
+from faith_jax.core.files.staging import is_complete, remove_tree
 from faith_jax.core.files.stores import is_remote, versions
 from faith_jax.core.files.whole import (
-    emptied,
-    kept_json,
-    put,
+    move_into_place,
+    read_json_or_none,
+    remove_new_folders_on_error,
+    report_write_errors,
     sync,
     sync_entry,
     write_json,
-    writing,
 )
 
 ROWS, PLAN = "rows.jsonl", "plan.json"
@@ -34,22 +34,22 @@ def partial_folder(target: pathlib.Path) -> pathlib.Path:
     return target.with_name(f"{target.name}{_PARTIAL}")
 
 
-def kept_note(target: pathlib.Path) -> dict[str, Any]:
+def partial_note(target: pathlib.Path) -> dict[str, Any]:
     """Returns the note of a stopped run on itself; empty if there is none."""
-    return kept_json(partial_folder(target) / _NOTE) or {}
+    return read_json_or_none(partial_folder(target) / _NOTE) or {}
 
 
-def kept_rows(target: pathlib.Path) -> int:
+def count_kept_rows(target: pathlib.Path) -> int:
     """Returns the number of rows kept by a stopped run, in all its shards; changes nothing."""
     count = 0
-    for path in kept_files.row_files(partial_folder(target)):
+    for path in growing_rows.row_files(partial_folder(target)):
         with contextlib.suppress(OSError), path.open("rb") as file:
             count += sum(line.endswith(b"\n") for line in file)
     return count
 
 
 @contextlib.contextmanager
-def partial_output(
+def resumable_output(
     target: pathlib.Path,
     run: Mapping[str, Any],
     restart: bool = False,
@@ -72,34 +72,34 @@ def partial_output(
         different run has made is kept, or a folder of this name is no run's.
     """
     done = False
-    with locked(target, option=option, wait=wait):
+    with output_lock(target, option=option, wait=wait):
         try:
-            yield begun(target, run, restart, replaces, option)
+            yield begin_or_resume(target, run, restart, replaces, option)
             done = True
         finally:
-            let_go(target, done)
+            release_partial(target, done)
 
 
-def begun(
+def begin_or_resume(
     target: pathlib.Path, run: Mapping[str, Any], restart: bool, replaces: bool, option: str
 ) -> pathlib.Path:
-    """Returns the folder of a run that begins or resumes; see `partial_output`.
+    """Returns the folder of a run that begins or resumes; see `resumable_output`.
 
-    The caller holds the lock of the target, and calls `let_go` at the end.
+    The caller holds the lock of the target, and calls `release_partial` at the end.
     """
     folder = partial_folder(target)
-    with writing(f"{option}: {target}"):
+    with report_write_errors(f"{option}: {target}"):
         _resume(folder, target, run, restart, option)
-    if stands(target) and not replaces:
+    if is_complete(target) and not replaces:
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return folder
 
 
-def let_go(target: pathlib.Path, done: bool = False) -> None:
+def release_partial(target: pathlib.Path, done: bool = False) -> None:
     """Removes the folder of a run that is done, or that has made nothing."""
     folder = partial_folder(target)
-    kept_files.close(folder)
-    if _is_ours(folder) and (done or not has_made(folder)):
+    growing_rows.close(folder)
+    if _is_ours(folder) and (done or not has_contents(folder)):
         _discard(folder)
         remove_tree(folder)
 
@@ -118,7 +118,7 @@ def _discard(folder: Any) -> None:
 
 
 @contextlib.contextmanager
-def made_in(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+def scratch_place(folder: pathlib.Path) -> Iterator[pathlib.Path]:
     """Yields a local path for an output, or a part of one, that is made of what a folder keeps."""
     if is_remote(folder):
         with tempfile.TemporaryDirectory(prefix="faith_jax_") as place:
@@ -133,14 +133,14 @@ def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--o
     """Adds to the note of a run what is known only later, such as a digest of its input.
 
     Args:
-      folder: of `partial_output`.
+      folder: of `resumable_output`.
       more: what must be the same for a stopped run to resume.
       option: that names the output.
 
     Raises:
       ConfigError: a stopped run noted another value.
     """
-    kept = kept_json(folder / _NOTE) or {}
+    kept = read_json_or_none(folder / _NOTE) or {}
     noted_before = {name: value for name, value in more.items() if name in kept}
     if changed_setting := difference(kept, noted_before):
         raise _other_run(folder, changed_setting, option)
@@ -149,7 +149,7 @@ def note_later(folder: pathlib.Path, more: Mapping[str, Any], option: str = "--o
 
 
 @contextlib.contextmanager
-def written_folder(
+def atomic_folder(
     target: pathlib.Path,
     contents: str,
     replaces: bool = False,
@@ -169,11 +169,11 @@ def written_folder(
       wait: for another process that makes it.
 
     Raises:
-      ConfigError: see `partial_output`.
+      ConfigError: see `resumable_output`.
     """
     with contextlib.ExitStack() as held:
-        held.enter_context(emptied(target.parent))
-        with writing(f"{option}: {target}"):
+        held.enter_context(remove_new_folders_on_error(target.parent))
+        with report_write_errors(f"{option}: {target}"):
             if not is_remote(target):
                 missing = [path for path in target.parents if not path.exists()]
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -181,24 +181,24 @@ def written_folder(
                     sync_entry(path.parent)
         run = {"makes": contents}
         folder = held.enter_context(
-            partial_output(target, run, replaces=replaces, option=option, wait=wait)
+            resumable_output(target, run, replaces=replaces, option=option, wait=wait)
         )
-        new_folder = held.enter_context(made_in(folder))
+        new_folder = held.enter_context(scratch_place(folder))
         try:
             yield new_folder
-            with writing(f"{option}: {target}"):
+            with report_write_errors(f"{option}: {target}"):
                 if new_folder.exists() and target.exists() and not is_remote(target):
                     sync(new_folder)
                     os.replace(target, folder / _REPLACED)
                 if new_folder.exists():
-                    put(new_folder, target)
+                    move_into_place(new_folder, target)
         except BaseException:
             _put_back(folder, target)
             shutil.rmtree(new_folder, ignore_errors=True)
             raise
 
 
-def has_made(folder: pathlib.Path) -> bool:
+def has_contents(folder: pathlib.Path) -> bool:
     """Whether there is more in a folder than a note, or a part of one."""
     notes = {name for note in (_NOTE, PLAN) for name in (note, f".{note}.partial")}
     if is_remote(folder):  # where locks have a content
@@ -223,12 +223,12 @@ def _resume(
         )
     _put_back(folder, target)
     if not restart:
-        changed_setting = difference(kept_json(folder / _NOTE), run)
-        if changed_setting and has_made(folder):
+        changed_setting = difference(read_json_or_none(folder / _NOTE), run)
+        if changed_setting and has_contents(folder):
             raise _other_run(folder, changed_setting, option)
         if not changed_setting:
             return
-    kept_files.forget(folder)
+    growing_rows.forget(folder)
     _discard(folder)
     if not is_remote(folder):
         folder.mkdir(exist_ok=True)
@@ -245,13 +245,13 @@ def _is_ours(folder: pathlib.Path) -> bool:
     """Whether a run has made a folder; an empty one, without a whole note, is anyone's."""
     if not folder.is_dir():
         return False
-    note = kept_json(folder / _NOTE) or {}
+    note = read_json_or_none(folder / _NOTE) or {}
     other_entries = (path for path in folder.iterdir() if path.name != f".{_NOTE}.partial")
     return note.items() >= _OURS.items() or not any(other_entries)
 
 
 def _other_run(folder: pathlib.Path, changed_setting: str, option: str) -> ConfigError:
-    count = kept_rows(folder.with_name(folder.name.removesuffix(_PARTIAL)))
+    count = count_kept_rows(folder.with_name(folder.name.removesuffix(_PARTIAL)))
     kept = counted(count, "row") if count else "what is made"
     return ConfigError(
         f"{option}: {folder} keeps {kept} of another run ({changed_setting}); finish it with its "

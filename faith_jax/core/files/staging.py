@@ -158,7 +158,7 @@ def _mark(target: Any, complete: bool, files: dict[str, int]) -> None:
     target.fs.pipe_file((target / UPLOAD).path, json.dumps(mark, indent=1).encode())
 
 
-def stands(path: pathlib.Path) -> bool:
+def is_complete(path: pathlib.Path) -> bool:
     """Whether a file or a folder is there; a folder that an upload has left unfinished is not."""
     if not is_remote(path) or not path.is_dir():
         return path.exists()
@@ -215,7 +215,7 @@ def cache_folder() -> pathlib.Path:
     return user_cache() / "stores"
 
 
-def made_once(place: pathlib.Path, make: Callable[[pathlib.Path], object]) -> None:
+def make_once(place: pathlib.Path, make: Callable[[pathlib.Path], object]) -> None:
     """Makes a folder of a cache, whole or not at all, unless it is there.
 
     Several processes may make it at once.
@@ -274,7 +274,7 @@ def _stage(path: Any, names: set[str] | None) -> pathlib.Path:
     identity = json.dumps([str(path), sorted(objects.items())])
     place = cache_folder() / "copies" / hashlib.sha256(identity.encode()).hexdigest()[:32]
     place.parent.mkdir(parents=True, exist_ok=True)
-    made_once(place, lambda new_folder: _copy(path, objects, new_folder, is_folder))
+    make_once(place, lambda new_folder: _copy(path, objects, new_folder, is_folder))
     return place / path.name
 
 

@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, StorageError, storage_failure
-from faith_jax.core.files import kept as kept_files
+from faith_jax.core.files import growing_rows
 from faith_jax.core.files.staging import copy_within, upload_file, upload_folder
 from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors
 
 
 @contextlib.contextmanager
-def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pathlib.Path]:
+def atomic_file(path: str | pathlib.Path, shared: bool = False) -> Iterator[pathlib.Path]:
     """Yields a local path, beside that of a file on a disk, whose place it takes at the end.
 
     On an error nothing is left, and what stood at `path` stays. If nothing is written, nothing
@@ -45,7 +45,7 @@ def written_whole(path: str | pathlib.Path, shared: bool = False) -> Iterator[pa
     try:
         yield beside
         if beside.exists():
-            put(beside, target)
+            move_into_place(beside, target)
     finally:
         beside.unlink(missing_ok=True)
 
@@ -65,7 +65,7 @@ def _stream(source: pathlib.Path, target: pathlib.Path) -> None:
         shutil.copyfileobj(file, stream)
 
 
-def put(source: pathlib.Path, target: pathlib.Path) -> None:
+def move_into_place(source: pathlib.Path, target: pathlib.Path) -> None:
     """Moves a file or folder to its place, where it stays after a power cut.
 
     Its data is on disk before it has its name. A folder takes the place of a file or an empty
@@ -88,8 +88,8 @@ def sync(path: pathlib.Path) -> None:
     A file of rows on a store is one object then.
     """
     if is_remote(path):
-        if kept_files.current(path) is not path:
-            kept_files.growing(path).finish()
+        if growing_rows.current(path) is not path:
+            growing_rows.growing(path).finish()
         return
     if path.is_dir():
         for inner in path.iterdir():
@@ -113,7 +113,7 @@ def sync_entry(path: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def writing(place: Any) -> Iterator[None]:
+def report_write_errors(place: Any) -> Iterator[None]:
     """Turns an OSError into an error that says that `place` cannot be written.
 
     Raises:
@@ -133,7 +133,7 @@ def write_text(path: str | pathlib.Path, text: str) -> None:
     Raises:
       ConfigError: it cannot be written.
     """
-    with writing(path), written_whole(path) as beside:
+    with report_write_errors(path), atomic_file(path) as beside:
         beside.write_text(text, encoding="utf-8")
 
 
@@ -142,7 +142,7 @@ def write_json(path: str | pathlib.Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
 
 
-def kept_json(path: pathlib.Path) -> dict[str, Any] | None:
+def read_json_or_none(path: pathlib.Path) -> dict[str, Any] | None:
     """Returns the object that `write_json` wrote; None where there is none, or no whole one."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -156,21 +156,21 @@ def write_jsonl(path: str | pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> 
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def made_folder(output: str | pathlib.Path, option: str = "--output") -> pathlib.Path:
+def make_output_folder(output: str | pathlib.Path, option: str = "--output") -> pathlib.Path:
     """Returns the folder of an option, which is made where it is not there.
 
     Raises:
       ConfigError: it cannot be made.
     """
     folder = path_of(output)
-    with writing(f"{option}: {folder}"):
+    with report_write_errors(f"{option}: {folder}"):
         if not is_remote(folder):
             folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 @contextlib.contextmanager
-def emptied(folder: pathlib.Path) -> Iterator[None]:
+def remove_new_folders_on_error(folder: pathlib.Path) -> Iterator[None]:
     """Removes on an error a folder and those above it which are made within, if they are empty."""
     if is_remote(folder):
         yield  # it is gone with what was in it

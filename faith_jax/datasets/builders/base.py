@@ -21,8 +21,14 @@ import tensorflow_datasets as tfds
 from absl import logging
 
 from faith_jax.core.errors import InputError, did_you_mean
-from faith_jax.core.files import kept_json, locked, put, writing, written_folder
-from faith_jax.core.files.staging import cache_folder, local_copy, stands
+from faith_jax.core.files import (
+    atomic_folder,
+    move_into_place,
+    output_lock,
+    read_json_or_none,
+    report_write_errors,
+)
+from faith_jax.core.files.staging import cache_folder, is_complete, local_copy
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import raw_files
@@ -259,7 +265,7 @@ def prepared(
         target = store / place.relative_to(local).as_posix()
         _stage(target, place)
         prepared(builder_class, config, local, raw_folder, bad_rows, fetch, beam)
-        with writing(f"--data-dir: {target}"):
+        with report_write_errors(f"--data-dir: {target}"):
             _share(place, target)
         return builder_class(config=config, data_dir=str(local))
     builder = builder_class(config=config, data_dir=data_dir)
@@ -280,14 +286,14 @@ def prepared(
     if made_from == wanted:
         return _count_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
-    with writing(f"--data-dir: {builder.data_dir}"), _quiet():
+    with report_write_errors(f"--data-dir: {builder.data_dir}"), _quiet():
         _prepare_beside(builder, paths, named, bad_rows.skip, beam)
     return _count_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
 
 
 def _stage(target: pathlib.Path, place: pathlib.Path) -> None:
     """Links a local data set to a staged copy of that on a store, if there is another one."""
-    if not stands(target) or _raw_fingerprint(target) == _raw_fingerprint(place):
+    if not is_complete(target) or _raw_fingerprint(target) == _raw_fingerprint(place):
         return
     copy = local_copy(target)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -302,17 +308,17 @@ def _share(place: pathlib.Path, target: pathlib.Path) -> None:
     """Uploads a local data set, unless the store has that of the same raw files."""
 
     def is_there() -> bool:
-        return stands(target) and _raw_fingerprint(target) == _raw_fingerprint(place)
+        return is_complete(target) and _raw_fingerprint(target) == _raw_fingerprint(place)
 
     if is_there():
         return
-    with locked(target, option="--data-dir", wait=True):
+    with output_lock(target, option="--data-dir", wait=True):
         if not is_there():
-            put(place, target)
+            move_into_place(place, target)
 
 
 def _raw_fingerprint(folder: pathlib.Path) -> Any:
-    return (kept_json(folder / _METADATA) or {}).get("raw_fingerprint")
+    return (read_json_or_none(folder / _METADATA) or {}).get("raw_fingerprint")
 
 
 def _count_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
@@ -334,7 +340,7 @@ def _prepare_beside(
 ) -> None:
     """Prepares the data beside its place and moves it there: a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
-    with written_folder(target, "a data set", True, "--data-dir", wait=True) as place:
+    with atomic_folder(target, "a data set", True, "--data-dir", wait=True) as place:
         if _metadata(builder).get("raw_fingerprint") == _fingerprint(paths):
             return  # another process was faster
         beside = place.with_name("prepared")
@@ -364,4 +370,4 @@ def _quiet() -> Iterator[None]:
 
 def _metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     """Returns the metadata of prepared data; empty if it is not prepared, or not complete."""
-    return kept_json(pathlib.Path(builder.data_dir) / _METADATA) or {}
+    return read_json_or_none(pathlib.Path(builder.data_dir) / _METADATA) or {}

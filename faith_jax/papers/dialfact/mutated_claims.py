@@ -23,7 +23,13 @@ import numpy as np
 
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
-from faith_jax.core.files import made_in, put, stamp, write_jsonl, writing
+from faith_jax.core.files import (
+    move_into_place,
+    report_write_errors,
+    scratch_place,
+    stamp,
+    write_jsonl,
+)
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
@@ -121,7 +127,7 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
     if not turns:
         raise InputError(f"{source}: no turn of the Wizard uses a sentence.")
     make = Maker(turns, options)
-    with writing(f"--output: {target}"):
+    with report_write_errors(f"--output: {target}"):
         target.parent.mkdir(parents=True, exist_ok=True)
 
     def plan() -> dict[str, Any]:
@@ -441,13 +447,13 @@ def _finish(job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions) -
             if place in chosen and (turns[turn].fields["dialogue"] in held) == is_held:
                 yield claim
 
-    with made_in(job.folder) as folder:
+    with scratch_place(job.folder) as folder:
         folder.mkdir()
         for part, name in FILES.items():
             write_jsonl(folder / name, claims(part == "validation"))
         for line in prepare(DATASET, str(folder / "tfds"), str(folder), tell_ignored=False):
             logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
-        put(folder, target)
+        move_into_place(folder, target)
     return [
         _counts("made", kinds),
         _counts("kept", [kind for place, kind in enumerate(kept) if place in chosen]),

@@ -8,7 +8,7 @@ import numpy as np
 from faith_jax.core.table import Table
 from faith_jax.papers.development import THRESHOLD_OPTIONS, development_and_test
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, Protocol, interval_draws
+from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, interval_draws
 from faith_jax.statistics.bootstrap import (
     interval_note,
 )
@@ -85,4 +85,6 @@ def _evaluate_verifiable(files: Sequence[str], options: EvaluateOptions) -> Eval
     return Evaluation(table, {"rows": (table.tidy or table).records()}, {test.name: test})
 
 
-VERIFIABLE = Protocol(_evaluate_verifiable, THRESHOLD_OPTIONS | {"resamples", "confidence"})
+VERIFIABLE = EvaluationProtocol(
+    _evaluate_verifiable, THRESHOLD_OPTIONS | {"resamples", "confidence"}
+)

@@ -14,7 +14,12 @@ from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, converted
 from faith_jax.core.table import Table
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, Protocol, cluster_fields, interval_draws
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    EvaluationProtocol,
+    cluster_fields,
+    interval_draws,
+)
 from faith_jax.statistics.bootstrap import (
     interval_note,
 )
@@ -220,7 +225,7 @@ def _predictions(
     return labels_by_file
 
 
-DIALFACT = Protocol(
+DIALFACT = EvaluationProtocol(
     _evaluate_verifiers,
     frozenset(("dataset", "split", "cluster_field", "resamples", "confidence", "seed")),
     reads_scores=False,

@@ -13,7 +13,7 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table, figure_text
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, Protocol, read_layout
+from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, read_layout
 from faith_jax.statistics.bootstrap import (
     RESAMPLES,
     Interval,
@@ -158,6 +158,6 @@ def _evaluate_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evalua
     return Evaluation(table, {"rows": (table.tidy or table).records()}, {})
 
 
-ACCURACY = Protocol(
+ACCURACY = EvaluationProtocol(
     _evaluate_accuracy, frozenset(("table", "resamples", "confidence", "seed", "scorers"))
 )

@@ -16,13 +16,13 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import (
-    made_in,
+    move_into_place,
     partial_folder,
-    put,
+    report_write_errors,
+    scratch_place,
     stamp,
     write_json,
     write_jsonl,
-    writing,
 )
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
@@ -74,7 +74,7 @@ def negatives(options: NegativesOptions) -> list[str]:
     run["models"] = check(model=options.model)
     load_tagger(options.tagger)  # says what is wrong with it
     turns = {name: list(read_turns(source / name, BadRows())) for name in (*FILES, "test.json")}
-    with writing(f"--output: {target}"):
+    with report_write_errors(f"--output: {target}"):
         target.parent.mkdir(parents=True, exist_ok=True)
     kept = partial_folder(target) / PERTURBED
 
@@ -116,7 +116,7 @@ def _finish(job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, A
     """Makes the files with what was generated, and the data set."""
     target = job.target
     generated: dict[str, list[str]] = {}
-    with made_in(job.folder) as folder:
+    with scratch_place(job.folder) as folder:
         folder.mkdir()
         job.write_jsonl(folder / "responses.jsonl")
         for _, row in read_jsonl(folder / "responses.jsonl"):
@@ -125,7 +125,7 @@ def _finish(job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, A
         shutil.copy(source / "test.json", folder / "test.json")
         for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
             logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
-        put(folder, target)
+        move_into_place(folder, target)
     return [*lines, f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}"]
 
 

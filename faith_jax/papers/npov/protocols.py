@@ -14,7 +14,12 @@ from faith_jax.papers.npov.detection import (
     without_spans,
 )
 from faith_jax.runs.options import Comparison, EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, Protocol, ReportTables, chosen_corpora
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    EvaluationProtocol,
+    ReportTables,
+    chosen_corpora,
+)
 from faith_jax.statistics.scored_corpora import Corpus
 
 
@@ -40,9 +45,9 @@ def _report_tables(corpora: Mapping[str, Corpus], options: Comparison) -> list[T
 _OPTIONS = frozenset(
     ("slice_field", "resamples", "confidence", "seed", "scorers", "histograms", "roc_curves")
 )
-NPOV = Protocol(
+NPOV = EvaluationProtocol(
     functools.partial(_evaluate, words=False),
     _OPTIONS,
     report=ReportTables(tuple(ERROR_FIELDS.values()), _report_tables),
 )
-NPOV_WORDS = Protocol(functools.partial(_evaluate, words=True), _OPTIONS)
+NPOV_WORDS = EvaluationProtocol(functools.partial(_evaluate, words=True), _OPTIONS)

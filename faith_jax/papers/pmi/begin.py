@@ -8,7 +8,7 @@ import numpy as np
 from faith_jax.core.table import Table
 from faith_jax.papers.development import THRESHOLD_OPTIONS, development_and_test
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, Protocol
+from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol
 from faith_jax.statistics.classification import best_threshold
 from faith_jax.statistics.scored_corpora import Corpus
 
@@ -66,4 +66,4 @@ def _evaluate_begin(files: Sequence[str], options: EvaluateOptions) -> Evaluatio
     return Evaluation(table, {"rows": table.records()}, {test.name: test})
 
 
-BEGIN = Protocol(_evaluate_begin, THRESHOLD_OPTIONS | {"group_field"})
+BEGIN = EvaluationProtocol(_evaluate_begin, THRESHOLD_OPTIONS | {"group_field"})

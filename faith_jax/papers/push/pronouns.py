@@ -11,7 +11,7 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.table import Table
 from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.protocols import Evaluation, Protocol, chosen_corpora
+from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, chosen_corpora
 from faith_jax.statistics.scored_corpora import Corpus, only_fields
 
 
@@ -57,6 +57,6 @@ def _evaluate_pronouns(files: Sequence[str], options: EvaluateOptions) -> Evalua
     return Evaluation(table, {"rows": table.records()}, corpora)
 
 
-PRONOUNS = Protocol(
+PRONOUNS = EvaluationProtocol(
     _evaluate_pronouns, frozenset(("scorers", "ensemble", "histograms", "roc_curves"))
 )

@@ -15,8 +15,8 @@ from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, MARKS, sheet_format
 from faith_jax.core.errors import ConfigError, InputError, counted
 from faith_jax.core.files import (
     check_outputs,
-    made_folder,
-    reserves,
+    make_output_folder,
+    reserve_outputs,
     write_json,
     write_jsonl,
     write_text,
@@ -34,7 +34,7 @@ def _sheets(options: WriteSheets) -> tuple[list[str], dict[str, str]]:
     return [options.input], {f"--output ({path})": path for path in files}
 
 
-@reserves(_sheets)
+@reserve_outputs(_sheets)
 def write_sheets(options: WriteSheets) -> list[str]:
     """Writes a sheet to fill in, or one for each annotator, and returns what was done, as lines."""
     output = options.output
@@ -122,7 +122,7 @@ def _marks_and_labels(options: ReadSheets) -> tuple[list[str], dict[str, str]]:
     return [*options.sheets, options.input], {"--output": options.output, "--labels": labels}
 
 
-@reserves(_marks_and_labels)
+@reserve_outputs(_marks_and_labels)
 def read_sheets(options: ReadSheets) -> list[str]:
     """Reads filled sheets, writes what they say, and returns it in short, as lines."""
     slices, ties = options.slices, Ties(options.ties)
@@ -143,7 +143,7 @@ def read_sheets(options: ReadSheets) -> list[str]:
         labels: [label_row(label, fields_by_id.get(label.example.id)) for label in kept],
     } | {path: list(slice_rows(kept, part, fields_by_id)) for part, path in parts.items()}
     if slices:
-        made_folder(slices, "--slices")
+        make_output_folder(slices, "--slices")
         check_outputs(inputs, {f"--slices ({path})": path for path in parts.values()})
     for path, written in rows.items():
         write_jsonl(path, written)
@@ -184,7 +184,7 @@ def _tie_lines(labels: Sequence[Label], dropped: int, ties: Ties) -> list[str]:
     return [f"{responses} with as many yes as no to an error, taken {treatment} (--ties)"]
 
 
-@reserves(lambda options: ([*options.sheets, options.input], {"--json": options.json}))
+@reserve_outputs(lambda options: ([*options.sheets, options.input], {"--json": options.json}))
 def agreement(options: AgreementOptions) -> str:
     """Returns the table of agreement between annotators, and writes its figures if asked to."""
     annotations, _ = _read_annotations(options)
@@ -196,7 +196,7 @@ def agreement(options: AgreementOptions) -> str:
     return rendered(table)
 
 
-@reserves(lambda options: ([*options.sheets, *options.input], {"--json": options.json}))
+@reserve_outputs(lambda options: ([*options.sheets, *options.input], {"--json": options.json}))
 def ratings(options: RatingOptions) -> str:
     """Returns the paper's table of systems and the agreement of judges, and writes the figures."""
     form = forms()[options.questions]

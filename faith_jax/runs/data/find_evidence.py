@@ -15,8 +15,8 @@ from faith_jax.core.files import (
     append_rows,
     check_outputs,
     count_whole_rows,
-    partial_output,
-    put,
+    move_into_place,
+    resumable_output,
     stamp,
     write_json,
     write_jsonl,
@@ -87,7 +87,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         name: value for name, value in settings.items() if name not in ("output", "json", "restart")
     }
     run["read"] = [stamp([claims_file]), msgspec.structs.asdict(base.manifest)]
-    with partial_output(target, run, options.restart) as folder:
+    with resumable_output(target, run, options.restart) as folder:
         rows = folder / ROWS
         done = count_whole_rows(rows)
         if done:
@@ -102,7 +102,7 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
         write_jsonl(
             whole, ({k: v for k, v in row.items() if k != "recall"} for row in evidence_rows)
         )
-        put(whole, target)
+        move_into_place(whole, target)
     yield f"{target}: evidence of {counted(len(evidence_rows), 'claim')}"
     table = _recall_table([row["recall"] for row in evidence_rows], options)
     if options.json:

@@ -16,7 +16,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, StorageError, counted
 from faith_jax.core.files import stamp
-from faith_jax.core.files.staging import made_once, user_cache
+from faith_jax.core.files.staging import make_once, user_cache
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.rows import Row
 from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
@@ -79,7 +79,7 @@ def _sample_base() -> KnowledgeBase:
     kept = user_cache() / "encyclopedia"
     try:
         kept.mkdir(parents=True, exist_ok=True)
-        made_once(kept / digest, _make_sample)
+        make_once(kept / digest, _make_sample)
         for old in sorted(kept.iterdir(), key=lambda entry: entry.stat().st_mtime)[:-_MOST_SAMPLES]:
             shutil.rmtree(old, ignore_errors=True)
         return KnowledgeBase.open(kept / digest)

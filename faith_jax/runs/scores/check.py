@@ -33,13 +33,13 @@ from faith_jax.core.files import (
     append_rows,
     check_outputs,
     count_whole_rows,
-    keep_rows,
-    made_in,
-    partial_output,
-    put,
+    move_into_place,
+    resumable_output,
+    scratch_place,
+    truncate_rows,
     write_text,
 )
-from faith_jax.core.files.staging import stands
+from faith_jax.core.files.staging import is_complete
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.labels import (
     NOT_VERIFIABLE,
@@ -369,7 +369,7 @@ def check(options: CheckOptions) -> Iterator[str]:
     outputs = {"--output": options.output, "--html": options.html}
     check_outputs(options.input, outputs)
     for option, output in outputs.items():
-        if output and stands(path_of(output)):
+        if output and is_complete(path_of(output)):
             raise ConfigError(f"{option}: {output} exists already; remove it or name another.")
     if options.claim:
         logger.setLevel(logging.WARNING)
@@ -401,12 +401,12 @@ def check(options: CheckOptions) -> Iterator[str]:
             options.verifiable,
             options,
         )
-        with partial_output(target, _run(options, source, checker), options.restart) as kept:
+        with resumable_output(target, _run(options, source, checker), options.restart) as kept:
             _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options)
             claim_rows = (row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"])
-            with made_in(kept) as beside:
+            with scratch_place(kept) as beside:
                 write_scored(claim_rows, beside, form, (*SCORERS, OVERLAP))
-                put(beside, target)
+                move_into_place(beside, target)
         claims = functools.partial(read_scored_rows, target)
         lines = []
         if silent:
@@ -522,7 +522,7 @@ def _check(
     """Writes the claims of each response as scored rows, those that are not there yet."""
     done, size = count_whole_rows(kept), options.batch_size
     # The claims of a batch change the last digits of each other's probabilities.
-    done = keep_rows(kept, done if done == count else done - done % size)
+    done = truncate_rows(kept, done if done == count else done - done % size)
     progress = Progress("response", count, done)
     left = itertools.islice(rows, done, None)
     while batch := list(itertools.islice(left, size)):

@@ -17,7 +17,7 @@ from faith_jax.runs.options import (
 )
 from faith_jax.runs.scores.protocols import (
     Evaluation,
-    Protocol,
+    EvaluationProtocol,
     check_several_rows,
     cluster_fields,
     read_layout,
@@ -321,7 +321,7 @@ def _evaluate_systems(files: Sequence[str], options: EvaluateOptions) -> Evaluat
     return Evaluation(compared.table, compared.figures(), {}, further)
 
 
-SYSTEMS = Protocol(
+SYSTEMS = EvaluationProtocol(
     _evaluate_systems,
     frozenset(
         ("baseline", "compare", "below", "worst", "table", "cluster_field", "undefined")

@@ -8,7 +8,7 @@ from faith_jax.core.errors import (
     ConfigError,
     FaithJaxError,
 )
-from faith_jax.core.files import reserves, write_json, write_text
+from faith_jax.core.files import reserve_outputs, write_json, write_text
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
@@ -26,7 +26,7 @@ from faith_jax.runs.scores.compare_systems import systems_by_file
 from faith_jax.runs.scores.ensembles import ensemble_note, read_ensembles
 from faith_jax.runs.scores.protocols import (
     Evaluation,
-    Protocol,
+    EvaluationProtocol,
     check_several_rows,
     chosen_corpora,
     cluster_fields,
@@ -57,7 +57,7 @@ def _inputs_and_outputs(options: EvaluateFiles) -> tuple[list[str], dict[str, st
     return [*options.files, options.development], named
 
 
-@reserves(_inputs_and_outputs)
+@reserve_outputs(_inputs_and_outputs)
 def evaluate(options: EvaluateFiles) -> str:
     """Evaluates scored files, writes what is asked for, and returns the table as text."""
     tables = {form: getattr(options, form) for form in ("markdown", "latex", "csv")}
@@ -181,7 +181,7 @@ def _evaluate_areas(files: Sequence[str], options: EvaluateOptions) -> Evaluatio
     return Evaluation(table, auc_figures(areas) | {"left_out_ids": ids}, corpora, tuple(further))
 
 
-AUC = Protocol(
+AUC = EvaluationProtocol(
     _evaluate_areas,
     frozenset(
         ("baseline", "test", "cluster_field", "undefined", "resamples", "confidence", "seed")

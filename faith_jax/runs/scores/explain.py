@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from faith_jax.checkpoints.embedded import reads_two_sides
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.files import reserves, write_jsonl, write_text
+from faith_jax.core.files import reserve_outputs, write_jsonl, write_text
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
@@ -32,7 +32,7 @@ def _inputs_and_outputs(options: ExplainOptions) -> tuple[list[str], dict[str, s
     }
 
 
-@reserves(_inputs_and_outputs)
+@reserve_outputs(_inputs_and_outputs)
 def explain(options: ExplainOptions) -> list[SaliencePicture]:
     """Computes the maps, writes what was asked for, and returns the pictures in order."""
     examples = _examples(options)

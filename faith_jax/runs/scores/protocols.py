@@ -69,13 +69,13 @@ class ReportTables:
 
 
 @dataclasses.dataclass(frozen=True)
-class Protocol:
+class EvaluationProtocol:
     """A way to evaluate scored files.
 
     Attributes:
       evaluate: takes the paths of the files and the options.
-      options: the names of those of `EvaluateOptions.OF_SOME_PROTOCOLS` that it reads; another one
-        is an error.
+      options: the names of the options, among `EvaluateOptions.OF_SOME_PROTOCOLS`, that this
+        protocol reads; any other one that the user gives is an error.
       reads_scores: the files have scores, not predictions.
       report: the tables that it adds to reports.
     """
@@ -91,13 +91,15 @@ def protocol_names() -> list[str]:
     return sorted({*_OWN, *entry_point_names(ENTRY_POINTS)})
 
 
-def load_protocol(name: str) -> Protocol:
+def load_protocol(name: str) -> EvaluationProtocol:
     """Returns a protocol, one of `protocol_names()` or FILE.py:NAME.
 
     Raises:
       ConfigError: there is none, or it cannot be imported.
     """
-    protocol: Protocol = load_named(name, ENTRY_POINTS, Protocol, "--protocol", _OWN)
+    protocol: EvaluationProtocol = load_named(
+        name, ENTRY_POINTS, EvaluationProtocol, "--protocol", _OWN
+    )
     return protocol
 
 
@@ -154,12 +156,16 @@ def cluster_fields(options: Comparison) -> tuple[str, ...]:
 
 
 def check_several_rows(ids: Mapping[str, Sequence[str]]) -> None:
-    """Refuses a single row, of which there is no figure beside its own score."""
-    if max(map(len, ids.values())) == 1:
+    """Checks that a corpus has at least two rows, given the ids of the rows of each.
+
+    Raises:
+      InputError: none has: of a single row there is no figure beside its own score.
+    """
+    if max(map(len, ids.values()), default=0) == 1:
         name = next(iter(ids))
         raise InputError(
             f"{name}: the only row is {ids[name][0]!r}, of which there is nothing to compare; give "
-            "at least two rows, better twenty."
+            "at least two rows, better twenty or more."
         )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.files import reserves
+from faith_jax.core.files import reserve_outputs
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.core.types import GroundedExample, Grounding
@@ -78,7 +78,7 @@ class _Examples:
         self._file.write(msgspec.json.encode(row) + b"\n")
 
 
-@reserves(lambda options: (options.files, {"--output": options.output}))
+@reserve_outputs(lambda options: (options.files, {"--output": options.output}))
 def report(options: ReportOptions) -> pathlib.Path:
     """Writes the page and returns its path."""
     target = path_of(options.output)

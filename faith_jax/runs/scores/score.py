@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faith_jax.core.errors import CheckpointError, ConfigError, FaithJaxError, InputError
 from faith_jax.core.files import (
     append_rows,
+    atomic_file,
     check_outputs,
-    kept_note,
-    made_folder,
-    put,
+    make_output_folder,
+    move_into_place,
+    partial_note,
     write_json,
-    written_whole,
 )
-from faith_jax.core.files.staging import stands
+from faith_jax.core.files.staging import is_complete
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
@@ -159,7 +159,7 @@ def score(
     target = path_of(output)
     form = form_of(target, output_format)
     try:
-        chosen, digests = _pin_checkpoints(scorers, {} if restart else kept_note(target))
+        chosen, digests = _pin_checkpoints(scorers, {} if restart else partial_note(target))
     except CheckpointError:
         _load_scorers(scorers, target)  # says all that is wrong with the models of a scorer
         raise
@@ -211,7 +211,7 @@ def score(
                 return
             files = []
             if data_set is not None:
-                folder = made_folder(shard.folder / TFDS)
+                folder = make_output_folder(shard.folder / TFDS)
                 scored = _read_scored(shard.rows)
                 files = [data_set.write_shard(folder, shard.number, shard.of, scored)]
             shard.finish(counts, *files)
@@ -252,7 +252,7 @@ def score(
                     columns = job.known["notes"]["columns"]
                     summary.worst = write_worst(worst, _all(job), names, columns, worst_rows)
                 _finish(job, target, form, names, data_set)
-            summary.is_whole = stands(target)
+            summary.is_whole = is_complete(target)
     if several:
         from faith_jax.core.processes import wait_for_all
 
@@ -426,7 +426,7 @@ def _load_scorers(
             loaded[name] = load_scorer(scorer or name, **options)
         except ConfigError as error:
             raise ConfigError(str(error).replace("=NAME.model=", f"={name}.model=")) from None
-    if stands(target):
+    if is_complete(target):
         raise ConfigError(
             f"{target} exists already; remove it or name another output (--restart discards what "
             "an unfinished run has kept, not a finished output)."
@@ -481,9 +481,9 @@ def _finish(
     """Turns the rows into the output, which appears whole."""
     if data_set is not None:
         data_set.write_metadata(job.folder / TFDS, [shard.count for shard in job.shards])
-        put(job.folder / TFDS, target)
+        move_into_place(job.folder / TFDS, target)
         return
-    with written_whole(target) as beside:
+    with atomic_file(target) as beside:
         if form == "jsonl":
             job.write_jsonl(beside)
         else:

@@ -19,18 +19,18 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import (
     ROWS,
     append_rows,
+    atomic_file,
+    atomic_folder,
     check_settings,
+    count_kept_rows,
     count_whole_rows,
-    keep_rows,
-    kept_rows,
-    locked,
-    made_folder,
+    make_output_folder,
+    output_lock,
     partial_folder,
-    partial_output,
+    resumable_output,
+    truncate_rows,
     write_json,
     write_text,
-    written_folder,
-    written_whole,
 )
 from faith_jax.core.rows import read_jsonl
 from faith_jax.export.read_scored import read_scored_rows
@@ -53,7 +53,7 @@ def score(capsys, *arguments):
 
 
 def hold(target, taken, release):
-    with partial_output(pathlib.Path(target), RUN) as folder:
+    with resumable_output(pathlib.Path(target), RUN) as folder:
         (folder / ROWS).write_text("{}\n")
         taken.set()
         release.wait(60)
@@ -63,7 +63,7 @@ def hold_rows(target, taken, release):
     """As a run of `score` that has begun to write its only shard."""
     folder = partial_folder(pathlib.Path(target))
     folder.mkdir()
-    with locked(folder / ROWS):
+    with output_lock(folder / ROWS):
         (folder / ROWS).write_text("{}\n")
         (folder / "run.json").write_text('{"made_by": "faith_jax"}')
         taken.set()
@@ -97,7 +97,7 @@ def test_the_lock_goes_with_a_killed_process(tmp_path):
     assert taken.wait(60)
     other.kill()
     other.join()
-    with partial_output(target, RUN) as folder:
+    with resumable_output(target, RUN) as folder:
         assert (folder / ROWS).read_text() == "{}\n"
     assert not folder.exists()
 
@@ -146,7 +146,7 @@ def test_a_run_that_scored_nothing_is_in_nobodys_way(tmp_path):
     target = tmp_path / "s.jsonl"
     partial_folder(target).mkdir()
     (partial_folder(target) / "run.json").write_text('{"made_by": "faith_jax"}')
-    with partial_output(target, RUN):
+    with resumable_output(target, RUN):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -154,7 +154,7 @@ def test_a_run_that_scored_nothing_is_in_nobodys_way(tmp_path):
 def test_an_output_that_another_run_finished_meanwhile(tmp_path):
     target = tmp_path / "s.jsonl"
     target.write_text("")
-    with pytest.raises(ConfigError, match="exists already"), partial_output(target, RUN):
+    with pytest.raises(ConfigError, match="exists already"), resumable_output(target, RUN):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
 
@@ -187,7 +187,7 @@ def test_a_run_that_is_asked_to_end_says_what_is_kept(tmp_path, number, status, 
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     lines, deadline = partial_folder(target) / ROWS, time.monotonic() + 60
-    while kept_rows(target) < 2 and time.monotonic() < deadline:
+    while count_kept_rows(target) < 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     os.kill(process.pid, number)
     _, errors = process.communicate(timeout=60)
@@ -201,11 +201,11 @@ def test_a_run_that_is_asked_to_end_says_what_is_kept(tmp_path, number, status, 
 def test_counting_what_is_kept_touches_nothing(tmp_path):
     """Another run may be in the middle of a line."""
     target = tmp_path / "s.jsonl"
-    assert kept_rows(target) == 0
+    assert count_kept_rows(target) == 0
     rows = partial_folder(target) / ROWS
     rows.parent.mkdir()
     rows.write_text('{"a": 1}\n{"a"')
-    assert kept_rows(target) == 1
+    assert count_kept_rows(target) == 1
     assert rows.read_text().endswith('{"a"')
 
 
@@ -227,7 +227,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     with pytest.raises(UnicodeEncodeError):
         write_text(path, "\ud800")
     assert path.read_text(encoding="utf-8") == "ä"
-    with written_whole(path):
+    with atomic_file(path):
         pass  # nothing was written
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
     with pytest.raises(ConfigError, match=r"a\.txt/b: cannot be written \(Not a directory\)"):
@@ -237,10 +237,10 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
 def test_a_folder_replaces_another(tmp_path):
     folder = tmp_path / "made"
     for text in ("first", "second"):
-        with written_folder(folder, "texts", replaces=True) as beside:
+        with atomic_folder(folder, "texts", replaces=True) as beside:
             beside.mkdir()
             (beside / text).write_text(text)
-    with pytest.raises(FileNotFoundError), written_folder(folder, "texts", True) as beside:
+    with pytest.raises(FileNotFoundError), atomic_folder(folder, "texts", True) as beside:
         (beside / "no such folder").mkdir()
     assert [str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")] == ["made", "made/second"]
 
@@ -281,10 +281,10 @@ def test_another_value_is_named(tmp_path):
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
-    assert made_folder(tmp_path / "a" / "b").is_dir()
+    assert make_output_folder(tmp_path / "a" / "b").is_dir()
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"--output: .*file: cannot be written \(File exists\)"):
-        made_folder(tmp_path / "file")
+        make_output_folder(tmp_path / "file")
 
 
 LINES = [{"id": "1", "text": "a\nb \u2028 c"}, {"id": "2", "text": "\u00e9"}]
@@ -316,11 +316,11 @@ def test_a_line_that_a_kill_cut_is_dropped(tmp_path_factory, cut):
 
 def test_rows_behind_the_first_ones_are_dropped(tmp_path):
     path = tmp_path / "rows.jsonl"
-    assert keep_rows(path, 0) == 0  # of no file
+    assert truncate_rows(path, 0) == 0  # of no file
     append_rows(path, [*LINES, *LINES])
-    assert keep_rows(path, 3) == 3
+    assert truncate_rows(path, 3) == 3
     assert [row.fields for row in read_jsonl(path)] == [*LINES, LINES[0]]
-    assert keep_rows(path, 0) == 0
+    assert truncate_rows(path, 0) == 0
     assert path.read_bytes() == b""
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.files import locked, locks
+from faith_jax.core.files import locks, output_lock
 from faith_jax.core.files.stores import content, path_of, version
 
 LASTS = 0.6  # seconds, of a lease in these tests
@@ -21,22 +21,22 @@ def test_an_output_of_a_store_has_one_writer(store):
     target = path_of(f"{store}/s.jsonl")
     lease = target.with_name(".s.jsonl.lock")
     told = rf"--csv: another run is writing {store}/s\.jsonl; wait for it"
-    with locked(target, option="--csv"):
+    with output_lock(target, option="--csv"):
         kept = json.loads(content(lease))
         assert kept["seconds"] == LASTS
         assert {"host", "pid", "token"} < set(kept)
-        with pytest.raises(ConfigError, match=told), locked(target, option="--csv"):
+        with pytest.raises(ConfigError, match=told), output_lock(target, option="--csv"):
             pass
-        with locked(path_of(f"{store}/other.jsonl")):
+        with output_lock(path_of(f"{store}/other.jsonl")):
             pass
     assert not lease.exists()
-    with locked(target):
+    with output_lock(target):
         assert lease.exists()
 
 
 def test_a_lease_is_renewed(store):
     target = path_of(f"{store}/s.jsonl")
-    with locked(target):
+    with output_lock(target):
         time.sleep(2 * LASTS)
         assert json.loads(content(target.with_name(".s.jsonl.lock")))["renewed"] > 2
 
@@ -47,7 +47,7 @@ def test_an_expired_lease_is_taken_over(store):
     left = b'{"token": "of a killed process", "seconds": 0.3}'
     lease.write_bytes(left)
     start = time.monotonic()
-    with locked(target):
+    with output_lock(target):
         assert time.monotonic() - start >= 0.3
         assert content(lease) != left
     assert not lease.exists()
@@ -60,7 +60,7 @@ def test_of_two_that_take_over_one_succeeds(store):
 
     def take():
         try:
-            with locked(target):
+            with output_lock(target):
                 found.append("taken")
                 barrier.wait(10)
         except ConfigError:
@@ -79,11 +79,11 @@ def test_who_waits_gets_the_right_after_the_other(store):
     target, order = path_of(f"{store}/s.jsonl"), []
 
     def second():
-        with locked(target, wait=True):
+        with output_lock(target, wait=True):
             order.append("second")
 
     thread = threading.Thread(target=second)
-    with locked(target):
+    with output_lock(target):
         thread.start()
         time.sleep(LASTS)
         order.append("first")
@@ -108,7 +108,7 @@ def test_a_lost_lease_stops_the_run(gs, caplog):
     lease = target.with_name(".s.jsonl.lock")
 
     def run():
-        with locked(target):
+        with output_lock(target):
             lease.write_bytes(b'{"token": "of another process"}')
             time.sleep(30)
 

@@ -19,16 +19,16 @@ from faith_jax.core import files
 from faith_jax.core.errors import ConfigError, StorageError, storage_failure
 from faith_jax.core.files import (
     ROWS,
+    atomic_folder,
     count_whole_rows,
     difference,
-    locked,
     locks,
+    output_lock,
     partial,
-    partial_output,
-    reserves,
+    reserve_outputs,
+    resumable_output,
     working_folder,
     write_text,
-    written_folder,
 )
 from tests.core.files.test_files import RUN, rows_file, score
 from tests.paths import REPOSITORY
@@ -43,15 +43,19 @@ _SPEC.loader.exec_module(disk_faults)
 def test_an_output_has_one_writer(tmp_path):
     target = tmp_path / "table.csv"
     with (
-        locked(target, option="--csv"),
+        output_lock(target, option="--csv"),
         pytest.raises(ConfigError, match=r"--csv: another run is writing .*table\.csv; wait"),
-        locked(target, option="--csv"),
+        output_lock(target, option="--csv"),
     ):
         pass
     (tmp_path / "link").symlink_to(tmp_path)
-    with locked(target), pytest.raises(ConfigError), locked(tmp_path / "link" / "table.csv"):
+    with (
+        output_lock(target),
+        pytest.raises(ConfigError),
+        output_lock(tmp_path / "link" / "table.csv"),
+    ):
         pass
-    with locked(target), locked(tmp_path / "other.csv"):
+    with output_lock(target), output_lock(tmp_path / "other.csv"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["link"]
 
@@ -59,18 +63,18 @@ def test_an_output_has_one_writer(tmp_path):
 def test_a_command_that_writes_files_holds_all_of_them(tmp_path):
     written = {"--csv": str(tmp_path / "a.csv"), "--json": str(tmp_path / "a.json"), "--html": ""}
 
-    @reserves(lambda text: ([], written))
+    @reserve_outputs(lambda text: ([], written))
     def run(text):
         for path in written.values():
             if path:
-                with pytest.raises(ConfigError), locked(pathlib.Path(path)):
+                with pytest.raises(ConfigError), output_lock(pathlib.Path(path)):
                     pass
                 write_text(path, text)
         return text
 
     assert run("a") == "a"
     assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "a.json"}
-    with locked(tmp_path / "a.json"), pytest.raises(ConfigError, match="--json: another run"):
+    with output_lock(tmp_path / "a.json"), pytest.raises(ConfigError, match="--json: another run"):
         run("b")
     assert (tmp_path / "a.csv").read_text() == "a"
 
@@ -83,7 +87,7 @@ def test_commands_refuse_an_output_that_another_run_writes(capsys, tmp_path, com
     source = rows_file(tmp_path / "rows.jsonl")
     score(capsys, "--scorers=bleu", f"--input={source}", f"--output={tmp_path}/s.jsonl")
     target = tmp_path / "out"
-    with locked(target):
+    with output_lock(target):
         assert main([command, f"{tmp_path}/s.jsonl", f"{output}={target}"]) == 2
     assert capsys.readouterr().err.strip().splitlines()[-1] == (
         f"faith-jax: {output}: another run is writing {target}; wait for it, or name another "
@@ -105,13 +109,13 @@ def no_locks(monkeypatch):
 def test_without_locks_an_output_is_leased(no_locks, tmp_path):
     target = tmp_path / "s.jsonl"
     with (
-        locked(target) as held,
+        output_lock(target) as held,
         pytest.raises(ConfigError, match="another run is writing"),
-        locked(target),
+        output_lock(target),
     ):
         pass
     assert held is None
-    with locked(target):
+    with output_lock(target):
         assert [path.name for path in tmp_path.iterdir()] == [".s.jsonl.lease"]
     assert not list(tmp_path.iterdir())
 
@@ -119,7 +123,7 @@ def test_without_locks_an_output_is_leased(no_locks, tmp_path):
 def test_a_lease_that_nobody_refreshes_expires(no_locks, tmp_path):
     target = tmp_path / "s.jsonl"
     lease = tmp_path / ".s.jsonl.lease"
-    with locked(target):
+    with output_lock(target):
         left = lease.read_text()
     # Of a process on another host, which was killed.
     lines = [
@@ -127,7 +131,7 @@ def test_a_lease_that_nobody_refreshes_expires(no_locks, tmp_path):
         for line in left.splitlines()
     ]
     lease.write_text("\n".join(lines) + "\n")
-    with locked(target):
+    with output_lock(target):
         assert lease.read_text() != left
     assert not lease.exists()
 
@@ -139,9 +143,12 @@ def test_a_folder_that_no_run_has_made_is_not_touched(tmp_path, name):
     path.write_text('{"chapter": 1}')
     told = r"u1\.partial is there, and no run has made it; move it away"
     for restart in (False, True):
-        with pytest.raises(ConfigError, match=told), partial_output(tmp_path / "u1", RUN, restart):
+        with (
+            pytest.raises(ConfigError, match=told),
+            resumable_output(tmp_path / "u1", RUN, restart),
+        ):
             pass
-    with pytest.raises(ConfigError, match=told), written_folder(tmp_path / "u1", "a checkpoint"):
+    with pytest.raises(ConfigError, match=told), atomic_folder(tmp_path / "u1", "a checkpoint"):
         pass
     assert path.read_text() == '{"chapter": 1}'
     assert [p.name for p in tmp_path.rglob("*")] == ["u1.partial", path.name]
@@ -154,11 +161,11 @@ def stop(folder, rows=""):
 
 
 def test_what_another_kind_of_run_has_made_is_kept(tmp_path):
-    with pytest.raises(RuntimeError), partial_output(tmp_path / "u1", RUN) as folder:
+    with pytest.raises(RuntimeError), resumable_output(tmp_path / "u1", RUN) as folder:
         stop(folder, '{"id": "1"}\n')
     with (
         pytest.raises(ConfigError, match="keeps 1 row of another run"),
-        written_folder(tmp_path / "u1", "a checkpoint"),
+        atomic_folder(tmp_path / "u1", "a checkpoint"),
     ):
         pass
     assert (folder / ROWS).read_text() == '{"id": "1"}\n'
@@ -195,14 +202,14 @@ def test_rows_end_before_what_a_power_cut_left(tmp_path, torn):
 
 
 def test_an_output_that_was_moved_aside_is_put_back(tmp_path):
-    """After a kill between the two renames of `written_folder`."""
+    """After a kill between the two renames of `atomic_folder`."""
     target = tmp_path / "out"
-    with written_folder(target, "a checkpoint", True) as made:
+    with atomic_folder(target, "a checkpoint", True) as made:
         (made.parent / partial._REPLACED).mkdir()
         (made.parent / partial._REPLACED / "model.json").write_text("former")
         shutil.copytree(made.parent, tmp_path / "left")
     (tmp_path / "left").rename(made.parent)
-    with written_folder(target, "a checkpoint", True):
+    with atomic_folder(target, "a checkpoint", True):
         pass
     assert (target / "model.json").read_text() == "former"
 
@@ -218,7 +225,7 @@ def test_a_full_disk_is_told_from_other_failures():
     assert storage_failure(OSError(errno.EACCES, "Permission denied")) == ""
     with (
         pytest.raises(StorageError, match=r"x: cannot be written \(No space left"),
-        files.writing("x"),
+        files.report_write_errors("x"),
     ):
         raise full
 
@@ -240,7 +247,7 @@ def test_a_score_run_that_fills_the_disk_resumes(capsys, tmp_path, small_files):
     whole = (tmp_path / "unbroken.jsonl").read_bytes()
     small_files(len(whole) // 2)
     status, _, error = score(capsys, *arguments, f"--output={tmp_path}/s.jsonl")
-    kept = files.kept_rows(tmp_path / "s.jsonl")
+    kept = files.count_kept_rows(tmp_path / "s.jsonl")
     assert 12 <= kept < 24
     assert status == 1
     assert error.endswith(
@@ -284,7 +291,7 @@ def test_a_power_cut_loses_no_output_and_no_order(capsys, tmp_path):
 
     assert run(4) == -signal.SIGKILL
     partial = folder / "s.jsonl.partial"
-    assert files.kept_rows(folder / "s.jsonl") == 8
+    assert files.count_kept_rows(folder / "s.jsonl") == 8
     assert disk_faults.cut(folder) == [partial / ROWS]  # but the note of the run is on disk
     assert json.loads((partial / "run.json").read_text())["made_by"] == "faith_jax"
     assert run(99) == 0
@@ -322,7 +329,7 @@ def test_a_note_that_a_kill_cut_is_nobodys(tmp_path):
     folder = tmp_path / "u1.partial"
     folder.mkdir()
     (folder / ".run.json.partial").write_text('{"made_')
-    with partial_output(tmp_path / "u1", RUN):
+    with resumable_output(tmp_path / "u1", RUN):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -335,7 +342,7 @@ def test_room_on_the_disk_is_checked(tmp_path):
 
 
 def test_a_failure_leaves_no_empty_folder(tmp_path):
-    for make in (lambda p: working_folder(p / "out"), lambda p: written_folder(p / "set", "data")):
+    for make in (lambda p: working_folder(p / "out"), lambda p: atomic_folder(p / "set", "data")):
         with pytest.raises(ZeroDivisionError), make(tmp_path / "a" / "b"):
             _ = 1 / 0
         assert list(tmp_path.iterdir()) == []

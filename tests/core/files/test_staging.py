@@ -7,13 +7,13 @@ import pytest
 
 from faith_jax.core.errors import InputError, StorageError
 from faith_jax.core.files import (
+    atomic_file,
+    atomic_folder,
     check_outputs,
     staging,
     write_jsonl,
-    written_folder,
-    written_whole,
 )
-from faith_jax.core.files.staging import UPLOAD, check_whole, local_copy, stands
+from faith_jax.core.files.staging import UPLOAD, check_whole, is_complete, local_copy
 from faith_jax.core.files.stores import is_remote, path_of, versions
 
 
@@ -23,12 +23,12 @@ def objects(folder):
 
 def test_a_file_appears_when_it_is_written_whole(store):
     path = f"{store}/a.jsonl"
-    with written_whole(path) as beside:
+    with atomic_file(path) as beside:
         assert not is_remote(beside)
         beside.write_text("one")
         assert not objects(store)
     assert path_of(path).read_text() == "one"
-    with contextlib.suppress(RuntimeError), written_whole(path) as beside:
+    with contextlib.suppress(RuntimeError), atomic_file(path) as beside:
         beside.write_text("tw")
         raise RuntimeError
     assert path_of(path).read_text() == "one"
@@ -39,14 +39,14 @@ def test_a_file_appears_when_it_is_written_whole(store):
 
 def test_a_file_of_several_uploads_appears_whole(store, tmp_path):
     data = os.urandom(7_000_000)  # more than one request
-    with written_whole(f"{store}/large.bin") as beside:
+    with atomic_file(f"{store}/large.bin") as beside:
         beside.write_bytes(data)
     assert path_of(f"{store}/large.bin").read_bytes() == data
     assert local_copy(f"{store}/large.bin").read_bytes() == data
 
 
 def made(folder, files):
-    with written_folder(path_of(folder), "test", replaces=True) as beside:
+    with atomic_folder(path_of(folder), "test", replaces=True) as beside:
         for name, text in files.items():
             (beside / name).parent.mkdir(parents=True, exist_ok=True)
             (beside / name).write_text(text)
@@ -55,7 +55,7 @@ def made(folder, files):
 def test_a_folder_says_what_it_has(store):
     made(f"{store}/set", {"info.json": "{}", "1.0.0/a.txt": "one"})
     assert set(objects(f"{store}/set")) == {"info.json", "1.0.0/a.txt", UPLOAD}
-    assert stands(path_of(f"{store}/set"))
+    assert is_complete(path_of(f"{store}/set"))
     mark = json.loads(path_of(f"{store}/set/{UPLOAD}").read_bytes())
     assert mark == {
         "made_by": "faith_jax",
@@ -105,9 +105,9 @@ def test_a_folder_whose_upload_is_killed_is_not_complete(gs, monkeypatch, number
         assert len(objects(folder)) <= number  # the mark, and files
         with pytest.raises(InputError, match=r"/set is not complete: the run that writes it"):
             local_copy(str(folder))
-    assert not stands(folder)
+    assert not is_complete(folder)
     staging.upload_folder(made_locally, folder)
-    assert stands(folder)
+    assert is_complete(folder)
     copy = local_copy(str(folder))
     assert {path.name: path.read_text() for path in copy.iterdir()} == files
 

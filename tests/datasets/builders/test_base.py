@@ -5,7 +5,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files.staging import UPLOAD, stands
+from faith_jax.core.files.staging import UPLOAD, is_complete
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.builders.base import prepared
@@ -264,7 +264,7 @@ def test_data_on_a_store_is_prepared_once_and_read_from_a_staged_copy(
 
     assert knowledge(raw) == ["Knowledge 1.", "Knowledge 2."]
     (info,) = store.rglob("dataset_info.json")
-    assert stands(info.parent)
+    assert is_complete(info.parent)
     before = versions(store)
     assert not any(".lock" in name or "downloads" in name for name in before)
     # Another machine, which has no raw files.
@@ -283,4 +283,4 @@ def test_data_on_a_store_is_prepared_once_and_read_from_a_staged_copy(
     mark = info.parent / UPLOAD
     mark.write_text('{"made_by": "faith_jax", "complete": false, "files": {}}')
     assert knowledge(raw) == ["Knowledge 3."]
-    assert stands(info.parent)
+    assert is_complete(info.parent)

@@ -10,7 +10,7 @@ import tracemalloc
 
 import tensorflow_datasets as tfds
 
-from faith_jax.core.files import kept_rows
+from faith_jax.core.files import count_kept_rows
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import infer, shards
@@ -82,7 +82,7 @@ def test_whatever_is_done_is_not_done_again(command, tmp_path, monkeypatch):
         left[0] = batches
         status, _, err = command(*told)
         assert status == (130 if kept else 0), err
-        assert kept_rows(tmp_path / "scores") == kept
+        assert count_kept_rows(tmp_path / "scores") == kept
     assert sorted(scored, key=int) == [str(n + 1) for n in range(ROWS)]
     info = tfds.builder_from_directory(tmp_path / "scores").info
     assert info.splits["rows"].shard_lengths == [50] * 8

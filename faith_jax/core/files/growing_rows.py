@@ -206,7 +206,7 @@ def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
         growing(path).keep()
 
 
-def keep_rows(path: pathlib.Path, number: int) -> int:
+def truncate_rows(path: pathlib.Path, number: int) -> int:
     """Drops all rows behind the first `number` from a file of whole rows; returns `number`."""
     local = _local(path)
     if local.exists():

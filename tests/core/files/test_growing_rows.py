@@ -8,19 +8,19 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import (
     ROWS,
     append_rows,
+    count_kept_rows,
     count_whole_rows,
-    keep_rows,
-    kept,
-    kept_note,
-    kept_rows,
-    locked,
     locks,
+    move_into_place,
     note_later,
-    partial_output,
-    put,
+    output_lock,
+    partial_note,
+    resumable_output,
     sync,
+    truncate_rows,
 )
-from faith_jax.core.files.staging import local_copy, stands
+from faith_jax.core.files import growing_rows as kept
+from faith_jax.core.files.staging import is_complete, local_copy
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.core.rows import read_jsonl
 
@@ -38,9 +38,9 @@ class Stopped(BaseException):
 
 def stop(target, numbers, keep=None, run=RUN, **options):
     """Begins or resumes a run, appends rows one by one, and is stopped."""
-    with contextlib.suppress(Stopped), partial_output(target, run, **options) as folder:
+    with contextlib.suppress(Stopped), resumable_output(target, run, **options) as folder:
         if keep is not None:
-            keep_rows(folder / ROWS, keep)
+            truncate_rows(folder / ROWS, keep)
         for number in numbers:
             append_rows(folder / ROWS, [{"id": number}])
         raise Stopped
@@ -48,7 +48,7 @@ def stop(target, numbers, keep=None, run=RUN, **options):
 
 def ids(target, run=RUN):
     found = []
-    with contextlib.suppress(Stopped), partial_output(target, run) as folder:
+    with contextlib.suppress(Stopped), resumable_output(target, run) as folder:
         if count_whole_rows(folder / ROWS):
             found = [row.fields["id"] for row in read_jsonl(folder / ROWS)]
         raise Stopped
@@ -61,8 +61,8 @@ def test_a_stopped_run_resumes_on_another_machine(store, monkeypatch, tmp_path, 
     target = path_of(f"{store}/s.jsonl")
     stop(target, range(4))
     monkeypatch.setenv("FAITH_JAX_STAGING", str(tmp_path / "elsewhere"))
-    assert kept_note(target)["scorers"] == {"bleu": {}}
-    assert kept_rows(target) == 4
+    assert partial_note(target)["scorers"] == {"bleu": {}}
+    assert count_kept_rows(target) == 4
     stop(target, range(10, 13))
     assert ids(target) == [0, 1, 2, 3, 10, 11, 12]
     # Rows that a resumed run drops, within what was kept as one object and at its end.
@@ -70,11 +70,11 @@ def test_a_stopped_run_resumes_on_another_machine(store, monkeypatch, tmp_path, 
         stop(target, [90, 91], keep=keep)
         assert ids(target)[keep:] == [90, 91]
     assert ids(target) == [90, 91]
-    with partial_output(target, RUN) as folder:
+    with resumable_output(target, RUN) as folder:
         assert count_whole_rows(folder / ROWS) == 2
         append_rows(folder / ROWS, [{"id": 1}])
         sync(folder / ROWS)
-        put(folder / ROWS, target)
+        move_into_place(folder / ROWS, target)
     assert [row.fields["id"] for row in read_jsonl(target)] == [90, 91, 1]
     assert list(versions(path_of(store))) == ["s.jsonl"]
 
@@ -82,11 +82,11 @@ def test_a_stopped_run_resumes_on_another_machine(store, monkeypatch, tmp_path, 
 def test_a_killed_run_has_kept_its_rows(gs, monkeypatch):
     monkeypatch.setattr(kept, "SECONDS", 0.0)
     target = path_of(f"{gs}/s.jsonl")
-    held = partial_output(target, RUN)
+    held = resumable_output(target, RUN)
     folder = held.__enter__()
     append_rows(folder / ROWS, [{"id": 1}])
     append_rows(folder / ROWS, [{"id": 2}])
-    assert kept_rows(target) == 2  # and nothing more of this process matters
+    assert count_kept_rows(target) == 2  # and nothing more of this process matters
     with contextlib.suppress(GeneratorExit):
         held.gen.throw(GeneratorExit)
     assert ids(target) == [1, 2]
@@ -97,9 +97,9 @@ def test_another_run_is_not_resumed(gs):
     other = {"scorers": {"rouge": {}}}
     stop(target, range(3))
     told = rf"--output: {gs}/s\.jsonl\.partial keeps 3 rows of another run \("
-    with pytest.raises(ConfigError, match=told), partial_output(target, other):
+    with pytest.raises(ConfigError, match=told), resumable_output(target, other):
         pass
-    assert kept_rows(target) == 3
+    assert count_kept_rows(target) == 3
     stop(target, [7], run=other, restart=True)
     assert ids(target, other) == [7]
 
@@ -107,13 +107,13 @@ def test_another_run_is_not_resumed(gs):
 def test_a_note_is_completed_and_compared(gs):
     target = path_of(f"{gs}/s.jsonl")
     for _ in range(2):
-        with contextlib.suppress(Stopped), partial_output(target, RUN) as folder:
+        with contextlib.suppress(Stopped), resumable_output(target, RUN) as folder:
             note_later(folder, {"rows": "a digest"})
             append_rows(folder / ROWS, [{"id": 1}])
             raise Stopped
-    assert kept_note(target)["rows"] == "a digest"
+    assert partial_note(target)["rows"] == "a digest"
     told = "other rows: the input, or a setting that makes its rows, has changed"
-    with pytest.raises(ConfigError, match=told), partial_output(target, RUN) as folder:
+    with pytest.raises(ConfigError, match=told), resumable_output(target, RUN) as folder:
         note_later(folder, {"rows": "another"})
 
 
@@ -128,7 +128,7 @@ def test_objects_that_no_run_has_made_are_not_touched(gs):
     path_of(f"{gs}/s.jsonl.partial/thesis.txt").write_text("mine")
     told = r"s\.jsonl\.partial is there, and no run has made it; move it away"
     for restart in (False, True):
-        with pytest.raises(ConfigError, match=told), partial_output(target, RUN, restart):
+        with pytest.raises(ConfigError, match=told), resumable_output(target, RUN, restart):
             pass
     assert list(versions(path_of(gs))) == ["s.jsonl.partial/thesis.txt"]
 
@@ -136,7 +136,7 @@ def test_objects_that_no_run_has_made_are_not_touched(gs):
 def test_an_output_that_is_there_is_kept(gs):
     target = path_of(f"{gs}/s.jsonl")
     target.write_text("{}\n")
-    with pytest.raises(ConfigError, match="exists already"), partial_output(target, RUN):
+    with pytest.raises(ConfigError, match="exists already"), resumable_output(target, RUN):
         pass
     assert list(versions(path_of(gs))) == ["s.jsonl"]
 
@@ -145,17 +145,17 @@ def test_a_finished_file_is_one_object(store, monkeypatch):
     monkeypatch.setattr(kept, "SECONDS", 0.0)
     path = path_of(f"{store}/s.jsonl.partial/rows-00000-of-00002.jsonl")
     for number in range(3):
-        with locked(path):
+        with output_lock(path):
             append_rows(path, [{"id": number}])
             append_rows(path, [{"id": -number}])
     assert len(versions(path.parent)) == 6
-    with locked(path):
+    with output_lock(path):
         assert count_whole_rows(path) == 6
         sync(path)
         assert list(versions(path.parent)) == [path.name, f".{path.name}.lock"][::-1]
         assert count_whole_rows(path) == 6
     text = path.read_bytes()
-    with locked(path):
+    with output_lock(path):
         assert count_whole_rows(path) == 6
     assert path.read_bytes() == text
     assert list(versions(path.parent)) == [path.name]
@@ -164,11 +164,11 @@ def test_a_finished_file_is_one_object(store, monkeypatch):
 def test_a_file_or_folder_is_moved_within_its_store(store):
     folder = path_of(f"{store}/s.jsonl.partial")
     (folder / "made").write_text("one")
-    put(folder / "made", path_of(f"{store}/s.jsonl"))
+    move_into_place(folder / "made", path_of(f"{store}/s.jsonl"))
     assert path_of(f"{store}/s.jsonl").read_text() == "one"
     for name in ("a", "b/c"):
         (folder / "set" / name).write_text(name)
-    put(folder / "set", path_of(f"{store}/set"))
+    move_into_place(folder / "set", path_of(f"{store}/set"))
     copy = local_copy(f"{store}/set")
     assert [(copy / name).read_text() for name in ("a", "b/c")] == ["a", "b/c"]
-    assert stands(path_of(f"{store}/set"))
+    assert is_complete(path_of(f"{store}/set"))
