@@ -15,7 +15,6 @@ from jaxtyping import Integer, Key
 
 from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.drafting import Drafted, opens_both, reads_both
 from faith_jax.decoding.encoder_decoder import for_model
 from faith_jax.decoding.pmi import pmi_decode
 from faith_jax.decoding.search import decode
@@ -60,7 +59,6 @@ def prefill(
     return opened(module, params, *read(module, params, branches, max_length, copies), copies)
 
 
-@reads_both
 def read(
     module: Transformer,
     params: PyTree,
@@ -142,7 +140,6 @@ def _pad_in_front(tokens: Array) -> Array:
     return jnp.where(place >= 0, moved, -1).astype(jnp.int32)
 
 
-@opens_both
 def opened(
     module: Transformer,
     params: PyTree,
@@ -173,7 +170,7 @@ def opened(
 
 
 def generate(
-    module: Transformer | Drafted,
+    module: Transformer,
     params: PyTree,
     input_tokens: Integer[Array, "batch length"] | SharedInputs,
     input_lengths: Integer[Array, "batch"],
@@ -190,7 +187,7 @@ def generate(
 
 
 def generate_pmi(
-    module: Transformer | Drafted,
+    module: Transformer,
     params: PyTree,
     input_tokens: Integer[Array, "batch length"] | SharedInputs,
     input_lengths: Integer[Array, "batch"],
@@ -217,7 +214,7 @@ def generate_pmi(
 
 
 def _generate(
-    module: Transformer | Drafted,
+    module: Transformer,
     params: PyTree,
     branches: Sequence[tuple[Array | SharedInputs, Array]],
     row_keys: Array,

@@ -21,8 +21,6 @@ from faith_jax.core.settings import (
 _End = Annotated[int, msgspec.Meta(ge=-1, description="a token id")]
 _Ends = Annotated[tuple[_End, ...], msgspec.Meta(min_length=1, description="several")]
 
-Speculation = Annotated[str, msgspec.Meta(min_length=1, description="'ngram' or a model's name")]
-
 
 @dataclasses.dataclass(frozen=True)
 class PMIConfig(Settings):
@@ -66,8 +64,7 @@ class DecodingConfig(Settings):
       num_return: responses per example: the best beams, or that many samples.
       pmi: settings of PMI-Decode; None = use the model's probabilities.
       speculation: "ngram" = draft the next tokens by looking up the last ones in the input, see
-        `decoding.speculation`; otherwise the path or name of a smaller model that drafts; None =
-        one token a step. Responses stay the same.
+        `decoding.speculation`; None = one token a step. Responses stay the same.
       draft_length: tokens of a draft.
     """
 
@@ -86,7 +83,7 @@ class DecodingConfig(Settings):
     forced_eos_id: TokenId | TokenIds | None = None
     num_return: Positive = 1
     pmi: PMIConfig | None = None
-    speculation: Speculation | None = None
+    speculation: Literal["ngram"] | None = None
     draft_length: Positive = 5
 
     def __post_init__(self):

@@ -9,7 +9,6 @@ from jaxtyping import Integer, Key
 
 from faith_jax.core.types import Array, PyTree, StepScores
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.drafting import Drafted, opens_both, reads_both
 from faith_jax.decoding.pmi import pmi_decode
 from faith_jax.decoding.search import decode
 from faith_jax.decoding.steps import (
@@ -41,7 +40,6 @@ def prefill(
     )
 
 
-@reads_both
 def read(
     module: Transformer,
     params: PyTree,
@@ -77,7 +75,6 @@ def read(
     return memory, repeat_rows(cache, len(jax.tree.leaves(memory["tokens"])[0]), copies)
 
 
-@opens_both
 def opened(
     module: Transformer,
     params: PyTree,
@@ -117,7 +114,7 @@ def opened(
 
 
 def generate(
-    module: Transformer | Drafted,
+    module: Transformer,
     params: PyTree,
     encoder_input_tokens: Inputs,
     row_keys: Key[Array, "batch"],
@@ -133,7 +130,7 @@ def generate(
 
 
 def generate_pmi(
-    module: Transformer | Drafted,
+    module: Transformer,
     params: PyTree,
     encoder_input_tokens: Integer[Array, "batch length"],
     encoder_input_tokens_without_document: Integer[Array, "batch other_length"],
@@ -157,7 +154,7 @@ def generate_pmi(
 
 
 def _generate(
-    module: Transformer | Drafted,
+    module: Transformer,
     params: PyTree,
     branches: Sequence[Inputs],
     row_keys: Array,
@@ -176,18 +173,12 @@ def row_keys(seed: int, rows: Integer[Array, "batch"]) -> Key[Array, "batch"]:
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(jax.random.key(seed), rows)
 
 
-def for_model(config: DecodingConfig, module: Transformer | Drafted) -> DecodingConfig:
+def for_model(config: DecodingConfig, module: Transformer) -> DecodingConfig:
     """Replaces end and padding tokens that are None by the model's.
 
     Raises:
-      ConfigError: if the config has tokens outside the model's vocabulary, or names a model that
-        drafts where there is none.
+      ConfigError: if the config has tokens outside the model's vocabulary.
     """
-    if config.speculation not in (None, "ngram"):
-        has_draft_model = isinstance(module, Drafted)
-        config.require(
-            "speculation", has_draft_model, "None or 'ngram' here, where no model drafts"
-        )
     config.check_vocabulary(module.config.vocab_size)
     # -1 never occurs, so a model without end tokens decodes to the maximum length.
     return config.for_model(module.config.eos_ids or -1, module.config.pad_id)

@@ -16,7 +16,6 @@ from jaxtyping import Integer
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.decoding.drafting import Drafted
 from faith_jax.decoding.search import Rows, advance, copy_keys, needed, start
 from faith_jax.decoding.steps import (
     DecodingResult,
@@ -51,7 +50,7 @@ class Refilling(NamedTuple):
       seed: of the sampling.
     """
 
-    module: Transformer | Drafted
+    module: Transformer
     config: DecodingConfig
     seed: int
 

@@ -5,13 +5,13 @@ selects the next one, or several (`decoding.speculation`). Each row has a positi
 example has its own random key, so its samples do not depend on the other rows of the batch.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Float, Integer, Key
 
-from faith_jax.core.types import Array, PyTree, StepFunction
+from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.beam import beam_search
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.limits import limited_scores
@@ -138,11 +138,8 @@ def advance(
     count = 1 + config.num_drafted
     fed, draft = rows.last, None
     if count > 1:
-        if prefilled.draft is None:
-            assert prefilled.source is not None
-            draft = ngram_draft(prefilled.source, rows.tokens, rows.length, count - 1)
-        else:
-            draft, rows = _model_draft(rows, prefilled, prefilled.draft, keys, config)
+        assert prefilled.source is not None
+        draft = ngram_draft(prefilled.source, rows.tokens, rows.length, count - 1)
         # -1, where nothing could be drafted, is fed as 0, and equals no token that is selected.
         fed = jnp.concatenate([rows.last[:, None], jnp.maximum(draft, 0)], axis=1)
     scored, cache = prefilled.step(fed, rows.cache)
@@ -187,36 +184,6 @@ def advance(
         score=rows.score + jnp.sum(jnp.where(reached, gained, 0.0), axis=1),
         cache=cache,
     )
-
-
-def _model_draft(
-    rows: Rows,
-    prefilled: Prefilled,
-    step: StepFunction,
-    keys: Key[Array, "rows"],
-    config: DecodingConfig,
-) -> tuple[Integer[Array, "rows drafted"], Rows]:
-    """Drafts the next tokens by the smaller model, selected as the larger one's will be.
-
-    The smaller model is fed the last of its drafts too, so that its cache has as many tokens as
-    that of the larger one.
-
-    Returns:
-      The draft, and the rows with the smaller model's cache after it.
-    """
-
-    def draft_one(state: tuple[Array, Array, PyTree], ahead: Array) -> Any:
-        last, tokens, cache = state
-        scored, cache = step(last, cache)
-        position = rows.length + ahead
-        scores = limited_scores(scored, position, config, prefilled, tokens)
-        chosen = next_tokens(scores, config, jax.vmap(jax.random.fold_in)(keys, position))
-        return (chosen, _write_tokens(tokens, position[:, None], chosen[:, None]), cache), chosen
-
-    start = (rows.last, rows.tokens, rows.cache.draft)
-    (_, _, cache), drafted = jax.lax.scan(draft_one, start, jnp.arange(1 + config.num_drafted))
-    # [1 + drafted, rows] -> [rows, drafted]; the last step only filled the cache.
-    return drafted[:-1].T, rows._replace(cache=rows.cache._replace(draft=cache))
 
 
 def _write_tokens(tokens: Array, positions: Array, new: Array) -> Array:

@@ -8,18 +8,12 @@ follows was scored after a wrong token and is taken back.
 
 Each token is thus selected from the scores that follow the tokens before it, so greedy responses
 are the same (a step of several tokens rounds differently, so tokens whose scores differ by less
-than 1e-4 may change places), and so are samples, given their keys, whatever drafts.
+than 1e-4 may change places), and so are samples, given their keys.
 
-Drafts by n-gram look-up are what follows the last tokens of the response in the input. They are
-often right where responses copy from their grounding. A drafted token is accepted with the
-probability that sampling selects it; otherwise another token is sampled. This is the rule of
-speculative sampling for a draft that is certain of its tokens (Leviathan 2023, algorithm 1).
-
-A smaller model (`decoding.drafting`) samples its drafts with the random keys of the positions too.
-Sampling adds the same Gumbel noise to the scores of both models, so they mostly select the same
-token: with a probability of at least (1 - d) / (1 + d), where d is the total variation distance of
-their distributions. Leviathan's rule accepts with 1 - d, but its samples depend on the draft; these
-do not (Daliri 2024, drafter-invariant speculative decoding).
+A draft is what follows the last tokens of the response in the input (n-gram look-up). It is often
+right where responses copy from their grounding. A drafted token is accepted with the probability
+that sampling selects it; otherwise another token is sampled. This is the rule of speculative
+sampling for a draft that is certain of its tokens (Leviathan 2023, algorithm 1).
 """
 
 import jax.numpy as jnp

@@ -28,9 +28,7 @@ class Prefilled(NamedTuple):
       take_back: (cache, int32 [rows]) -> cache without so many of the last tokens of each row. Only
         speculation needs it.
       source: int32 [rows, any], the tokens of each row's input, from which drafts are copied; -1 =
-        padding. Only n-gram speculation needs it.
-      draft: the step of a smaller model, whose cache is the part `draft` of the cache; None =
-        drafts are copied.
+        padding. Only speculation needs it.
     """
 
     step: StepFunction
@@ -40,7 +38,6 @@ class Prefilled(NamedTuple):
     prompt: Array | None = None
     take_back: Callable[[PyTree, Array], PyTree] | None = None
     source: Array | None = None
-    draft: StepFunction | None = None
 
 
 class DecodingResult(NamedTuple):

@@ -16,7 +16,6 @@ from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
 from faith_jax.core.settings import checked
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.drafting import Both, Drafted
 from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
@@ -243,8 +242,7 @@ class GenerativeModel(BaseModel):
         else:
             is_doha = self.config.knowledge_attention
             result = model.decode(([ids], [second]) if is_doha else [ids], seed=seed, **options)
-        decoding = DecodingConfig(**options | {"speculation": None})  # whoever drafted
-        return decoded_rows(result, for_model(decoding, self.module))[0]
+        return decoded_rows(result, for_model(DecodingConfig(**options), self.module))[0]
 
     def _decoding(self, options: dict[str, Any], *, pmi: bool = False) -> DecodingConfig:
         """Returns the config of decoding options, by default with `PMIConfig()` for PMI-Decode."""
@@ -264,18 +262,6 @@ class GenerativeModel(BaseModel):
             )
         config.check_vocabulary(self.config.vocab_size)
         return config
-
-    def _run_decoding(
-        self, function: Callable[..., Any], *batch: PyTree, config: DecodingConfig
-    ) -> Any:
-        """Runs a compiled function of decoding, with the draft model if there is one."""
-        from faith_jax.inference.opening import open_draft
-
-        draft = open_draft(config, self.config, self.partitioner.mesh)
-        if draft is None:
-            return self._run_compiled(function, *batch, config=config)
-        models = Drafted(self.module, draft.module), Both(self.params, draft.params)
-        return self.partitioner.compute(functools.partial(function, *models, config=config), *batch)
 
 
 def _advice(name: str, option_names: list[str]) -> str:

@@ -13,7 +13,6 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.decoding.drafting import Both, Drafted
 from faith_jax.decoding.refilling import Places, Refilling
 from faith_jax.decoding.shared_prefixes import (
     line_length,
@@ -23,7 +22,6 @@ from faith_jax.decoding.shared_prefixes import (
 )
 from faith_jax.decoding.steps import DecodingResult
 from faith_jax.inference.batching import bucket_length, padded
-from faith_jax.inference.opening import open_draft
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Compiled, Partitioner
 from faith_jax.models.transformer import Transformer
@@ -61,9 +59,7 @@ class BatchDecoder:
       seed: of the sampling; row number i has the same randomness in any batch.
 
     Raises:
-      ConfigError: on tokens outside the model's vocabulary, on PMI-Decode with DoHA, and on a model
-        that cannot draft for this one.
-      CheckpointError: where the one that drafts cannot be opened.
+      ConfigError: on tokens outside the model's vocabulary, and on PMI-Decode with DoHA.
     """
 
     def __init__(
@@ -79,18 +75,13 @@ class BatchDecoder:
             raise ConfigError(
                 "decoding: pmi is set; expected None for DoHA, which reads two inputs already."
             )
-        decoding.check_vocabulary(module.config.vocab_size)  # before a second model is opened
-        self._draft = open_draft(decoding, module.config, partitioner.mesh)
-        decoded: Transformer | Drafted = module
-        if self._draft is not None:
-            decoded = Drafted(module, self._draft.module)
-        decoding = encoder_decoder.for_model(decoding, decoded)
+        decoding = encoder_decoder.for_model(decoding, module)
         self._decoding = decoding
         self._has_second = is_doha or decoding.pmi is not None
         self._partitioner, self._batch_size = partitioner, batch_size
         self._config, self._uses_pmi = module.config, decoding.pmi is not None
-        self._decode = _compile_decoding(decoded, partitioner, decoding, seed)
-        self._refilled = _compile_refilling(decoded, partitioner, decoding, seed)
+        self._decode = _compile_decoding(module, partitioner, decoding, seed)
+        self._refilled = _compile_refilling(module, partitioner, decoding, seed)
         # Decoders of a process share compiled functions.
         self._compiled_before = self._num_compiled
 
@@ -128,7 +119,6 @@ class BatchDecoder:
         Raises:
           ConfigError: on PMI-Decode or DoHA without the latter.
         """
-        params = self._with_draft_params(params)
         drawn = np.arange(len(inputs)) if numbers is None else np.asarray(numbers, int)
         branches = [inputs]
         if self._has_second:
@@ -242,8 +232,8 @@ class BatchDecoder:
     def _can_share(self, inputs: Sequence[Any]) -> bool:
         """Whether what inputs have in common can be read once: on devices that split no rows."""
         config, longest = self._config, max(map(len, inputs), default=0)
-        alone = self._draft is None and self._partitioner.data_parallelism == 1
-        return alone and config.is_decoder_only and config.can_share_inputs(longest)
+        splits_rows = self._partitioner.data_parallelism > 1
+        return not splits_rows and config.is_decoder_only and config.can_share_inputs(longest)
 
     def _share_prefixes(self, inputs: list[Any], tokens: Any) -> Any:
         """Returns the tokens of a batch, as `SharedInputs` where these have a third fewer."""
@@ -263,14 +253,11 @@ class BatchDecoder:
     def laid_out(self, params: PyTree, input_length: int) -> PyTree:
         """Returns parameters as they lie best for the loop of decoding; on TPUs, others are copied.
 
-        Where a model drafts, they stay as they are.
-
         Args:
           params: of the model; they are used up.
           input_length: see `compile`; of the longest.
         """
-        is_cpu = self._partitioner.mesh.devices.flat[0].platform == "cpu"  # has one way
-        if is_cpu or self._draft is not None:
+        if self._partitioner.mesh.devices.flat[0].platform == "cpu":  # has one way
             return params
         # Of the arguments' formats the first one is that of the parameters.
         (formats, *_), _ = self.compile(params, input_length).input_formats
@@ -292,11 +279,7 @@ class BatchDecoder:
         # Tokens and lengths of each branch.
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
         compiled = self._decode.compile_with_layouts if laid_out else self._decode.compile
-        return compiled(self._with_draft_params(params), *branches, shape(rows))
-
-    def _with_draft_params(self, params: PyTree) -> PyTree:
-        """Returns the parameters with those of the model that drafts, if there is one."""
-        return params if self._draft is None else Both(params, self._draft.params)
+        return compiled(params, *branches, shape(rows))
 
     def _pad_rows(
         self, rows: Sequence[Any], size: int, at_least: int
@@ -332,7 +315,7 @@ def _branches(config: TransformerConfig, arrays: Sequence[Any]) -> list[Any]:
 
 @functools.lru_cache(maxsize=8)
 def _compile_decoding(
-    module: Transformer | Drafted, partitioner: Partitioner, decoding: DecodingConfig, seed: int
+    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig, seed: int
 ) -> Compiled:
     """Returns the decoding loop; one for all checkpoints of a model that a process decodes with."""
     config = module.config
@@ -415,7 +398,7 @@ class _Refilled:
 
 @functools.lru_cache(maxsize=8)
 def _compile_refilling(
-    module: Transformer | Drafted, partitioner: Partitioner, decoding: DecodingConfig, seed: int
+    module: Transformer, partitioner: Partitioner, decoding: DecodingConfig, seed: int
 ) -> _Refilled:
     """Returns the functions of decoding with refilling, shared as `_compile_decoding`'s loop."""
     return _Refilled(Refilling(module, decoding, seed), partitioner)

@@ -99,7 +99,7 @@ class CausalModel(GenerativeModel):
         config = self._decoding(options)
         tokens, lengths = self._pad_prompts("", input_tokens, input_lengths, config)
         keys = sampling_keys(seed, tokens.shape[0])
-        decoded: DecodingResult = self._run_decoding(
+        decoded: DecodingResult = self._run_compiled(
             _generate, tokens, lengths, keys, config=config
         )
         return decoded
@@ -133,7 +133,7 @@ class CausalModel(GenerativeModel):
         check_batch(("document's input", tokens), ("other one", tokens_without))
         keys = sampling_keys(seed, tokens.shape[0])
         batch = (tokens, lengths, tokens_without, lengths_without, keys)
-        decoded: DecodingResult = self._run_decoding(_generate_pmi, *batch, config=config)
+        decoded: DecodingResult = self._run_compiled(_generate_pmi, *batch, config=config)
         return decoded
 
     def _check_input(self, input_tokens: Any) -> np.ndarray:

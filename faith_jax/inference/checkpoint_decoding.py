@@ -17,7 +17,7 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.rows import read_json
 from faith_jax.core.settings import NotNegative, Number, Positive, TokenId, TokenIds, checked
-from faith_jax.decoding.config import DecodingConfig, Speculation
+from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.config import TransformerConfig
 
 logger = logging.getLogger("faith_jax")
@@ -100,7 +100,7 @@ def from_checkpoint(
     early_stopping: bool | Literal["never"] | None = None,
     no_repeat_ngram: int | None = None,
     num_return: int | None = None,
-    speculation: Speculation | None = None,
+    speculation: Literal["ngram"] | None = None,
     draft_length: int | None = None,
 ) -> DecodingConfig:
     """Returns the decoding that a checkpoint asks for, and says in the log what is left of it.

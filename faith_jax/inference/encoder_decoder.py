@@ -122,7 +122,7 @@ class EncoderDecoderModel(GenerativeModel):
         inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
-        decoded: DecodingResult = self._run_decoding(_generate, inputs, keys, config=config)
+        decoded: DecodingResult = self._run_compiled(_generate, inputs, keys, config=config)
         return decoded
 
     def decode_pmi(
@@ -152,7 +152,7 @@ class EncoderDecoderModel(GenerativeModel):
         check_batch(("document's input", first), ("other one", first_without))
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
-        decoded: DecodingResult = self._run_decoding(
+        decoded: DecodingResult = self._run_compiled(
             _generate_pmi, inputs, inputs_without, keys, config=config
         )
         return decoded

@@ -14,8 +14,6 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.settings import NotNegative, Positive, checked
-from faith_jax.decoding.config import DecodingConfig
-from faith_jax.decoding.drafting import check_draft
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
@@ -87,43 +85,6 @@ def open_model(model: str, dtype: str | None = None, num_partitions: int | None 
       num_partitions: number of devices over which it is split; None = 1.
     """
     return load_model(model, dtype=dtype, mesh=make_mesh(num_partitions or 1))
-
-
-@functools.lru_cache(maxsize=2)
-def _open_draft(name: str, mesh: Mesh) -> Model:
-    return load_model(name, mesh=mesh)
-
-
-def open_draft(
-    decoding: DecodingConfig, config: TransformerConfig, mesh: Mesh
-) -> EncoderDecoderModel | CausalModel | None:
-    """Opens the smaller model that drafts, once per process.
-
-    Args:
-      decoding: names it by `speculation`.
-      config: of the model that it drafts for.
-      mesh: of that model.
-
-    Returns:
-      None if no model drafts.
-
-    Raises:
-      CheckpointError: as `load_model`.
-      ConfigError: where the two do not fit, such as by their vocabularies.
-    """
-    name = decoding.speculation
-    if name is None or name == "ngram":
-        return None
-    draft = _open_draft(name, mesh)
-    check_draft(config, draft.config, name)
-    assert not isinstance(draft, EncoderModel)
-    return draft
-
-
-def forget_models() -> None:
-    """Lets go of the models that are kept open; who still holds one keeps it."""
-    open_model.cache_clear()
-    _open_draft.cache_clear()
 
 
 def open_tokenizer(

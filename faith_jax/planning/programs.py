@@ -299,7 +299,7 @@ def _evaluations(
     }
     if decoding is not None:
         setup.check_generates(module.config)
-        decoder = BatchDecoder(module, partitioner, _check_one_model(decoding), dataset.batch_size)
+        decoder = BatchDecoder(module, partitioner, decoding, dataset.batch_size)
         length = dataset.task_feature_lengths["inputs"]
         params = merge_params(trained, frozen)
         programs["decoded_evaluation"] = Program(
@@ -343,14 +343,7 @@ def _input_length(arguments: Mapping[str, Any]) -> int:
 
 
 def _decoding_of(arguments: Mapping[str, Any]) -> DecodingConfig:
-    return _check_one_model(arguments["decoding"] or DecodingConfig())
-
-
-def _check_one_model(decoding: DecodingConfig) -> DecodingConfig:
-    """Returns a decoding, if it names no second model: a plan opens none."""
-    drafted = decoding.speculation not in (None, "ngram")
-    decoding.require("speculation", not drafted, "None or 'ngram' in a plan")
-    return decoding
+    return arguments["decoding"] or DecodingConfig()
 
 
 def _inference(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:

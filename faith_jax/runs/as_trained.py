@@ -19,7 +19,7 @@ from faith_jax.core.settings import (
     PositiveShare,
     checked,
 )
-from faith_jax.decoding.config import DecodingConfig, PMIConfig, Speculation
+from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
 from faith_jax.runs.gin.log_once import log_once
 from faith_jax.runs.run_settings import Reference, Setting, read_settings
@@ -77,7 +77,7 @@ def decoding(
     no_repeat_ngram: NotNegative | None = None,
     num_return: Positive | None = None,
     pmi: Any = None,
-    speculation: Speculation | None = None,
+    speculation: Literal["ngram"] | None = None,
     draft_length: Positive = 5,
 ) -> DecodingConfig:
     """Returns the decoding of the run of a checkpoint, or what is given of one.

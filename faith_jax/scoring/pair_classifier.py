@@ -20,7 +20,6 @@ from faith_jax.inference.opening import (
     ModelOptions,
     check_ids,
     check_options,
-    forget_models,
     input_limit,
     open_model,
     open_tokenizer,
@@ -192,4 +191,4 @@ def _open_classifier(
 def forget_classifiers() -> None:
     """Lets go of all classifiers and models that are opened, for runs of one after another."""
     _open_classifier.cache_clear()
-    forget_models()
+    open_model.cache_clear()

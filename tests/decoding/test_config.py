@@ -38,6 +38,7 @@ NAN = float("nan")
         ("min_length", "3"),
         ("num_return", 0),
         ("pmi", 0.25),
+        ("speculation", "small"),
     ],
 )
 def test_settings_out_of_range_are_errors_that_name_them(field, value):

@@ -11,9 +11,7 @@ import pytest
 from faith_jax.core.errors import ConfigError
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.decoding.drafting import Both, Drafted, check_draft
 from faith_jax.decoding.encoder_decoder import row_keys
-from faith_jax.decoding.search import next_tokens
 from faith_jax.decoding.speculation import LONGEST_NGRAM, ngram_draft
 from tests.models import families, tiny
 
@@ -145,82 +143,6 @@ def test_speculation_selects_the_same_tokens(case, search):
     tolerance = {"rtol": 2e-2, "atol": 2e-2} if case == "bfloat16" else {"rtol": 1e-4, "atol": 1e-5}
     np.testing.assert_allclose(found.log_prob, expected.log_prob, **tolerance)
     np.testing.assert_allclose(found.score, expected.score, **tolerance)
-
-
-DRAFTED = ["greedy", "samples", "limits", "pmi sampling"]
-
-
-@pytest.mark.parametrize(("case", "search"), [*(("t5", one) for one in DRAFTED), ("gpt2", "pmi")])
-def test_a_smaller_model_drafts_and_the_tokens_stay_the_same(case, search):
-    """Sampled tokens too, so that their distribution is the model's whatever the draft's is."""
-    config = CASES[case].replace(scan_layers=case == "t5", num_decoder_layers=2)
-    module, params = copying_model(config)
-    smaller, drafting_params = copying_model(config.replace(num_decoder_layers=1, mlp_dim=8))
-    noise = iter(jax.random.split(jax.random.key(5), 99))
-    other_params = jax.tree.map(
-        lambda x: x + 0.1 * jax.random.normal(next(noise), jnp.shape(x)), drafting_params
-    )
-    rng = np.random.default_rng(2)
-    inputs = rng.integers(3, config.vocab_size, (ROWS, 8)).astype(np.int32)
-    options = {"max_length": LENGTH, "eos_id": (9, 20), **SEARCHES[search]}
-    expected = decoded(module, params, inputs, DecodingConfig(**options))
-    both = Drafted(module, smaller)
-    named = DecodingConfig(speculation="a model", draft_length=3, **options)
-    for draft in (drafting_params, other_params):
-        found = decoded(both, Both(params, draft), inputs, named)
-        np.testing.assert_array_equal(found.tokens, expected.tokens)
-        np.testing.assert_array_equal(found.length, expected.length)
-        np.testing.assert_allclose(found.log_prob, expected.log_prob, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(found.score, expected.score, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_draft_of_the_same_model_is_always_accepted(temperature):
-    module, params = tiny.model_and_params(CASES["t5"])
-    inputs = np.random.default_rng(3).integers(3, 50, (ROWS, 8)).astype(np.int32)
-    config = DecodingConfig(
-        max_length=LENGTH, eos_id=-1, temperature=temperature, speculation="itself", draft_length=3
-    )
-    both = Drafted(module, module), Both(params, params)
-    assert steps_of(*both, inputs, config) == LENGTH // 4
-
-
-def test_a_draft_is_accepted_as_often_as_the_distributions_allow():
-    """At least (1 - d) / (1 + d) and at most 1 - d, where d is the total variation distance."""
-    rows, vocab = 4000, 6
-    rng = np.random.default_rng(0)
-    model, draft = (np.log(rng.dirichlet(np.ones(vocab))) for _ in range(2))
-    keys = row_keys(1, jnp.arange(rows))
-    config = DecodingConfig(temperature=1.0)
-    chosen = [
-        next_tokens(jnp.tile(jnp.asarray(scores, jnp.float32), (rows, 1)), config, keys)
-        for scores in (model, draft)
-    ]
-    share = np.mean(chosen[0] == chosen[1])
-    distance = 0.5 * np.abs(np.exp(model) - np.exp(draft)).sum()
-    assert (1 - distance) / (1 + distance) - 0.03 < share < 1 - distance + 0.03
-    counts = np.bincount(chosen[0], minlength=vocab) / rows
-    np.testing.assert_allclose(counts, np.exp(model), atol=4 * np.sqrt(0.25 / rows))
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ({"vocab_size": 60}, "the model small has vocab_size = 60; expected 50"),
-        ({"pad_id": 3}, "has pad_id = 3; expected 0"),
-        ({"positions": "learned", "max_positions": 64}, "has 64 positions; expected as many"),
-    ],
-)
-def test_who_cannot_draft_is_told_why(other, message):
-    with pytest.raises(ConfigError, match=message):
-        check_draft(tiny.TINY, tiny.TINY.replace(**other), "small")
-    check_draft(tiny.TINY, tiny.TINY.replace(emb_dim=4, num_encoder_layers=1), "small")
-
-
-def test_a_model_that_drafts_must_be_there():
-    module, _ = tiny.model_and_params(T5)
-    with pytest.raises(ConfigError, match="speculation: expected None or 'ngram' here"):
-        encoder_decoder.for_model(DecodingConfig(speculation="small"), module)
 
 
 def test_what_copies_takes_fewer_steps():

@@ -7,7 +7,6 @@ from jax.experimental.layout import Format, Layout
 
 from faith_jax.decoding import refilling
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
-from faith_jax.inference import EncoderDecoderModel, opening
 from faith_jax.inference.batch_decoder import BatchDecoder, with_formats
 from faith_jax.models.partitioning import make_partitioner
 from tests.models import families, tiny
@@ -89,14 +88,10 @@ REFILLED = {
 }
 
 
-@pytest.mark.parametrize("case", [*REFILLED, "drafted"])
+@pytest.mark.parametrize("case", REFILLED)
 def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypatch):
     """As one by one, whoever is beside them, and at any length of their inputs and the cache."""
-    config, options = REFILLED["sampling" if case == "drafted" else case]
-    if case == "drafted":
-        draft = EncoderDecoderModel(config, tiny.model_and_params(config, seed=1)[1])
-        monkeypatch.setattr(opening, "_open_draft", lambda name, mesh: draft)
-        options = options | {"speculation": "another", "draft_length": 2}
+    config, options = REFILLED[case]
     lengths = [5, 8] if case == "prompts" else [8]  # of caches, without those of drafts
     monkeypatch.setattr(refilling, "cache_lengths", lambda most: [*lengths[:-1], most])
     rng = np.random.default_rng(4)

@@ -137,12 +137,6 @@ def test_decoding_is_planned_as_prefill_and_steps(session):
     assert found["settings"]["NUM_BEAMS"] == 2
 
 
-def test_a_plan_opens_no_model_that_drafts(session):
-    bindings = ("CHECKPOINT_PATH=mini", "SPECULATION=mini", "MAX_INPUT_LENGTH=32")
-    with pytest.raises(ConfigError, match=r"speculation: expected None or 'ngram' in a plan"):
-        session(*bindings, files=INFER[1:]).plan(Question())
-
-
 CONFIG = TransformerConfig(
     vocab_size=64, emb_dim=16, num_heads=2, head_dim=8, mlp_dim=16, num_encoder_layers=1,
     num_decoder_layers=1, dropout_rate=0.0,
