@@ -32,7 +32,7 @@ class Order:
 
     def rows(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the member and the row in it at places of the order: int64 [count] each."""
-        before, behind = self._read(places), self._read(places + 1)
+        before, behind = self.count_read(places), self.count_read(places + 1)
         members = np.argmax(behind > before, axis=0)
         turns = before[members, np.arange(len(places))]
         rows = np.zeros(len(places), np.int64)
@@ -50,7 +50,7 @@ class Order:
             rows[chosen] = numbers
         return members, rows
 
-    def _read(self, places: np.ndarray) -> np.ndarray:
+    def count_read(self, places: np.ndarray) -> np.ndarray:
         """Returns the numbers of rows of each member before places: int64 [members, count].
 
         Each member takes its share of what those before it leave, rounded up, so that counts differ

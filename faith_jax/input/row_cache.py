@@ -27,7 +27,6 @@ _SCHEMA = pa.schema(
         ("length", pa.int32()),
         ("cut", pa.list_(pa.int32(), 4)),
         ("negatives_cut", pa.int32()),
-        ("kinds", pa.string()),
         ("grounding", pa.int64()),
         ("part_tokens", pa.list_(pa.int32(), 5)),  # as unknown, of tokenizers.unknown.PARTS
         ("unknown", pa.list_(pa.int32(), 5)),

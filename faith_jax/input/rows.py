@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -36,8 +35,6 @@ PAIRS = (
     ("knowledge", "response"),
     ("grounding", "generated_text"),
 )
-_LONGEST_KIND = 40  # characters of a field that may tell kinds of rows apart
-_NO_KINDS = {"id", "inputs", "targets", "inputs_pretokenized", "length"}
 
 
 def _make_rows(
@@ -47,9 +44,8 @@ def _make_rows(
     for number, example in enumerate(examples):
         with utf8_in(f"{where}, example {number}"):
             identifier = str(plain(example.get("id", ""))) or str(number)
-            row = make(example, f"{where}, example {identifier}")
-            model_row = {"id": identifier, "kinds": _kinds(example), **row}
-        yield model_row
+            row = {"id": identifier, **make(example, f"{where}, example {identifier}")}
+        yield row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,21 +255,6 @@ class PassageRows:
             }
 
         return _make_rows(examples, self.where, make)
-
-
-def _kinds(example: Mapping[str, Any]) -> str:
-    """Returns an example's short scalar fields, which tell kinds of rows apart, as JSON."""
-    kind_fields: dict[str, Any] = {}
-    for name, value in sorted(example.items()):
-        if name in _NO_KINDS:
-            continue
-        if isinstance(value, bytes) and len(value) <= _LONGEST_KIND:
-            kind_fields[name.removesuffix("_pretokenized")] = value.decode("utf-8")
-        elif isinstance(value, np.bool_ | np.integer):
-            kind_fields[name] = value.item()
-    if "negatives" in example:
-        kind_fields["negatives"] = len(example["negatives"])
-    return json.dumps(kind_fields, ensure_ascii=False)
 
 
 def _has_labels(task: Any) -> bool:

@@ -1,12 +1,10 @@
 """What a run will see, reported before it begins: counted from its rows, no model runs.
 
-The report of a training says how often each member of a mixture and each kind of row is read, how
-much of each part is cut, whether validation shares its groundings with training, what a step costs,
-and shows the first examples. Those of `infer` and `score` say what is cut and show the first
-inputs.
+The report of a training says how often each member of a mixture is read, how much of each part is
+cut, whether validation shares its groundings with training, what a step costs, and shows the first
+examples. Those of `infer` and `score` say what is cut and show the first inputs.
 """
 
-import collections
 import json
 import logging
 import pathlib
@@ -40,12 +38,8 @@ Report = dict[str, Any]
 
 PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
 MOST_CUT = 0.05  # share of rows
-RAREST = 0.01  # share of what is read
-MOST_EPOCHS = 100  # twice the 50 of the longest published recipe here
 EXAMPLES = 3
 UNKNOWN_MARK = " \u2047 "  # as SentencePiece shows an unknown token
-_MOST_VALUES = 12  # of a field that tells kinds of rows apart
-_CHUNK = 1 << 20
 
 
 def training_report(
@@ -53,31 +47,31 @@ def training_report(
 ) -> Report:
     """Reports on the rows that a training of so many steps will read.
 
-    `members` has their rows, readings and epochs; `kinds` rows, readings and their share by field
-    and value; `cut` is by part, see `cut_report`; `validation` has its rows and cuts, and how many
-    of its rows share a grounding with training rows; `warnings` are sentences.
+    `members` has their rows, readings and epochs; `cut` is by part, see `cut_report`; `validation`
+    has its rows and cuts, and how many of its rows share a grounding with training rows; `warnings`
+    are sentences.
     """
-    readings = _readings(rows, steps)
+    num_places = rows.places(steps - 1)[-1][-1] + 1
+    readings = rows.order.count_read(np.array([num_places]))[:, 0].tolist()
     report: Report = {
         "task": rows.config.mixture_or_task_name,
         "split": rows.config.split,
         "steps": steps,
         "batch_size": rows.config.batch_size,
-        "examples_read": int(sum(map(np.sum, readings))),
+        "examples_read": num_places,
         "members": [
             {
                 "name": member.name,
                 "rows": len(member),
-                "read": int(read.sum()),
-                "epochs": round(float(read.sum()) / len(member), 4),
-                "never_read": int((read == 0).sum()),
+                "read": read,
+                "epochs": round(read / len(member), 4),
+                "never_read": max(0, len(member) - read),
                 "shuffled": shuffled,
             }
             for member, read, shuffled in zip(
                 rows.members, readings, rows.order.shuffled, strict=True
             )
         ],
-        "kinds": _kinds(rows.members, readings),
         "cut": cut_report(_cuts(rows.members)),
         "negatives_cut": int(
             sum(np.asarray(m.column("negatives_cut").fill_null(0)).sum() for m in rows.members)
@@ -290,47 +284,6 @@ def shown_percentiles(values: Mapping[str, int]) -> str:
     )
 
 
-def _readings(rows: "SplitRows", steps: int) -> list[np.ndarray]:
-    """Returns how often each row of each member is read: int [rows] each."""
-    last = rows.places(steps - 1)[-1]
-    readings = [np.zeros(len(member), np.int64) for member in rows.members]
-    for start in range(0, last[-1] + 1, _CHUNK):
-        places = np.arange(start, min(start + _CHUNK, last[-1] + 1))
-        members, numbers = rows.order.rows(places)
-        for member, counts in enumerate(readings):
-            counts += np.bincount(numbers[members == member], minlength=len(counts))
-    return readings
-
-
-def _kinds(members: "Sequence[RowCache]", readings: Sequence[np.ndarray]) -> Report:
-    """Returns rows and readings by field and value, of the fields that tell kinds of rows apart.
-
-    These have few values, no number among them, and one in each row of the members that have them.
-    """
-    kinds, expected = collections.defaultdict[str, Report](dict), collections.Counter[str]()
-    for member, read in zip(members, readings, strict=True):
-        fields = set()
-        texts, places = np.unique(member.column("kinds").to_numpy(), return_inverse=True)
-        counts = np.bincount(places), np.bincount(places, weights=read)
-        for text, rows, reads in zip(texts, *counts, strict=True):
-            for field, value in json.loads(text).items():
-                if type(value) is not int:
-                    fields.add(field)
-                    kind = kinds[field].setdefault(str(value), {"rows": 0, "read": 0})
-                    kind["rows"] += int(rows)
-                    kind["read"] += int(reads)
-        expected.update(dict.fromkeys(fields, len(member)))
-    total = max(1, sum(int(read.sum()) for read in readings))
-    return {
-        field: {
-            value: kind | {"share": kind["read"] / total} for value, kind in sorted(values.items())
-        }
-        for field, values in sorted(kinds.items())
-        if 1 < len(values) <= _MOST_VALUES
-        and sum(kind["rows"] for kind in values.values()) == expected[field]
-    }
-
-
 def _cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:
     flat = [np.asarray(member.column("cut").combine_chunks().flatten()) for member in members]
     cuts = np.concatenate(flat).reshape(-1, len(Kind))
@@ -399,20 +352,8 @@ def _warnings(report: Report) -> Iterator[str]:
                 f"{member['name']}: {member['never_read']:,} of {member['rows']:,} rows are never "
                 f"read: the run ends after {member['epochs']:.2f} epochs of it."
             )
-        if member["epochs"] > MOST_EPOCHS:
-            yield (
-                f"{member['name']}: each of its {counted(member['rows'], 'row')} is read "
-                f"{member['epochs']:,.0f} times, which a model learns by heart."
-            )
         if not member["shuffled"]:
             yield f"{member['name']} is read in its own order, without any shuffling."
-    for field, values in report["kinds"].items():
-        for value, kind in values.items():
-            if not kind["read"]:
-                yield f"No row with {field} = {value!r} is ever read, of {kind['rows']:,}."
-            elif kind["share"] < RAREST:
-                share = 100 * kind["share"]
-                yield f"Rows with {field} = {value!r} are {share:.2f}% of what is read."
     yield from cut_warnings(report["cut"], training=True)
     yield from unknown_warnings(report["unknown"])
     shared = report.get("validation", {}).get("shared_groundings")
@@ -454,9 +395,6 @@ def _lines(report: Report) -> Iterator[str]:
                 f"{counted(member['rows'], 'row')} ({member['epochs']:,.2f} epochs; "
                 f"{counted(member['never_read'], 'row')} never)"
             )
-        for field, values in report["kinds"].items():
-            shown = ", ".join(f"{v} {100 * f['share']:.1f}%" for v, f in values.items())
-            yield f"  read by {field}: {shown}"
     else:
         yield f"{report['source']}: {counted(report['rows'], 'row')}{_looked_at(report)}"
     for name, lengths in report["lengths"].items():

@@ -304,8 +304,9 @@ def test_a_text_that_is_not_utf_8_names_the_example(field):
 
     dataset = user_config(seqio_task(f"not_utf_8_{field}", rows))
     message = rf"not_utf_8_{field}, split 'train', example 1: expected UTF-8, got .* byte 0xe9"
-    with pytest.raises(InputError, match=message):
-        SplitRows(dataset, mini())
+    if field != "note":  # training leaves fields that the model does not read
+        with pytest.raises(InputError, match=message):
+            SplitRows(dataset, mini())
     with pytest.raises(InputError, match=message):
         list(task_rows(dataset))
     with pytest.raises(InputError, match=rf"{field}, train: row 2: expected UTF-8, .* byte 0xe9"):

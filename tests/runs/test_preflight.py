@@ -20,26 +20,12 @@ from tests.runs.conftest import TINY, seqio_task
 
 pytestmark = pytest.mark.usefixtures("own_seqio_tasks")
 
-FOLDER = {
-    "train": [("original", n) for n in range(300)] + [("augmented", n) for n in range(300)],
-    "validation": [("original", 300 + n) for n in range(8)] + [("original", 7), ("original", 8)],
-}
+NUMBERS = {"train": [*range(300), *range(300)], "validation": [*range(300, 308), 7, 8]}
 
 
 def facts(split, shuffle_files, seed=None):
-    """Rows whose originals all stand before what was made of them."""
-    kinds, numbers = zip(*FOLDER[split], strict=True)
-    rows = tf.data.Dataset.from_tensor_slices({"kind": list(kinds), "n": list(numbers)})
-    return rows.map(
-        lambda row: {
-            "inputs": tf.strings.join(
-                ["<knowledge> Fact ", tf.strings.as_string(row["n"]), ". <seeker> Why?"]
-            ),
-            "targets": tf.constant("So."),
-            "kind": row["kind"],
-            "turn": row["n"] % 3,
-        }
-    )
+    inputs = [f"<knowledge> Fact {number}. <seeker> Why?" for number in NUMBERS[split]]
+    return tf.data.Dataset.from_tensor_slices({"inputs": inputs, "targets": ["So."] * len(inputs)})
 
 
 def report(name, steps, inputs=40, validation=True):
@@ -52,41 +38,29 @@ def report(name, steps, inputs=40, validation=True):
 
 def test_rows_that_file_order_never_reaches_are_named():
     found = report(seqio_task("preflight_in_order", facts, keeps_order=True), steps=20)
-    assert found["kinds"]["kind"] == {
-        "augmented": {"rows": 300, "read": 0, "share": 0.0},
-        "original": {"rows": 300, "read": 200, "share": 1.0},
-    }
-    assert "No row with kind = 'augmented' is ever read, of 300." in found["warnings"]
-    assert any("in its own order" in warning for warning in found["warnings"])
+    warnings = "\n".join(found["warnings"])
+    assert "400 of 600 rows are never read: the run ends after 0.33 epochs" in warnings
+    assert "in its own order" in warnings
 
 
-def test_shuffled_rows_of_all_kinds_are_read():
+def test_a_run_of_less_than_an_epoch_says_how_many_rows_it_never_reads():
     found = report(seqio_task("preflight_shuffled", facts), steps=20)
-    assert set(found["kinds"]) == {"kind"}  # numbers, such as `turn`, are no kinds
-    kinds = found["kinds"]["kind"]
-    assert kinds["augmented"]["read"] + kinds["original"]["read"] == 200
-    assert 0.35 < kinds["augmented"]["share"] < 0.65
-    assert not any("is ever read" in warning for warning in found["warnings"])
     (member,) = found["members"]
     assert member["read"] == 200
     assert member["epochs"] == round(1 / 3, 4)
     assert member["never_read"] == 400
     assert any("ends after 0.33 epochs" in warning for warning in found["warnings"])
+    assert not any("in its own order" in warning for warning in found["warnings"])
 
 
 def test_a_run_of_whole_epochs_warns_of_nothing_but_shared_groundings():
     found = report(seqio_task("preflight_shuffled", facts), steps=120)
     assert found["members"][0]["epochs"] == 2.0
-    assert found["kinds"]["kind"]["augmented"]["share"] == 0.5
     assert found["validation"]["shared_groundings"] == 2
     assert found["warnings"] == [
         "2 of 10 rows of validation have a grounding that training rows have too."
     ]
-    name = seqio_task("preflight_shuffled", facts)
-    for steps in (120, 60 * 100):
-        assert report(name, steps, validation=False)["warnings"] == []
-    (warning,) = report(name, 60 * 101, validation=False)["warnings"]
-    assert warning.endswith("rows is read 101 times, which a model learns by heart.")
+    assert report("preflight_shuffled", 120, validation=False)["warnings"] == []
 
 
 def test_the_first_examples_are_those_that_the_model_sees_first():
