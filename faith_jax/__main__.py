@@ -2,7 +2,7 @@
 
 import sys
 
-from faith_jax.cli import main
+from faith_jax.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -25,7 +25,14 @@ from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
 from faith_jax.cli.parser import CommandParser, add_commands, command_name
 from faith_jax.cli.plan_command import Plan
 from faith_jax.cli.score_commands import Score, Scorers
-from faith_jax.cli.shared import first_line, hearing_signals, keep_compiled_programs, show
+from faith_jax.cli.shared import (
+    TerminatedError,
+    first_line,
+    hearing_signals,
+    keep_compiled_programs,
+    raising_signals,
+    show,
+)
 from faith_jax.cli.t5x_flags import translated
 from faith_jax.core.errors import (
     ConfigError,
@@ -173,7 +180,7 @@ def _is_binding(argument: str) -> bool:
 def _guarded(run: Callable[[], int], prog: str) -> int:
     """Turns a user's mistake into one line and status 2."""
     try:
-        with hearing_signals():
+        with raising_signals(), hearing_signals():
             return run()
     except FaithJaxError as error:
         show(f"{prog}: {first_line(error)}", sys.stderr)
@@ -203,6 +210,8 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
             raise
         show(f"{prog}: {reason}. Free some space, then run this again.", sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        show(f"{prog}: interrupted", sys.stderr)
-        return 130
+    except KeyboardInterrupt as stopped:
+        terminated = isinstance(stopped, TerminatedError)
+        kind = "terminated" if terminated else "interrupted"
+        show(f"{prog}: {kind}; outputs that were not finished are not written.", sys.stderr)
+        return 143 if terminated else 130

@@ -56,15 +56,9 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
     Returns:
       The exit status: 130 after Ctrl-C, 143 after SIGTERM, 1 where the disk is full or fails.
     """
-
-    def stop(number: int, frame: Any) -> None:
-        raise TerminatedError
-
-    # Only the main thread may say what happens to signals.
-    listens = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, stop) if listens else None
     try:
-        return run()
+        with raising_signals():
+            return run()
     except KeyboardInterrupt as stopped:
         terminated = isinstance(stopped, TerminatedError)
         what = "terminated" if terminated else "interrupted"
@@ -75,9 +69,26 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
             raise
         show(f"faith-jax: {reason}. Free some space; {kept()}", sys.stderr)
         return 1
+
+
+@contextlib.contextmanager
+def raising_signals() -> Iterator[None]:
+    """Within, a Ctrl-C raises KeyboardInterrupt, and a SIGTERM TerminatedError."""
+
+    def terminate(number: int, frame: Any) -> None:
+        raise TerminatedError
+
+    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: terminate}
+    before: dict[int, Any] = {}
+    # Only the main thread may say what happens to signals.
+    if threading.current_thread() is threading.main_thread():
+        ignored = [n for n in handlers if signal.getsignal(n) == signal.SIG_IGN]
+        before = {n: signal.signal(n, h) for n, h in handlers.items() if n not in ignored}
+    try:
+        yield
     finally:
-        if listens:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

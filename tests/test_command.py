@@ -1,0 +1,82 @@
+"""The commands' entry: signals before, while and after a command runs."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.paths import REPOSITORY
+
+SIGNALS = [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
+
+
+def run(script, *arguments):
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+
+
+@pytest.mark.parametrize(("number", "kind"), SIGNALS)
+@pytest.mark.parametrize(("program", "entry"), [("faith-jax", "main"), ("t5x", "t5x_main")])
+def test_a_signal_while_the_program_is_imported(number, kind, program, entry):
+    result = run(f"""
+import importlib.abc, os, sys
+
+class Signal(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "faith_jax.cli.parser":
+            os.kill(os.getpid(), {int(number)})
+
+sys.meta_path.insert(0, Signal())
+from faith_jax.command import {entry}
+{entry}()
+""")
+    assert result.stderr == f"{program}: {kind}; nothing was begun.\n"
+    assert (result.returncode, result.stdout) == (128 + number, "")
+
+
+COMMANDS = {
+    "evaluate": (
+        "runs.scores.evaluate_scores.has_labels",
+        ["rows.jsonl", "--json=OUT.json"],
+    ),
+    "annotate": (
+        "runs.data.annotate.write_sheets",
+        ["write", "--input=rows.jsonl", "--output=OUT", "--annotators=a,b"],
+    ),
+    "import-checkpoint": ("runs.convert.open_checkpoint", ["mini", "OUT"]),
+    "export-checkpoint": ("runs.convert.open_checkpoint", ["mini", "OUT"]),
+}
+
+
+@pytest.mark.parametrize(("number", "kind"), SIGNALS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_signal_while_a_command_runs(tmp_path, name, number, kind):
+    place, arguments = COMMANDS[name]
+    module, _, function = place.rpartition(".")
+    rows = tmp_path / "rows.jsonl"
+    row = '{"id": "1", "corpus": "c", "label": 1, "scores": {"s": 0.5}, "fields": {}}\n'
+    rows.write_text(row)
+    given = [
+        a.replace("OUT", f"{tmp_path}/out").replace("rows.jsonl", str(rows)) for a in arguments
+    ]
+    result = run(
+        f"""
+import importlib, os, sys, time
+module = importlib.import_module("faith_jax.{module}")
+
+def stop(*_, **__):
+    os.kill(os.getpid(), {int(number)})
+    time.sleep(10)
+
+module.{function} = stop
+from faith_jax.command import main
+sys.exit(main())
+""",
+        name,
+        *given,
+    )
+    (line,) = result.stderr.splitlines()
+    assert line == f"faith-jax: {kind}; outputs that were not finished are not written."
+    assert result.returncode == 128 + number
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl"]
