@@ -202,11 +202,25 @@ def read_header(path: pathlib.Path) -> tuple[dict[str, StoredTensor], dict[str, 
 def write_tensor_file(
     path: pathlib.Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Writes one safetensors file, with the permissions of any new file."""
+    """Writes one safetensors file: the same bytes each time, with a new file's permissions."""
     # The library ignores strides.
     contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
     path.unlink(missing_ok=True)
     path.touch()
     mode = path.stat().st_mode  # the library's own is for the owner alone
     safetensors.numpy.save_file(contiguous, path, metadata=dict(metadata) or None)
+    _sort_metadata(path)
     path.chmod(mode)
+
+
+def _sort_metadata(path: pathlib.Path) -> None:
+    """Puts the metadata of a file into the order of their names: the library's order is random."""
+    with path.open("r+b") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+        metadata = dict(sorted(header.pop("__metadata__", {}).items()))
+        if metadata:
+            header = {"__metadata__": metadata, **header}
+            text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+            file.seek(8)
+            file.write(text.ljust(length))

@@ -3,6 +3,7 @@ import json
 import ml_dtypes
 import numpy as np
 import pytest
+import safetensors
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,3 +83,19 @@ def test_a_file_that_was_cut_after_it_was_opened(tmp_path):
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(CheckpointError, match=r"t.safetensors: the tensor b is cut short"):
         np.asarray(found)
+
+
+def test_metadata_have_one_order(tmp_path):
+    metadata = {name: '\u00e9"' * number for number, name in enumerate("qwertzuiop")}
+    tensors = {"b": np.arange(3.0), "a": np.ones((2, 1), np.float32)}
+    path = tmp_path / "x.safetensors"
+    write_tensor_file(path, tensors, metadata)
+    first = path.read_bytes()
+    assert first.index(b'"e"') < first.index(b'"w"') < first.index(b'"z"')
+    for _ in range(8):  # the library's order differs in one process, too
+        write_tensor_file(path, tensors, dict(reversed(metadata.items())))
+        assert path.read_bytes() == first
+    with safetensors.safe_open(path, "np") as file:
+        assert file.metadata() == metadata
+        for name, array in tensors.items():
+            np.testing.assert_array_equal(file.get_tensor(name), array)
