@@ -8,6 +8,7 @@ import difflib
 import errno
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -132,6 +133,15 @@ def nearest_names(name: str, choices: Iterable[str], count: int = 3) -> list[str
     lower = {k.lower(): k for k in choices}
     close = difflib.get_close_matches(name.lower(), list(lower), n=count, cutoff=0.4)
     return [lower[c] for c in close]
+
+
+def first_duplicate(names: Iterable[str]) -> str | None:
+    """Returns the first name that occurs twice; None if there is none.
+
+    >>> first_duplicate(["id", "text", "id"])
+    'id'
+    """
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

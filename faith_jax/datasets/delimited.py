@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from faith_jax.core.errors import InputError, did_you_mean
+from faith_jax.core.errors import InputError, did_you_mean, first_duplicate
 from faith_jax.core.rows import BadRows, Row, read_lines
 
 # A cell of csv's is at most 128 KiB by default; documents are longer.
@@ -242,8 +242,8 @@ def _check_header(header: list[str], place: str, columns: Sequence[str]) -> None
                 f"{place}: column '{column}' is missing.{did_you_mean(column, header)} "
                 f"The columns are: {_listed(header)}."
             )
-    if twice := [name for name in header if header.count(name) > 1]:
-        raise InputError(f"{place}: column {twice[0]!r} is there twice; rename or drop one.")
+    if (twice := first_duplicate(header)) is not None:
+        raise InputError(f"{place}: column {twice!r} is there twice; rename or drop one.")
 
 
 def _listed(names: Iterable[str]) -> str:

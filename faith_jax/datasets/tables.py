@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.errors import InputError, counted, reason, shown
+from faith_jax.core.errors import InputError, counted, first_duplicate, reason, shown
 from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import is_remote, opened_binary, storage_errors
 from faith_jax.core.files.unpacking import PACKED_ENDINGS
@@ -426,7 +426,7 @@ def _rows_of(path: pathlib.Path, batches: Iterator[Any], number: int, first: int
     """Yields the rows of Arrow batches from row `first` on; `number` are before the batches."""
     for batch in batches:
         names = batch.schema.names
-        if twice := next((name for name in names if names.count(name) > 1), None):
+        if (twice := first_duplicate(names)) is not None:
             raise InputError(f"{path}: column {twice!r} is there twice; rename or drop one.")
         wanted = batch.slice(min(batch.num_rows, max(0, first - number)))
         number += batch.num_rows - wanted.num_rows

@@ -48,7 +48,10 @@ def _path(ending: str) -> Callable[[str], str]:
 # The types of options, which also check what the command line says.
 Names = Annotated[tuple[str, ...], listed_names]  # given at once, with commas
 Numbers = Annotated[tuple[int, ...], _whole_numbers]
-Resamples = Annotated[int, msgspec.Meta(ge=100, description="a whole number, at least 100")]
+Resamples = Annotated[
+    int,
+    msgspec.Meta(ge=100, le=1_000_000, description="a whole number from 100 to 1,000,000"),
+]
 Confidence = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")]
 Html = Annotated[str, _path(".html")]
 Png = Annotated[str, _path(".png")]

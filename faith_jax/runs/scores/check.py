@@ -368,9 +368,12 @@ def check(options: CheckOptions) -> Iterator[str]:
     """
     outputs = {"--output": options.output, "--html": options.html}
     check_outputs(options.input, outputs)
-    for option, output in outputs.items():
-        if output and is_complete(path_of(output)):
-            raise ConfigError(f"{option}: {output} exists already; remove it or name another.")
+    complete = [o for o, output in outputs.items() if output and is_complete(path_of(output))]
+    # As a run leaves it that is killed between its two outputs.
+    lacks_page = bool(options.html) and complete == ["--output"]
+    if complete and not lacks_page:
+        option = complete[0]
+        raise ConfigError(f"{option}: {outputs[option]} exists already; remove it or name another.")
     if options.claim:
         logger.setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
@@ -393,28 +396,35 @@ def check(options: CheckOptions) -> Iterator[str]:
             raise InputError(f"--label-column: no row has {options.label_column!r}.{hint}")
         if options.model == MINI_NLI:
             logger.warning("%s.", _TINY)
-        checker = FactChecker(
-            options.knowledge_base,
-            options.model,
-            options.form,
-            options.labels,
-            options.verifiable,
-            options,
-        )
-        with resumable_output(target, _run(options, source, checker), options.restart) as kept:
-            _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options)
-            claim_rows = (row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"])
-            with scratch_place(kept) as beside:
-                write_scored(claim_rows, beside, form, (*SCORERS, OVERLAP))
-                move_into_place(beside, target)
         claims = functools.partial(read_scored_rows, target)
         lines = []
         if silent:
             responses = counted(silent, "response")
             lines.append(f"{responses} without a sentence, and so without claims")
+        if lacks_page:
+            logger.info("%s is there already: %s is made of it", target, options.html)
+            notes, unknown = [f"Claims: {target}"], None
+        else:
+            checker = FactChecker(
+                options.knowledge_base,
+                options.model,
+                options.form,
+                options.labels,
+                options.verifiable,
+                options,
+            )
+            notes, unknown = _notes(options, checker.base), checker.unknown
+            with resumable_output(target, _run(options, source, checker), options.restart) as kept:
+                _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options)
+                claim_rows = (
+                    row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"]
+                )
+                with scratch_place(kept) as beside:
+                    write_scored(claim_rows, beside, form, (*SCORERS, OVERLAP))
+                    move_into_place(beside, target)
         if options.html:
-            notes = _notes(options, checker.base) + lines
-            write_text(options.html, claims_page("Claims and evidence", claims(), SCORERS, notes))
+            page = claims_page("Claims and evidence", claims(), SCORERS, notes + lines)
+            write_text(options.html, page)
         if options.claim:
             yield from _claim_lines(claims())
         else:
@@ -424,7 +434,7 @@ def check(options: CheckOptions) -> Iterator[str]:
         yield from lines
         if cut := sum(any(row["cut_tokens"].values()) for row in claims()):
             yield f"{counted(cut, 'claim')} with evidence that was too long for the model, and cut"
-        for warning in unknown_warnings(checker.unknown.report()):
+        for warning in unknown_warnings(unknown.report()) if unknown else ():
             logger.warning("%s", warning)
     yield from bad_rows.told()
 

@@ -315,7 +315,7 @@ def test_a_filled_sheet_is_not_lost(annotate, responses, tmp_path):
         ),
         (
             ("agreement", "{t}/empty.csv", "--resamples=9"),
-            "--resamples: expected a whole number, at least 100",
+            "--resamples: expected a whole number from 100 to 1,000,000",
         ),
         (("agreement", "{t}/empty.csv", "--sed=1"), "has no argument '--sed=1'"),
     ],

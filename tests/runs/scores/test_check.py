@@ -304,6 +304,15 @@ def test_responses_without_a_sentence_are_counted(command, nli, base, tmp_path):
     assert "1 response without a sentence, and so without claims" in told
     assert "1 response without a sentence, and so without claims" in page.read_text()
     assert len(out.read_text().splitlines()) == 1
+    # A run that was killed between its outputs has made the first one.
+    before = page.read_text()
+    page.unlink()
+    given = (f"--model={nli}", f"--knowledge-base={base}", f"--html={page}")
+    status, again, err = command("check", f"--input={path}", f"--output={out}", *given)
+    assert (status, again) == (0, told), err
+    start = before.index("<table")
+    assert before[start:] == page.read_text()[page.read_text().index("<table") :]
+    assert f"Claims: {out}" in page.read_text()
 
 
 @pytest.mark.parametrize(

@@ -173,8 +173,18 @@ def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
             "randomization and delong can",
         ),
         ((good, "--cluster-field=doc"), "has no field 'doc'"),
-        ((good, "--resamples=0"), "--resamples: expected a whole number, at least 100, got 0"),
-        ((good, "--resamples=99"), "--resamples: expected a whole number, at least 100, got 99"),
+        (
+            (good, "--resamples=0"),
+            "--resamples: expected a whole number from 100 to 1,000,000",
+        ),
+        (
+            (good, "--resamples=1000000001"),
+            "--resamples: expected a whole number from 100 to 1,000,000, got 1000000001",
+        ),
+        (
+            (good, "--resamples=99"),
+            "--resamples: expected a whole number from 100 to 1,000,000",
+        ),
         ((good, "--seed=-1"), "--seed: expected 0 or a positive whole number, got -1"),
         ((good, "--scorers=t"), "c has no scores of 't', only of s"),
         ((good, "--confidence=2"), "--confidence: expected a share in (0, 1), got 2"),

@@ -105,7 +105,10 @@ def test_more_examples_than_the_page_holds(capsys, tmp_path):
     [
         (["none.jsonl"], "none.jsonl: no such file"),
         (["{s}", "--baseline=x"], "The baseline 'x' is none of s"),
-        (["{s}", "--resamples=0"], "--resamples: expected a whole number, at least 100, got 0"),
+        (
+            ["{s}", "--resamples=0"],
+            "--resamples: expected a whole number from 100 to 1,000,000",
+        ),
         (["{s}", "--most-examples=0"], "--most-examples: expected a positive whole number, got 0"),
         (["{s}", "--output=/no/where.html"], "cannot be written (no such folder)"),
     ],
