@@ -1,7 +1,8 @@
 """Checks that nothing is lost, mixed or accepted in silence: see docs/reliability.md.
 
 Commands run on small data and are killed at random moments and at random writes, started twice at
-once, given disks that are full, and given checkpoints with flipped bits. After each kill and each
+once, also with other settings on the same output, given disks that are full, and given checkpoints
+with flipped bits. After each kill and each
 full disk the same command runs again, and its output must be that of an unbroken run, byte for byte
 (of a training, its parameters, bit for bit).
 
@@ -42,6 +43,7 @@ import disk_faults  # noqa: E402
 _HANGS = 300.0  # seconds after which a command hangs
 _SIGNALS = {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}
 _CHECKPOINTS = ("import-checkpoint", "export-checkpoint", "train")
+_RIVAL = ", other settings"
 _KEPT = (".preflight.json",)  # written beside an output, and not part of it
 _WORDS = [
     "tea",
@@ -68,12 +70,19 @@ class Job:
       digest: of an output; what must be equal.
       processes: that run it together.
       writes: "new" where an output that is there is an error, "same" where it is kept or made anew.
+      rival: a text of the arguments, and what stands in its place with other settings; () = none.
     """
 
     arguments: Sequence[str]
     digest: Callable[[pathlib.Path], str]
     processes: int = 1
     writes: str = "new"
+    rival: tuple[str, ...] = ()
+
+    def with_other_settings(self) -> "Job":
+        """Returns the rival of this job, for the same output."""
+        arguments = [argument.replace(*self.rival) for argument in self.arguments]
+        return dataclasses.replace(self, arguments=arguments, rival=())
 
 
 class Trial(NamedTuple):
@@ -164,15 +173,20 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
     few = f"--input={folder}/few.jsonl"
     (folder / "few.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:48]))
     jsonl = "--gin.FORMATS=('jsonl',)"
+    scorers, length = ("rouge2_f1,bleu", "rouge1_f1,bleu"), ("DECODE_LENGTH=8", "DECODE_LENGTH=6")
     return {
-        "score": Job((*lexical, "--format=jsonl", "--batch-size=20"), content_digest),
-        "score parquet": Job((*lexical, "--format=parquet", "--batch-size=20"), content_digest),
+        "score": Job(
+            (*lexical, "--format=jsonl", "--batch-size=20"), content_digest, rival=scorers
+        ),
+        "score parquet": Job(
+            (*lexical, "--format=parquet", "--batch-size=20"), content_digest, rival=scorers
+        ),
         "score tfds": Job((*lexical, "--format=tfds", "--batch-size=20"), content_digest),
         "score model": Job(
             ("score", "--scorers=pmi_faith_mean", model, few, "--output={OUT}", "--batch-size=8"),
             content_digest,
         ),
-        "infer": Job((*infer, jsonl), content_digest, writes="same"),
+        "infer": Job((*infer, jsonl), content_digest, writes="same", rival=length),
         "infer tfds": Job(infer, content_digest, writes="same"),
         "infer, 2 processes": Job((*infer, jsonl), content_digest, 2, "same"),
         "train": Job(train, params_digest, writes="same"),
@@ -196,7 +210,8 @@ def prepared(folder: pathlib.Path) -> dict[str, Job]:
 
 
 def output_of(job: str, folder: pathlib.Path) -> pathlib.Path:
-    """Returns the output of a job in a folder of its own."""
+    """Returns the output of a job, or of its rival, in a folder of its own."""
+    job = job.removesuffix(_RIVAL)
     return folder / ("out.jsonl" if job in ("score", "score model") else _suffixed(job))
 
 
@@ -205,12 +220,16 @@ def _suffixed(job: str) -> str:
 
 
 def started(
-    setting: Setting, name: str, folder: pathlib.Path, environment: Mapping[str, str]
+    setting: Setting,
+    name: str,
+    folder: pathlib.Path,
+    environment: Mapping[str, str],
+    *more: str,
 ) -> list[subprocess.Popen]:
     """Starts the processes of a job, whose messages go to a file of the folder beside."""
     job = setting.jobs[name]
     output = str(output_of(name, folder))
-    command = [part.replace("{OUT}", output) for part in job.arguments]
+    command = [part.replace("{OUT}", output) for part in (*job.arguments, *more)]
     lists = [command]
     if job.processes > 1:
         with socket.socket() as listener:
@@ -357,6 +376,37 @@ def pair_trial(setting: Setting, name: str, seed: int) -> Trial:
     return Trial("concurrent pair", name, problem and f"{seed}: {problem}")
 
 
+def rival_trial(setting: Setting, name: str, seed: int) -> Trial:
+    """Starts a job, and a moment later one with other settings for the same output.
+
+    In half of the trials one of them is killed; then both are tried again. The output must be whole
+    the one's or the other's.
+    """
+    rng, folder = random.Random(f"{name} {seed}"), setting.folder / "rivals" / f"{name}-{seed}"
+    folder.mkdir(parents=True)
+    names = rng.sample([name, name + _RIVAL], 2)
+    more = ["--restart"] if name.startswith("score") and seed % 3 == 0 else []
+    processes = started(setting, names[0], folder, os.environ)
+    time.sleep(rng.uniform(0.0, setting.seconds[name]))
+    processes += started(setting, names[1], folder, os.environ, *more)
+    if seed % 2:
+        time.sleep(rng.uniform(0.0, setting.seconds[name]))
+        processes[rng.randrange(2)].kill()
+    problem = complaint(folder, ended(processes), {0, 2, -9})
+    output = output_of(name, folder)
+    for again in names if not problem and not output.exists() else ():
+        problem = problem or complaint(
+            folder, ended(started(setting, again, folder, os.environ)), {0, 2}
+        )
+    if not problem and not output.exists():
+        problem = "no winner"
+    if not problem:
+        digest = setting.jobs[name].digest(output)
+        problem = "" if digest in (setting.digests[n] for n in names) else "a mixed output"
+    shutil.rmtree(folder)
+    return Trial("pair with other settings", name, problem and f"{seed}: {problem}")
+
+
 @contextlib.contextmanager
 def small_disk(folder: pathlib.Path, size: int) -> Iterator[Callable[[], None]]:
     """Mounts a disk of so many bytes at a folder; yields what makes it large enough."""
@@ -440,7 +490,9 @@ def run(options: argparse.Namespace, folder: pathlib.Path) -> list[Trial]:
         raise SystemExit(f"--jobs: there is no {min(unknown)!r}; there are: {', '.join(jobs)}")
     setting = Setting(folder, disk_faults.shim(folder), jobs)
     chosen = [name for name in jobs if not options.jobs or name in options.jobs]
-    for name in chosen:
+    rivals = [name for name in chosen if jobs[name].rival and options.rivals]
+    jobs |= {name + _RIVAL: jobs[name].with_other_settings() for name in rivals}
+    for name in (*chosen, *(name + _RIVAL for name in rivals)):
         measured(setting, name)
         print(f"{name}: {setting.seconds[name]:.1f} s, {setting.writes[name]} writes", flush=True)
     alone = [name for name in chosen if jobs[name].processes == 1]
@@ -450,6 +502,7 @@ def run(options: argparse.Namespace, folder: pathlib.Path) -> list[Trial]:
     kinds = (
         (kill_trial, options.kills, chosen),
         (pair_trial, options.pairs, alone),
+        (rival_trial, options.rivals, rivals),
         (disk_trial, options.disks, alone),
         (flip_trial, options.flips, checkpoints),
     )
@@ -482,6 +535,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = lambda text: [name.strip() for name in text.split(";")]  # noqa: E731
     parser.add_argument("--kills", type=int, default=208, help="kills, by turns of all jobs")
     parser.add_argument("--pairs", type=int, default=22, help="pairs that start at once")
+    parser.add_argument("--rivals", type=int, default=100, help="pairs with other settings")
     parser.add_argument("--disks", type=int, default=33, help="full disks")
     parser.add_argument("--flips", type=int, default=120, help="flipped bits")
     parser.add_argument("--jobs", type=names, default=(), help="names, separated by semicolons")
