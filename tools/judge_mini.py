@@ -1,4 +1,4 @@
-"""Judges how `mini` responds to topics outside its text (docs/mini.md, "What it does").
+"""Judges how `mini` responds to topics outside its text (docs/mini.md).
 
     python tools/judge_mini.py rows docs/mini/topics.jsonl rows.jsonl
     t5x infer --gin_file=runs/infer_file.gin --gin.CHECKPOINT_PATH=mini \

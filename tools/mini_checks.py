@@ -1,9 +1,9 @@
 """Questions of `mini`'s corpus that are answered by yes or no: is what is told what was given?
 
 To answer, an encoder has to find each word of one text in another. `mini` learns that first on
-lists of words, then on passages (docs/mini.md). Verses of several translations of one book, and
-arguments in several wordings, ask it of other words: what is told is worded otherwise than what was
-given.
+lists of words, then on passages (docs/mini_training.md). Verses of several translations of one
+book, and arguments in several wordings, ask it of other words: what is told is worded otherwise
+than what was given.
 """
 
 import random
