@@ -91,7 +91,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 # Perhaps as a task of Slurm or in a container.
 COMMANDS = re.compile(r"^(?:srun |docker run .* )?((?:faith-jax|t5x) .*)$", re.MULTILINE)
-RECIPES = ("recipes.md", "which_scorer.md", "gallery.md", "cloud_tpu.md")
+RECIPES = ("recipes.md", "which_scorer.md", "scorer_results.md", "gallery.md", "cloud_tpu.md")
 # Of the words-only commands of recipes.md, which run: the files are those of the walkthrough.
 RUNS_HERE = ("score", "evaluate", "report", "annotate", "check")
 
