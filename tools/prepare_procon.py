@@ -1,4 +1,4 @@
-"""Converts scraped ProCon.org topic pages into the raw NPOV format (docs/data_formats.md).
+"""Converts scraped ProCon.org topic pages into the raw NPOV format (docs/npov_formats.md).
 
 A page is a JSON list of a Title and of arguments with their texts, as lists of fragments.
 ProCon has no NPOV responses: by default, template responses are made (the arguments word for

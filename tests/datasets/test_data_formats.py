@@ -1,4 +1,4 @@
-"""The examples of docs/data_formats.md are read by the code that they document."""
+"""The examples of docs/data_formats.md and npov_formats.md are read by the documented code."""
 
 import json
 import re
@@ -11,8 +11,14 @@ from faith_jax.datasets.grounded_rows import Columns, file_examples
 from tests.paths import REPOSITORY
 from tools.procon.pages import read_page
 
-DOCUMENT = (REPOSITORY / "docs" / "data_formats.md").read_text(encoding="utf-8")
-TABLES = dict(re.findall(r'```\w+ title="([\w.]+)"\n(.*?)```', DOCUMENT, re.DOTALL))
+
+def blocks(page, start):
+    """Returns what stands in the blocks of a page whose first line matches `start`."""
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{start}\n(.*?)```", text, re.DOTALL)
+
+
+TABLES = dict(blocks("data_formats.md", r'\w+ title="([\w.]+)"'))
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -26,7 +32,7 @@ def test_tables_of_other_programs_need_no_option(tmp_path, name):
 
 
 def test_the_documents_examples_are_valid(tmp_path):
-    topic, response, page = map(json.loads, re.findall(r"```json\n(.*?)```", DOCUMENT, re.DOTALL))
+    topic, response, page = map(json.loads, blocks("npov_formats.md", "json"))
     (tmp_path / "topics.jsonl").write_text(json.dumps(topic), encoding="utf-8")
     (tmp_path / "responses.jsonl").write_text(json.dumps(response), encoding="utf-8")
     topics = npov.load_topics(tmp_path)

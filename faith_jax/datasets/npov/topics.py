@@ -1,7 +1,7 @@
 """The raw NPOV format: topics with pro and con arguments, and responses that verbalise them.
 
 A data set is a folder with `topics.jsonl` and, optionally, `responses.jsonl`; for their fields see
-`docs/data_formats.md`.
+`docs/npov_formats.md`.
 """
 
 import dataclasses
