@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from faith_jax import cli
 from faith_jax.runs.gin import config as gin_config
@@ -16,11 +17,8 @@ from faith_jax.runs.scores import score_frames as scoring_tables
 from faith_jax.scoring.registry import check_scorer
 from tests.paths import REPOSITORY
 
-PAGES = [
-    REPOSITORY / "README.md",
-    REPOSITORY / "CONTRIBUTING.md",
-    *sorted((REPOSITORY / "docs").glob("*.md")),
-]
+DOCS = sorted((REPOSITORY / "docs").glob("*.md"))
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *DOCS]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -45,10 +43,30 @@ def test_links_lead_somewhere(page):
     assert dead == []
 
 
-def test_the_index_lists_every_page():
-    listed = set(LINK.findall((REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")))
-    pages = {page.name for page in (REPOSITORY / "docs").glob("*.md")} - {"index.md"}
-    assert pages <= listed
+def groups(nav):
+    """Yields the headings and pages of a site's navigation, in their order."""
+    for entry in nav:
+        if isinstance(entry, str):
+            yield entry
+            continue
+        ((title, pages),) = entry.items()
+        yield title
+        yield from groups(pages)
+
+
+def test_the_index_and_the_site_list_every_page_once():
+    index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    guide = index[index.index("## The guide") : index.index("## What faith_jax contains")]
+    listed = [a or b for a, b in re.findall(r"^#+ (.+)|^- \[\S+\]\((\S+)\)", guide, re.M)]
+    pages = [name for name in listed if name.endswith(".md")]
+    assert sorted(pages) == [page.name for page in DOCS if page.stem != "index"]
+    site = yaml.safe_load((REPOSITORY / "tools" / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert list(groups(site["nav"][1:])) == listed
+
+
+def test_no_page_is_too_long_to_read():
+    lengths = {page.name: len(page.read_text(encoding="utf-8").split()) for page in DOCS}
+    assert {name: length for name, length in lengths.items() if length > 2100} == {}
 
 
 def test_the_walkthrough_shows_what_its_commands_print(tmp_path, monkeypatch, capsys):

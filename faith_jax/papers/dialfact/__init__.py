@@ -33,5 +33,5 @@ tables 6 to 8, 10 to 12, figure 2
     `faith-jax reproduce dialfact`; `faith-jax evaluate --protocol=dialfact`
 
 The published figures are in `tables.json`; `dialfact.smk` has the workflow's own rules.
-docs/dialfact.md is the guide, and docs/fidelity.md says what differs.
+docs/dialfact.md is the guide, and docs/fidelity_dialfact.md says what differs.
 """

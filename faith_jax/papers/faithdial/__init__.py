@@ -38,5 +38,5 @@ table 7, what judges say (also of table 8)
     `faith-jax annotate ratings`
 
 The published figures are in `generators.json` and `critics.json`. docs/faithdial.md is the guide,
-and docs/fidelity.md says what differs.
+and docs/fidelity_faithdial.md says what differs.
 """

@@ -36,5 +36,5 @@ tables 1, 2, 3, 5 and 6, the whole study with its responses
     `faith-jax reproduce npov_detection`
 
 The published figures are in `detection_tables.json`; `npov_detection.smk` has the workflow's own
-rules. docs/detection.md is the guide, and docs/fidelity.md says what differs.
+rules. docs/detection.md is the guide, and says what differs.
 """

@@ -32,5 +32,5 @@ SummaC and Q², which it compares with
     scorers `summac_zs`, `q2_nli`
 
 The published figures are in `true_tables.json` and `published_scores.py`. docs/nli.md is the guide,
-and docs/fidelity.md says what differs.
+and says what differs.
 """
