@@ -86,10 +86,20 @@ def _named_commands(arguments: Sequence[str]) -> Sequence[type]:
         if command_name(command) == first:
             return (command,)
     names = entry_point_names(COMMAND_ENTRY_POINTS)
-    added = [load_named(n, COMMAND_ENTRY_POINTS, type, "command") for n in names if n == first]
-    if added:
-        return added
-    return (*_COMMANDS, *(load_named(n, COMMAND_ENTRY_POINTS, type, "command") for n in names))
+    if first in names:
+        return (_load_command(first),)
+    commands = list(_COMMANDS)
+    for name in names:
+        try:
+            commands.append(_load_command(name))
+        except ConfigError as error:  # of a package that is broken: the others are listed
+            show(f"faith-jax: warning: {first_line(error)}", sys.stderr)
+    return commands
+
+
+def _load_command(name: str) -> type:
+    command: type = load_named(name, COMMAND_ENTRY_POINTS, type, "command")
+    return command
 
 
 def t5x_main(arguments: Sequence[str] | None = None) -> int:
