@@ -80,3 +80,37 @@ sys.exit(main())
     assert line == f"faith-jax: {kind}; outputs that were not finished are not written."
     assert result.returncode == 128 + number
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl"]
+
+
+def test_a_working_folder_that_is_gone(tmp_path):
+    result = run(
+        f"""
+import os, sys
+os.mkdir({str(tmp_path / "gone")!r})
+os.chdir({str(tmp_path / "gone")!r})
+os.rmdir({str(tmp_path / "gone")!r})
+from faith_jax.command import main
+sys.exit(main())
+""",
+        "score",
+        "--input=rows.jsonl",
+        "--output=scores.jsonl",
+        "--scorers=token_f1",
+    )
+    message = "faith-jax: the working folder has been removed; change to another one.\n"
+    assert (result.returncode, result.stderr) == (2, message)
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [(".", ". exists already"), ("..", ".. exists already"), ("/", "is no place for an output")],
+)
+def test_outputs_without_a_name(command, tmp_path, monkeypatch, output, message):
+    monkeypatch.chdir(tmp_path)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"grounding": "Tea is hot.", "response": "Tea."}\n')
+    status, _, errors = command(
+        "score", "--input=rows.jsonl", f"--output={output}", "--scorers=token_f1"
+    )
+    assert (status, message in errors) == (2, True)
+    assert list(tmp_path.iterdir()) == [rows]

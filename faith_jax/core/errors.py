@@ -107,7 +107,17 @@ def path_failure(error: BaseException) -> str:
     for link in _chain(error):
         if isinstance(link, OSError) and link.errno in _BAD_PATHS:
             return f"{shown(os.fspath(link.filename or ''))}: {os.strerror(link.errno)}"
+        if isinstance(link, FileNotFoundError) and link.filename is None and not _has_folder():
+            return "the working folder has been removed; change to another one"
     return ""
+
+
+def _has_folder() -> bool:
+    """Returns whether the folder that relative paths are looked for in still exists."""
+    try:
+        return bool(os.getcwd())
+    except OSError:
+        return False
 
 
 def reason(error: BaseException) -> str:

@@ -30,7 +30,15 @@ _PARTIAL, _REPLACED = ".partial", "replaced"
 
 
 def partial_folder(target: pathlib.Path) -> pathlib.Path:
-    """Returns the folder that keeps what is made of an output until it is whole."""
+    """Returns the folder that keeps what is made of an output until it is whole.
+
+    Raises:
+      ConfigError: for the root of a disk, beside which there is nothing.
+    """
+    if not is_remote(target) and target.name in ("", ".."):
+        target = target.resolve()
+        if not target.name:
+            raise ConfigError(f"{target}: is no place for an output; name a file or folder in it.")
     return target.with_name(f"{target.name}{_PARTIAL}")
 
 
