@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 MOST_FILES, MOST_SHARE, MOST_GUARDS, MOST_LINES = 15, 0.15, 0.08, 50_000
+PAPERS = "papers"  # the room that the library does not know
 MOST_EMPTY = 0.01  # of names, and of summaries
 # What a name tells a reader who does not know yet what it is.
 # fmt: off
@@ -178,6 +179,8 @@ def report(package: pathlib.Path) -> Iterator[str]:
     lines, code = sum(f.lines for f in files), sum(f.code for f in files)
     guards = sum(f.guards for f in files)
     yield f"{lines:,} lines in {len(files)} files{_mark(lines > MOST_LINES)}; {code:,} of code"
+    if papers := sum(f.lines for f in files if f.room == PAPERS):
+        yield f"library: {lines - papers:,} lines; {PAPERS}: {papers:,} lines"
     yield f"guards: {guards / code:.1%} of the code{_mark(guards / code > MOST_GUARDS)}"
     rooms: dict[str, list[File]] = collections.defaultdict(list)
     folders: collections.Counter[pathlib.PurePath] = collections.Counter()
