@@ -40,7 +40,10 @@ EMPTY_NAMES = frozenset((
     "ret", "tmp", "obj", "val",
 ))
 # fmt: on
-_RIDDLE = re.compile(r"((Returns|Yields) )?what(ever)?\b|\w+(ed|en)\b(?! by)", re.IGNORECASE)
+_CITATION = r"(?-i:[A-Z]\w+ (19|20)\d\d\b)"  # "Steen 2023": a name may look like a participle
+_RIDDLE = re.compile(
+    rf"(?!{_CITATION})(((Returns|Yields) )?what(ever)?\b|\w+(ed|en)\b(?! by))", re.IGNORECASE
+)
 # Rooms whose comments say why a computation is as it is.
 _NUMERICS = ("models", "decoding", "training", "statistics", "inference")
 

@@ -63,17 +63,17 @@ COMMAND_ENTRY_POINTS = "faith_jax.commands"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `faith-jax`; returns its exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
+    command_line = sys.argv[1:] if arguments is None else arguments
     parser = CommandParser(
         prog="faith-jax",
         description="Train, decode, score and measure faithful grounded generation in JAX.",
     )
     try:
-        add_commands(_commands(parser), _named_commands(given), given[1:])
+        add_commands(_commands(parser), _named_commands(command_line), command_line[1:])
     except ConfigError as error:
         show(f"{parser.prog}: {first_line(error)}", sys.stderr)
         return 2
-    return _dispatch(parser, given)
+    return _dispatch(parser, command_line)
 
 
 def _named_commands(arguments: Sequence[str]) -> Sequence[type]:
@@ -109,13 +109,13 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
     )
     add_commands(_commands(parser), _GIN_RUNS)
     try:
-        given, explained = translated(sys.argv[1:] if arguments is None else arguments)
+        command_line, notices = translated(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
         show(f"{parser.prog}: {first_line(error)}", sys.stderr)
         return 2
-    for line in explained:
+    for line in notices:
         show(f"{parser.prog}: {line}", sys.stderr)
-    return _dispatch(parser, given)
+    return _dispatch(parser, command_line)
 
 
 def _commands(parser: CommandParser) -> argparse._SubParsersAction:
@@ -135,19 +135,19 @@ class LogFormat(logging.Formatter):
 
 
 def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    if not given:
+    command_line = sys.argv[1:] if arguments is None else arguments
+    if not command_line:
         parser.print_help()
         return 0
-    split = [[BINDING, a.removeprefix("--gin.")] if _is_binding(a) else [a] for a in given]
+    split = [[BINDING, a.removeprefix("--gin.")] if _is_binding(a) else [a] for a in command_line]
     try:
         options, unknown = parser.parse_known_args([part for parts in split for part in parts])
     except ConfigError as error:
         show(first_line(error), sys.stderr)
         return 2
     if unknown:
-        told = _unknown(parser.called(options), unknown[0])
-        show(f"{parser.prog}: {told}", sys.stderr)
+        problem = _describe_unknown(parser.called(options), unknown[0])
+        show(f"{parser.prog}: {problem}", sys.stderr)
         return 2
     keep_compiled_programs()
     handler = logging.StreamHandler()
@@ -173,8 +173,8 @@ def _failed(status: int) -> None:
         end_together(status)
 
 
-def _unknown(parser: CommandParser, argument: str) -> str:
-    """Returns what is wrong with an argument that a command's parser does not know."""
+def _describe_unknown(parser: CommandParser, argument: str) -> str:
+    """Returns the error message for an argument that a command's parser does not know."""
     option = argument.partition("=")[0]
     name = option.lstrip("-").removeprefix("gin.")
     if argument != BINDING and (option.startswith("--gin.") or name.isupper()):
@@ -208,13 +208,13 @@ def _guarded(run: Callable[[], int], prog: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if problem := path_failure(error):
-            show(f"{prog}: {problem}.", sys.stderr)
+        if failure := path_failure(error):
+            show(f"{prog}: {failure}.", sys.stderr)
             return 2
         from faith_jax.core.files.stores import store_failure
 
-        if told := store_failure(error):
-            show(f"{prog}: {told}; run this again when it is mended.", sys.stderr)
+        if problem := store_failure(error):
+            show(f"{prog}: {problem}; run this again when it is mended.", sys.stderr)
             return 2 if isinstance(error, OSError) else 1
         if not (reason := storage_failure(error)):
             raise

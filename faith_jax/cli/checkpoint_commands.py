@@ -10,7 +10,7 @@ from faith_jax.runs.options import Html, Png
 
 @dataclasses.dataclass(frozen=True)
 class _Conversion:
-    """What is converted.
+    """The source and target of a conversion of checkpoints.
 
     Attributes:
       source (SOURCE): a checkpoint of any known form

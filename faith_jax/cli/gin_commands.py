@@ -16,7 +16,7 @@ BINDING = "--gin.NAME=VALUE"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GinFiles:
-    """What configures a run.
+    """The gin files and bindings that configure a run.
 
     Attributes:
       gin_file (FILE): a gin file (repeatable; later ones override); looked up in the working

@@ -42,8 +42,10 @@ class Index:
         from faith_jax.runs.data.knowledge import index
 
         def make() -> int:
-            given = (self.wikipedia, self.folder, self.paragraphs, self.processes, self.restart)
-            show("\n".join(index(*given)))
+            lines = index(
+                self.wikipedia, self.folder, self.paragraphs, self.processes, self.restart
+            )
+            show("\n".join(lines))
             return 0
 
         return resumable(make, lambda: "what is indexed is kept; the same command resumes there.")
@@ -89,9 +91,11 @@ class Embed:
 
         def make() -> int:
             base = open_base(self.knowledge_base)
-            given = (base, self.model, self.folder, self.vocabulary, self.restart, self.faiss)
-            made = embed(*given)
-            show(f"{self.folder}: {made.values.shape[0]:,} vectors of {made.values.shape[1]}")
+            vectors = embed(
+                base, self.model, self.folder, self.vocabulary, self.restart, self.faiss
+            )
+            count, size = vectors.values.shape
+            show(f"{self.folder}: {count:,} vectors of {size}")
             return 0
 
         return resumable(make, lambda: "what is encoded is kept; the same command resumes there.")

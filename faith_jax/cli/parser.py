@@ -63,10 +63,10 @@ def add_commands(
         for base, names in declared.items():
             title = vars(base).get("group")
             group = parser.add_argument_group(title) if title else parser
-            told = _attributes(base.__doc__ or "")
+            help_texts = _attributes(base.__doc__ or "")
             between = "_" if hasattr(cls, "underscores") else "-"
             for name in (n for n in names if n in fields and owners[n] is base):
-                _add_option(group, fields[name], *told[name], between)
+                _add_option(group, fields[name], *help_texts[name], between)
         if getattr(cls, "opens_checkpoints", False):
             parser.add_argument(
                 "--no_verify" if hasattr(cls, "underscores") else "--no-verify",
@@ -83,8 +83,8 @@ def command_name(cls: type) -> str:
 
 def _add_command(commands: argparse._SubParsersAction, name: str, text: str) -> "CommandParser":
     """Adds a command without options and returns its parser; see the module for its text."""
-    told, _, examples = inspect.cleandoc(text).partition("\n\nExamples:\n")
-    description = told.partition("\n\nAttributes:\n")[0]
+    body, _, examples = inspect.cleandoc(text).partition("\n\nExamples:\n")
+    description = body.partition("\n\nAttributes:\n")[0]
     return commands.add_parser(
         name,
         help=description.partition("\n")[0],
@@ -98,18 +98,20 @@ def _attributes(text: str) -> dict[str, tuple[str, str]]:
     """Returns by attribute what stands for its value ("" = its name) and what it is for."""
     listed = inspect.cleandoc(text).partition("Attributes:\n")[2].partition("\n\n")[0]
     entries = re.split(r"^  (?=\S)", listed, flags=re.MULTILINE)[1:]
-    found = [_ATTRIBUTE.fullmatch(" ".join(entry.split())) for entry in entries]
-    return {match[1]: (match[2] or "", match[3]) for match in found if match}
+    matches = [_ATTRIBUTE.fullmatch(" ".join(entry.split())) for entry in entries]
+    return {match[1]: (match[2] or "", match[3]) for match in matches if match}
 
 
-def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, between: str) -> None:
+def _add_option(
+    group: Any, field: dataclasses.Field, value: str, help_text: str, between: str
+) -> None:
     """Adds a field's option.
 
     Args:
       group: of the parser, or the parser itself.
       field: gives the name, type and default.
       value: stands for the value in the help.
-      told: the help; a default that says something is added.
+      help_text: of the option; a default that says something is added.
       between: the words of the name; the other spelling is understood too.
     """
     kinds, origin = typing.get_args(field.type), typing.get_origin(field.type)
@@ -118,8 +120,9 @@ def _add_option(group: Any, field: dataclasses.Field, value: str, told: str, bet
     if not is_required and not is_list and field.default not in (None, "", ()):
         default: Any = field.default
         shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
-        told = told if default is False or "(default: " in told else f"{told} (default: {shown})"
-    settings: dict[str, Any] = {"help": told, "default": argparse.SUPPRESS}
+        if default is not False and "(default: " not in help_text:
+            help_text += f" (default: {shown})"
+    settings: dict[str, Any] = {"help": help_text, "default": argparse.SUPPRESS}
     if value:
         settings["metavar"] = value
     for kind in (field.type, *kinds):
@@ -167,7 +170,7 @@ def _pair(form: str, hint: Any, text: str) -> tuple[str, Any]:
 
 
 def _run(cls: type[Any], options: argparse.Namespace) -> int:
-    given = {}
+    field_values = {}
     for field in dataclasses.fields(cls):
         if (value := getattr(options, field.name, None)) is None:
             continue
@@ -176,7 +179,7 @@ def _run(cls: type[Any], options: argparse.Namespace) -> int:
             if twice := [name for name in named if named.count(name) > 1]:
                 raise ConfigError(f"--{field.name}: {twice[0]!r} is given twice.")
             value = dict(value)
-        given[field.name] = tuple(value) if isinstance(value, list) else value
+        field_values[field.name] = tuple(value) if isinstance(value, list) else value
     with contextlib.ExitStack() as held:
         if getattr(options, "no_verify", False):
             from faith_jax.checkpoints.manifest import unverified
@@ -186,10 +189,10 @@ def _run(cls: type[Any], options: argparse.Namespace) -> int:
                 "--no-verify: checkpoints are opened whatever their manifest.json says; what is "
                 "written from one gets a new manifest"
             )
-        made = cls(**given).run()
-        if isinstance(made, int):
-            return made
-        for text in [made] if isinstance(made, str) else made or ():
+        outcome = cls(**field_values).run()
+        if isinstance(outcome, int):
+            return outcome
+        for text in [outcome] if isinstance(outcome, str) else outcome or ():
             show(text)
     return 0
 
@@ -202,11 +205,11 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raises the line as a ConfigError."""
-        if found := _INVALID.fullmatch(message):
-            what, given, choices = found.groups()
-            known = [choice.strip("'") for choice in choices.split(", ")]
-            hint = did_you_mean(given, known)
-            message = f"{what}: there is no {given!r}.{hint} There are: {', '.join(known)}."
+        if match := _INVALID.fullmatch(message):
+            argument, choice, listed = match.groups()
+            choices = [quoted.strip("'") for quoted in listed.split(", ")]
+            hint = did_you_mean(choice, choices)
+            message = f"{argument}: there is no {choice!r}.{hint} There are: {', '.join(choices)}."
         raise ConfigError(f"{self.prog}: {message.rstrip('.')}; see {self.prog} --help.")
 
     def called(self, options: argparse.Namespace) -> "CommandParser":

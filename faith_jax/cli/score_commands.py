@@ -103,16 +103,16 @@ class Score(ScoreInput, OneOfSeveral):
 
         modules = load_scorer_modules(self.scorer_module)
         names = listed_names(self.scorers)
-        told = scorer_options(names, self.scorer_option)
+        options = scorer_options(names, self.scorer_option)
         bad_rows = BadRows(skip=self.skip_bad_rows)
         output = self.output, self.format or ""
         if self.dry_run:
-            score.preflight(self, told, *output, bad_rows)
+            score.preflight(self, options, *output, bad_rows)
             for line in bad_rows.told():
                 show(line)
             return 0
         summary = score.score(
-            self, told, *output, self.batch_size, bad_rows, self.restart, self.costs,
+            self, options, *output, self.batch_size, bad_rows, self.restart, self.costs,
             self.shards, self.join, self.worst, self.worst_rows, modules,
         )  # fmt: skip
         rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
@@ -180,9 +180,9 @@ class Scorers:
         for name in registry.scorer_names():
             card = registry.scorer_card(name)
             needs = "model" if card.needs_model else ""
-            given = ", ".join(o for o in registry.scorer_options(name) if o != "model")
+            options = ", ".join(o for o in registry.scorer_options(name) if o != "model")
             range_ = f"{card.low:g} to {card.high:g}"
-            rows.append((name, range_, card.description, card.source, needs, given))
+            rows.append((name, range_, card.description, card.source, needs, options))
         columns = ("scorer", "range", "what it measures", "source", "needs", "options")
         widths = [None, None, 46, 20, None, 30]
         return tabulate.tabulate(rows, columns, maxcolwidths=widths)

@@ -23,15 +23,15 @@ _MOST_COMPILED = 4 * 1024**3  # bytes; the programs that were used last are kept
 
 
 def first_line(error: BaseException) -> str:
-    """Returns an error's message without what gin adds of its call stack.
+    """Returns an error's message without the lines of the call stack that gin adds.
 
     Of a very long one the middle is left out: it begins with the place and ends with the remedy.
     """
     lines = str(error).strip().splitlines()
-    told = printable(lines[0]) if lines else type(error).__name__
-    if len(told) <= _LONGEST_LINE:
-        return told
-    return f"{told[: _LONGEST_LINE // 2]} ... {told[-_LONGEST_LINE // 2 + 5 :]}"
+    line = printable(lines[0]) if lines else type(error).__name__
+    if len(line) <= _LONGEST_LINE:
+        return line
+    return f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 + 5 :]}"
 
 
 def show(text: object, file: IO[str] | None = None) -> None:
@@ -61,8 +61,8 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
             return run()
     except KeyboardInterrupt as stopped:
         terminated = isinstance(stopped, TerminatedError)
-        what = "terminated" if terminated else "interrupted"
-        show(f"faith-jax: {what}; {kept()}", sys.stderr)
+        ending = "terminated" if terminated else "interrupted"
+        show(f"faith-jax: {ending}; {kept()}", sys.stderr)
         return 143 if terminated else 130
     except Exception as error:
         if not (reason := storage_failure(error)):
@@ -116,7 +116,7 @@ class OneOfSeveral:
     def join_processes(self) -> None:
         """Joins the other processes of the run, where there are any."""
         address = (self.coordinator_address, self.process_count, self.process_index)
-        if self.multiprocess or any(given is not None for given in address):
+        if self.multiprocess or any(part is not None for part in address):
             from faith_jax.core.processes import limit_waits
             from faith_jax.runs import processes
 

@@ -87,14 +87,22 @@ def _told():
 
 def read():
     """Returns the cups, counted by colour."""
+
+
+def tables():
+    """Steen 2023, table 5: half of the cups."""
+
+
+def years():
+    """Broken 1000 times."""
 '''
     )
     lines = list(house.empty_words(room))
     places = [line.split(":")[1:] for line in lines]
     assert places == [
         ["4", " What all cups have."], ["4", " own"], ["6", " found"], ["6", " it"],
-        ["10", " Counted as they come."],
+        ["10", " Counted as they come."], ["22", " Broken 1000 times."],
     ]  # fmt: skip
     report = list(house.words_report(tmp_path))
     assert report[0] == "names that say nothing: 75.0% !"
-    assert report[1] == "summaries that say nothing: 66.7% !"
+    assert report[1] == "summaries that say nothing: 60.0% !"
