@@ -822,8 +822,8 @@ DATA = _of(
     (
         "sets-unused-arguments",
         "faith_jax/datasets/npov/synthetic_errors.py",
-        "if argument.text not in given]",
-        "if argument.text in given]",
+        "if argument.text not in used_texts]",
+        "if argument.text in used_texts]",
         _ERRORS,
     ),
     (
@@ -864,8 +864,8 @@ DATA = _of(
     (
         "claims-entity-type",
         "faith_jax/papers/dialfact/claim_mutation.py",
-        "if other.type == entity.type and not",
-        "if other.type != entity.type and not",
+        "if candidate.type == entity.type and not",
+        "if candidate.type != entity.type and not",
         _CLAIMS,
     ),
     (

@@ -69,8 +69,8 @@ def extra_id_texts(extra_ids: int) -> dict[str, str]:
 def check_control_tokens(tokens: Sequence[str]) -> None:
     """Raises a ConfigError unless there is one token of each kind, in order."""
     kinds = [[token.value for token in kind] for kind in CONTROL_TOKENS]
-    given = [tokens] if isinstance(tokens, str) else list(tokens)
-    if len(given) != len(kinds) or any(t not in k for t, k in zip(given, kinds, strict=True)):
+    sequence = [tokens] if isinstance(tokens, str) else list(tokens)
+    if len(sequence) != len(kinds) or any(t not in k for t, k in zip(sequence, kinds, strict=True)):
         expected = ", ".join(" or ".join(kind) for kind in kinds)
         raise ConfigError(f"Control tokens: expected {expected}; got {tokens!r}.")
 
@@ -84,8 +84,8 @@ def lexical_precision(response: str, knowledge: str) -> float:
     >>> lexical_precision("Tea is a root!", "tea is a leaf!")
     0.6
     """
-    tokens, known = english_tokens(response), set(english_tokens(knowledge))
-    return sum(token in known for token in tokens) / len(tokens) if tokens else 0.0
+    tokens, knowledge_tokens = english_tokens(response), set(english_tokens(knowledge))
+    return sum(token in knowledge_tokens for token in tokens) / len(tokens) if tokens else 0.0
 
 
 class Terciles(NamedTuple):

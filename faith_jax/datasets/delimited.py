@@ -224,11 +224,11 @@ def _checked(record: list[str] | str, place: str) -> list[str]:
 
 
 def _check_separator(header: list[str], place: str, delimiter: str) -> None:
-    found = max((it for it in _DELIMITERS if it != delimiter), key=header[0].count)
-    if len(header) > 1 or found not in header[0]:
+    likely = max((mark for mark in _DELIMITERS if mark != delimiter), key=header[0].count)
+    if len(header) > 1 or likely not in header[0]:
         return
-    name, by = _DELIMITERS.get(delimiter, delimiter), "a tab" if found == "\t" else f'"{found}"'
-    ending = f", or let its name end in {_ENDINGS[found]}" if found in _ENDINGS else ""
+    name, by = _DELIMITERS.get(delimiter, delimiter), "a tab" if likely == "\t" else f'"{likely}"'
+    ending = f", or let its name end in {_ENDINGS[likely]}" if likely in _ENDINGS else ""
     raise InputError(
         f"{place}: the file seems to be separated by {by} ({_listed(header)}); save it with a "
         f"{name} between its cells{ending}."

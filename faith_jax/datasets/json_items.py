@@ -158,10 +158,10 @@ class _Shallow:
 
 def _check_kind(file: _Shallow, path: str | pathlib.Path, key: str, event: str) -> None:
     """Checks that `key` is there and begins with `event`; ijson itself confuses key and item."""
-    for prefix, found, _ in ijson.parse(file, use_float=True):
+    for prefix, got_event, _ in ijson.parse(file, use_float=True):
         if prefix == key:
-            if found != event:
-                got = _KINDS.get(found, f"a {found}")
+            if got_event != event:
+                got = _KINDS.get(got_event, f"a {got_event}")
                 raise InputError(f"{path}: expected {_what(key, event)}, got {got}.")
             return
     raise InputError(f"{path}: has no '{key}'; expected {_what(key, event)}.")

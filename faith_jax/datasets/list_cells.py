@@ -37,7 +37,7 @@ ITEM_TEXTS = ("content", "page_content", "text", "document.content")
 
 
 class TextList(NamedTuple):
-    """What a cell lists, and in which forms it may be written; those of no items in all."""
+    """The texts that a cell lists, and the forms it may be written in: all, for an empty list."""
 
     forms: frozenset[str]
     texts: list[Any]

@@ -22,22 +22,22 @@ def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
     columns = _columns(path)
     if have_usual_names(columns):
         return None
-    found = [
+    candidates = [
         ((alike, name == path.name), dataset, split)
-        for dataset in sorted(DATASETS, key=lambda it: it.folder != it.name)
+        for dataset in sorted(DATASETS, key=lambda d: d.folder != d.name)
         if have_usual_names(dataset.features)
         for split, names in dataset.splits.items()
         for name, file in sample_files(dataset).items()
         if name in names and (alike := _alike(columns, _columns(file))) > _ALIKE
     ]
-    if not found:
+    if not candidates:
         return None
-    _, dataset, split = max(found, key=lambda candidate: candidate[0])
+    _, dataset, split = max(candidates, key=lambda candidate: candidate[0])
     return dataset, split
 
 
-def _alike(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / max(1, len(one | other))
+def _alike(first: frozenset[str], second: frozenset[str]) -> float:
+    return len(first & second) / max(1, len(first | second))
 
 
 def _columns(path: pathlib.Path) -> frozenset[str]:

@@ -112,32 +112,32 @@ def sample_config(config: str) -> str:
 
 
 def card(name: str) -> dict[str, Any]:
-    """Returns what `cards/<name>.toml` says of a data set, and of the one that it is `like`.
+    """Returns the fields of `cards/<name>.toml`, and of the card that this one is `like`.
 
     Each of `parts` describes another config by what differs from the rest of the card.
     """
     text = (pathlib.Path(__file__).parent / "cards" / f"{name}.toml").read_text(encoding="utf-8")
-    found = tomllib.loads(text)
-    if "like" not in found:
-        return found
-    other = card(found["like"])
-    return {**other, "folder": other.get("folder", found["like"]), "parts": {}, **found}
+    fields = tomllib.loads(text)
+    if "like" not in fields:
+        return fields
+    base = card(fields["like"])
+    return {**base, "folder": base.get("folder", fields["like"]), "parts": {}, **fields}
 
 
 def described(name: str, read: Reader, part: str = "") -> RawDataset:
     """Returns the data set of a card, or one of its `parts`."""
-    found = card(name)
-    found |= found["parts"][part] if part else {}
+    fields = card(name)
+    fields |= fields["parts"][part] if part else {}
     kinds = {"texts": TEXT, "text_lists": TEXTS, "integers": INTEGER}
     texts = ("description", "homepage", "licence", "citation", "by_hand", "folder", "instead")
     return RawDataset(
         name=name,
-        config=part or found["config"],
-        splits={split: tuple(names) for split, names in found["splits"].items()},
-        features={n: kinds[kind] for kind, names in found["features"].items() for n in names},
+        config=part or fields["config"],
+        splits={split: tuple(names) for split, names in fields["splits"].items()},
+        features={n: kinds[kind] for kind, names in fields["features"].items() for n in names},
         read=read,
-        files={file: RawFile(file, **where) for file, where in found.get("files", {}).items()},
-        **{text: found.get(text, "") for text in texts},
+        files={file: RawFile(file, **where) for file, where in fields.get("files", {}).items()},
+        **{text: fields.get(text, "") for text in texts},
     )
 
 

@@ -55,7 +55,7 @@ def official_files(
       InputError: a file cannot be found or fetched, or has changed; names the home page, all files
         of the data set that are not at hand, and where local copies belong.
     """
-    found = {}
+    paths = {}
     folders = list(folders)
     for name in names:
         file = dataset.files[name]
@@ -64,11 +64,11 @@ def official_files(
         if path is None:
             remedy = _remedy(dataset, name, places)
             if not (file.url and fetch):
-                looked = next((it for it in folders if it.is_dir()), folders[0])
+                looked = next((folder for folder in folders if folder.is_dir()), folders[0])
                 raise InputError(f"{looked / name}: no such file. {remedy}")
             path = _fetched(file, download_folder, remedy)
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths
 
 
 def _remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> str:
@@ -81,7 +81,8 @@ def _remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> s
         if file.name == name or not any((place / file.name).exists() for place in places)
     ]
     listed = [
-        f"{it.member} of the archive as {it.name}" if it.member else it.name for it in lacking
+        f"{file.member} of the archive as {file.name}" if file.member else file.name
+        for file in lacking
     ]
     if len(lacking) == 1:
         by_hand = dataset.by_hand or "Download the file there."
@@ -93,19 +94,19 @@ def _remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> s
 
 
 def ignored_files(
-    dataset: RawDataset, folder: pathlib.Path, others: Iterable[RawDataset] = ()
+    dataset: RawDataset, folder: pathlib.Path, neighbours: Iterable[RawDataset] = ()
 ) -> list[str]:
     """Returns the names of what lies in a folder but is no raw file of a data set.
 
     Args:
       dataset: the data set.
       folder: where its raw files are; what is hidden there does not count.
-      others: data sets; those that share its folder may have raw files there too.
+      neighbours: data sets; those that share its folder may have raw files there too.
     """
-    beside = [other for other in others if other.folder == dataset.folder]
-    known = {name.partition("/")[0] for one in (dataset, *beside) for name in one.files}
-    there = [path.name for path in folder.iterdir()]
-    return sorted(name for name in there if name not in known and not name.startswith("."))
+    sharing = [dataset, *(n for n in neighbours if n.folder == dataset.folder)]
+    raw_names = {name.partition("/")[0] for owner in sharing for name in owner.files}
+    names = [path.name for path in folder.iterdir()]
+    return sorted(name for name in names if name not in raw_names and not name.startswith("."))
 
 
 def fingerprint(paths: Iterable[pathlib.Path]) -> str:

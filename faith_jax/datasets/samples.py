@@ -18,8 +18,8 @@ def sample_folder(name: str) -> pathlib.Path:
     >>> sample_folder("procon_npov").name
     'procon_npov'
     """
-    known = sorted(folder.name for folder in _SAMPLES.iterdir() if folder.is_dir())
-    if name not in known:
-        hint = did_you_mean(name, known) or f" There are: {', '.join(known)}."
+    sample_names = sorted(folder.name for folder in _SAMPLES.iterdir() if folder.is_dir())
+    if name not in sample_names:
+        hint = did_you_mean(name, sample_names) or f" There are: {', '.join(sample_names)}."
         raise InputError(f"No embedded sample is named {name!r}.{hint}")
     return _SAMPLES / name

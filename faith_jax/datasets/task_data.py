@@ -115,13 +115,13 @@ MIXTURES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def check_task_name(name: str, known: Iterable[str] = (*TASKS, *MIXTURES)) -> None:
+def check_task_name(name: str, choices: Iterable[str] = (*TASKS, *MIXTURES)) -> None:
     """Checks that there is a task or mixture of this name.
 
     Raises:
       ConfigError: there is none; names the nearest ones.
     """
-    if name not in (names := sorted(known)):
+    if name not in (names := sorted(choices)):
         hint = did_you_mean(str(name), names) or f" There are: {', '.join(names)}."
         raise ConfigError(f"There is no task or mixture {name!r}.{hint}")
 
@@ -162,8 +162,8 @@ def _sample_sizes(name: str) -> dict[str, int]:
 
 def _prepared_sizes(name: str) -> dict[str, int]:
     """Returns the examples of each split of prepared data, without TFDS; empty = not prepared."""
-    own = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
-    folder = path_of(data_dir() or own).expanduser() / name
+    default_dir = os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
+    folder = path_of(data_dir() or default_dir).expanduser() / name
     infos = [read_json_or_none(path) for path in sorted(folder.glob("*/dataset_info.json"))]
     splits = infos[-1].get("splits", ()) if infos and infos[-1] else ()
     return {split["name"]: sum(map(int, split["shardLengths"])) for split in splits}

@@ -116,12 +116,12 @@ def _matching(prefix: str, usual: str, by_name: Mapping[str, Sequence[str]]) -> 
 
 def _context_or_reference(prefix: str, by_name: Mapping[str, Sequence[str]]) -> str:
     """Returns the column of evidence that has another meaning beside other columns."""
-    others = {*by_name} if not prefix else {*by_name, *(name.partition(".")[2] for name in by_name)}
-    if (context := by_name.get(prefix + "context")) and others & {*map(_plain, _QUESTIONS)}:
+    names = {*by_name} if not prefix else {*by_name, *(name.partition(".")[2] for name in by_name)}
+    if (context := by_name.get(prefix + "context")) and names & {*map(_plain, _QUESTIONS)}:
         return context[0]
     reference = by_name.get("reference") if not prefix else None
     pairs = [{*map(_plain, pair)} for pair in _BESIDE_REFERENCE]
-    return reference[0] if reference and any(pair <= others for pair in pairs) else ""
+    return reference[0] if reference and any(pair <= names for pair in pairs) else ""
 
 
 def field_named(name: str, fields: Collection[str]) -> str:

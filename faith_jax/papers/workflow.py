@@ -74,14 +74,14 @@ def _paths(value: Any) -> Iterator[str]:
 class Scores(NamedTuple):
     """One command that scores data sets, by scorers that open these models; see `GinRun`."""
 
-    given: Sequence[str]
+    command: Sequence[str]
     inputs: Sequence[str] = ()
     models: Sequence[str] = ()
 
     @property
     def arguments(self) -> str:
         """Its arguments for a shell."""
-        return shlex.join(self.given)
+        return shlex.join(self.command)
 
 
 class Table:

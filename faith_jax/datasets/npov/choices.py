@@ -33,7 +33,9 @@ def choose_indices(topic: Topic, count: int, seed: int = 0) -> Combination:
             f"1 to {fewest}, got {count}."
         )
     sides = (("pro", topic.pro), ("con", topic.con))
-    drawn = (shuffled(len(given), seed, topic.id, count, name)[:count] for name, given in sides)
+    drawn = (
+        shuffled(len(arguments), seed, topic.id, count, name)[:count] for name, arguments in sides
+    )
     return Combination(*map(tuple, drawn))
 
 

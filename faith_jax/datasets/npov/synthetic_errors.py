@@ -34,7 +34,7 @@ def synthetic_rows(
       spans: finds the hallucinated spans; None leaves them empty.
       seed: of the draws.
     """
-    given = {name: row[name] for name in ("id", "topic", "query", *SIDES, "response")} | {
+    error_free = {name: row[name] for name in ("id", "topic", "query", *SIDES, "response")} | {
         "has_hallucination": 0,
         "has_coverage_error": 0,
         "error": "none",
@@ -44,16 +44,20 @@ def synthetic_rows(
         "hallucinated_spans": [],
     }
     unused = {f"{side}_arguments": unused_arguments(row, topic, side) for side in ("pro", "con")}
-    removed = with_hallucination(given, seed)
-    yield given
-    for kind, made in (
+    removed = with_hallucination(error_free, seed)
+    yield error_free
+    for kind, erroneous in (
         ("hallucination", removed),
-        ("coverage", with_coverage_error(given, unused, seed)),
+        ("coverage", with_coverage_error(error_free, unused, seed)),
         ("both", removed and with_coverage_error(removed, unused, seed)),
     ):
-        if made:
-            found = hallucinated_spans(made, spans) if spans else []
-            yield made | {"id": f"{row['id']}-{kind}", "error": kind, "hallucinated_spans": found}
+        if erroneous:
+            positions = hallucinated_spans(erroneous, spans) if spans else []
+            yield erroneous | {
+                "id": f"{row['id']}-{kind}",
+                "error": kind,
+                "hallucinated_spans": positions,
+            }
 
 
 def with_hallucination(row: Row, seed: int = 0) -> dict[str, Any] | None:
@@ -95,14 +99,18 @@ def with_coverage_error(
 
 def unused_arguments(row: Row, topic: Topic, side: str) -> list[str]:
     """Returns the arguments of one side ("pro" or "con") that a response was not given."""
-    given = row[f"{side}_arguments"]
-    return [argument.text for argument in getattr(topic, side) if argument.text not in given]
+    used_texts = row[f"{side}_arguments"]
+    return [argument.text for argument in getattr(topic, side) if argument.text not in used_texts]
 
 
 def hallucinated_spans(row: Row, spans: SpanRule) -> list[list[int]]:
     """Returns where a response retells the removed argument; empty if none was removed."""
     if not row["removed_argument"]:
         return []
-    told = [text for side in SIDES for text in row[side] if text != row["added_argument"]]
-    found = spans(row["response"], row["removed_argument"], (row["query"], *told))
-    return [list(span) for span in found]
+    remaining_arguments = [
+        text for side in SIDES for text in row[side] if text != row["added_argument"]
+    ]
+    positions = spans(
+        row["response"], row["removed_argument"], (row["query"], *remaining_arguments)
+    )
+    return [list(position) for position in positions]

@@ -231,12 +231,12 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
         raise InputError("The query is empty: ask one of the topics' leading questions.")
     wanted = normalised(query)
     for field in ("question", "title", "id"):
-        found = [t for t in topics if wanted and normalised(getattr(t, field)) == wanted]
-        if len(found) > 1:
-            ids = ", ".join(topic.id for topic in found)
+        matching = [t for t in topics if wanted and normalised(getattr(t, field)) == wanted]
+        if len(matching) > 1:
+            ids = ", ".join(topic.id for topic in matching)
             raise InputError(f"The query {query!r} matches several topics ({ids}): ask by id.")
-        if found:
-            return found[0]
+        if matching:
+            return matching[0]
     raise InputError(f"No topic matches the query {query!r}.{_nearest_questions(topics, query)}")
 
 

@@ -53,13 +53,13 @@ def _of_wordnet(name: str) -> Antonyms:
         raise ConfigError(f"{error} Or choose the antonyms 'list', which are fewer.") from None
 
     def antonyms(word: str) -> tuple[str, ...]:
-        found = [
+        names = [
             antonym.name().replace("_", " ")
             for synset in wordnet.synsets(word, pos=wordnet.ADJ)
             for lemma in synset.lemmas()
             if lemma.name() == word
             for antonym in lemma.antonyms()
         ]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(names))
 
     return antonyms

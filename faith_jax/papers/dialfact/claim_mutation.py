@@ -61,9 +61,10 @@ def substitute_entity(
     stated = [entity for entity in claim.entities if _stands_in(entity.text, evidence)]
     for position in shuffled(len(stated), seed, example_id, "entity"):
         entity = stated[position]
-        others = _others(entity, claim, sources)
-        if others:
-            new = others[draw(len(others), seed, example_id, "substitute", entity.text)]
+        substitutes = _other_entities(entity, claim, sources)
+        if substitutes:
+            drawn = draw(len(substitutes), seed, example_id, "substitute", entity.text)
+            new = substitutes[drawn]
             return _refuted("entity", claim, entity, new)
     return None
 
@@ -89,18 +90,18 @@ def substitute_sense(
     stated = [named for named in _named(claim, senses) if _stands_in(named.text, evidence)]
     for position in shuffled(len(stated), seed, example_id, "sense"):
         named = stated[position]
-        found = senses(named.text, named.type)
-        others = [text for text in found if not _stands_in(text, [claim.text, *evidence])]
-        if others:
-            new = others[draw(len(others), seed, example_id, "similar", named.text)]
+        candidates = senses(named.text, named.type)
+        substitutes = [text for text in candidates if not _stands_in(text, [claim.text, *evidence])]
+        if substitutes:
+            new = substitutes[draw(len(substitutes), seed, example_id, "similar", named.text)]
             return _refuted("sense", claim, named, new)
     return None
 
 
 def similar(claim: TaggedText, senses: Senses) -> list[str]:
     """Returns the texts of a sense similar to that of an entity of the claim, each once."""
-    found = (text for named in _named(claim, senses) for text in senses(named.text, named.type))
-    return list(dict.fromkeys(found))
+    texts = (text for named in _named(claim, senses) for text in senses(named.text, named.type))
+    return list(dict.fromkeys(texts))
 
 
 def _named(claim: TaggedText, senses: Senses) -> list[Entity]:
@@ -120,15 +121,15 @@ def _named(claim: TaggedText, senses: Senses) -> list[Entity]:
     return sorted([*claim.entities, *words], key=lambda entity: entity.start)
 
 
-def _others(entity: Entity, claim: TaggedText, sources: Sequence[TaggedText]) -> list[str]:
+def _other_entities(entity: Entity, claim: TaggedText, sources: Sequence[TaggedText]) -> list[str]:
     """Returns entities of the same type that the claim does not name, each once."""
-    found = {
-        other.text.casefold(): other.text
+    texts = {
+        candidate.text.casefold(): candidate.text
         for source in sources
-        for other in source.entities
-        if other.type == entity.type and not _stands_in(other.text, [claim.text])
+        for candidate in source.entities
+        if candidate.type == entity.type and not _stands_in(candidate.text, [claim.text])
     }
-    return [text for key, text in found.items() if key not in entity.text.casefold()]
+    return [text for key, text in texts.items() if key not in entity.text.casefold()]
 
 
 def substitute_adjective(
@@ -154,9 +155,9 @@ def substitute_adjective(
     ]
     for position in shuffled(len(adjectives), seed, example_id, "adjective"):
         token = adjectives[position]
-        known = antonyms(token.text.lower())
-        if known:
-            new = known[draw(len(known), seed, example_id, "antonym", token.text.lower())]
+        opposites = antonyms(token.text.lower())
+        if opposites:
+            new = opposites[draw(len(opposites), seed, example_id, "antonym", token.text.lower())]
             new = new.capitalize() if token.text[:1].isupper() else new
             return _refuted("antonym", claim, token, new)
     return None
@@ -233,11 +234,11 @@ def filled(masked_claim: str, answer: str) -> str | None:
         words = _SENTINELS.sub(" ", masked_claim).split()
         shares = [word in whole_claim.split() for word in words]
         return whole_claim.strip() if words and sum(shares) > len(words) / 2 else None
-    told = dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
+    fillings = dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
     wanted = _SENTINELS.findall(masked_claim)
-    if not all(told.get(number) for number in wanted):
+    if not all(fillings.get(number) for number in wanted):
         return None
-    return _SENTINELS.sub(lambda match: told[match.group(1)], masked_claim)
+    return _SENTINELS.sub(lambda match: fillings[match.group(1)], masked_claim)
 
 
 def _refuted(kind: str, claim: TaggedText, old: Entity | Token, new: str) -> Mutation:

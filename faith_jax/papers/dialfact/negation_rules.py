@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class RuleClass(enum.StrEnum):
-    """What a rule does: insert a negation, rephrase as one, or negate the first auxiliary."""
+    """The kinds of rules: insert a negation, rephrase as one, or negate the first auxiliary."""
 
     SIMPLE = "simple"
     COMPLEX = "complex"

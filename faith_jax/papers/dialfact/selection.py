@@ -20,7 +20,7 @@ def varied(claims: Sequence[str], words: int = 3) -> list[int]:
     kept: list[tuple[int, Counter[str]]] = []
     for place, claim in enumerate(claims):
         counts = Counter(lower_words(claim))
-        if all(_difference(counts, other) >= words for _, other in kept):
+        if all(_difference(counts, kept_counts) >= words for _, kept_counts in kept):
             kept.append((place, counts))
     return [place for place, _ in kept]
 

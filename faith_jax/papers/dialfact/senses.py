@@ -90,7 +90,7 @@ def load_senses(name: str = LIST) -> Senses:
 
 
 def _listed() -> Senses:
-    groups = [[it.strip() for it in line.split(",")] for line in _GROUPS.strip().splitlines()]
+    groups = [[text.strip() for text in line.split(",")] for line in _GROUPS.strip().splitlines()]
     by_text: dict[str, list[str]] = {}
     for group in groups:
         for text in group:
@@ -98,13 +98,13 @@ def _listed() -> Senses:
 
     def senses(text: str, kind: str) -> tuple[str, ...]:
         group = by_text.get(text.casefold(), ())
-        return tuple(other for other in group if other.casefold() != text.casefold())
+        return tuple(member for member in group if member.casefold() != text.casefold())
 
     return senses
 
 
 def _co_hyponyms(name: str) -> Senses:
-    """Returns what has the same hypernym as a noun's first, most frequent sense."""
+    """Returns the nouns that have the same hypernym as a noun's first, most frequent sense."""
     wordnet = open_wordnet(name)
 
     @functools.lru_cache(maxsize=10_000)
@@ -119,8 +119,8 @@ def _co_hyponyms(name: str) -> Senses:
             for synset in hypernym.hyponyms() + hypernym.instance_hyponyms()
             if synset != senses[0]
         ]
-        found = (synset.lemmas()[0].name().replace("_", " ") for synset in beside)
-        return tuple(other for other in dict.fromkeys(found) if _is_other(other, text))
+        lemmas = (synset.lemmas()[0].name().replace("_", " ") for synset in beside)
+        return tuple(lemma for lemma in dict.fromkeys(lemmas) if _is_other(lemma, text))
 
     return lambda text, kind: co_hyponyms(text)
 
@@ -147,7 +147,7 @@ class Neighbours:
             self._places.setdefault(self._words[-1].casefold(), []).append(place)
         kinds = {sense: n for n, sense in enumerate(dict.fromkeys(self._senses))}
         self._kinds = np.array([kinds[sense] for sense in self._senses])
-        self._found = functools.lru_cache(maxsize=10_000)(self._nearest)
+        self._cached_nearest = functools.lru_cache(maxsize=10_000)(self._nearest)
 
     def __call__(self, text: str, kind: str) -> tuple[str, ...]:
         """Returns the neighbours of a text; none where it is unknown."""
@@ -155,28 +155,28 @@ class Neighbours:
         # Of several: of the same sense, and of the same capitals.
         best = max(
             places,
-            key=lambda it: (self._senses[it] == kind, self._words[it] == text, -it),
+            key=lambda place: (self._senses[place] == kind, self._words[place] == text, -place),
             default=None,
         )
-        return () if best is None else self._found(best)
+        return () if best is None else self._cached_nearest(best)
 
     def _nearest(self, place: int) -> tuple[str, ...]:
         likeness = self._vectors @ self._vectors[place]
         likeness[self._kinds != self._kinds[place]] = -np.inf
-        found = list[str]()
-        for other in np.argsort(-likeness, kind="stable"):
-            if likeness[other] <= 0 or len(found) == _MOST:
+        neighbours = list[str]()
+        for candidate in np.argsort(-likeness, kind="stable"):
+            if likeness[candidate] <= 0 or len(neighbours) == _MOST:
                 break
-            word = self._words[other]
-            if _is_other(word, self._words[place]) and word not in found:
-                found.append(word)
-        return tuple(found)
+            word = self._words[candidate]
+            if _is_other(word, self._words[place]) and word not in neighbours:
+                neighbours.append(word)
+        return tuple(neighbours)
 
 
 def _is_other(text: str, than: str) -> bool:
     """Whether a text is not another form of one, such as a part of it, or its plural."""
-    one, two = text.casefold(), than.casefold()
-    return one not in two and two not in one
+    folded, than_folded = text.casefold(), than.casefold()
+    return folded not in than_folded and than_folded not in folded
 
 
 def _word2vec(path: pathlib.Path) -> tuple[list[str], np.ndarray]:

@@ -61,11 +61,11 @@ def collect_verbs(texts: Iterable[TaggedText]) -> Substitutes:
 def _collected(
     texts: Iterable[TaggedText], pieces: Callable[[TaggedText], Iterator[_Piece]]
 ) -> Substitutes:
-    found: dict[str, dict[str, str]] = {}
+    by_kind: dict[str, dict[str, str]] = {}
     for text in texts:
         for piece in pieces(text):
-            found.setdefault(piece.kind, {}).setdefault(piece.text.casefold(), piece.new)
-    return {kind: tuple(known.values()) for kind, known in found.items()}
+            by_kind.setdefault(piece.kind, {}).setdefault(piece.text.casefold(), piece.new)
+    return {kind: tuple(forms.values()) for kind, forms in by_kind.items()}
 
 
 def substitute_entities(
@@ -101,16 +101,18 @@ def _substituted(
     pieces: Iterable[_Piece],
     substitutes: Substitutes,
     seed: int,
-    what: str,
+    purpose: str,
     *names: str | int,
 ) -> Perturbed | None:
-    found = []
+    replacements = []
     for piece in pieces:
         identity = piece.text.casefold()
-        others = [s for s in substitutes.get(piece.kind, ()) if s.casefold() != identity]
-        if others:
-            new = others[draw(len(others), seed, what, *names, piece.kind, identity)]
-            if what == "verb" and piece.text[:1].isupper():
+        candidates = [s for s in substitutes.get(piece.kind, ()) if s.casefold() != identity]
+        if candidates:
+            new = candidates[draw(len(candidates), seed, purpose, *names, piece.kind, identity)]
+            if purpose == "verb" and piece.text[:1].isupper():
                 new = new[:1].upper() + new[1:]
-            found.append(Replacement(piece.start, piece.end, piece.text, new))
-    return Perturbed(replaced(text.text, found), tuple(found)) if found else None
+            replacements.append(Replacement(piece.start, piece.end, piece.text, new))
+    if not replacements:
+        return None
+    return Perturbed(replaced(text.text, replacements), tuple(replacements))

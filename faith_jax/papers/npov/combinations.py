@@ -51,17 +51,17 @@ def draw_combinations(
         )
     largest = min(_LARGEST, fewest)
     there_are = sum(math.comb(sizes[0], k) * math.comb(sizes[1], k) for k in range(1, largest + 1))
-    found: dict[tuple[frozenset[int], ...], Combination] = {}
+    combinations: dict[tuple[frozenset[int], ...], Combination] = {}
     number = 0
-    while len(found) < min(most, there_are):
+    while len(combinations) < min(most, there_are):
         count = 1 + draw(largest, seed, topic.id, "count", number)
         pro, con = (
             tuple(shuffled(size, seed, topic.id, side, number)[:count])
             for side, size in zip(("pro", "con"), sizes, strict=True)
         )
-        found.setdefault((frozenset(pro), frozenset(con)), Combination(pro, con))
+        combinations.setdefault((frozenset(pro), frozenset(con)), Combination(pro, con))
         number += 1
-    return tuple(found.values())
+    return tuple(combinations.values())
 
 
 def response_rows(

@@ -24,7 +24,7 @@ PUBLISHED_ERRORS, PUBLISHED_ERROR_FREE = 667, 312
 
 
 def with_errors_per_response(
-    rows: Sequence[Row], errors: float, what: str, seed: int = 0
+    rows: Sequence[Row], errors: float, label: str, seed: int = 0
 ) -> list[Row]:
     """Returns all error-free rows and a drawn part of those with an error, in their order.
 
@@ -33,7 +33,7 @@ def with_errors_per_response(
     Args:
       rows: from `synthetic_rows` or `paraphrased_row`.
       errors: rows with an error for each error-free one.
-      what: names the rows in the error.
+      label: names the rows in the error.
       seed: of the draw.
 
     Raises:
@@ -44,7 +44,7 @@ def with_errors_per_response(
     wanted = round(errors * free)
     if len(wrong) < wanted:
         raise InputError(
-            f"{what}: {errors:.4g} rows with an error to each of "
+            f"{label}: {errors:.4g} rows with an error to each of "
             f"{counted(free, 'error-free row')} make {wanted:,}, but only {len(wrong):,} can be "
             f"made ({len(wrong) / free:.4g} to each)"
         )

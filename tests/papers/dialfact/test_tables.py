@@ -68,11 +68,11 @@ def test_a_verifier_has_files_and_options_of_its_own(folders):
     assert set(table.scores) == {
         f"test/{kind}/{n}" for kind in kinds for n in ("baselines", "ours")
     }
-    arguments = table.scores["test/retrieved/ours"].given
+    arguments = table.scores["test/retrieved/ours"].command
     assert "--tfds=dialfact/retrieved_sample@test" in arguments
     assert "--scorer-option=claim_refutes.form='dialfact'" in arguments
     assert table.scores["test/oracle/ours"].models[0] == folders["nli"]
-    arguments = table.scores["test/oracle/baselines"].given
+    arguments = table.scores["test/oracle/baselines"].command
     assert "--scorer-option=nli_neutral.max_length=64" in arguments
     assert table.verdicts["test/Wiki/ours"].inputs == ["found/test/Wiki_ctx"]
     assert table.left_out == [f"validation with {kind} evidence (no data)" for kind in kinds]
@@ -105,7 +105,7 @@ def test_found_evidence_of_both_retrievers_and_splits(folders):
     ]
     short = table.verdicts["validation/DPR/ours-short"]
     assert short.inputs == ["found/validation/DPR_ctx"]
-    assert "--scorer-option=claim_supports.context=False" in short.given
+    assert "--scorer-option=claim_supports.context=False" in short.command
 
 
 @pytest.mark.parametrize(
