@@ -42,13 +42,13 @@ class Figure(msgspec.Struct, frozen=True):
       question: its name.
       answer: 1 where a judge gives it, else 0, also where the question was not asked; "" = the
         answers are numbers, and count where it was asked.
-      one: the share that is shown as 1; 0.01 shows per cent.
+      unit: the share that is shown as 1, named "one" in forms.json; 0.01 shows per cent.
       digits: after the point.
     """
 
     question: str
     answer: str = ""
-    one: float = 1.0
+    unit: float = msgspec.field(default=1.0, name="one")
     digits: int = 2
 
     def value(self, answers: Mapping[str, str]) -> float | None:
@@ -165,7 +165,7 @@ def ratings_table(
     columns = {}
     for name, figure in form.figures.items():
         low, *_, high = (0, 1) if figure.answer else map(float, answers[figure.question])
-        columns[name] = Column(name, high=figure.one, digits=figure.digits, bounds=(low, high))
+        columns[name] = Column(name, high=figure.unit, digits=figure.digits, bounds=(low, high))
     layout = Layout(form.title, columns, form.published, tuple(notes))
     table = systems_table(rows, layout, {s: baseline for _, s in rows if baseline not in ("", s)})
     # What is undefined was not asked, and no option counts it.

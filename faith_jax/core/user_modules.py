@@ -147,10 +147,10 @@ def load_named(
     """
     file, colon, attribute = name.rpartition(":")
     if colon and file.endswith(".py"):
-        thing = getattr(import_user_module(file, option), attribute, None)
+        loaded_object = getattr(import_user_module(file, option), attribute, None)
     elif name in places:
         module, _, attribute = places[name].partition(":")
-        thing = getattr(importlib.import_module(module), attribute)
+        loaded_object = getattr(importlib.import_module(module), attribute)
     else:
         points = _entry_points(group)
         if name not in points:
@@ -159,11 +159,11 @@ def load_named(
                 f"{option}: there is no {name!r}.{did_you_mean(name, names)} There are: "
                 f"{', '.join(names)}; one of your own is FILE.py:NAME."
             )
-        thing = _load(points[name])
-    if not isinstance(thing, kinds):
+        loaded_object = _load(points[name])
+    if not isinstance(loaded_object, kinds):
         kind = kinds if isinstance(kinds, type) else kinds[0]
         raise ConfigError(f"{option}: {name} is no {kind.__name__}.")
-    return thing
+    return loaded_object
 
 
 def _load(point: importlib.metadata.EntryPoint) -> Any:

@@ -33,14 +33,14 @@ _DIALFACT_FORM = LabelForm(tuple(label.value for label in LABELS), NLI_FORM.inpu
 
 
 class ClaimRows(NamedTuple):
-    """What a model reads of a claim: a row for each sentence of evidence, or one for all."""
+    """The input rows of a claim: one for each sentence of evidence, or one for all."""
 
     rows: tuple[PairRow, ...]
     cut: CutTokens
 
 
 class Verdict(NamedTuple):
-    """What evidence says of a claim.
+    """The probabilities of a claim's labels, by its evidence.
 
     Attributes:
       probabilities: of SUPPORTS, REFUTES and NOT ENOUGH INFO.
@@ -57,7 +57,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(probabilities: np.ndarray) -> Verdict:
-    """Returns what several sentences say of a claim: that of the most decisive one.
+    """Returns the verdict of several sentences on a claim: that of the most decisive one.
 
     Args:
       probabilities: [sentences, 3], of SUPPORTS, REFUTES and NOT ENOUGH INFO.
@@ -115,15 +115,15 @@ class ClaimVerifier:
                 cleaned = [name.strip().lower() for name in names]
                 if labels is None and sorted(cleaned) == sorted(_OF_DECODE):
                     return [cleaned.index(label) for label in _OF_DECODE]
-                found = nli_label_numbers(names, labels)
-                return [found[label] for label in _OF_NLI]
-            known = [name.upper().replace("_", " ") for name in names]
-            if sorted(known) != sorted(label.value for label in LABELS):
+                label_numbers = nli_label_numbers(names, labels)
+                return [label_numbers[label] for label in _OF_NLI]
+            label_names = [name.upper().replace("_", " ") for name in names]
+            if sorted(label_names) != sorted(label.value for label in LABELS):
                 raise ConfigError(
                     f"the model's classes are {', '.join(names)}; expected DialFact's: "
                     f"{', '.join(LABELS)}."
                 )
-            return [known.index(label.value) for label in LABELS]
+            return [label_names.index(label.value) for label in LABELS]
 
         read = _DIALFACT_FORM if self.reads_all else NLI_FORM
         self._classify = pair_classifier(model, read, order, **options)
@@ -154,10 +154,10 @@ class ClaimVerifier:
         return {f"input 1 of {len(row.rows)}": shown}
 
     def verdicts(self, rows: Sequence[ClaimRows]) -> list[Verdict]:
-        """Returns what the evidence says of each claim."""
+        """Returns the verdict of the evidence on each claim."""
         if not rows:
             return []
-        classes = self._classify.probabilities([one for row in rows for one in row.rows])
+        classes = self._classify.probabilities([pair_row for row in rows for pair_row in row.rows])
         probabilities = np.zeros((len(classes), len(LABELS)))
         probabilities[:, : len(self._order)] = classes[:, self._order]
         ends = np.cumsum([len(row.rows) for row in rows])
@@ -196,5 +196,5 @@ class ClaimScorer(ModelScorer[ClaimRows]):
         self, examples: Sequence[GroundedExample], rows: Sequence[ClaimRows]
     ) -> list[Judgement]:
         """Returns the probabilities."""
-        found = self._verifier.verdicts(rows)
-        return [(verdict.probabilities[self._place], ()) for verdict in found]
+        verdicts = self._verifier.verdicts(rows)
+        return [(verdict.probabilities[self._place], ()) for verdict in verdicts]

@@ -65,7 +65,7 @@ def output_lock(
         with report_write_errors(f"{option}: {output}"):
             file = None
             if is_remote(path):
-                stop = functools.partial(_stop, output)
+                stop = functools.partial(_interrupt_main_thread, output)
                 lease = leased(path, output, LEASE_SECONDS, wait, stop)
                 taken = not held.enter_context(lease)
             else:
@@ -134,7 +134,9 @@ def _hold_lease(path: pathlib.Path, output: pathlib.Path, wait: bool | None) -> 
     lease = filelock.SoftFileLease(
         path.with_suffix(".lease"),
         lease_duration=LEASE_SECONDS,
-        on_compromise=lambda lost: _stop(output, f"another run has taken it over ({lost.reason})"),
+        on_compromise=lambda lost: _interrupt_main_thread(
+            output, f"another run has taken it over ({lost.reason})"
+        ),
     )
     if path.with_suffix(".lease").exists():
         logger.info("%s: waiting to see whether another run is writing it", output)
@@ -150,7 +152,8 @@ def _hold_lease(path: pathlib.Path, output: pathlib.Path, wait: bool | None) -> 
         lease.release()
 
 
-def _stop(output: pathlib.Path, why: str) -> None:
+def _interrupt_main_thread(output: pathlib.Path, why: str) -> None:
+    """Logs why this run must stop writing an output, and sends the main thread a signal."""
     logger.error("%s: %s; this one stops", output, why)
     # A shell lets what it starts in the background ignore Ctrl-C.
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
