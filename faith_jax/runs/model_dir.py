@@ -253,7 +253,7 @@ def log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
         )
 
 
-def prompt_starts(
+def read_or_write_prompt_starts(
     folder: pathlib.Path, trained: Starts, origin: Mapping[str, str], resumed: bool
 ) -> Starts:
     """Returns the starts of a run's prompts, float32 [length, embed] by name.

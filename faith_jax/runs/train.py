@@ -31,9 +31,16 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner
 from faith_jax.models.soft_prompt import PromptInitializer, initializer_name
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs import model_dir as folders
 from faith_jax.runs import preflight, setup
 from faith_jax.runs.evaluate import DecodedEvaluation, dataset_loss
+from faith_jax.runs.model_dir import (
+    Starts,
+    check_former_run,
+    describe_run,
+    log_changes,
+    own_folder,
+    read_or_write_prompt_starts,
+)
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import has_texts, tokenizer_of, with_own_vocabulary
@@ -160,8 +167,8 @@ def train(
     )  # fmt: skip
     setup.log_vocabulary(chosen, train_dataset)
     trained, frozen = split_params(params, trainable)
-    is_frozen = bool(jax.tree.leaves(frozen))
-    if is_frozen and base is None:
+    has_frozen = bool(jax.tree.leaves(frozen))
+    if has_frozen and base is None:
         raise ConfigError(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
@@ -171,28 +178,28 @@ def train(
     )  # fmt: skip
 
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
-    changed = folders.check_former_run(folder, model.config, base, is_frozen, tokenizer)
-    done = newest_step(folder)
+    changed = check_former_run(folder, model.config, base, has_frozen, tokenizer)
+    last_step = newest_step(folder)
     is_due = functools.partial(_is_due, total_steps, decoded_eval_period)
     # A run may have been killed, or a metric may have failed, after a state was saved.
     unmeasured = (
         decoding is not None
         and eval_dataset is not None
-        and done is not None
-        and is_due(done)
-        and not is_measured(folder, done, f"{eval_dataset.split}{DECODED}")
+        and last_step is not None
+        and is_due(last_step)
+        and not is_measured(folder, last_step, f"{eval_dataset.split}{DECODED}")
     )
-    if done is not None and done >= total_steps and not (dry_run or unmeasured):
+    if last_step is not None and last_step >= total_steps and not (dry_run or unmeasured):
         logger.info(
             "%s is already at step %s; TRAIN_STEPS is %s, nothing to train",
-            *(folder, f"{done:,}", f"{total_steps:,}"),
+            *(folder, f"{last_step:,}", f"{total_steps:,}"),
         )
         return {}
-    folders.log_changes(folder, changed)
+    log_changes(folder, changed)
 
     # The data, and what the run will see of it.
-    with contextlib.nullcontext() if dry_run else folders.own_folder(model_dir):
-        if newest_step(folder) != done:
+    with contextlib.nullcontext() if dry_run else own_folder(model_dir):
+        if newest_step(folder) != last_step:
             raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
         kept = None if dry_run else folder / ROWS
         rows = SplitRows(train_dataset, model.config, kept)
@@ -219,13 +226,13 @@ def train(
         # Training, from the newest checkpoint or from the start.
         prompts = trained_prompts(trained)
         checkpoints = TrainCheckpoints(folder / "checkpoints", keep_last, keep_best)
-        if done is not None:
+        if last_step is not None:
             state = checkpoints.restore(state)
             logger.info("Resuming from step %d of %s", int(state.step), folder)
         if jax.process_index() == 0:
-            folders.describe_run(folder, model.config, base, is_frozen, tokenizer)
+            describe_run(folder, model.config, base, has_frozen, tokenizer)
         origin = {"initializer": initializer_name(prompt_initializer), "seed": str(seed)}
-        starts = folders.prompt_starts(folder, prompts, origin, done is not None)
+        prompt_starts = read_or_write_prompt_starts(folder, prompts, origin, last_step is not None)
         logger.info(
             "Training %s of %s parameters on %s, %s a batch",
             f"{setup.count_params(trained):,}",
@@ -233,18 +240,18 @@ def train(
             counted(jax.device_count(), "device"),
             counted(train_dataset.batch_size, "row"),
         )
-        start = int(state.step)
-        writer = MetricsWriter(folder if jax.process_index() == 0 else None, start)
-        progress = Progress("step", total_steps, start)
+        first_step = int(state.step)
+        writer = MetricsWriter(folder if jax.process_index() == 0 else None, first_step)
+        progress = Progress("step", total_steps, first_step)
         watcher = _Watcher(
-            writer, progress, rows.config.split or "", starts, trainer, frozen, evaluated, decoded,
-            eval_period, is_due,
+            writer, progress, rows.config.split or "", prompt_starts, trainer, frozen, evaluated,
+            decoded, eval_period, is_due,
         )  # fmt: skip
         periods = Periods(total_steps, log_period, checkpoint_period)
         try:
             if unmeasured:
-                watcher.measure(start, state.params, start == total_steps)
-            batches = _batches(rows, partitioner, start)
+                watcher.write_decoded_metrics(first_step, state.params, first_step == total_steps)
+            batches = _batches(rows, partitioner, first_step)
             fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
             if jax.process_index() == 0:
                 remove_tree(folder / ROWS)
@@ -310,7 +317,7 @@ class _Watcher:
     writer: MetricsWriter
     progress: Progress
     split: str
-    starts: folders.Starts
+    prompt_starts: Starts
     trainer: Trainer
     frozen: PyTree
     evaluated: SplitRows | None
@@ -320,11 +327,13 @@ class _Watcher:
     last: dict[str, Any] = dataclasses.field(default_factory=dict)
     failure: MetricError | None = None
 
-    def log(self, step: int, metrics: Metrics, params: PyTree, final: bool) -> None:
+    def write_training_metrics(
+        self, step: int, metrics: Metrics, params: PyTree, final: bool
+    ) -> None:
         """Writes the metrics of a training step; a loss that is not finite raises."""
         logged: dict[str, Any] = {name: np.asarray(v).tolist() for name, v in metrics.items()}
-        logged |= prompt_movement(params, self.starts)
-        for name in self.starts:
+        logged |= prompt_movement(params, self.prompt_starts)
+        for name in self.prompt_starts:
             if logged[name + MOVED] == 0.0:
                 logger.warning(
                     "step %d: %s has not moved from its start: is the learning rate 0?", step, name
@@ -337,8 +346,8 @@ class _Watcher:
                 f"The loss is {loss} at step {step}; lower LEARNING_RATE or clip the gradient."
             )
 
-    def evaluate(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
-        """Returns the losses where they are due, means over target tokens in nats; writes them."""
+    def write_losses(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
+        """Writes and returns the losses where they are due, means over target tokens in nats."""
         if self.evaluated is None or not (final or step % self.loss_period == 0):
             return None
         split = self.evaluated.config.split
@@ -347,8 +356,8 @@ class _Watcher:
         self._write(step, str(split), losses)
         return losses
 
-    def measure(self, step: int, params: PyTree, final: bool) -> None:
-        """Writes the task's metrics, where they are due.
+    def write_decoded_metrics(self, step: int, params: PyTree, final: bool) -> None:
+        """Writes the task's metrics of decoded responses, where they are due.
 
         Those that fail are kept as `failure`: training goes on, since its state is worth more.
         """

@@ -309,16 +309,18 @@ class Periods(NamedTuple):
 
 
 class Watcher(Protocol):
-    """The observer of a run: it logs, evaluates and measures between the steps."""
+    """The observer of a run: it writes metrics and measures losses between the steps."""
 
-    def log(self, step: int, metrics: Metrics, params: PyTree, final: bool) -> None:
+    def write_training_metrics(
+        self, step: int, metrics: Metrics, params: PyTree, final: bool
+    ) -> None:
         """Takes a step's metrics, and the parameters after it."""
 
-    def evaluate(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
-        """Returns the validation metrics that are due, by which checkpoints are kept."""
+    def write_losses(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
+        """Writes and returns the validation losses that are due, by which checkpoints are kept."""
 
-    def measure(self, step: int, params: PyTree, final: bool) -> None:
-        """Measures what is due and may fail, since a state that is due is saved before."""
+    def write_decoded_metrics(self, step: int, params: PyTree, final: bool) -> None:
+        """Writes the decoded metrics that are due; may fail, since a state is saved before."""
 
 
 def fit(
@@ -345,8 +347,8 @@ def fit(
             final = step == periods.total
             state, metrics = trainer.train_step(state, frozen, next(batches))
             if final or step % periods.log == 0:
-                watcher.log(step, metrics, state.params, final)
-            validation = watcher.evaluate(step, state.params, final)
+                watcher.write_training_metrics(step, metrics, state.params, final)
+            validation = watcher.write_losses(step, state.params, final)
             stopping = is_asked_to_stop(step)
             if final or stopping or step % periods.checkpoint == 0:
                 if jax.process_index() == 0:  # Orbax would leave half a checkpoint
@@ -356,7 +358,7 @@ def fit(
                 checkpoints.wait()
             if stopping and not final:
                 raise Stopped(f"Stopped at step {step}; run the same command to resume.")
-            watcher.measure(step, state.params, final)
+            watcher.write_decoded_metrics(step, state.params, final)
     return state
 
 

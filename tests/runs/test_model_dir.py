@@ -14,7 +14,7 @@ from faith_jax.core.files import working_folder
 from faith_jax.runs.model_dir import (
     PROMPT_START,
     RunLog,
-    prompt_starts,
+    read_or_write_prompt_starts,
     read_prompt_starts,
     write_prompt_starts,
 )
@@ -200,9 +200,9 @@ def same(found, expected):
 
 def test_a_new_run_keeps_its_start(tmp_path):
     assert read_prompt_starts(tmp_path) == (None, {})
-    same(prompt_starts(tmp_path, OTHER, ORIGIN, resumed=False), OTHER)
+    same(read_or_write_prompt_starts(tmp_path, OTHER, ORIGIN, resumed=False), OTHER)
     same(
-        prompt_starts(tmp_path, STARTS, ORIGIN, resumed=False), STARTS
+        read_or_write_prompt_starts(tmp_path, STARTS, ORIGIN, resumed=False), STARTS
     )  # nothing was trained before
     kept, origin = read_prompt_starts(tmp_path)
     same(kept, STARTS)
@@ -212,7 +212,7 @@ def test_a_new_run_keeps_its_start(tmp_path):
 
 def test_a_run_that_goes_on_has_the_start_that_it_kept(tmp_path):
     write_prompt_starts(tmp_path, STARTS, {})
-    same(prompt_starts(tmp_path, OTHER, ORIGIN, resumed=True), STARTS)
+    same(read_or_write_prompt_starts(tmp_path, OTHER, ORIGIN, resumed=True), STARTS)
     kept, origin = read_prompt_starts(tmp_path)
     same(kept, STARTS)
     assert origin == {}
@@ -220,16 +220,16 @@ def test_a_run_that_goes_on_has_the_start_that_it_kept(tmp_path):
 
 def test_a_start_that_was_not_kept_is_not_made_up(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, logger="faith_jax"):
-        assert prompt_starts(tmp_path, OTHER, ORIGIN, resumed=True) == {}
+        assert read_or_write_prompt_starts(tmp_path, OTHER, ORIGIN, resumed=True) == {}
     assert "does not say where its prompt started" in caplog.text
     assert not list(tmp_path.iterdir())
 
 
 def test_a_run_without_prompts_keeps_none(tmp_path):
     write_prompt_starts(tmp_path, STARTS, {})
-    assert prompt_starts(tmp_path, {}, ORIGIN, resumed=False) == {}
+    assert read_or_write_prompt_starts(tmp_path, {}, ORIGIN, resumed=False) == {}
     assert not list(tmp_path.iterdir())
-    assert prompt_starts(tmp_path, {}, ORIGIN, resumed=True) == {}
+    assert read_or_write_prompt_starts(tmp_path, {}, ORIGIN, resumed=True) == {}
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ def test_decoded_metrics_are_logged_as_losses_are(monkeypatch, caplog):
     )
     with caplog.at_level("INFO", logger="faith_jax"):
         for step in (4, 5, 6, 7):
-            watcher.evaluate(step, {}, final=step == 7)
-            watcher.measure(step, {}, final=step == 7)
+            watcher.write_losses(step, {}, final=step == 7)
+            watcher.write_decoded_metrics(step, {}, final=step == 7)
     of_decoded = "validation decoded  rouge1 0.2500  a_task/token_f1 0.3333"
     assert caplog.messages == [
         "step 4  validation loss 1.5000",

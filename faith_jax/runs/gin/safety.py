@@ -43,7 +43,7 @@ CALLABLE = (
     "jax._src.nn",  # where jax.nn's functions are defined
     "optax",
     "seqio.preprocessors",
-    *(f"seqio.utils.mixing_rate_num_{what}" for what in ("characters", "examples")),
+    *(f"seqio.utils.mixing_rate_num_{unit}" for unit in ("characters", "examples")),
     "seqio.vocabularies",
 )
 _GINS_OWN = ("gin.macro", "gin.constant", "gin.singleton")

@@ -53,7 +53,7 @@ def evaluate(
 def compare(
     first: Any,
     second: Any,
-    *others: Any,
+    *further_frames: Any,
     names: Sequence[str] = ("a", "b"),
     scorers: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
@@ -67,7 +67,7 @@ def compare(
     Args:
       first: the responses and scores of a system, as of `evaluate`.
       second: those of another.
-      *others: of further ones.
+      *further_frames: those of more systems.
       names: of the systems.
       scorers: as of `evaluate`.
       columns: as of `evaluate`.
@@ -80,7 +80,7 @@ def compare(
       ConfigError: as of `evaluate`, and for as many names as there are frames.
       InputError: as of `evaluate`, and where the frames have no rows in common.
     """
-    frames = (first, second, *others)
+    frames = (first, second, *further_frames)
     if len(names) != len(frames) or len(set(names)) < len(names):
         raise ConfigError(f"names: expected {len(frames)} different ones, got {', '.join(names)}.")
     systems = dict(zip(names, frames, strict=True))

@@ -84,7 +84,7 @@ def report(options: ReportOptions) -> pathlib.Path:
     target = path_of(options.output)
     examples = _Examples()
     texts: dict[_Key, int] = {}
-    added = report_tables()
+    protocol_reports = report_tables()
     systems = systems_by_file(options.files)
     rows = {path: _file_rows(path, systems) for path in options.files}
     if options.salience_model:
@@ -94,7 +94,10 @@ def report(options: ReportOptions) -> pathlib.Path:
             path: _gathering(file_rows, examples, lambda _: len(examples) < options.most_examples)
             for path, file_rows in rows.items()
         },
-        only_fields(*cluster_fields(options), *(name for made in added for name in made.fields)),
+        only_fields(
+            *cluster_fields(options),
+            *(name for protocol_report in protocol_reports for name in protocol_report.fields),
+        ),
     )
     corpora = chosen_scorers(all_corpora, options.scorers)
     filled = counting_undefined(corpora, options)
@@ -108,7 +111,11 @@ def report(options: ReportOptions) -> pathlib.Path:
     is_labelled = any(corpus.usable().any() for corpus in filled.values())
     try:
         tables = list(_areas(corpora, options)) if is_labelled else []
-        tables += [table for made in added for table in made.make(corpora, options)]
+        tables += [
+            table
+            for protocol_report in protocol_reports
+            for table in protocol_report.make(corpora, options)
+        ]
         tables.append(_means(options, is_labelled))
         tables += checked_claims(options.files, options).values()
     except ValueError as error:
