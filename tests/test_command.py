@@ -13,7 +13,11 @@ SIGNALS = [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
 
 def run(script, *arguments):
     command = [sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    # Where the tests run in the background, Ctrl-C would be ignored.
+    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=REPOSITORY, check=False, preexec_fn=heard
+    )
 
 
 @pytest.mark.parametrize(("number", "kind"), SIGNALS)

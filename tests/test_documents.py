@@ -76,7 +76,7 @@ def test_the_users_own_task_is_trained_on(folder, command, tmp_path):
 
 def test_the_users_own_files(folder, command, tmp_path):
     """The modules and the commands of extending.md."""
-    scorers, _, protocols, tables, tasks = EXAMPLES["extending.md"]
+    scorers, _, protocols, tables, tasks, _ = EXAMPLES["extending.md"]
     (tmp_path / "my_scorers.py").write_text(scorers)
     (tmp_path / "my_protocols.py").write_text(protocols)
     (tmp_path / "my_tables.py").write_text(tables)

@@ -35,6 +35,7 @@ FLOORS = {
     "planning": 8,
     "cli": 9,
     "papers": 10,
+    "command": 10,
     "__main__": 11,
 }
 # `import faith_jax` re-exports floor 0, and what stands higher only on first use.

@@ -66,7 +66,7 @@ def add_commands(
             help_texts = _attributes(base.__doc__ or "")
             between = "_" if hasattr(cls, "underscores") else "-"
             for name in (n for n in names if n in fields and owners[n] is base):
-                _add_option(group, fields[name], *help_texts[name], between)
+                _add_option(group, fields[name], *help_texts.get(name, ("", "")), between)
         if getattr(cls, "opens_checkpoints", False):
             parser.add_argument(
                 "--no_verify" if hasattr(cls, "underscores") else "--no-verify",
@@ -138,6 +138,7 @@ def _add_option(
         settings["type"] = functools.partial(_read, kinds[0] if kinds else field.type)
     if not field.kw_only:
         settings |= {"nargs": "+"} if is_list else {} if is_required else {"nargs": "?"}
+        settings["default"] = None  # as if it were absent: argparse reads a text as it reads words
         group.add_argument(field.name, **settings)
         return
     if is_list:

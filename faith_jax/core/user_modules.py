@@ -9,6 +9,7 @@ import importlib.util
 import os
 import pathlib
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -145,12 +146,20 @@ def load_named(
     Raises:
       ConfigError: there is none of this name and class, or it cannot be imported.
     """
-    file, colon, attribute = name.rpartition(":")
-    if colon and file.endswith(".py"):
-        loaded_object = getattr(import_user_module(file, option), attribute, None)
+    if is_of_a_file(name):
+        file, _, attribute = name.rpartition(":")
+        module = import_user_module(file, option)
+        if not hasattr(module, attribute):
+            names = [n for n, value in vars(module).items() if isinstance(value, kinds)]
+            raise ConfigError(
+                f"{option}: {file} has no {attribute!r}.{did_you_mean(attribute, names)}"
+            )
+        loaded_object = getattr(module, attribute)
+    elif name.endswith(".py"):
+        raise ConfigError(f"{option}: {name}: say which of its objects: {name}:NAME.")
     elif name in places:
-        module, _, attribute = places[name].partition(":")
-        loaded_object = getattr(importlib.import_module(module), attribute)
+        place, _, attribute = places[name].partition(":")
+        loaded_object = getattr(importlib.import_module(place), attribute)
     else:
         points = _entry_points(group)
         if name not in points:
@@ -164,6 +173,18 @@ def load_named(
         kind = kinds if isinstance(kinds, type) else kinds[0]
         raise ConfigError(f"{option}: {name} is no {kind.__name__}.")
     return loaded_object
+
+
+def is_of_a_file(name: str) -> bool:
+    """Returns whether a name is FILE.py:NAME."""
+    file, colon, _ = name.rpartition(":")
+    return bool(colon) and file.endswith(".py")
+
+
+def describe_failure(error: Exception) -> str:
+    """Returns where a user's code has failed, and how: "FILE:LINE: KeyError: 'count'"."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename}:{frame.lineno}: {reason(error)}"
 
 
 def _load(point: importlib.metadata.EntryPoint) -> Any:

@@ -68,7 +68,9 @@ def _write_table(
     }
     result = _score_and_evaluate(table, folder, chosen, sample)
     missing_notes = tuple(f"{scorer} is left out: it needs {NEEDS_SPACY}." for scorer in left_out)
-    shown = result.table._replace(notes=(*result.table.notes, *missing_notes))
+    shown = result.table._replace(
+        title=f"{table.title}: {result.table.title}", notes=(*result.table.notes, *missing_notes)
+    )
     if sample:
         shown = shown._replace(title=f"SAMPLES, not the paper's data: {shown.title}")
         figures = {"sample": True, **result.figures}

@@ -4,6 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.datasets.raw_dataset import sample_config
+
 
 @dataclasses.dataclass(frozen=True)
 class ScorerTable:
@@ -12,7 +15,7 @@ class ScorerTable:
     Attributes:
       title: which table it is.
       data: the data set.
-      corpora: its configs; those of the sample are `sample` of one, `…_sample` of several.
+      corpora: its configs; those of the sample are `sample` or `CORPUS_sample`.
       scorers: those that need no model; others by option.
       options: of the evaluation.
       note: which table the paper's figures stand in, and what to know when comparing.
@@ -20,6 +23,10 @@ class ScorerTable:
       columns: of the paper's figures.
       published: the first cells of our row (such as the scorer), and the paper's figures of it.
       defaults: by scorer the options that make it the paper's, unless others are given.
+
+    Raises:
+      ConfigError: for an option that `evaluate` has not, and for a published row that is not some
+        names and a figure, or None, for each column.
     """
 
     title: str
@@ -33,11 +40,32 @@ class ScorerTable:
     published: Sequence[Sequence[Any]] = ()
     defaults: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        from faith_jax.runs.options import EvaluateOptions
+
+        known = [field.name for field in dataclasses.fields(EvaluateOptions)]
+        for name in self.options:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise ConfigError(f"{self.title}: options: there is no {name!r}.{hint}")
+        size = len(self.columns)
+        for row in self.published:
+            names, values = row[:-size] if size else row, row[-size:] if size else ()
+            if not (
+                names
+                and all(isinstance(name, str) for name in names)
+                and all(value is None or isinstance(value, int | float) for value in values)
+            ):
+                raise ConfigError(
+                    f"{self.title}: published: expected names of our row, and a figure or None for "
+                    f"each of {', '.join(self.columns) or 'the columns'}, got {row!r}."
+                )
+
     def data_sets(self, sample: bool) -> list[tuple[str, str]]:
         """Returns the NAME/CONFIG and the split of the data to score, a file each."""
         names = list(self.corpora)
         if sample:
-            names = [f"{name}_sample" for name in names] if len(names) > 1 else ["sample"]
+            names = [sample_config(name) for name in names]
         return [(f"{self.data}/{name}", split) for name in names for split in self.splits]
 
     def figures(self) -> dict[tuple[str, ...], dict[str, float]]:

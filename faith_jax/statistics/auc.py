@@ -1,7 +1,8 @@
 """The area under the ROC curve (AUC): how well scores tell faithful responses from others.
 
-`area_components` gives an AUC with what its interval and its tests are made of, which the tables of
-scorers show; `bootstrap_auc` resamples rows with all that belongs to them, such as words.
+`area_components` gives an AUC with the parts of its interval (see `statistics.estimates`) and of
+its tests, which the tables of scorers show; `bootstrap_auc` resamples rows with all that belongs to
+them, such as words.
 
 Labels are 1 (faithful) and 0; scores are higher for what is more faithful. Ties count half.
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.statistics import bootstrap
+from faith_jax.statistics import auc, bootstrap
 from faith_jax.statistics.auc import roc_auc
 
 
@@ -43,7 +43,7 @@ def test_many_rows_take_little_memory():
     labels, scores = np.arange(20_000) % 2, generator.normal(size=(2, 20_000))
     tracemalloc.start()
     try:
-        bootstrap.bootstrap_auc(scores, labels, 1000)
+        auc.bootstrap_auc(scores, labels, 1000)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -56,7 +56,7 @@ def test_areas_are_those_of_the_rows_drawn(seed, clustered):
     labels = generator.integers(0, 2, 12)
     scores = np.round(generator.normal(size=(2, 12)), 1)
     clusters = generator.integers(0, 5, 12).tolist() if clustered else None
-    found = bootstrap.bootstrap_auc(scores, labels, 7, seed, clusters)
+    found = auc.bootstrap_auc(scores, labels, 7, seed, clusters)
     counts = bootstrap.resampled_counts(12, 7, seed, clusters)
     for number, column in enumerate(counts.T):
         rows = np.repeat(np.arange(12), column)
@@ -77,7 +77,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say():
     labels = np.repeat([0, 1], 60)
     for trial in range(200):
         scores = generator.normal(size=120) + labels
-        areas = bootstrap.bootstrap_auc(scores[None], labels, 200, seed=trial)[0]
+        areas = auc.bootstrap_auc(scores[None], labels, 200, seed=trial)[0]
         low, high = bootstrap.percentile_interval(areas)
         covered += low <= truth <= high
     assert 0.9 <= covered / 200 <= 0.99

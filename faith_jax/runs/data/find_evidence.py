@@ -1,4 +1,8 @@
-"""The run `evidence`: documents and sentences of a knowledge base for claims, and their recall."""
+"""The run `evidence`: documents and sentences of a knowledge base for claims, and their recall.
+
+Documents are found by `retrieval.documents`, and their sentences ranked by
+`retrieval.sentence_ranking`.
+"""
 
 import dataclasses
 import logging

@@ -11,6 +11,7 @@ from faith_jax.core.errors import (
 from faith_jax.core.files import reserve_outputs, write_json, write_text
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
+from faith_jax.core.user_modules import describe_failure, is_of_a_file
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.claims import VERDICT, gold_table, verdict_table
@@ -89,8 +90,17 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         outcome = protocol.evaluate(files, options)
     except FaithJaxError:
         raise
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+    except Exception as error:
+        if is_of_a_file(options.protocol):
+            place = describe_failure(error)
+            raise ConfigError(f"--protocol={options.protocol} fails: {place}.") from error
+        if isinstance(error, ValueError):
+            raise ConfigError(str(error)) from None
+        raise
+    if not isinstance(outcome, Evaluation):
+        raise ConfigError(
+            f"--protocol={options.protocol}: expected an Evaluation, got {type(outcome).__name__}."
+        )
     table, figures_by_name, further = outcome.table, outcome.figures, outcome.further
     if protocol.reads_scores:
         for name, checked in checked_claims(files, options).items():

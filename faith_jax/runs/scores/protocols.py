@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.files.stores import path_of, reason, storage_errors
 from faith_jax.core.table import Table
 from faith_jax.core.user_modules import entry_point_names, load_named
@@ -84,6 +84,11 @@ class EvaluationProtocol:
     options: frozenset[str] = frozenset()
     reads_scores: bool = True
     report: ReportTables | None = None
+
+    def __post_init__(self) -> None:
+        known = EvaluateOptions.OF_SOME_PROTOCOLS
+        for name in sorted(self.options - known):
+            raise ConfigError(f"options: there is no {name!r}.{did_you_mean(name, known)}")
 
 
 def protocol_names() -> list[str]:
