@@ -97,6 +97,8 @@ def _option_value(scorer: str, option: str, text: str) -> Any:
     except (ValueError, SyntaxError):
         if option.endswith("_prompt"):
             return unescaped(text)
+        if text.lower() in ("true", "false") and not registry.takes_words(scorer, option):
+            return text.lower() == "true"
         is_list = scorer in registry.scorer_names() and registry.takes_words(scorer, option) is list
         return listed_names(text) if is_list else text
     parts = value if isinstance(value, tuple | list) else [value]

@@ -21,7 +21,7 @@ _OPTION = "--scorer-module"
 
 def scorer(
     name: str,
-    description: str,
+    description: str = "",
     low: float = 0.0,
     high: float = 1.0,
     source: str = "",
@@ -45,6 +45,8 @@ def scorer(
 
     docs/extending.md has an example.
     """
+    if callable(name) or not description:
+        raise ConfigError("faith_jax.scorer: write @faith_jax.scorer(NAME, DESCRIPTION).")
     card = ScorerCard(name, description, low, high, source, needs_history=needs_history)
 
     def register(judge: Judge) -> Judge:
@@ -60,7 +62,8 @@ def scorer(
                 kind = signature.parameters[option].annotation
                 expected = (int, float) if kind is float else kind
                 if kind in (bool, int, float, str) and not isinstance(value, expected):
-                    raise ConfigError(f"{option}: expected {kind.__name__}, got {value!r}.")
+                    wanted = "True or False" if kind is bool else kind.__name__
+                    raise ConfigError(f"{option}: expected {wanted}, got {value!r}.")
             return TextScorer(card, functools.partial(_score, judge, card, options), ALL_SCRIPTS)
 
         make.__signature__ = inspect.Signature(further)  # type: ignore[attr-defined]

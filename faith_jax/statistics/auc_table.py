@@ -407,7 +407,8 @@ def _cells(
     corrected = holm_by_baseline(p_values)
     versus: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
     for pair, estimate in apart.items() if column.is_defined else ():
-        p_value, interval = p_values[pair], estimate.interval(confidence)
+        p_value = p_values[pair]
+        interval = estimate.difference_interval(confidence, _SHARE)
         versus[pair[0]][pair[1]] = Compared(estimate.value, interval, p_value, corrected[pair])
     return {
         scorer: AucCell(
@@ -437,7 +438,7 @@ def _best(
     for name in ranked[1:]:
         pair = ranked[0], name
         estimate = estimates[pair]
-        interval = estimate.interval(confidence)
+        interval = estimate.difference_interval(confidence, _SHARE)
         margins[name] = Compared(estimate.value, interval, estimate.p_value(), corrected[pair])
         settling[name] = "" if units is None else settling_text(estimate, len(pairs), units)
     return Best(ranked[0], margins, settling)

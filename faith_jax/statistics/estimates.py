@@ -100,6 +100,17 @@ class Estimate(NamedTuple):
         ends = (max(0.0, middle - half), min(1.0, middle + half))
         return Interval(*(low + (high - low) * end for end in ends))
 
+    def difference_interval(
+        self, confidence: float = 0.95, bounds: tuple[float, float] | None = None
+    ) -> Interval:
+        """Returns the interval of a difference of two means, within what their scale allows.
+
+        `bounds` are the ends of the scale: on one from 0 to 1 no difference is beyond -1 and 1.
+        """
+        low, high = self.interval(confidence)
+        width = math.inf if bounds is None else bounds[1] - bounds[0]
+        return Interval(max(low, -width), min(high, width))
+
     def p_value(self) -> float:
         """Returns how likely a value so far from 0 is if the true one is 0, two-sided.
 

@@ -296,7 +296,7 @@ def compared(
                 baseline = baselines[name]
                 apart = differences[name, baseline, label]
                 shared = int(measure.shared(systems[baseline][label]).sum())
-                interval = apart.interval(confidence)
+                interval = apart.difference_interval(confidence, measure.bounds)
                 difference = Difference(apart, interval, shared, len(measure.counts))
                 p_value, holm = apart.p_value(), corrected[f"{name}\0{label}", baseline]
             cells[name][label] = Cell(

@@ -61,6 +61,12 @@ def test_names_and_options_that_cannot_be():
         return 0.0
 
     define(typed)
+    with pytest.raises(ConfigError, match=r"write @faith_jax\.scorer\(NAME, DESCRIPTION\)"):
+
+        @scorer
+        def bare(example):
+            return 1.0
+
     with pytest.raises(ConfigError, match="length_share: least: expected int, got 'two'"):
         load_scorer("length_share", least="two")
     with pytest.raises(ConfigError, match="One of your own needs --scorer-module=FILE"):

@@ -109,3 +109,15 @@ def test_corrected_p_values_are_shown_beside():
     assert corrected_text(0.0181, 0.0181) == "p = 0.018"
     assert corrected_text(0.0181, 0.1086) == "p = 0.018, corrected 0.109"
     assert corrected_text(0.0001, 0.0002) == "p < 0.001, corrected < 0.001"
+
+
+def test_intervals_of_differences_end_with_the_scale():
+    estimate = jackknife(0.5, [0.1, 0.9, 0.5], [1, 1, 1])
+    low, high = estimate.interval()
+    assert low < -1 < 1 < high
+    assert estimate.difference_interval(bounds=(0.0, 1.0)) == (-1, 1)
+    assert estimate.difference_interval(bounds=(2.0, 3.0)) == (-1, 1)
+    assert estimate.difference_interval() == (low, high)
+    assert estimate.difference_interval(0.01, (0.0, 1.0)) == estimate.interval(0.01)
+    alike = jackknife(0.5, [0.5, 0.5, 0.5], [1, 1, 1])
+    assert all(math.isnan(end) for end in alike.difference_interval(bounds=(0.0, 1.0)))

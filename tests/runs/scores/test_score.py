@@ -453,6 +453,9 @@ def test_words_stay_as_they_were_typed():
         "labels=0,1,2": "0,1,2",
         "seed=3": 3,
         "dropout_rate=0.10": 0.1,
+        "score_cue=false": False,
+        "score_cue=TRUE": True,
+        "model=true": "true",
     }
     for scorer in ("nli_entailment", "name=nli_entailment", "no_scorer"):
         for option, value in given.items():
