@@ -1,5 +1,7 @@
 """The commands' entry: signals before, while and after a command runs."""
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +13,8 @@ from tests.paths import REPOSITORY
 SIGNALS = [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
 
 
-def run(script, *arguments):
-    command = [sys.executable, "-c", script, *map(str, arguments)]
+def run(script, *arguments, before=()):
+    command = [*before, sys.executable, "-c", script, *map(str, arguments)]
     # Where the tests run in the background, Ctrl-C would be ignored.
     heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
     return subprocess.run(
@@ -118,3 +120,38 @@ def test_outputs_without_a_name(command, tmp_path, monkeypatch, output, message)
     )
     assert (status, message in errors) == (2, True)
     assert list(tmp_path.iterdir()) == [rows]
+
+
+# Root reads what is closed to everyone, unless it gives this right up.
+AS_A_USER = ("setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "{closed}/scores.jsonl"),
+        ("score", "--input={rows}", "--output={closed}/scores.jsonl", "--scorers=token_f1"),
+        ("import-checkpoint", "{closed}", "{out}"),
+        ("export-checkpoint", "{closed}/model", "{out}"),
+        ("check", "--input={rows}", "--knowledge-base={closed}", "--output={out}"),
+        ("prepare", "faithdial", "--raw={closed}", "--data-dir={out}"),
+        ("npov", "inputs", "--knowledge={closed}/topics", "--output={out}"),
+    ],
+)
+def test_folders_that_are_closed_to_the_user(tmp_path, arguments):
+    if os.geteuid() == 0 and shutil.which(AS_A_USER[0]) is None:
+        pytest.skip("root reads every folder, and there is no setpriv")
+    rows, closed, out = (tmp_path / name for name in ("rows.jsonl", "closed", "out"))
+    rows.write_text('{"grounding": "Tea is hot.", "response": "Tea."}\n')
+    closed.mkdir(mode=0)
+    places = {"rows": rows, "closed": closed, "out": out}
+    result = run(
+        "import sys\nfrom faith_jax.command import main\nsys.exit(main())",
+        *(argument.format(**places) for argument in arguments),
+        before=AS_A_USER if os.geteuid() == 0 else (),
+    )
+    closed.chmod(0o700)
+    *_, line = result.stderr.splitlines()
+    assert (result.returncode, "Traceback" in result.stderr) == (2, False)
+    assert (line.startswith("faith-jax: "), str(closed) in line, "denied" in line) == (True,) * 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["closed", "rows.jsonl"]

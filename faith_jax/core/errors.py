@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 _SHOWN_CHARACTERS = 60
-_BAD_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
+_BAD_PATHS = (
+    errno.ENAMETOOLONG,
+    errno.ELOOP,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+)
 _STORAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -102,11 +109,13 @@ def storage_failure(error: BaseException) -> str:
 def path_failure(error: BaseException) -> str:
     """Returns the problem with a path if this is why something failed, or "".
 
-    Wherever a path is looked at, its name may be too long, or it may be a link to itself.
+    Wherever a path is looked at, its name may be too long, it may be a link to itself, or a folder
+    above it may be closed to this user.
     """
     for link in _chain(error):
-        if isinstance(link, OSError) and link.errno in _BAD_PATHS:
-            return f"{shown(os.fspath(link.filename or ''))}: {os.strerror(link.errno)}"
+        if isinstance(link, OSError) and link.errno in _BAD_PATHS and link.filename is not None:
+            name = os.fsdecode(link.filename)
+            return f"{name if len(name) < 300 else shown(name)}: {os.strerror(link.errno)}"
         if isinstance(link, FileNotFoundError) and link.filename is None and not _has_folder():
             return "the working folder has been removed; change to another one"
     return ""

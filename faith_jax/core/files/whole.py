@@ -42,6 +42,7 @@ def atomic_file(path: str | pathlib.Path, shared: bool = False) -> Iterator[path
         return
     mark = f"{secrets.token_hex(4)}." if shared else ""
     beside = target.with_name(f".{target.name}.{mark}partial")
+    beside.unlink(missing_ok=True)  # in a shared folder, a link of somebody's to another file
     try:
         yield beside
         if beside.exists():
