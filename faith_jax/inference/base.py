@@ -123,6 +123,8 @@ class BaseModel:
     def _check_positions(self, name: str, length: int, prompt_length: int = 0) -> None:
         """Refuses what goes beyond a table of learned positions."""
         config = self.config
+        # Relative, rotary and sloped positions are computed; only learned ones are a table with an
+        # end.
         if config.positions != "learned" or prompt_length + length <= config.max_positions:
             return
         prompt = f" behind a prompt of {prompt_length}" if prompt_length else ""
@@ -199,6 +201,7 @@ class GenerativeModel(BaseModel):
 
         if knowledge is not None and reads_two_sides(self.path or ""):
             logger.warning(TWO_SIDES_ONLY, self.path)
+        # The caller's length comes last, and holds.
         options = {"max_length": LONGEST_RESPONSE} | options
         decoding = self._decoding(options, pmi=options.get("pmi") is not None)
         fields = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
@@ -260,6 +263,7 @@ class GenerativeModel(BaseModel):
                 f"decoding: pmi = {config.pmi!r}; expected None: PMI-Decode is decode_pmi, which "
                 "takes the inputs with and without the document."
             )
+        # JAX reports no index beyond an axis: such an id would do something else in silence.
         config.check_vocabulary(self.config.vocab_size)
         return config
 
@@ -298,6 +302,7 @@ def next_logits(
     module: Transformer, params: PyTree, inputs: Inputs | None, decoder_input: Array
 ) -> Array:
     """Returns the logits behind each of the decoder's tokens, float32 [batch, length, vocab]."""
+    # Teacher-forced: all positions at once, each behind the tokens that are given and not its own.
     states = decoder_states(module, params, inputs, decoder_input)
     return output_layer(module, params).logits(states)
 
@@ -308,4 +313,5 @@ def sampling_keys(seed: Any, batch: int) -> Array:
     Raises:
       ConfigError: for a seed that is not a whole number of 32 bits, which is what keys hold.
     """
+    # By the row's number: what a row draws is the same with other rows beside it.
     return row_keys(checked("decoding: seed", seed, _Seed), jnp.arange(batch))

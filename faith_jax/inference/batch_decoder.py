@@ -232,6 +232,7 @@ class BatchDecoder:
     def _can_share(self, inputs: Sequence[Any]) -> bool:
         """Whether what inputs have in common can be read once: on devices that split no rows."""
         config, longest = self._config, max(map(len, inputs), default=0)
+        # Rows on one device cannot read an input that lies on another without communication.
         splits_rows = self._partitioner.data_parallelism > 1
         return not splits_rows and config.is_decoder_only and config.can_share_inputs(longest)
 
@@ -327,6 +328,7 @@ def _compile_decoding(
         inputs = _branches(config, inputs)
         if config.is_decoder_only:
             inputs = list(itertools.chain(*inputs))
+        # By the row's own number, so that it draws the same in any batch and place.
         keys = encoder_decoder.row_keys(seed, rows)
         return generate(module, params, *inputs, keys, decoding)
 
@@ -410,6 +412,8 @@ def decoded_rows(result: DecodingResult, decoding: DecodingConfig) -> list[list[
     def response(i: int, j: int) -> DecodedRow:
         ids = tokens[i, j, : lengths[i, j]]
         is_forced = bool(decoding.forced_last_ids) and len(ids) == decoding.max_length
+        # An end token that is forced at the last place says nothing of whether the response was
+        # done.
         finished = len(ids) > 0 and int(ids[-1]) in decoding.end_ids and not is_forced
         return DecodedRow(ids, float(log_probs[i, j]), float(scores[i, j]), finished)
 

@@ -48,6 +48,8 @@ def padded_length(length: int, ladder: Sequence[int] = LENGTHS) -> int:
     for step in ladder:
         if length <= step:
             return step
+    # Powers of two and 1.5 times these, of the ladder's last: few shapes, and at most a third of a
+    # row is padding.
     step = ladder[-1]
     while step < length:
         if length <= step * 3 // 2:
@@ -82,6 +84,7 @@ def batch_tokens(
 ) -> int:
     """Returns the tokens of a batch, padding included: those given, or the device's default."""
     default = on_cpu if jax.default_backend() == "cpu" else elsewhere
+    # A device has as much to do, whatever their number.
     return default * devices if tokens_per_batch is None else tokens_per_batch
 
 
@@ -131,6 +134,7 @@ class Batcher:
             rows = self.tokens_per_batch // sum(shape[:2]) // self._multiple_of
             return max(1, rows if most is None else min(rows, most(shape))) * self._multiple_of
 
+        # Rows keep their order in each shape, so that the same call has the same batches.
         by_shape: dict[Shape, list[int]] = {}
         for number, shape in enumerate(shapes):
             by_shape.setdefault(shape, []).append(number)

@@ -29,9 +29,11 @@ def _next_log_probs(module: Transformer, params: PyTree, input_tokens: Array) ->
     hidden = decoder_states(module, params, None, input_tokens)[:, :-1]
     # Padding of -1 has no logit; its numbers mean nothing.
     targets = jnp.maximum(input_tokens[:, 1:], 0)
+    # A few positions at a time: [batch, length, vocab] is never held at once.
     return target_statistics(hidden, output_layer(module, params), targets).log_prob
 
 
+# Module and config are static, as they decide which program is compiled.
 _generate = jax.jit(causal.generate, static_argnums=(0, 5))
 _generate_pmi = jax.jit(causal.generate_pmi, static_argnums=(0, 7))
 
@@ -54,6 +56,7 @@ class CausalModel(GenerativeModel):
         """
         tokens = self._check_input(input_tokens)
         logits: np.ndarray = self._run_compiled(next_logits, None, self._pad(tokens))
+        # Padding on the right is behind the causal mask for all tokens that were given.
         return logits[:, : tokens.shape[1]]
 
     def next_log_probs(self, input_tokens: Any) -> np.ndarray:

@@ -143,6 +143,7 @@ def from_checkpoint(
     if temperature is not None:
         settings = {k: v for k, v in settings.items() if k not in _OF_SAMPLING}
         if temperature > 0:
+            # A sample is one sequence; the checkpoint's beams would be searched instead.
             settings.pop("num_beams", None)
     try:
         decoding = DecodingConfig(**{"max_length": _MAX_LENGTH} | settings | options)
@@ -176,6 +177,7 @@ def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -
     for field, (name, value) in published.settings.items():
         ours = getattr(decoding, field)
         ours = theirs.get(field) if ours is None else ours
+        # One id and a list of one id mean the same.
         if _as_tuple(ours) != _as_tuple(value):
             differing.append(name)
     ignored = [*differing, *(name for name in published.ignored if name not in differing)]
@@ -276,6 +278,8 @@ def _add_sampling(
     reason = "without do_sample it has no effect"
     if values.get("do_sample"):
         if values.get("num_beams", 1) == 1:
+            # The defaults of Hugging Face where the file does not say them: its samples are of the
+            # top k.
             defaults = {"temperature": 1.0, "top_k": _TOP_K, "top_p": 1.0}
             for name, default in defaults.items():
                 source_name = name if name in values else "do_sample"

@@ -17,6 +17,7 @@ def _apply(
     module: Transformer, params: PyTree, tokens: Array, token_types: Array | None, method: str
 ) -> Any:
     """Applies a method of the module to tokens, without dropout."""
+    # The False is `enable_dropout`.
     return module.apply({"params": params}, tokens, False, token_types, method=method)
 
 
@@ -69,6 +70,7 @@ class EncoderModel(BaseModel):
                 "was fine-tuned on SQuAD."
             )
         logits = self._run_method("spans", input_tokens, token_types)
+        # Padding up to a shared shape has logits too, which mean nothing.
         return logits[:, : np.shape(input_tokens)[1]]
 
     def respond(self, *_: Any, **__: Any) -> NoReturn:
@@ -98,5 +100,7 @@ class EncoderModel(BaseModel):
             # Types are filled up as the tokens are.
             padding = self._pad(tokens).shape[1] - tokens.shape[1]
             types = np.pad(types.astype(np.int32), ((0, 0), (0, padding)))
+        # Keys that are padding are masked, so that a longer shape does not change the states of the
+        # tokens.
         outputs: np.ndarray = self._run_compiled(_apply, self._pad(tokens), types, method=method)
         return outputs

@@ -24,6 +24,7 @@ from faith_jax.models.transformer import Inputs, Transformer, output_layer
 
 def shift_right(tokens: Array, start_id: int = 0) -> Array:
     """Returns the decoder's inputs [batch, length] for target tokens [batch, length]."""
+    # Teacher forcing: at t the decoder reads what it should have written at t - 1.
     pad = np.pad if isinstance(tokens, np.ndarray) else jnp.pad  # NumPy's compiles nothing
     return pad(tokens[:, :-1], ((0, 0), (1, 0)), constant_values=start_id)
 
@@ -39,6 +40,7 @@ def _target_log_probs(module: Transformer, params: PyTree, inputs: Inputs, targe
     return jnp.where(targets != config.pad_id, log_prob, 0.0)
 
 
+# Module and config are static, as they decide which program is compiled.
 _generate = jax.jit(encoder_decoder.generate, static_argnums=(0, 4))
 _generate_pmi = jax.jit(encoder_decoder.generate_pmi, static_argnums=(0, 5))
 
@@ -72,6 +74,7 @@ class EncoderDecoderModel(GenerativeModel):
         length = decoder_inputs.shape[1]
         batch = (inputs, self._pad(decoder_inputs))
         logits: np.ndarray = self._run_compiled(next_logits, *batch)
+        # Padding on the right is behind the causal mask for all tokens that were given.
         return logits[:, :length]
 
     def target_log_probs(self, encoder_input_tokens: Any, decoder_target_tokens: Any) -> np.ndarray:
@@ -170,6 +173,7 @@ class EncoderDecoderModel(GenerativeModel):
         check_batch(("context", pair[0]), ("knowledge", pair[1]))
         for part in pair:
             self._check_positions(name, part.shape[1], self.config.encoder_prompt_length)
+        # Each to a length of its own: the decoder attends to the two one after the other.
         return (self._pad(pair[0]), self._pad(pair[1])), pair[0]
 
     def _check_decoder_tokens(self, name: str, tokens: Any) -> np.ndarray:

@@ -84,6 +84,7 @@ def open_model(model: str, dtype: str | None = None, num_partitions: int | None 
       dtype: of activations.
       num_partitions: number of devices over which it is split; None = 1.
     """
+    # Scorers of one model share it: its parameters are in memory once.
     return load_model(model, dtype=dtype, mesh=make_mesh(num_partitions or 1))
 
 
@@ -204,6 +205,7 @@ def check_ids(ids: list[int], vocab_size: int, where: str = "") -> list[int]:
       ConfigError: naming one that it does not: the tokenizer is another model's.
       InputError: in its place for a text at `where`, with few tokens that the model lacks.
     """
+    # JAX clips an index beyond the table in silence: the model would read another token.
     largest = int(np.max(ids, initial=0))
     if largest >= vocab_size:
         if where:

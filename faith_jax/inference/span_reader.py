@@ -99,9 +99,11 @@ def best_spans(
     # [rows, length, longest]: column d is of the spans of d + 1 tokens.
     ends = jnp.stack([ends[:, d : d + length] for d in range(longest)], axis=-1)
     sums = (starts[..., None] + ends).reshape(rows, -1)
+    # Of equal sums argmax takes the first: the earliest start, and of that the shortest span.
     best = jnp.argmax(sums, axis=1)
     # Index of the flat [length, longest]: best = start * longest + (end - start).
     start, more = best // longest, best % longest
+    # SQuAD 2.0's models give "no answer" the start and the end at their first token ([CLS]).
     return Spans(jnp.max(sums, axis=1), logits[:, 0].sum(axis=-1), start, start + more)
 
 
@@ -174,6 +176,7 @@ class SpanReader:
         text, offsets = tokenizer.encode_with_offsets(text_question.text)
         # The question and the text share what special tokens leave.
         room = self.max_length - len(front) - len(between) - len(behind)
+        # A question without parts that may be cut stays whole.
         ids, parts = concatenated([(question, []), (text, [whole(text_question.kind, len(text))])])
         where = f"{name}: max_length = {self.max_length}"
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
@@ -194,6 +197,7 @@ class SpanReader:
         Raises:
           InputError: see `encode`.
         """
+        # Equal questions of equal texts are read once.
         unique = list(dict.fromkeys(questions))
         rows = [self.encode(question) for question in unique]
         answers: dict[TextQuestion, str] = {}
@@ -232,6 +236,7 @@ class SpanReader:
 
 def _text(text: str, row: SpanRow, spans: Spans, line: int) -> str:
     """Returns a row's answer; also a text without a token has none."""
+    # Of equal sums the span is the answer.
     if not row.offsets or spans.null[line] > spans.score[line]:
         return ""
     # Counted from the text's first token, as its offsets are.

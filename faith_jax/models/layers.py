@@ -43,6 +43,7 @@ def with_sharding_constraint(x: Array, axes: tuple[str, ...]) -> Array:
 
 
 ACTIVATION_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    # The approximation by tanh (GPT-2, Gemma, T5 1.1), and the error function itself (BERT, BART).
     "gelu": lambda x: nn.gelu(x, approximate=True),
     "gelu_exact": lambda x: nn.gelu(x, approximate=False),
     "relu": nn.relu,
@@ -101,6 +102,7 @@ class RMSNorm(nn.Module):
     @nn.compact
     def __call__(self, inputs: Array) -> Array:
         """Normalises [..., embed] to root mean square 1 and scales it."""
+        # A mean of many squares in bfloat16 would be coarse, and with it every output.
         x = inputs.astype(jnp.float32)
         scale = param_with_axes(
             "scale", nn.initializers.ones, (x.shape[-1],), jnp.float32, axes=("embed",)
@@ -254,6 +256,8 @@ class FeedForward(nn.Module):
             # Of ("gelu", "linear") the product is gelu(x W_0) (x W_1).
             x = x * ACTIVATION_FUNCTIONS[activation](project(inputs))
         x = dropout(self.dropout_rate, self.broadcast_dropout)(x, deterministic=deterministic)
+        # Split over "model" between the two products: only the sums of the second one are
+        # exchanged.
         x = with_sharding_constraint(x, ("batch", "length", "mlp"))
         return Projection(
             inputs.shape[-1], ("mlp", "embed"), self.dtype, use_bias=self.use_bias, name="wo"

@@ -56,7 +56,10 @@ class OutputLayer(NamedTuple):
         return self._finish_logits(jnp.dot(self._scale_states(hidden), columns), bias)
 
     def _scale_states(self, hidden: Array) -> Array:
+        # bfloat16's 8 bits would round logits near 20 to steps of 1/8, too coarse for
+        # log-probabilities.
         hidden = hidden.astype(jnp.float32)
+        # Of the states, [..., embed], which are fewer numbers than the logits, [..., vocab].
         return hidden if self.scale == 1.0 else hidden * self.scale
 
     def _finish_logits(self, logits: Array, bias: Array | None) -> Array:

@@ -66,6 +66,8 @@ def standard_logical_axis_rules(
     split = [("embed", "model")] * (activation_partitioning_dims == 2)
     split += [("embed", "data")] * (parameter_partitioning_dims == 2)
     whole = ("embed", "kv", "length", "layers", "prompt", "relpos_buckets", "position", "labels")
+    # A kernel into heads or the feed-forward layer is split by columns, the one back by rows,
+    # so that a layer exchanges only the sums of the latter.
     return (
         ("batch", "data"),
         ("vocab", "model"),
@@ -173,6 +175,7 @@ class Partitioner:
         else:
             # One sharding for each array, in the order of the leaves.
             placements = jax.tree.leaves(jax.tree.map(lambda _, place: place, tree, shardings))
+        # All is in memory already: there is nothing to bound.
         if not any(map(_is_lazy, arrays)):
             held = map(_read_parts, arrays, placements)
             return jax.tree.unflatten(form, map(_place_parts, arrays, placements, held))
@@ -203,6 +206,7 @@ class Partitioner:
                 f"A batch of {batch_size} rows does not divide over {self.data_parallelism} "
                 "data-parallel devices; set BATCH_SIZE to a multiple."
             )
+        # A process's devices may hold several pieces, which follow each other.
         held = self.rows.addressable_devices_indices_map((batch_size,)).values()
         pieces = [index[0].indices(batch_size) for index in held if index is not None]
         return slice(min(start for start, _, _ in pieces), max(stop for _, stop, _ in pieces))
@@ -224,6 +228,7 @@ class Partitioner:
 
         def place(array: Any) -> Any:
             if is_key(array):
+                # Keys have no form in NumPy, but their numbers have.
                 return jax.random.wrap_key_data(place(jax.random.key_data(array)))
             array = np.asarray(array)
 
@@ -523,6 +528,8 @@ def make_partitioner(
             "faith_jax.models.partitioning.make_mesh."
         )
     elif any(kind != AxisType.Auto for kind in mesh.axis_types):
+        # With explicit axes JAX would ask the model's code for the sharding of ambiguous results;
+        # with automatic ones the compiler chooses what constraints leave open.
         axis_types = (AxisType.Auto,) * len(mesh.axis_names)
         mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=axis_types)
     platform = mesh.devices.flat[0].platform

@@ -127,6 +127,8 @@ def _sample_embeddings(
 ) -> Array:
     # Without repetition: no two vectors begin alike.
     tokens = first_token + jax.random.choice(key, count, (length,), replace=False)
+    # A start among the embeddings that the model was trained on (Lester 2021). In float32, as small
+    # updates would be lost in bfloat16.
     return jnp.take(embedding, tokens, axis=0).astype(jnp.float32)
 
 
@@ -142,6 +144,7 @@ def class_labels(
       encode: the vocabulary's map from text to token ids.
       fill: makes the rest of the prompt; default `sampled_vocabulary()`.
     """
+    # Lester 2021: labels begin the prompt, and sampled vocabulary fills it up.
     fill = fill or sampled_vocabulary()
 
     def initialize(key: Array, length: int, embedding: Array) -> Array:

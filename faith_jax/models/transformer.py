@@ -127,6 +127,7 @@ class Transformer(nn.Module):
         `encode_embeddings`.
         """
         if isinstance(encoder_input_tokens, tuple):
+            # DoHA's two inputs are read by the same encoder, each by itself.
             return tuple(self.encode(x, None, enable_dropout) for x in encoder_input_tokens)
         embeddings = self.token_embedder(encoder_input_tokens)
         return self.encode_embeddings(
@@ -248,6 +249,7 @@ class Transformer(nn.Module):
         enable_dropout: bool = True,
     ) -> Float[Array, "batch embed"]:
         """Returns one float32 vector of each text: the last state of its first token (DPR)."""
+        # In float32: inner products of these rank passages, and in bfloat16 near ones would tie.
         return self.states(input_tokens, enable_dropout)[:, 0].astype(jnp.float32)
 
     def question_vectors(
@@ -264,6 +266,7 @@ class Transformer(nn.Module):
     ) -> Array:
         """Returns the encoder's last states behind the soft prompt, [batch, length, embed]."""
         hidden: Any = self.encode(input_tokens, None, enable_dropout, token_types)
+        # Behind the prompt, state t is token t's again.
         return hidden[:, self.config.encoder_prompt_length :]
 
     def decode(
@@ -377,6 +380,7 @@ class Transformer(nn.Module):
         if decoder_target_tokens is None:
             valid = jnp.ones(embeddings.shape[:2], bool)
         else:
+            # A prompt's vectors are no padding: all tokens behind see them.
             valid = jnp.pad(
                 decoder_target_tokens != self.config.pad_id,
                 ((0, 0), (prompt, 0)),
@@ -465,6 +469,7 @@ class Transformer(nn.Module):
         embeddings = self.token_embedder(line_tokens)
         if self.config.decoder_prompt_length:
             embeddings = self.decoder_prompt.placed(embeddings, positions)
+        # Segments are numbered from 1; 0 is padding.
         tokens = Tokens(segment_ids > 0, segment_ids)
         mask = AttentionMask(tokens._replace(shared=shared_segment_ids), tokens, causal=True)
         self._fill(embeddings, mask, positions, max_decode_length)
@@ -527,6 +532,7 @@ class Transformer(nn.Module):
         if not tied:
             kernel = self.decoder.output_kernel()
             return OutputLayer(kernel, False, scale, bias, cfg.logits_softcap)
+        # The embedding is used as it lies in memory, [vocab, embed], and is not transposed.
         embedding = self.token_embedder.embedding.astype(jnp.float32)
         return OutputLayer(embedding, True, scale, bias, cfg.logits_softcap)
 
@@ -559,6 +565,7 @@ class Transformer(nn.Module):
         masks = self._decoding_masks(encoder_input_tokens)
         return self.decoder(
             self.token_embedder(decoder_input_tokens),
+            # Without states, attention takes the keys and values in the `encoder_cache`.
             (None,) * len(masks) if encoded is None else _several(encoded),
             None,
             # Copies of an example see the same inputs.
@@ -610,8 +617,10 @@ def parameter_shapes(module: Transformer) -> Any:
     """
     config = module.config
     counts = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
+    # A scanned stack is traced once as it is.
     if config.scan_layers:
         return _traced_shapes(module)
+    # ALBERT's layers are one set of parameters.
     if config.shared_layers:
         counts = dict.fromkeys(counts, 1)
     single_layers = {
@@ -635,6 +644,7 @@ def parameter_shapes(module: Transformer) -> Any:
 
 
 def _traced_shapes(module: Transformer) -> Any:
+    # Abstract evaluation: no memory is taken and nothing is computed, whatever the model's size.
     return jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))
 
 

@@ -23,6 +23,8 @@ from faith_jax.models.positions import BlockBias
 
 STATES = ("batch", "length", "embed")  # the axes of what goes from layer to layer
 
+# Products with kernels have no batch dimensions, and are dear to compute again; attention's have,
+# and take much memory. None keeps nothing but a layer's input.
 _REMAT_POLICIES = {
     "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
     "full": None,
@@ -112,6 +114,7 @@ class _Layer(nn.Module):
         y = part(y)
         if cfg.norm_position == "sandwich":
             y = norm(cfg, f"post_{name}_layer_norm")(y)
+        # On the branch alone: the residual stream passes whole.
         drop = dropout(cfg.dropout_rate, cfg.broadcast_dropout)
         x = x + drop(y, deterministic=deterministic)
         x = norm(cfg, f"post_{name}_layer_norm")(x) if cfg.norm_position == "post" else x
@@ -184,6 +187,8 @@ class DecoderLayer(_Layer):
             )
 
         x = self._residual(x, self_attention, "self_attention", deterministic)
+        # Cross-attention has neither bias nor rotation: places in the input and in the response are
+        # not on one scale.
         for number, (name, norm_name) in enumerate(_cross_attentions(cfg)):
 
             def cross_attention(y, number=number, name=name):
@@ -239,6 +244,7 @@ def make_layers(
         return [layer_class(cfg) for _ in range(count)]
     # The surroundings and the static arguments are the same for all layers.
     broadcast = (nn.broadcast,) * (1 + len(static_argnums))
+    # One layer is traced and compiled, however many there are.
     return nn_partitioning.scan_with_axes(
         layer_class,
         # Parameters and caches of the layers are stacked on axis 0.

@@ -100,8 +100,10 @@ def _find_best_window(words: Sequence[str], sentences: Sequence[Sequence[str]], 
     if not words:
         return math.nan
     counts, best = collections.Counter(words), 0
+    # Windows as long as the argument: words that are scattered over the response do not tell it.
     for start in range(max(1, len(sentences) - size + 1)):
         window = collections.Counter(w for s in sentences[start : start + size] for w in s)
+        # The intersection of multisets: each occurrence matches one at most.
         best = max(best, (counts & window).total())
     return best / len(words)
 
@@ -109,8 +111,10 @@ def _find_best_window(words: Sequence[str], sentences: Sequence[Sequence[str]], 
 def _measure_sentences(
     sentences: Sequence[Sequence[str]], arguments: Sequence[Sequence[str]], query_stems: set[str]
 ) -> Iterable[float]:
+    # Words are used up from sentence to sentence, so that a repeated argument is found.
     left = collections.Counter(word for words in arguments for word in words)
     for words in sentences:
+        # Also where `words` is empty.
         if set(words) <= query_stems:
             yield math.nan
             continue
@@ -119,6 +123,7 @@ def _measure_sentences(
             if left[word]:
                 left[word] -= 1
                 count += 1
+            # Words of the query are free: repeating the question is no claim of one's own.
             elif word in query_stems:
                 count += 1
         yield count / len(words)

@@ -34,6 +34,7 @@ def checked(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
     Raises:
       ValueError: for lengths that differ, scores that are not finite, and other labels.
     """
+    # Every float32 is a float64 too, so that no order and no tie changes.
     values = np.asarray(scores, np.float64)
     classes = np.asarray(labels)
     if classes.ndim != 1 or values.shape[-1:] != classes.shape:
@@ -65,6 +66,8 @@ def weighted_roc_auc(
     Scores and `positive` are [rows]; weights are whole numbers [rows, columns], how often each row
     counts.
     """
+    # Cumulative weights are int64 [lines, negatives]: so few lines at a time that they fit in
+    # memory.
     order, step = sorted_classes(scores, positive), max(1, CELLS // max(1, len(scores)))
     lines = weights.T
     areas = [weighted_areas(order, lines[i : i + step]) for i in range(0, len(lines), step)]
@@ -92,8 +95,11 @@ def sorted_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> 
     places = np.argsort(scores, kind="stable")
     positives, negatives = places[positive[places]], places[~positive[places]]
     ordered, positive_scores = scores[negatives], scores[positives]
+    # The area is the Mann-Whitney statistic over all pairs. All that it needs of the scores is how
+    # many negatives lie below each positive, and how many tie with it.
     below = np.searchsorted(ordered, positive_scores, side="left")
     not_above = np.searchsorted(ordered, positive_scores, side="right")
+    # Without ties, the second look-up in each resample is spared.
     tied = bool((below != not_above).any())
     return SortedClasses(positives, negatives, below, not_above if tied else None)
 
@@ -103,16 +109,20 @@ def weighted_areas(
 ) -> NDArray[np.float64]:
     """Returns one AUC for each line of weights [lines, rows]; see `weighted_roc_auc`."""
     positives, negatives = (weights.take(side, axis=1) for side in order[:2])  # faster than [:, …]
+    # In int64 nothing overflows, and sums of whole numbers are exact.
     totals = (side.sum(axis=1, dtype=np.int64) for side in (positives, negatives))
     pairs = np.prod([side.astype(np.float64) for side in totals], axis=0)
     # How much weight lies below the first negatives, from none to all of them.
     cumulative = np.zeros((len(weights), len(order.negatives) + 1), np.int64)
     np.cumsum(negatives, axis=1, out=cumulative[:, 1:])
+    # Over the positives: weight times the weight of the negatives below, [lines].
     wins = np.einsum("lp,lp->l", positives, cumulative.take(order.below, axis=1), dtype=np.int64)
     ties: Any = 0
     if order.not_above is not None:
+        # The negatives up to a positive's score, less those below it, are those that tie with it.
         reached = cumulative.take(order.not_above, axis=1)
         ties = np.einsum("lp,lp->l", positives, reached, dtype=np.int64) - wins
+    # A resample may lack a class; without pairs it has no area, and 0 / 0 is NaN.
     with np.errstate(invalid="ignore", divide="ignore"):
         return (wins + 0.5 * ties) / pairs
 
@@ -139,8 +149,12 @@ class AreaComponents(NamedTuple):
         first, second = self.of_positives, self.of_negatives
         if min(self.counts) < 2:
             return np.full((len(first),) * 2, math.nan)
+        # I / (I - 1) of Obuchowski 1997, I being the units that hold rows of the class; for the
+        # product of both classes, all units.
         of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
         both = first @ second.T
+        # Where each row is a unit, none holds rows of both classes: the products vanish, and the
+        # two terms of DeLong 1988 remain.
         covariance = of_first * first @ first.T + of_second * second @ second.T
         return covariance + of_both * (both + both.T)
 
@@ -157,12 +171,20 @@ class AreaComponents(NamedTuple):
         value, units = float(factors @ self.areas), self.counts[2]
         if min(self.counts) < 2 or math.isnan(value):
             return Estimate(value, math.nan, math.nan, units)
+        # A linear combination of AUCs varies as that of their contributions, unit by unit: w'Cw
+        # without the matrix C.
         first, second = factors @ self.of_positives, factors @ self.of_negatives
         of_first, of_second, of_both = (count / (count - 1) for count in self.counts)
         parts = [of_first * float(first @ first), of_second * float(second @ second)]
+        # Below 0 by rounding alone: 2ab is at most a² + b² in size, and the factor of the product
+        # is the smallest of the three.
         variance = max(0.0, sum(parts) + 2 * of_both * float(first @ second))
+        # Satterthwaite: (a + b)² / (a² / (n - 1) + b² / (m - 1)), with the units of each class.
+        # `zip` stops before the third count, that of all units.
         spread = sum(p**2 / (n - 1) for p, n in zip(parts, self.counts, strict=False))
         degrees = min(units - 1, sum(parts) ** 2 / spread) if spread > 0 else units - 1
+        # A perfect AUC says no more than its smaller class can: one positive above all negatives is
+        # one observation.
         ends = min(self.counts[:2])
         return Estimate(value, math.sqrt(variance), max(1.0, degrees), units, ends)
 
@@ -187,12 +209,17 @@ def area_components(
     if not m or not n:
         nothing = np.zeros((len(values), units))
         return AreaComponents(np.full(len(values), math.nan), nothing, nothing, (0, 0, units))
+    # DeLong's placement values by ranks (Sun 2014): a positive's rank among all rows, less its rank
+    # among the positives, is how many negatives it beats. Tied rows share their mean rank, which
+    # counts a tie half.
     everywhere = stats.rankdata(np.concatenate([positives, negatives], axis=1), axis=1)
     # Each row's share of the other class that it beats, ties counting half.
     beaten = (everywhere[:, :m] - stats.rankdata(positives, axis=1)) / n
     beating = 1 - (everywhere[:, m:] - stats.rankdata(negatives, axis=1)) / m
     areas = beaten.mean(axis=1)
     positive_groups, negative_groups = groups[positive], groups[~positive]
+    # Added up by unit before they are squared, so that the variance holds the covariance of a
+    # unit's rows. Divided by the class's size, as the AUC is a mean over its rows.
     return AreaComponents(
         areas,
         unit_sums((beaten - areas[:, None]).T / m, positive_groups, units).T,
@@ -213,7 +240,10 @@ def bootstrap_auc(
     Scores are [scorers, rows], labels [rows], the areas [scorers, resamples].
     """
     values, positive = checked(scores, labels)
+    # A resample changes how often rows count, not their order: one sort serves all.
     orders = [sorted_classes(row, positive) for row in values]
+    # Each thread holds a part. All scorers see the same draws, so that their differences are
+    # paired.
     draws = drawn_counts(positive.size, resamples, seed, clusters, CELLS // THREADS)
     parts = list(on_all_cores(lambda n: [weighted_areas(order, n) for order in orders], draws))
     return np.concatenate(parts, axis=1) if orders else np.zeros((0, resamples))

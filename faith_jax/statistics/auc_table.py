@@ -240,8 +240,11 @@ def auc_table(
                 "hanley_mcneil takes all rows as independent, and cannot respect the clusters of "
                 f"{cluster_field!r}; t, approximate_randomization and delong can."
             )
+        # Their formula has counts of rows only, and no place for units.
         cluster_field = ROWS
     filled = {name: corpus.counting_undefined(undefined) for name, corpus in corpora.items()}
+    # AUCs are compared on the same rows: else a scorer could gain by being undefined where it is
+    # hard.
     parts = {name: corpus.part(corpus.usable()) for name, corpus in filled.items()}
     units = {name: units_of([part], cluster_field) for name, part in parts.items()}
     # Without an average other tests need no exchanges.
@@ -265,6 +268,7 @@ def auc_table(
     }
     average = {}
     if len(both) > 1:
+        # Corpora count alike, whatever their size.
         chosen = [columns[name] for name in both]
         average = _cells(scorers, _mean(chosen), pairs, confidence)
         if len(scorers) > 1:
@@ -351,6 +355,7 @@ def _column(
     units: Units,
 ) -> _Column:
     """Returns the AUCs of a corpus with their tests; with 0 `rounds` nothing is exchanged."""
+    # [scorers, rows]
     scores = np.stack([part.scores[scorer] for scorer in scorers])
     groups = units.numbers.tolist()
     components = area_components(scores, part.labels, groups)
@@ -382,6 +387,7 @@ def _pairs(tested: Mapping[str, Sequence[str]]) -> list[_Pair]:
 
 def _contrast(scorers: Sequence[str], first: str, second: str = "") -> np.ndarray:
     """Returns the weights of a scorer's AUC, or of its difference from another's: [scorers]."""
+    # 1 for the first, -1 for the second and 0 for all others; without a second, the AUC itself.
     return np.array([float(name == first) - float(name == second) for name in scorers])
 
 
@@ -403,6 +409,7 @@ def _cells(
     scorers: Sequence[str], column: _Column, pairs: Sequence[_Pair], confidence: float
 ) -> dict[str, AucCell]:
     apart = {pair: column.estimate(_contrast(scorers, *pair)) for pair in pairs}
+    # Another test than t gives p-values alone; intervals are by t in any case.
     p_values = {p: column.p_values.get(p, apart[p].p_value()) for p in pairs}
     corrected = holm_by_baseline(p_values)
     versus: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
@@ -428,8 +435,11 @@ def _best(
 ) -> Best:
     """Returns the best scorer of a corpus, or of the average of several, without units."""
     column = columns[0] if len(columns) == 1 else _mean(columns)
+    # Of scorers with the same AUC, the first that was named.
     order = np.argsort(-column.areas, kind="stable").tolist()
     ranked = [scorers[place] for place in order]
+    # Any scorer could have come out best, and with it any pair: the correction is over all of them,
+    # not only over those with the best.
     pairs = list(itertools.combinations(ranked, 2))
     estimates = {pair: column.estimate(_contrast(scorers, *pair)) for pair in pairs}
     p_values = [estimate.p_value() for estimate in estimates.values()]
@@ -466,6 +476,7 @@ def _silences(
             fewest = min(scorers, key=lambda scorer: missing[scorer].sum())
             reference = next(iter(tested), fewest)
             units = units_of([labelled], cluster_field)
+            # Whether a score is undefined is a share of rows like any other, with the same tests.
             shares = {
                 s: {UNDEFINED: mean_measure(is_missing, high=0.01, bounds=_SHARE)}
                 for s, is_missing in missing.items()
@@ -604,6 +615,8 @@ def _notes(table: AucTable) -> tuple[str, ...]:
     if table.average and table.test not in TESTS[:2]:
         notes.append(f"Averages are compared by {rounds}.")
         is_drawn = True
+    # The smallest p-value is 1 / (rounds + 1), and Holm's first step multiplies it by the
+    # comparisons.
     least = round(count / SIGNIFICANT) - 1  # else no corrected p-value is so small
     if table.resamples < least and is_drawn:
         notes.append(

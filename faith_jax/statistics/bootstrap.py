@@ -50,6 +50,7 @@ def resampled_counts(
     """
     if size < 1:
         raise ValueError("There are no rows to draw from.")
+    # Parts are [some resamples, rows]; transposed, all of them are [rows, resamples].
     return np.concatenate(list(drawn_counts(size, resamples, seed, clusters))).T
 
 
@@ -68,22 +69,31 @@ def drawn_counts(
     if size < 1:
         raise ValueError("There are no rows to draw from.")
     groups = cluster_numbers(size, clusters)
+    # Clusters are drawn, not rows: rows of one cluster are alike, and drawn one by one they would
+    # make the figure look surer than it is.
     count = int(groups.max()) + 1
     generator = np.random.default_rng(seed)
     step = max(1, cells // size)
     for start in range(0, resamples, step):
+        # How often a cluster is drawn is about Poisson with mean 1, far below the end of uint16.
         drawn = np.empty((min(step, resamples - start), count), np.uint16)
+        # A resample is kept as counts, which weigh the rows; no row is copied. Lines are drawn one
+        # by one, so that draws do not depend on how many of them a part holds.
         for line in drawn:
             line[:] = np.bincount(generator.integers(count, size=count), minlength=count)
+        # A row counts as often as its cluster is drawn: [some resamples, rows].
         yield drawn.take(groups, axis=1) if clusters is not None else drawn
 
 
 def on_all_cores(compute: Callable[[Given], Found], items: Iterable[Given]) -> Iterator[Found]:
     """Yields NumPy's result for each item, in order; a few items at a time are in memory."""
     waiting: collections.deque[concurrent.futures.Future[Found]] = collections.deque()
+    # Threads are enough, as NumPy releases Python's lock in long computations, and they share
+    # arrays.
     with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
         for item in items:
             waiting.append(pool.submit(compute, item))
+            # The first that was begun is waited for: results keep their order, and few are held.
             if len(waiting) > THREADS:
                 yield waiting.popleft().result()
         for left in waiting:
@@ -116,9 +126,11 @@ def percentile_interval(values: ArrayLike, confidence: float = 0.95) -> Interval
     if not 0 < confidence < 1:
         raise ValueError(f"A confidence is between 0 and 1, not {confidence}.")
     defined = np.asarray(values, np.float64)
+    # A resample without one of the classes, for example, says nothing of the figure's size.
     defined = defined[~np.isnan(defined)]
     if not defined.size:
         return Interval(np.nan, np.nan)
+    # The percentile interval leaves out as much at each end.
     tail = (1 - confidence) / 2
     low, high = np.quantile(defined, [tail, 1 - tail])
     return Interval(float(low), float(high))

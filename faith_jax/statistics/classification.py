@@ -64,12 +64,17 @@ def call_figures(
     """
     names = sorted({*labels, *calls} - {NO_LABEL})
     places = {name: place for place, name in enumerate((*names, NO_LABEL))}
+    # One-hot by label and call, [rows, classes, classes + 1]: summed over rows it is the confusion
+    # matrix.
     cells = np.zeros((len(labels), len(names), len(names) + 1), np.float32)
     pairs = [(places[label], places[call]) for label, call in zip(labels, calls, strict=True)]
     cells[np.arange(len(labels)), *np.transpose(pairs)] = 1
     rows = cells.reshape(len(labels), -1)
     drawn = drawn_counts(len(labels), draws.resamples, draws.seed, clusters)
+    # The confusion matrices of resamples are weighted sums of these: a product of matrices, which
+    # is fast in floats, and exact, as float32 has all whole numbers up to 2**24.
     tables = [counts.astype(np.float32) @ rows for counts in drawn]
+    # The first table is of the rows as they are, those of the resamples follow.
     figures = _of_confusions(np.concatenate([rows.sum(axis=0)[None], *tables]), len(names))
     # Of one group all draws are the same, which is no certainty.
     is_drawn = len(set(range(len(labels)) if clusters is None else clusters)) > 1
@@ -88,9 +93,12 @@ def _of_confusions(counts: np.ndarray, classes: int) -> np.ndarray:
     Counts are [tables, classes * (classes + 1)], by the label and by what is said, last no class.
     """
     tables = counts.astype(np.float64).reshape(-1, classes, classes + 1)
+    # The last column, of no class, is off the diagonal of all classes: [tables, classes].
     hits = np.diagonal(tables, axis1=1, axis2=2)
+    # F1 = 2 TP / (2 TP + FN + FP): rows with the label, and rows that are called it.
     sizes = tables.sum(axis=2) + tables.sum(axis=1)[:, :classes]
     f1 = np.divide(2 * hits, sizes, out=np.full_like(hits, np.nan), where=sizes > 0)
+    # A class that no row has or is called is NaN, and no part of the mean.
     accuracy = hits.sum(axis=1) / tables.sum(axis=(1, 2))
     return np.stack([accuracy, np.nanmean(f1, axis=1), *f1.T])
 
@@ -135,12 +143,14 @@ def directed_threshold(scores: ArrayLike, labels: ArrayLike) -> DirectedThreshol
     defined = ~np.isnan(values + truth)
     values, truth = values[defined], truth[defined]
     best = NO_THRESHOLD
+    # Scores at or below a threshold are negated scores at or above the negated one.
     for direction, sign in (("high", 1), ("low", -1)):
         threshold = sign * best_threshold(sign * values, truth, macro=True)
         if math.isnan(threshold):
             return NO_THRESHOLD
         candidate = DirectedThreshold(threshold, direction, 0.0)
         f1 = metrics.f1_score(truth, candidate.calls(values), average="macro", zero_division=0)
+        # Only by more than rounding is "low" better.
         if direction == "high" or 100 * f1 > best.macro_f1 + 1e-9:
             best = candidate._replace(macro_f1=100 * float(f1))
     return best
@@ -159,11 +169,15 @@ def best_threshold(scores: ArrayLike, labels: ArrayLike, macro: bool = False) ->
         return math.nan
     order = np.argsort(-values, kind="stable")
     falling = values[order]
+    # A threshold calls all rows of one score alike, so that it can lie only behind the last of
+    # them.
     ends = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
     calls, hits = ends + 1, np.cumsum(truth[order])[ends]
     ones, zeros = truth.sum(), truth.size - truth.sum()
+    # F1 = 2 TP / (called + true), by threshold: [distinct scores].
     f1 = 2 * hits / (calls + ones)
     if macro:
+        # Of the rows that are called 0, those that are not missed ones are right.
         zero_calls = truth.size - calls
         f1 = (f1 + 2 * (zero_calls - (ones - hits)) / (zero_calls + zeros)) / 2
     return float(falling[ends][f1 >= f1.max() - 1e-12][0])  # equal but for rounding
@@ -180,17 +194,22 @@ def best_ordered_thresholds(scores: ArrayLike, labels: ArrayLike) -> np.ndarray:
       [2]: at or above the first begins class 1, at or above the second class 2.
     """
     values, truth = np.asarray(scores, np.float64), np.asarray(labels)
+    # No row reaches infinity: a class may remain without calls.
     places = np.append(np.unique(values), np.inf)
     # By threshold and class the rows at or above it: [thresholds, 3].
     parts = [np.sort(values[truth == label]) for label in range(3)]
     above = np.stack([part.size - np.searchsorted(part, places) for part in parts], axis=1)
     total = np.bincount(truth, minlength=3)
+    # All pairs of a first and a second threshold: [thresholds, thresholds, 3].
     low, high = above[:, None], above[None]
     counts = (total - low, low - high, high + 0 * low)  # of each class that is called 0, 1 and 2
+    # The sum over classes is largest where the mean is. A class that is neither there nor called
+    # has no hits: divided by 1, it adds 0.
     f1 = sum(
         2 * called[..., label] / np.maximum(called.sum(axis=-1) + total[label], 1)
         for label, called in enumerate(counts)
     )
+    # Below any F1, so that no pair in the wrong order is best.
     f1 = np.where(places[:, None] <= places[None], f1, -1.0)
     best = np.unravel_index(int(np.argmax(f1)), f1.shape)
     return places[list(best)]

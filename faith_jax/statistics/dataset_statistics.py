@@ -120,11 +120,13 @@ def _by_split(
 def _dialogue_statistics(examples: Sequence[Example]) -> dict[str, float]:
     last: dict[Any, Example] = {}
     for example in examples:
+        # The last turn's history and response hold the whole dialogue.
         longest = last.get(example["dialogue"])
         if longest is None or len(example["history"]) >= len(longest["history"]):
             last[example["dialogue"]] = example
     dialogues = [[*example["history"], example["response"]] for example in last.values()]
     turns = sum(map(len, dialogues))
+    # The last turn is the Wizard's, so that the Seeker's are every second one before it.
     seeker = [text for dialogue in dialogues for text in dialogue[-2::-2]]
     edited = [bool(example["original_response"]) for example in examples]
     return {
@@ -202,6 +204,7 @@ def extractiveness_table(
     for name, examples in splits.items():
         measures = [extractiveness(response(e), knowledge(e)) for e in examples]
         for measure in ("coverage", "density"):
+            # Without NaN, the only value that does not equal itself: texts without words.
             values = sorted(v for f in measures if (v := getattr(f, measure)) == v)
             if values:
                 quartiles = _quartiles(values)
@@ -267,6 +270,7 @@ def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> lis
     for text, label in zip(texts, labels, strict=True):
         words = lower_words(text)
         grams = [" ".join(words[i : i + n]) for i in range(len(words) - n + 1)]
+        # Every occurrence counts, also several in one text.
         pairs.update((gram, label) for gram in grams)
     total = sum(pairs.values())
     by_gram: collections.Counter[str] = collections.Counter()
@@ -277,6 +281,8 @@ def lexical_bias(texts: Sequence[str], labels: Sequence[str], n: int = 2) -> lis
     biases = []
     for (gram, label), count in pairs.items():
         probability = count / by_gram[gram]
+        # p(w, l) log(p(l | w) / p(l)), with natural logarithms.
         value = count / total * math.log(probability / (by_label[label] / total))
         biases.append(Bias(gram, label, value, probability, count))
+    # Ties in a fixed order, whatever the order of the texts.
     return sorted(biases, key=lambda b: (-b.local_mutual_information, b.ngram, b.label))

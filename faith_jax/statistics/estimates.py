@@ -58,6 +58,7 @@ class Estimate(NamedTuple):
     @property
     def is_constant(self) -> bool:
         """Whether all units say the same, so that nothing is known of how they vary."""
+        # Rounding grows with the value.
         return self.error <= _NOTHING * max(1.0, abs(self.value))
 
     def interval(
@@ -81,19 +82,26 @@ class Estimate(NamedTuple):
             raise ValueError(f"A confidence is between 0 and 1, not {confidence}.")
         if math.isnan(self.value + self.error):
             return NO_INTERVAL
+        # Student's t and not the normal distribution, because the error itself is an estimate.
         quantile = float(stats.t.isf((1 - confidence) / 2, self.degrees))
         if bounds is None:
             half = quantile * self.error
             return (
                 NO_INTERVAL if self.is_constant else Interval(self.value - half, self.value + half)
             )
+        # From here on a share from 0 to 1, on which one row has the variance p(1 - p) at most, as
+        # if all values were at the ends.
         low, high = bounds
         share = (self.value - low) / (high - low)
         spread = share * (1 - share)
+        # Between the ends, equal values say nothing of how others would vary. At an end they do:
+        # the true share cannot lie far from it, or some of so many units would differ.
         if self.is_constant and spread > _NOTHING:
             return NO_INTERVAL
         error = self.error / (high - low)
+        # p(1 - p) / n = error², solved for n: so many independent rows would have this error.
         rows = (self.ends or self.units) if self.is_constant else max(spread / error**2, 1.0)
+        # Wilson, with t in place of z: (p + z²/2n ± z √(p(1 - p)/n + z²/4n²)) / (1 + z²/n).
         weight = quantile**2 / rows
         middle = (share + weight / 2) / (1 + weight)
         half = math.sqrt(max(0.0, spread) * weight + weight**2 / 4) / (1 + weight)
@@ -108,6 +116,8 @@ class Estimate(NamedTuple):
         `bounds` are the ends of the scale: on one from 0 to 1 no difference is beyond -1 and 1.
         """
         low, high = self.interval(confidence)
+        # A difference may lie on both sides of 0, where Wilson's interval has no counterpart; only
+        # the impossible is cut off.
         width = math.inf if bounds is None else bounds[1] - bounds[0]
         return Interval(max(low, -width), min(high, width))
 
@@ -121,6 +131,7 @@ class Estimate(NamedTuple):
 
         if math.isnan(self.value + self.error):
             return math.nan
+        # Before the next case: equal systems have no error either, but do not differ.
         if abs(self.value) <= _NOTHING:
             return 1.0
         if self.is_constant:
@@ -140,13 +151,18 @@ class Estimate(NamedTuple):
             return math.nan
         if abs(self.value) <= _NOTHING:
             return math.inf
+        # Guenther, for the variance v of a unit and the difference d: n = (z(level / 2) + z(1 -
+        # power))² v / d² + z(level / 2)² / 2. The last term makes up for t in place of the normal
+        # distribution.
         tail = float(stats.norm.isf(level / 2))
+        # v / d², as error² = v / units.
         ratio = self.units * (self.error / self.value) ** 2
         return math.ceil((tail + float(stats.norm.isf(1 - power))) ** 2 * ratio + tail**2 / 2)
 
 
 def smallest_exchange(units: int) -> float:
     """Returns the smallest two-sided p-value of exchanging whole units of two systems."""
+    # Of 2**units equally likely exchanges two are as extreme as what was seen: none and all.
     return min(1.0, 2.0 ** (1 - units))
 
 
@@ -165,9 +181,15 @@ def jackknife(value: float, left_out: ArrayLike, sizes: ArrayLike) -> Estimate:
     """
     figures, counts = np.asarray(left_out, np.float64), np.asarray(sizes, np.float64)
     units = int(figures.size)
+    # Some figure is undefined without a unit, such as a mean whose rows all belong to it.
     if units < 2 or not np.isfinite(figures).all():
         return Estimate(value, math.nan, math.nan, units)
+    # Centred at the figure of all units, as in CV3: centred at the mean of `left_out`, the sum of
+    # squares could only be smaller. What leaves out a unit varies little, hence the factor near 1
+    # in place of one near 1 / units.
     variance = (units - 1) / units * float(np.sum((figures - value) ** 2))
+    # G / (1 + CV²), CV being the coefficient of variation of the units' sizes: a few large units
+    # decide the figure, however many small ones there are beside them.
     effective = float(counts.sum() ** 2 / np.sum(counts**2))  # all of them, if of one size
     return Estimate(float(value), math.sqrt(variance), max(1.0, effective - 1), units)
 
@@ -177,11 +199,13 @@ def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
 
     Reference: Welch 1947 and Satterthwaite 1946 (the degrees of freedom).
     """
+    # Independent variances add up.
     variances = np.array([estimate.error**2 for estimate in estimates])
     degrees = np.array([estimate.degrees for estimate in estimates])
     value = float(np.mean([estimate.value for estimate in estimates]))
     total = float(variances.sum())
     spread = float(np.sum(variances**2 / degrees))
+    # (Σ v)² / Σ (v² / degrees). That the mean divides each v by k² cancels out.
     combined = total**2 / spread if spread > 0 else float(degrees.min())
     units = sum(estimate.units for estimate in estimates)
     ends = min(estimate.ends or estimate.units for estimate in estimates)

@@ -168,6 +168,7 @@ def movement(vectors: Rows, start: Rows) -> Movement:
     length = np.linalg.norm(start, axis=1)
     relative = np.full_like(distance, np.nan)
     np.divide(distance, length, out=relative, where=length > 0)
+    # Rounding may take a cosine beyond 1.
     cosine = np.clip(np.sum(_unit(vectors) * _unit(start), axis=1), -1, 1)
     return Movement(distance, relative, cosine)
 
@@ -185,9 +186,11 @@ def _unit(rows: Rows) -> Floats:
 
 def vocabulary_norms(vectors: Rows, embedding: Rows) -> VocabularyNorms:
     """Compares the norms of vectors [length, embed] with those of an embedding [vocab, embed]."""
+    # In float64 and by parts: embeddings may be in bfloat16, which would round the norms.
     norms = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
     table = np.sort(np.concatenate([np.linalg.norm(rows, axis=1) for rows in _parts(embedding)]))
     values = np.quantile(table, QUANTILES)
+    # How many are no longer than it, over the vocabulary.
     ranks = np.searchsorted(table, norms, side="right") / len(table)
     return VocabularyNorms(dict(zip(QUANTILES, values.tolist(), strict=True)), ranks)
 
@@ -201,6 +204,7 @@ def nearest_by_cosine(
     way and come last.
     """
     similarities = np.concatenate([cosines(vectors, rows) for rows in _parts(embedding)], axis=1)
+    # Below any cosine, so that zeros come last; stable, so that equal ones are by id.
     order = np.argsort(-np.nan_to_num(similarities, nan=-2.0), axis=1, kind="stable")[:, :count]
     return order, np.take_along_axis(similarities, order, axis=1)
 
@@ -273,6 +277,7 @@ def spread(values: Sequence[float]) -> Spread:
     defined = [value for value in values if not np.isnan(value)]
     if not defined:
         return Spread(0, np.nan, np.nan, np.nan, np.nan)
+    # With n - 1, because the runs are a sample of all seeds.
     deviation = float(np.std(defined, ddof=1)) if len(defined) > 1 else np.nan
     return Spread(len(defined), float(np.mean(defined)), min(defined), max(defined), deviation)
 
@@ -290,9 +295,13 @@ def matching(first: Floats, second: Floats) -> tuple[tuple[int, ...], tuple[floa
     """
     from scipy.optimize import linear_sum_assignment
 
+    # Seeds may find the same vectors in another order, which position by position would look
+    # different.
     table = cosines(first, second)
+    # Each vector of the shorter prompt has a partner, some of the longer one have none.
     if table.shape[0] > table.shape[1]:
         table = table.T
+    # The Hungarian method: no other one-to-one matching has a larger sum of cosines.
     rows, columns = linear_sum_assignment(np.nan_to_num(table, nan=-2.0), maximize=True)
     return tuple(columns.tolist()), tuple(table[rows, columns].tolist())
 
@@ -324,6 +333,7 @@ def run_warnings(run: RunHealth) -> list[str]:
 def prompt_warnings(prompt: PromptHealth) -> list[str]:
     """Returns the warnings about a prompt: movement, gradients, norms, vectors that are alike."""
     warnings = [*_movement_warnings(prompt), *_gradient_warnings(prompt), *_norm_warnings(prompt)]
+    # Above the diagonal, each pair stands once, and none with itself.
     upper = np.triu(np.nan_to_num(prompt.cosines), 1) > SAME_WAY
     if upper.any():
         alike = _list_names([f"{i} and {j}" for i, j in np.argwhere(upper)])
@@ -335,6 +345,7 @@ def _movement_warnings(prompt: PromptHealth) -> Iterator[str]:
     if prompt.movement is None:
         return
     distance, relative, _ = prompt.movement
+    # A start of zeros has no norm to compare with; the distance itself stands in.
     way = np.where(np.isnan(relative), distance, relative)
     still = np.flatnonzero(way < LEAST_MOVEMENT)
     if not way.any():
@@ -359,6 +370,7 @@ def _gradient_warnings(prompt: PromptHealth) -> Iterator[str]:
         return
     # The last quarter against the first.
     part = max(1, len(norms) // 4)
+    # Medians by vector, [length]: a single large step does not move them.
     before, after = np.median(norms[:part], axis=0), np.median(norms[-part:], axis=0)
     fallen = (after == 0) | ((len(norms) > 3) & (after < VANISHED * before))
     if fallen.any():
@@ -366,6 +378,7 @@ def _gradient_warnings(prompt: PromptHealth) -> Iterator[str]:
             f"the gradient of {_vectors(np.flatnonzero(fallen))} vanishes: at the end it is below "
             f"{VANISHED:g} of what it was."
         )
+    # The norm of the whole prompt's gradient is that of its vectors' norms: [points].
     whole = np.linalg.norm(norms, axis=1)
     middle, peak = float(np.median(whole)), int(whole.argmax())
     if middle > 0 and whole[peak] > EXPLODED * middle:
@@ -419,8 +432,10 @@ def _is_rising(curve: Curve) -> bool:
     if half < 2 or not np.isfinite(values).all():
         return False
     before, after = values[:half], values[-half:]
+    # Standard error of a difference of two means of `half` values each.
     noise = np.sqrt((before.var(ddof=1) + after.var(ddof=1)) / half)
     rise = after.mean() - before.mean()
+    # Large enough to matter, and larger than single batches vary.
     return bool(rise > RISEN * abs(before.mean()) and rise > SURE * noise)
 
 

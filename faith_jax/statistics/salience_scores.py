@@ -82,6 +82,8 @@ class WordSalience:
             return math.nan
         values = self.contributions(aggregation)
         sides = np.array([word.perspective for word in self.argument_words])
+        # A response that covers one side well and another badly is not balanced: the worst side
+        # counts.
         return min(average(values[sides == side], mean) for side in set(sides.tolist()))
 
 
@@ -94,6 +96,7 @@ def normalized_columns(token_map: NDArray[np.floating]) -> Floats:
     largest = values.max(axis=0, keepdims=True, initial=0.0)
     # Relative to the largest, so that the squares of tiny gradients do not vanish.
     squares = np.square(np.divide(values, largest, out=np.zeros_like(values), where=largest > 0))
+    # The largest square is 1, so that the sum is 1 or more wherever the column is not all zeros.
     return squares / np.maximum(squares.sum(axis=0, keepdims=True), 1.0)
 
 
@@ -109,6 +112,7 @@ def word_map(
     """
     if not (row_words and column_words):
         return np.zeros((len(row_words), len(column_words)))
+    # The maximum over pairs of tokens is that over rows, then over columns: [row words, columns].
     rows = np.stack([token_map[list(tokens)].max(axis=0) for tokens in row_words])
     return np.stack([rows[:, list(tokens)].max(axis=1) for tokens in column_words], axis=1)
 
@@ -132,7 +136,9 @@ def aggregated(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
     if aggregation == "sum":
         return sums
     shares = np.divide(words, sums[:, None], out=np.zeros_like(words), where=sums[:, None] > 0)
+    # 0 log 0 = 0, its limit.
     logs = np.log(shares, out=np.zeros_like(shares), where=shares > 0)
+    # exp(-H) is 1 over the perplexity of the row.
     return np.where(sums > 0, np.exp((shares * logs).sum(axis=1)), 0.0)
 
 
@@ -141,6 +147,7 @@ def average(values: Floats, mean: str = "geometric") -> float:
     if mean == "arithmetic":
         return float(values.mean())
     with np.errstate(divide="ignore"):
+        # log 0 = -inf and exp(-inf) = 0: one share of 0 makes the geometric mean 0.
         return float(np.exp(np.log(values).mean()))
 
 

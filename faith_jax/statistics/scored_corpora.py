@@ -185,6 +185,7 @@ class _Columns:
     def __init__(self, path: str, name: str, scorers: Iterable[str], kept: Kept):
         self._path, self._name, self._kept = path, name, kept
         self._ids: list[str] = []
+        # Arrays take 8 bytes a value, where lists of Python's floats take four times as much.
         self._labels = array.array("d")
         self._scores = {scorer: array.array("d") for scorer in scorers}
         self._response_hashes = array.array("q")
@@ -213,6 +214,8 @@ class _Columns:
             score = scores[scorer]
             values.append(math.nan if score is None else score)
         self._lacks_text |= text is None
+        # Texts may not be kept in memory; hashes are enough to find files that do not fit together.
+        # Those of Python's strings hold within one process, and so do these.
         self._response_hashes.append(0 if text is None else hash(text))
         self._is_empty.append(math.nan if text is None else is_blank(text))
         history = row.get("history")
@@ -279,6 +282,7 @@ def _join_parts(
     responses = second_part.responses
     second_part = _Part(second, responses[places] if len(responses) else responses)
     _check_same_texts(first_part, second_part, origin, path, same_grounding)
+    # A sum with NaN is NaN: a label that one of the files lacks is no contradiction.
     differing = ~((first.labels == second.labels) | np.isnan(first.labels + second.labels))
     if differing.any():
         row = first.ids[int(np.argmax(differing))]
@@ -371,6 +375,7 @@ def pooled(name: str, corpora: Sequence[Corpus]) -> Corpus:
         scorer: np.concatenate([corpus.scores[scorer] for corpus in usable])
         for scorer in corpora[0].scores
     }
+    # Corpora may have the same ids; with the name they are unique.
     ids = tuple(f"{corpus.name}/{identifier}" for corpus in usable for identifier in corpus.ids)
     return Corpus(name, ids, np.concatenate([corpus.labels for corpus in usable]), scores)
 
@@ -446,6 +451,7 @@ def with_ensembles(
                 values = _scale_scores(
                     corpus.scores[scorer], range_of(member), f"{where}: {scorer}"
                 )
+                # A member where lower is better is mirrored, so that higher is better in the mean.
                 scaled.append(values if member == scorer else 1 - values)
             scores = {**corpus.scores, name: np.mean(scaled, axis=0)}
             extended[corpus.name] = dataclasses.replace(corpus, scores=scores)
@@ -457,9 +463,11 @@ def _scale_scores(values: NDArray[np.float64], scale: Range, where: str) -> NDAr
     low, high = scale
     if not (math.isfinite(high - low) and low < high):
         raise ConfigError(f"{where}: expected a finite range in order, got {low:g} to {high:g}.")
+    # Linear, so that the ensemble's members keep their order and their distances.
     scaled = (values - low) / (high - low)
     outside = values[np.abs(scaled - 0.5) > 0.5 + _TOLERANCE]
     if outside.size:
         ends = f"{low:g} to {high:g}"
         raise InputError(f"{where}: the score {outside[0]:g} is outside of its range, {ends}.")
+    # What is outside by rounding alone is moved to the end.
     return np.clip(scaled, 0.0, 1.0)

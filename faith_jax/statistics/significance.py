@@ -6,7 +6,7 @@ with intervals and p-values by Student's t. Published tables need others:
 older form that needs AUCs and counts only. All but the last know clusters: rows that are not
 independent of each other, such as responses to one document.
 
-Scores of two scorers, a and b, and labels are [rows], as `roc.checked` wants them.
+Scores of two scorers, a and b, and labels are [rows], as `auc.checked` wants them.
 """
 
 import math
@@ -55,9 +55,12 @@ def exchanges(
     difference = roc_auc(first, positive) - roc_auc(second, positive)
     if math.isnan(difference):
         return Exchanges(math.nan, np.full(rounds, math.nan))
+    # If the scorers are equally good, it is as likely that a row's two scores came the other way
+    # round. Rows of a cluster go together, else the exchanges would vary less than the figure does.
     groups = cluster_numbers(positive.size, clusters)
     ranks = np.stack([stats.rankdata(first), stats.rankdata(second)])
     # Whole numbers in the order of the ranks: areas are then sums of counts, without sorting.
+    # [scorers, rows] into which `distinct` values there are.
     _, places = np.unique(ranks, return_inverse=True)
     places = places.reshape(ranks.shape)
     distinct, generator = int(places.max()) + 1, np.random.default_rng(seed)
@@ -70,6 +73,8 @@ def exchanges(
         (first_positives, second_positives), (first_negatives, second_negatives) = (
             _swap_scores(side, swap.take(side_groups)) for side, side_groups in sides
         )
+        # Twice the wins, first less second: the difference of the areas but for the number of
+        # pairs.
         wins[number] = _count_wins_twice(first_positives, first_negatives, distinct)
         wins[number] -= _count_wins_twice(second_positives, second_negatives, distinct)
     positives = int(positive.sum())
@@ -86,6 +91,8 @@ def _count_wins_twice(
     positives: NDArray[np.intp], negatives: NDArray[np.intp], distinct: int
 ) -> int:
     """Returns over all pairs 2 where the positive is above the negative, and 1 for a tie."""
+    # Two per win, so that half of a tie is a whole number: 2 (below or equal) - equal = 2 below +
+    # equal.
     counts = np.bincount(negatives, minlength=distinct)
     below = np.cumsum(counts)
     return int(2 * below.take(positives).sum() - counts.take(positives).sum())
@@ -99,6 +106,8 @@ def approximate_randomization(parts: Sequence[Exchanges]) -> Comparison:
     least 1 / (rounds + 1).
     """
     difference = float(np.mean([part.difference for part in parts]))
+    # Round i of one corpus with round i of the others: these are independent, so any pairing will
+    # do.
     exchanged = np.mean([part.exchanged for part in parts], axis=0)
     return Comparison(difference, randomization_p_value(difference, exchanged))
 
@@ -110,7 +119,9 @@ def randomization_p_value(difference: float, exchanged: NDArray[np.float64]) -> 
     """
     if math.isnan(difference):
         return math.nan
+    # Differences that are equal but for rounding are as extreme. Many are, with few rows.
     extreme = int(np.count_nonzero(np.abs(exchanged) >= abs(difference) - 1e-12))
+    # The scores as they are are one of the arrangements, so that the p-value is never 0.
     return (extreme + 1) / (len(exchanged) + 1)
 
 
@@ -123,6 +134,7 @@ def delong_test(
     """Tests by `area_components` and the normal distribution (DeLong 1988, as in Sun 2014)."""
     parts = area_components([scores_a, scores_b], labels, clusters)
     estimate = parts.estimate([1.0, -1.0])
+    # z² = difference² / variance, without degrees of freedom, as published.
     return _normal_test(estimate.value, estimate.error**2)
 
 
@@ -130,7 +142,10 @@ def hanley_mcneil_error(area: float, positives: int, negatives: int) -> float:
     """Returns the standard error of an AUC from its size and the classes' rows (Hanley 1982)."""
     if not positives or not negatives:
         return math.nan
+    # Of exponentially distributed scores: the probability that two positives are above one
+    # negative, and that one positive is above two negatives.
     q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    # (A(1 - A) + (m - 1)(Q1 - A²) + (n - 1)(Q2 - A²)) / mn.
     variance = area * (1 - area) + (positives - 1) * (q1 - area**2)
     variance += (negatives - 1) * (q2 - area**2)
     return math.sqrt(max(0.0, variance) / (positives * negatives))
@@ -143,11 +158,13 @@ def hanley_mcneil_test(scores_a: ArrayLike, scores_b: ArrayLike, labels: ArrayLi
     """
     parts = area_components([scores_a, scores_b], labels)
     areas, covariance = parts.areas, parts.covariance
+    # A scorer that ranks without a fault does not vary, and has no correlation.
     product = covariance[0, 0] * covariance[1, 1]
     correlation = covariance[0, 1] / math.sqrt(product) if product > 0 else 0.0
     positive = np.asarray(labels).astype(bool)
     sizes = int(positive.sum()), int((~positive).sum())
     errors = [hanley_mcneil_error(area, *sizes) for area in areas]
+    # Of a difference of correlated areas: s² + t² - 2rst.
     variance = errors[0] ** 2 + errors[1] ** 2 - 2 * correlation * errors[0] * errors[1]
     return _normal_test(areas[0] - areas[1], variance)
 
@@ -155,6 +172,7 @@ def hanley_mcneil_test(scores_a: ArrayLike, scores_b: ArrayLike, labels: ArrayLi
 def _normal_test(difference: float, variance: float) -> Comparison:
     if variance <= 1e-18:  # the scorers order the rows alike, or nothing varies
         return Comparison(float(difference), float(abs(difference) < 1e-12))
+    # erfc(z / √2) = 2 (1 - Φ(z)); so written, small p-values are not lost in 1 - Φ.
     p_value = math.erfc(abs(difference) / math.sqrt(2 * variance))
     return Comparison(float(difference), float(p_value))
 
@@ -172,6 +190,7 @@ def bonferroni(p_values: ArrayLike) -> NDArray[np.float64]:
 def holm_by_baseline(p_values: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
     """Returns p-values, by (what is compared, baseline), after `holm` for each baseline."""
     corrected: dict[tuple[str, str], float] = {}
+    # Comparisons with one baseline answer one question; those with another are another family.
     for baseline in dict.fromkeys(baseline for _, baseline in p_values):
         pairs = [pair for pair in p_values if pair[1] == baseline]
         adjusted = holm([p_values[pair] for pair in pairs]).tolist()
@@ -188,6 +207,8 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     values = np.asarray(p_values, np.float64)
     corrected = np.full(values.shape, math.nan)
     places = np.flatnonzero(~np.isnan(values))
+    # The smallest first. The kth smallest of m is multiplied by m - k + 1, the number of hypotheses
+    # that are left, and no p-value ends up below one that was smaller before.
     places = places[np.argsort(values[places], kind="stable")]
     factors = np.arange(len(places), 0, -1)
     corrected[places] = np.minimum(1.0, np.maximum.accumulate(values[places] * factors))

@@ -70,10 +70,13 @@ class Measure(NamedTuple):
 
     def difference(self, baseline: "Measure", units: NDArray[np.intp] | None = None) -> Estimate:
         """Returns this figure less another of the same rows, on those that both have."""
+        # Paired: on the same rows, what both systems find easy or hard cancels out.
         return _estimate([self, baseline], self.shared(baseline), units)
 
     def shared(self, baseline: "Measure") -> NDArray[np.bool_]:
         """Returns which rows all replicates of both have: [rows]."""
+        # Replicates' summands are added up: a row that one of them lacks would weigh less in one
+        # mean than in the other.
         return (self.counts == self.replicates) & (baseline.counts == baseline.replicates)
 
 
@@ -86,16 +89,20 @@ def _estimate(
     size = int(where.sum())
     numbers = cluster_numbers(size, None if units is None else units[where].tolist())
     sizes = np.bincount(numbers)
+    # Summands are added up by unit, [units, sums], because units are left out whole.
     first, *second = (
         _values_without_each(measure, unit_sums(measure.summands[where], numbers, len(sizes)))
         for measure in measures
     )
+    # Both figures without the same unit, and only then their difference: so its error is that of
+    # pairs.
     values = first - second[0] if second else first
     return jackknife(float(values[0]), values[1:], sizes)
 
 
 def _values_without_each(measure: Measure, sums: Floats) -> Floats:
     """Returns the figure of all units, and those without each of them: [1 + units]."""
+    # The total less a unit's sums is the total without it: no figure is computed from rows again.
     total = sums.sum(axis=0)
     return measure.value(np.concatenate([total[None], total - sums]))
 
@@ -193,6 +200,7 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not self.scorer:
             return bleu_measure(corpus.responses, corpus.field(self.reference), lowercase=True)
         values, bounds = corpus.scores[self.scorer], self.bounds
+        # NaN < x is False; an undefined score must not count as one that is not below.
         if self.below is not None:
             values, bounds = np.where(np.isnan(values), np.nan, values < self.below), (0.0, 1.0)
         return mean_measure(values, self.low, self.high, bounds)
@@ -223,6 +231,8 @@ def mean_measure(
     """
     scores = np.asarray(values, np.float64)
     defined = ~np.isnan(scores)
+    # A mean is a ratio of two sums, [rows, 2]: leaving out a unit also takes its rows from the
+    # count.
     summands = np.stack([np.where(defined, scores, 0.0), defined.astype(np.float64)], axis=1)
     ends = None
     if bounds is not None:
@@ -230,6 +240,7 @@ def mean_measure(
 
     def value(totals: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
+            # Linear, and so the same of the mean as of each row.
             return (totals[:, 0] / totals[:, 1] - low) / (high - low)
 
     return Measure(summands, value, defined.astype(np.intp), ends)
@@ -241,16 +252,20 @@ def bleu_measure(
     """Returns sacrebleu's BLEU-4 of the corpus, 0 to 100, with a reference for each response."""
     from sacrebleu.metrics import BLEU
 
+    # BLEU of a corpus is no mean of sentences: it is of sums of matching and of all n-grams, and of
+    # lengths. A sentence's order decides its own score alone, which is not used here.
     bleu = BLEU(effective_order=True, lowercase=lowercase)
     sentences = [
         bleu.sentence_score(text, [gold]) for text, gold in zip(responses, references, strict=True)
     ]
+    # Matches of 1 to 4 words, n-grams of 1 to 4 words, and two lengths: [rows, 10].
     summands = np.array(
         [[*f.counts, *f.totals, f.sys_len, f.ref_len] for f in sentences], np.float64
     ).reshape(len(sentences), 10)
 
     def value(totals: Floats) -> Floats:
         scores = []
+        # Counts are whole again after sums in float64.
         for counts in np.rint(totals).astype(int).tolist():
             lengths = counts[8], counts[9]
             scores.append(BLEU.compute_bleu(counts[:4], counts[4:8], *lengths, "exp").score)
@@ -281,7 +296,10 @@ def compared(
     }
     p_values: dict[str, dict[tuple[str, str], float]] = {}
     for (name, baseline, label), estimate in differences.items():
+        # Holm's correction is over a family: all figures from which one might pick the one that
+        # differs.
         family = "" if label in together else label
+        # A null character stands in no name, so that no two names and labels make one key.
         p_values.setdefault(family, {})[f"{name}\0{label}", baseline] = estimate.p_value()
     corrected = {
         pair: value
@@ -497,6 +515,7 @@ def _add_shares(
     if not any(part.any() for replicates in values.values() for part in replicates):
         return
     for name, replicates in values.items():
+        # A high end of 0.01 shows shares in per cent.
         share = _join_replicates(
             [mean_measure(part, high=0.01, bounds=(0.0, 1.0)) for part in replicates]
         )
@@ -517,6 +536,7 @@ def _warnings(
     """Yields a warning for each share of undefined scores or empty answers that differs."""
     for column, cell in cells[system].items():
         base = cells[baseline][column]
+        # Shares that differ by rounding alone.
         if abs(cell.value - base.value) < 1e-9:
             continue
         test = "" if math.isnan(cell.corrected) else f" ({p_value_text(cell.corrected)})"
@@ -557,8 +577,11 @@ def _measures(
 def _join_replicates(replicates: Sequence[Measure]) -> Measure:
     """Returns the figure of the rows of all replicates together."""
     return replicates[0]._replace(
+        # Responses of all replicates to a row are one unit: they depend on each other, and more
+        # replicates make no more rows.
         summands=np.sum([measure.summands for measure in replicates], axis=0),
         counts=np.sum([measure.counts for measure in replicates], axis=0),
+        # How much training or sampling again changes the figure; the error above is of other rows.
         spread=statistics.stdev(map(_total, replicates)) if len(replicates) > 1 else math.nan,
         replicates=len(replicates),
     )
@@ -596,6 +619,7 @@ def _verdict(
     """
     shown = {name: cell for name, cell in cells[system].items() if name in scorers}
     compared_systems = sum(any(cell.difference for cell in row.values()) for row in cells.values())
+    # The size of the family that Holm's correction was over.
     count = compared_systems * len(shown)
     better: list[str] = []
     worse: list[str] = []
@@ -644,6 +668,7 @@ def listed(texts: Sequence[str]) -> str:
 
 def settling_text(estimate: Estimate, comparisons: int, units: Units) -> str:
     """Returns how many rows or units would settle a difference of this size; "" = unknown."""
+    # At the level of Holm's first and strictest step, by which the smallest p-value is judged.
     count = estimate.units_to_settle(SIGNIFICANT / max(1, comparisons))
     if not math.isfinite(count) or count <= estimate.units:
         return ""

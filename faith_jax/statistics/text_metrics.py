@@ -166,6 +166,7 @@ def rouge(
     words, reference_words = tokenize(response), tokenize(reference)
     overlaps = {}
     for name in kinds:
+        # The longest common subsequence keeps the order of words, but not that they are neighbours.
         if name == "rougeL":
             matches, sizes = (
                 common_subsequence(words, reference_words),
@@ -213,12 +214,16 @@ def common_subsequence(words: Sequence[Hashable], reference: Sequence[Hashable])
     >>> common_subsequence("the cat sat on the mat".split(), "the cat lay on a mat".split())
     4
     """
+    # M of the reference: for each word a number with a bit wherever it stands.
     places: dict[Hashable, int] = {}
     for place, word in enumerate(words):
         places[word] = places.get(word, 0) | 1 << place
     every = (1 << len(words)) - 1
     unmatched = every
     for bits in filter(None, map(places.get, reference)):
+        # V := (V + (V & M)) | (V & ~M). In each run of ones, the sum clears the lowest place that
+        # matches; its carry sets the 0 above the run, as the same length is now reached earlier.
+        # `every` drops the carry out of the last run, which adds one to the length.
         free = unmatched & bits
         unmatched = (unmatched + free | unmatched - free) & every
     return len(words) - unmatched.bit_count()
@@ -373,6 +378,7 @@ def lexical_overlap(claim: str, sentences: Sequence[str], normalization: str = P
         )
     if not words:
         return math.nan
+    # A sentence has a word or not: unlike in token F1, one occurrence may match several.
     word_sets = map(frozenset, sentence_words)
     return max(
         (sum(word in word_set for word in words) / len(words) for word_set in word_sets),
@@ -428,6 +434,7 @@ def extractiveness(response: str, knowledge: str, normalization: str = PUBLISHED
     if not words:
         return Extractiveness(math.nan, math.nan)
     lengths = [length for _, length in extractive_fragments(words, source)]
+    # Each of a span's words has the span's length, so that a span adds its length squared.
     squares = sum(length * length for length in lengths)
     return Extractiveness(sum(lengths) / len(words), squares / len(words))
 
@@ -450,6 +457,7 @@ def extractive_fragments(
         length = _longest_match(response, start, knowledge, places.get(response[start], ()))
         if length:
             fragments.append((start, length))
+        # Behind the span: a word of the response is in one span at most.
         start += max(length, 1)
     return fragments
 
@@ -462,6 +470,7 @@ def _longest_match(
 ) -> int:
     longest, free = 0, 0
     for place in places:
+        # Places inside of the last match are passed over, as in the authors' procedure.
         if place >= free:
             length, most = 1, min(len(response) - start, len(knowledge) - place)
             while length < most and response[start + length] == knowledge[place + length]:
@@ -532,6 +541,7 @@ def q2_baseline_token_f1(response: str, knowledge: str) -> float:
 def bag_f1(words: Sequence[str], reference: Sequence[str]) -> float:
     """Returns the F1 of two multisets of words; 0 where they have none in common."""
     same = matching_words(words, reference)
+    # Harmonic mean of same / words and same / reference.
     return 2 * same / (len(words) + len(reference)) if same else 0.0
 
 
@@ -543,4 +553,6 @@ def q2_baseline_bleu(response: str, knowledge: str) -> float:
     >>> round(q2_baseline_bleu("a cat sat here", "A cat sat here"), 1)
     100.0
     """
+    # BLEU of a sentence would leave out the orders that a short response lacks, that of a
+    # corpus does not.
     return corpus_bleu([response], [knowledge.lower()])

@@ -84,12 +84,14 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
     if field in (ROWS, ""):
         return Units(np.arange(len(first.ids)))
     if field == AUTO:
+        # 0 stands for no grounding, which no rows share: such rows are a unit each.
         hashes = first.hashes.get("grounding", np.zeros(len(first.ids), np.int64)).tolist()
         shared = [(key, 0) if key else (0, number) for number, key in enumerate(hashes)]
         is_shared = len(set(shared)) < len(shared)
         return Units(cluster_numbers(len(shared), shared), "grounding" if is_shared else "")
     values = _values(first, field)
     for corpus in corpora[1:]:
+        # A paired test leaves out a unit of both systems at once, so both must have it.
         for row, value, differing in zip(first.ids, values, _values(corpus, field), strict=True):
             if value != differing:
                 is_shown = isinstance(value, str)
@@ -98,6 +100,7 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
                     f"--cluster-field={field}: row {row!r} has another {field} in {corpus.name} "
                     f"than in {first.name}{which}; rows that are compared must be of the same unit."
                 )
+    # Without a value that two rows share, units are rows, and are called so.
     numbers = cluster_numbers(len(values), values)
     return Units(numbers, field if len(set(values)) < len(values) else "")
 
@@ -109,6 +112,7 @@ def _values(corpus: Corpus, field: str) -> Sequence[Hashable]:
     if field == "id":
         return corpus.ids
     if field == "corpus":
+        # All rows of a corpus are one unit.
         return [""] * len(corpus.ids)
     if field in corpus.hashes:
         values = corpus.hashes[field].tolist()

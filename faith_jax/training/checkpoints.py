@@ -125,6 +125,7 @@ class TrainCheckpoints:
             return
         self.wait()
         items = _items(state)
+        # Before the save returns: the next step takes the memory of this state for its own.
         self._saved = step, array_digests(_arrays_by_name(items))
         self._manager.save(
             step,
@@ -158,6 +159,7 @@ class TrainCheckpoints:
             raise CheckpointError(
                 f"{self.folder}: no checkpoint of step {step}; there are {self.all_steps()}."
             )
+        # Shapes and shardings are enough: nothing of the given state is read or copied.
         wanted = _items(jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
         folder = self.folder / str(step)
         had, has = (folder / "objective").exists(), "objective" in wanted
@@ -243,6 +245,7 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
     digests_by_name, parts = {}, []
     for name, array in arrays.items():
         shard = array.sharding.shard_shape(array.shape)
+        # Chunks that divide the shards: each lies on one device, and its process digests it alone.
         chunk = manifest.chunk_shape(shard, array.dtype.itemsize, divides=True)
         digests_by_name[name] = TensorDigests(array.dtype.name, array.shape, chunk, [])
         places = manifest.boxes(array.shape, chunk)
@@ -304,6 +307,7 @@ def check_arrays(folder: pathlib.Path, arrays: Mapping[str, jax.Array]) -> None:
                 check_shards(folder, expected, name, array)
     except CheckpointError as error:
         problem = error
+    # Each process sees its own shards only; if one stopped alone, the others would wait for it.
     failed = from_all(problem is not None, f"all have checked {folder}")
     if failed.any():
         raise problem or CheckpointError(f"{folder}: another process found it damaged.")

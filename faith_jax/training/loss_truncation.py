@@ -159,6 +159,8 @@ class LossTruncation(Objective):
         losses = example_losses(
             -scores.statistics.log_prob, weights=scores.weights, mean=self.length_normalized
         )
+        # Which examples are dropped is a decision, not a part of the loss: no gradient goes through
+        # it.
         rows = {"loss": jax.lax.stop_gradient(losses), "valid": jnp.any(scores.weights > 0, axis=1)}
         if "highest_loss" not in batch:
             metrics = self.cross_entropy.sums(scores)

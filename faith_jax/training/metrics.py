@@ -28,6 +28,7 @@ def prompt_gradient_norms(gradient: PyTree) -> dict[str, Array]:
     That is {"encoder_prompt_gradient_norms": float32 [length]}, empty without trained prompts.
     """
     return {
+        # In float32: a sum of many squares in bfloat16 would lose the small ones.
         name + GRADIENT_NORMS: jnp.linalg.norm(
             gradient[name]["embedding"].astype(jnp.float32), axis=-1
         )
@@ -119,6 +120,7 @@ class MetricsWriter:
         self._file.write(json.dumps({"step": step, "part": part, **lines}) + "\n")
         self._file.flush()
         tensorboard = self._tensorboard(self._folder, part)
+        # TensorBoard's curves are of single numbers.
         scalars = {k: float(v) for k, v in metrics.items() if isinstance(v, numbers.Real)}
         tensorboard.write_scalars(step, scalars)
         for name, value in metrics.items():
@@ -163,6 +165,7 @@ def is_measured(folder: pathlib.Path, step: int, part: str) -> bool:
 
 def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:
     if path.exists():
+        # A line without a step is none of ours, and counts as later than any.
         kept = [line for line, row in _lines(path) if row.get("step", math.inf) <= start_step]
         write_text(path, "".join(line + "\n" for line in kept))
 

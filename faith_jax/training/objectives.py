@@ -79,6 +79,7 @@ def _smooth_losses(statistics: TargetStatistics, vocab_size: int, smoothing: flo
     expected_logit = (
         confidence - off_target
     ) * statistics.logit + off_target * vocab_size * statistics.mean_logit
+    # -sum_v q(v) log q(v), of one target and vocab_size - 1 other tokens with the same share.
     entropy = -(confidence * math.log(confidence) + smoothing * math.log(off_target))
     # log p(v) = logit(v) - log_z, and q sums to 1.
     return statistics.log_z - expected_logit - entropy
@@ -163,6 +164,7 @@ class CrossEntropy(Objective):
         self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch
     ) -> Metrics:
         """Returns the metrics of the decoder's states; only `loss` has a gradient."""
+        # The logits of a few positions at a time, and their gradient while they are there.
         return summed_losses(
             lambda statistics, weights: self.sums(
                 TokenScores(statistics, weights, layer.vocab_size)
@@ -179,6 +181,7 @@ class CrossEntropy(Objective):
         targets = batch["decoder_target_tokens"]
         # Packed batches, and some objectives, say which targets count; else all but padding.
         weights = batch.get("decoder_loss_weights", targets != module.config.pad_id)
+        # Truth values and whole numbers become factors of float32 losses.
         return weights.astype(jnp.float32)
 
     def scores(

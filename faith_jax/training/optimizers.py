@@ -80,6 +80,7 @@ def inverse_square_root(
     """T5's pre-training rate: learning_rate / sqrt(max(step, warmup_steps))."""
 
     def schedule(step):
+        # Constant during the warm-up: T5's rate does not rise from 0.
         return learning_rate * jax.lax.rsqrt(
             jax.numpy.maximum(step, warmup_steps).astype(jax.numpy.float32)
         )
@@ -157,6 +158,7 @@ def factored_rate(
         rate = functools.reduce(
             operator.mul, [factor(name, place) for name in names], jax.numpy.float32(1)
         )
+        # A linear decay goes on below 0; here it ends, as in T5X.
         return jax.numpy.maximum(rate, min_learning_rate)
 
     return schedule
@@ -222,6 +224,8 @@ def decayed(params: PyTree) -> PyTree:
     """
 
     def decays(path: tuple, _: object) -> bool:
+        # Decay pulls towards 0. A norm's scale is neutral at 1, and a bias does not make outputs
+        # larger with their inputs, so that both are left alone.
         names = [str(part.key) for part in path]
         return names[-1] != "scale" and not any("bias" in name for name in names)
 

@@ -173,6 +173,7 @@ def _is_nearly(name: str, field: str) -> bool:
     plain = name.strip().lower().replace("-", "_").replace(" ", "_")
     if plain == field or len(field) <= 3:
         return plain in (field, f"{field}s")
+    # Near enough for a slip of the keyboard or a plural, and far from names of another meaning.
     alike = difflib.SequenceMatcher(None, plain, field).ratio() >= 0.8
     return alike and abs(len(plain) - len(field)) <= 2
 
@@ -266,6 +267,8 @@ class InputLayout:
 
     def targets(self, ids: Sequence[int]) -> list[int]:
         """Returns a target as the model writes it; its end token is there already."""
+        # A decoder-only model has read the prefix in front of the input; a decoder begins anew with
+        # it.
         return list(ids) if self.config.is_decoder_only else [*self.prefix, *ids]
 
     def check_positions(

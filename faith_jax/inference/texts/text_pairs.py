@@ -84,11 +84,13 @@ class PairEncoder:
         kinds = [(self.tokenizer.encode(text), kind) for text, kind in (first_text, second_text)]
         first, _ = kinds[0]
         room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
+        # Both texts share one limit, so that the policy sees them together.
         ids, parts = concatenated((text, [whole(kind, len(text))]) for text, kind in kinds)
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
         split = len(first)
         first, second = ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
         row = self.tokenizer.add_special_tokens(first, second)
+        # By the tokens that stay: types begin where the second text does after the cut.
         start = self.tokenizer.second_start(len(first), len(row))
         return PairRow(check_ids(row, self.vocab_size), tokens, start)
 
@@ -188,6 +190,8 @@ def label_tokens(tokenizer: Tokenizer, words: Sequence[str]) -> list[list[int]]:
     targets = [list(tokenizer.encode(word)) for word in words]
     for ids in targets:
         for longer in targets:
+            # A label that begins another is never less likely than it, as each further token costs
+            # probability; only the end token sets them apart.
             if ids is not longer and longer[: len(ids)] == ids:
                 return [[*target, *tokenizer.suffix_ids] for target in targets]
     return targets

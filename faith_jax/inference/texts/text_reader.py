@@ -105,6 +105,7 @@ class TextReader:
         parts = parse(text) if parts is None else parts
         text = self.tokenizer.notation.written(text)
         ids = np.asarray(self.tokenizer.encode(text), int)
+        # Parts are marked in the text's characters; the limit is in tokens.
         parts = in_tokens(parts, text, ids, self.tokenizer)
         keep, tokens = cut(len(ids), parts, self._room, self.cut_policy, self._where(name))
         return ReadText(self._inputs(ids[keep]), tokens)
@@ -129,6 +130,7 @@ class TextReader:
             of the second branch.
         """
         where = self._where(name)
+        # One by one, so that no token spans two texts and their parts stay apart.
         encoded = [self._encode(*text) for text in inputs]
         input_spans = [span for _, _, spans in encoded for span in spans]
         ids, parts = concatenated((ids, parts) for ids, parts, _ in encoded)

@@ -147,6 +147,8 @@ class MultiHeadAttention(nn.Module):
             if rotation is not None:
                 # Keys are cached as rotated: a token's position does not change.
                 key = rotate(key, rotation)
+            # Self-attention: what was decoded so far is in the cache, and the new token's entry
+            # follows it.
             if cache_position is not None and encoded is None:
                 if prefill:
                     self._keep("prefix_cache", key, value)
@@ -160,6 +162,7 @@ class MultiHeadAttention(nn.Module):
             elif cache_position is not None and self.is_mutable_collection("encoder_cache"):
                 self._keep("encoder_cache", key, value)
         if regrouped is not None:
+            # To the rows of their keys, attended there, and back below.
             query = _sort_queries(query, regrouped.places, len(key))
 
         dropout_key = None
@@ -245,4 +248,5 @@ _kernel_init = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
 
 def _query_kernel_init(head_dim: int) -> Initializer:
     """See `MultiHeadAttention._project`."""
+    # Logits have variance 1 at the start, as if they were divided by sqrt(head_dim).
     return lambda *args: _kernel_init(*args) / jnp.sqrt(float(head_dim))
