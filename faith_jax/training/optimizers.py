@@ -106,7 +106,8 @@ def factored_rate(
         (warm-up and then a line of slope `decay_factor`, times `base_learning_rate`), rsqrt_decay,
         rsqrt_normalized_decay, decay_every, cosine_decay.
       base_learning_rate: of `constant` and `linear_decay`.
-      warmup_steps: of linear_warmup and linear_decay, and the first step of the other decays.
+      warmup_steps: of linear_warmup and linear_decay, and the first step of the other decays; 0 =
+        no warm-up.
       decay_factor: of linear_decay and decay_every.
       steps_per_decay: of decay_every.
       steps_per_cycle: of cosine_decay.
@@ -127,11 +128,12 @@ def factored_rate(
             case "constant":
                 return base_learning_rate
             case "linear_warmup":
-                return jnp.minimum(1.0, step / warmup_steps)
+                return jnp.minimum(1.0, step / warmup_steps) if warmup_steps else 1.0
             case "linear_decay":
                 # 1 at the end of the warm-up, then less by `decay_factor` at each step.
                 decay = 1.0 + decay_factor * (warmup_steps - step)
-                return base_learning_rate * jnp.minimum(step / warmup_steps, decay)
+                warmup = step / warmup_steps if warmup_steps else 1.0
+                return base_learning_rate * jnp.minimum(warmup, decay)
             case "rsqrt_decay":
                 return jax.lax.rsqrt(since_warmup)
             case "rsqrt_normalized_decay":

@@ -147,6 +147,15 @@ def test_factors_of_a_rate_have_their_closed_forms(factors, expected, first):
         assert float(rate(step)) == pytest.approx(expected(step + first), rel=1e-5)
 
 
+@pytest.mark.parametrize("factors", ["constant * linear_warmup", "linear_decay"])
+def test_no_warm_up_is_none(factors):
+    rate = optimizers.factored_rate(
+        factors, base_learning_rate=0.5, warmup_steps=0, decay_factor=0.1
+    )
+    expected = [0.5, 0.5] if "constant" in factors else [0.5, 0.45]
+    assert [float(rate(step)) for step in (0, 1)] == pytest.approx(expected)
+
+
 def test_an_unknown_factor_is_an_error():
     with pytest.raises(ConfigError, match=r"'warmup'. Did you mean 'linear_warmup'"):
         optimizers.factored_rate("constant * warmup")
