@@ -8,6 +8,9 @@ Labels are 1 (faithful) and 0; scores are higher for what is more faithful. Ties
 
 >>> roc_auc([0.9, 0.8, 0.8, 0.1], [1, 1, 0, 0])
 0.875
+>>> areas = bootstrap_auc([[0.9, 0.2, 0.6, 0.1]], [1, 0, 0, 1], resamples=200, seed=1)
+>>> areas.shape
+(1, 200)
 """
 
 import math

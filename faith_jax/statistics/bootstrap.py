@@ -4,9 +4,8 @@ Rows are drawn with replacement, as many as there are; with `clusters`, which na
 it is drawn together with (such as its source document), whole clusters are. All scorers see the
 same draws. The same seed gives the same draws.
 
->>> areas = bootstrap_auc([[0.9, 0.2, 0.6, 0.1]], [1, 0, 0, 1], resamples=200, seed=1)
->>> percentile_interval(areas[0])
-Interval(low=0.0, high=1.0)
+>>> percentile_interval(resampled_counts(4, 200, seed=1)[0] / 4)  # of one row in four
+Interval(low=0.0, high=0.75)
 """
 
 import collections
