@@ -122,6 +122,35 @@ def test_outputs_without_a_name(command, tmp_path, monkeypatch, output, message)
     assert list(tmp_path.iterdir()) == [rows]
 
 
+@pytest.mark.parametrize(("number", "kind"), SIGNALS)
+def test_a_signal_while_a_command_imports_modules(tmp_path, number, kind):
+    """An extension would turn the exception into an ImportError, or abort."""
+    (tmp_path / "slow_extension.py").write_text(f"""
+import os
+try:
+    os.kill(os.getpid(), {int(number)})
+    os.listdir()  # where Python runs the handler
+except BaseException as error:
+    raise ImportError("Encountered an error while initializing the extension.") from error
+""")
+    result = run(f"""
+import sys
+from faith_jax import cli
+from faith_jax.runs.scores import evaluate_scores
+
+def run(options):
+    sys.path.insert(0, {str(tmp_path)!r})
+    import slow_extension
+
+evaluate_scores.evaluate = run
+from faith_jax.command import main
+sys.argv = ["faith-jax", "evaluate", "x.jsonl"]
+sys.exit(main())
+""")
+    assert result.stderr == f"faith-jax: {kind}; run the same command again.\n"
+    assert result.returncode == 128 + number
+
+
 # Root reads what is closed to everyone, unless it gives this right up.
 AS_A_USER = ("setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search")
 

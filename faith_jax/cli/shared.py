@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from typing import IO, Any, ClassVar
 
@@ -73,22 +74,40 @@ def resumable(run: Callable[[], int], kept: Callable[[], str]) -> int:
 
 @contextlib.contextmanager
 def raising_signals() -> Iterator[None]:
-    """Within, a Ctrl-C raises KeyboardInterrupt, and a SIGTERM TerminatedError."""
+    """Within, a Ctrl-C raises KeyboardInterrupt, and a SIGTERM TerminatedError.
 
-    def terminate(number: int, frame: Any) -> None:
-        raise TerminatedError
+    While a module is imported they end the process at once, as a kill does: extensions of JAX turn
+    an exception there into an ImportError, or abort.
+    """
 
-    handlers = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: terminate}
+    def stop(number: int, frame: types.FrameType | None) -> None:
+        terminated = number == signal.SIGTERM
+        if _is_importing(frame):
+            kind = "terminated" if terminated else "interrupted"
+            os.write(2, f"faith-jax: {kind}; run the same command again.\n".encode())
+            os._exit(128 + number)
+        raise TerminatedError if terminated else KeyboardInterrupt
+
     before: dict[int, Any] = {}
     # Only the main thread may say what happens to signals.
     if threading.current_thread() is threading.main_thread():
-        ignored = [n for n in handlers if signal.getsignal(n) == signal.SIG_IGN]
-        before = {n: signal.signal(n, h) for n, h in handlers.items() if n not in ignored}
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        heard = [n for n in numbers if signal.getsignal(n) != signal.SIG_IGN]
+        before = {number: signal.signal(number, stop) for number in heard}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _is_importing(frame: types.FrameType | None) -> bool:
+    """Returns whether a module is being imported in a frame, or in those that have called it."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
