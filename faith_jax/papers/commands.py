@@ -4,10 +4,11 @@ Each table is a command of its own: a `ScorerTable`, or the options of a workflo
 the entry points of "faith_jax.tables"; one of a file of one's own is FILE.py:NAME.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from faith_jax.cli.shared import resumable, show
+from faith_jax.core.errors import ConfigError
 from faith_jax.core.quiet_tensorflow import quiet_tensorflow
 from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.papers.options import Output, ScorerTableOptions, Workflow
@@ -58,14 +59,17 @@ def _table_command(name: str) -> type:
         # Of a table of a file, FILE.py:NAME, the output is called by its name.
         file_name = name.rpartition(":")[2].lower()
         settings = {"name": name, "file_name": file_name, "table": table, "__doc__": table.title}
-        return type(name, (_ScorerTable, ScorerTableOptions), settings)
-    return type(name, (_Workflow, table), {"__doc__": table.__doc__})
+        return type(name, (_Table, ScorerTableOptions), {**settings, "make": _make_scorer_table})
+    if not issubclass(table, Workflow):
+        raise ConfigError(f"TABLE: {name} is neither a ScorerTable nor the options of a workflow.")
+    return type(name, (_Table, table), {"__doc__": table.__doc__, "make": _make_workflow})
 
 
 class _Table(Output):
     """A table that is made."""
 
     opens_checkpoints: ClassVar = True
+    make: ClassVar[Callable[[Any], str]]  # makes the table, and returns it as text
 
     def run(self) -> int:
         """Makes the table, prints it, and returns the exit status."""
@@ -78,24 +82,14 @@ class _Table(Output):
         show(self.output)
         return 0
 
-    def make(self) -> str:
-        """Makes the table, and returns it as text."""
-        raise NotImplementedError
+
+def _make_scorer_table(options: Any) -> str:
+    from faith_jax.papers.score_and_evaluate import make_table
+
+    return make_table(options.table, options)
 
 
-class _ScorerTable(_Table):
-    table: ClassVar[ScorerTable]
+def _make_workflow(options: Any) -> str:
+    from faith_jax.papers.workflow import make_table
 
-    def make(self) -> str:
-        from faith_jax.papers.score_and_evaluate import make_table
-
-        assert isinstance(self, ScorerTableOptions)
-        return make_table(self.table, self)
-
-
-class _Workflow(_Table):
-    def make(self) -> str:
-        from faith_jax.papers.workflow import make_table
-
-        assert isinstance(self, Workflow)
-        return make_table(self)
+    return make_table(options)

@@ -119,6 +119,7 @@ NONE = 1
 FAILS = EvaluationProtocol(lambda files, options: 1 / 0)
 TEXT = EvaluationProtocol(lambda files, options: "a text")
 TABLE = ScorerTable("T", "true_benchmark", ("q2",), ("token_f1",))
+class Other: pass
 """
 
 
@@ -133,6 +134,7 @@ TABLE = ScorerTable("T", "true_benchmark", ("q2",), ("token_f1",))
         (["evaluate", "x.jsonl", "--protocol=nowhere.py:X"], "there is no such file"),
         (["reproduce", "{file}:NONE", "--output=out"], "is no ScorerTable"),
         (["reproduce", "{file}", "--output=out"], "there is no"),
+        (["reproduce", "{file}:Other", "--output=out"], "nor the options of a workflow"),
         (["reproduce", "{file}:TABEL", "--output=out"], "has no 'TABEL'. Did you mean 'TABLE'"),
     ],
 )
