@@ -52,6 +52,7 @@ from faith_jax.decoding.config import DecodingConfig
 from faith_jax.decoding.encoder_decoder import generate, row_keys
 from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.parameters import random_params
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training import optimizers
@@ -197,20 +198,10 @@ def batch_of_tokens() -> dict[str, np.ndarray]:
     }
 
 
-def random_params(module: Transformer) -> Any:
-    """Returns random parameters on the host."""
-    tokens = jnp.ones((1, 4), jnp.int32)
-
-    def init():
-        return module.init(jax.random.key(0), tokens, tokens, tokens, enable_dropout=False)
-
-    return jax.tree.map(np.asarray, jax.jit(init)()["params"])
-
-
 def training_part(config: TransformerConfig, trainable: tuple[str, ...]) -> Part:
     """Returns a function that takes one training step."""
     module, partitioner = Transformer(config), make_partitioner(config)
-    params = partitioner.put(random_params(module), partitioner.replicated)
+    params = random_params(module, partitioner, seed=0)
     trained, frozen = split_params(params, trainable)
     trainer = Trainer(module, CrossEntropy(), optimizers.adamw(1e-3), partitioner)
     state = trainer.init_state(trained)
@@ -242,7 +233,8 @@ def our_parts(part: str) -> dict[str, Part]:
         prompted = CONFIG.replace(encoder_prompt_length=PROMPT, dropout_rate=0.0)
         return {part: training_part(prompted, (".*_prompt/.*",))}
     module = Transformer(CONFIG)
-    params = jax.tree.map(lambda x: jnp.asarray(x, DTYPE), random_params(module))
+    params = random_params(module, make_partitioner(CONFIG), seed=0)
+    params = jax.tree.map(lambda x: x.astype(DTYPE), params)
     batch = {k: jnp.asarray(v) for k, v in batch_of_tokens().items()}
     keys = row_keys(0, jnp.arange(BATCH))
     decoding = DecodingConfig(max_length=TARGETS, eos_id=-1)

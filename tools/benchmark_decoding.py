@@ -37,9 +37,10 @@ from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.opening import open_tokenizer
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.inference.texts.input_rows import RowTokens, input_row
+from faith_jax.models import parameters
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import make_partitioner
-from faith_jax.models.transformer import Transformer, initial_variables
+from faith_jax.models.transformer import Transformer
 
 Part = Callable[[], Any]
 GPT2 = TransformerConfig(
@@ -75,8 +76,7 @@ NO_END = -1
 
 def random_params(config: TransformerConfig) -> Any:
     """Returns small random parameters, as an untrained model has them."""
-    module = Transformer(config)
-    params = jax.jit(lambda: initial_variables(module, jax.random.key(0))["params"])()
+    params = parameters.random_params(Transformer(config), make_partitioner(config), seed=0)
     return jax.tree.map(lambda x: x * 0.5, params)
 
 

@@ -3,6 +3,7 @@
 Parameter names and logical axes are T5X's, so its checkpoints load without renaming.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,34 @@ from faith_jax.models import quantization
 
 Initializer = Callable[..., Array]
 
-param_with_axes = nn_partitioning.param_with_axes
+
+def param_with_axes(
+    name: str,
+    init: Initializer,
+    shape: tuple[int, ...],
+    axes: tuple[str, ...],
+    module: nn.Module | None = None,
+) -> Array:
+    """Returns a float32 parameter of a module, by default the one that is called, with its axes.
+
+    Its initializer is a program of its own, which all parameters of this shape share: XLA takes a
+    tenth of a second or more for each matrix of random numbers.
+    """
+    param: Array = nn_partitioning.param_with_axes(
+        name, _compiled(init), shape, jnp.float32, axes=axes, module=module
+    )
+    return param
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(init: Initializer) -> Initializer:
+    return jax.jit(init, static_argnums=(1, 2))  # the shape, the dtype
+
+
+fan_in_normal = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
+fan_in_truncated_normal = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
+fan_avg_uniform = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
+normal = functools.cache(nn.initializers.normal)
 
 
 def matrix_with_axes(
@@ -27,7 +55,7 @@ def matrix_with_axes(
         stored: Any = module.get_variable("params", name)
         if quantization.is_quantized(stored):
             return quantization.dequantized(stored)
-    matrix: Array = param_with_axes(name, init, shape, jnp.float32, axes=axes, module=module)
+    matrix: Array = param_with_axes(name, init, shape, axes, module)
     return matrix
 
 
@@ -104,9 +132,7 @@ class RMSNorm(nn.Module):
         """Normalises [..., embed] to root mean square 1 and scales it."""
         # A mean of many squares in bfloat16 would be coarse, and with it every output.
         x = inputs.astype(jnp.float32)
-        scale = param_with_axes(
-            "scale", nn.initializers.ones, (x.shape[-1],), jnp.float32, axes=("embed",)
-        )
+        scale = param_with_axes("scale", nn.initializers.ones, (x.shape[-1],), ("embed",))
         inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
         # Gemma scales before it rounds to the dtype, T5 after it.
         if self.offset:
@@ -125,8 +151,8 @@ class LayerNorm(nn.Module):
         """Normalises [..., embed] to mean 0 and variance 1, scales it and adds a bias."""
         x = inputs.astype(jnp.float32)
         shape = (x.shape[-1],)
-        scale = param_with_axes("scale", nn.initializers.ones, shape, jnp.float32, axes=("embed",))
-        bias = param_with_axes("bias", nn.initializers.zeros, shape, jnp.float32, axes=("embed",))
+        scale = param_with_axes("scale", nn.initializers.ones, shape, ("embed",))
+        bias = param_with_axes("bias", nn.initializers.zeros, shape, ("embed",))
         # scale (x - mean) / sqrt(variance + epsilon) + bias
         x -= jnp.mean(x, axis=-1, keepdims=True)
         inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
@@ -147,7 +173,7 @@ class Projection(nn.Module):
     features: int
     axes: tuple[str, str]
     dtype: str = "float32"
-    kernel_init: Initializer = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
+    kernel_init: Initializer = fan_in_truncated_normal
     use_bias: bool = False
 
     @nn.compact
@@ -159,9 +185,7 @@ class Projection(nn.Module):
         outputs = project(inputs.astype(self.dtype), kernel.astype(self.dtype))
         if not self.use_bias:
             return outputs
-        bias = param_with_axes(
-            "bias", nn.initializers.zeros, (self.features,), jnp.float32, axes=self.axes[1:]
-        )
+        bias = param_with_axes("bias", nn.initializers.zeros, (self.features,), self.axes[1:])
         return outputs + aligned(bias, outputs).astype(self.dtype)
 
 
@@ -177,7 +201,7 @@ class OutputKernel(nn.Module):
     def setup(self):
         self.kernel = matrix_with_axes(
             "kernel",
-            nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal"),
+            fan_in_truncated_normal,
             (self.emb_dim, self.vocab_size),
             ("embed", "vocab"),
             self,
@@ -210,7 +234,7 @@ class Embedding(nn.Module):
     def setup(self):
         self.embedding = matrix_with_axes(
             "embedding",
-            nn.initializers.normal(stddev=self.stddev),
+            normal(self.stddev),
             (self.num_embeddings, self.features),
             (self.axis, "embed"),
             self,

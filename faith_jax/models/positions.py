@@ -13,7 +13,7 @@ from jaxtyping import Float
 from faith_jax.core.types import Array
 from faith_jax.models.attention.masks import Tokens
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.layers import param_with_axes
+from faith_jax.models.layers import fan_avg_uniform, param_with_axes
 
 
 def relative_position_bucket(
@@ -70,10 +70,9 @@ class RelativePositionBias(nn.Module):
     def setup(self):
         self.rel_embedding = param_with_axes(
             "rel_embedding",
-            nn.initializers.variance_scaling(1.0, "fan_avg", "uniform"),
+            fan_avg_uniform,
             (self.num_heads, self.num_buckets),
-            jnp.float32,
-            axes=("heads", "relpos_buckets"),
+            ("heads", "relpos_buckets"),
         )
 
     def __call__(self, query_positions: Array, key_positions: Array) -> Array:

@@ -41,8 +41,7 @@ class SoftPrompt(nn.Module):
             "embedding",
             _symmetric_uniform,
             (self.length, self.features),
-            jnp.float32,
-            axes=("prompt", "embed"),
+            ("prompt", "embed"),
         )
 
     def __call__(

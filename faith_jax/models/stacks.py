@@ -190,8 +190,7 @@ class Decoder(_Stack):
                 "logits_bias",
                 nn.initializers.zeros,
                 (cfg.vocab_size,),
-                jnp.float32,
-                axes=("vocab",),
+                ("vocab",),
             )
 
     @nn.compact

@@ -28,15 +28,11 @@ from faith_jax.core.types import PyTree
 from faith_jax.datasets.task_data import TASKS
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
+from faith_jax.models.parameters import param_shardings, parameter_shapes, random_params
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.quantization import quantized
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
-from faith_jax.models.transformer import (
-    QUESTION_ENCODER,
-    Transformer,
-    initial_variables,
-    parameter_shapes,
-)
+from faith_jax.models.transformer import QUESTION_ENCODER, Transformer
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 from faith_jax.training.in_batch_negatives import InBatchNegatives
@@ -81,28 +77,6 @@ class BaseModel:
     def described(self) -> dict[str, str]:
         """Returns the entries that model.json has of it."""
         return {"path": self.path, "content_hash": self.content_hash}
-
-
-def random_params(
-    module: Transformer, partitioner: Partitioner, seed: int, part: str | None = None
-) -> PyTree:
-    """Returns freshly initialised parameters, made where they will lie; of one part, or all.
-
-    XLA takes 0.07 seconds for each matrix, on a CPU.
-    """
-
-    def init():
-        params = initial_variables(module, jax.random.key(seed))["params"]
-        return params if part is None else params[part]
-
-    shardings = param_shardings(module, partitioner)
-    shardings = shardings if part is None else shardings[part]
-    return partitioner.jit(init, out_shardings=shardings)()
-
-
-def param_shardings(module: Transformer, partitioner: Partitioner) -> PyTree:
-    """Returns the sharding of each of the module's parameters."""
-    return partitioner.param_shardings(parameter_shapes(module)["params_axes"])
 
 
 def initial_params(

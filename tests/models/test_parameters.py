@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
+from faith_jax.models.parameters import initial_variables, parameter_shapes, random_params
+from faith_jax.models.partitioning import make_partitioner
+from faith_jax.models.transformer import Transformer
 from tests.models.families import BERT, FAMILIES
 from tests.models.tiny import TINY
 from tests.paths import REPOSITORY
@@ -114,17 +116,50 @@ def test_start_of_the_parameters_has_t5s_spread():
     assert np.all(params["encoder"]["encoder_norm"]["scale"] == 1.0)
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, "t5", "scanned", "prompts", "two"])
+OTHERS = {
+    "t5": TINY.replace(num_encoder_layers=3),
+    "scanned": TINY.replace(scan_layers=True),
+    "remat": TINY.replace(remat_policy="full"),
+    "prompts": TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2),
+    "two": BERT.replace(num_encoder_layers=3, question_encoder=True),
+}
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, *OTHERS])
 def test_shapes_of_the_first_layer_are_those_of_all(name):
     """Only one layer of a stack is traced."""
-    others = {
-        "t5": TINY.replace(num_encoder_layers=3),
-        "scanned": TINY.replace(scan_layers=True),
-        "prompts": TINY.replace(encoder_prompt_length=3, decoder_prompt_length=2),
-        "two": BERT.replace(num_encoder_layers=3, question_encoder=True),
-    }
-    module = Transformer((others | FAMILIES)[name])
+    module = Transformer((OTHERS | FAMILIES)[name])
     traced = jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))
-    found = parameter_shapes(module)
-    assert jax.tree.structure(found) == jax.tree.structure(traced)
-    assert jax.tree.leaves(found) == jax.tree.leaves(traced)
+    shapes = parameter_shapes(module)
+    assert jax.tree.structure(shapes) == jax.tree.structure(traced)
+    assert jax.tree.leaves(shapes) == jax.tree.leaves(traced)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "albert", "doha", *OTHERS])
+def test_random_parameters_are_the_modules_own(name):
+    config = (OTHERS | FAMILIES)[name]
+    module = Transformer(config)
+    params = random_params(module, make_partitioner(config), seed=5)
+    expected = jax.jit(lambda: initial_variables(module, jax.random.key(5))["params"])()
+    assert jax.tree.structure(params) == jax.tree.structure(expected)
+    jax.tree.map(np.testing.assert_array_equal, params, expected)
+
+
+def test_layers_of_one_shape_share_the_programs_of_their_initializers():
+    def compiled_programs(num_layers: int) -> int:
+        durations = []
+
+        def note(event: str, duration: float, **_: object) -> None:
+            if event == "/jax/core/compile/backend_compile_duration":
+                durations.append(duration)
+
+        config = TINY.replace(num_encoder_layers=num_layers, num_decoder_layers=num_layers)
+        jax.clear_caches()
+        jax.monitoring.register_event_duration_secs_listener(note)
+        try:
+            random_params(Transformer(config), make_partitioner(config), seed=0)
+        finally:
+            jax.monitoring.unregister_event_duration_listener(note)
+        return len(durations)
+
+    assert 5 < compiled_programs(1) == compiled_programs(4)

@@ -2,9 +2,10 @@ import jax
 import numpy as np
 
 from faith_jax.checkpoints.open import open_checkpoint
+from faith_jax.models.parameters import random_params
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.setup import initial_params, random_params
+from faith_jax.runs.setup import initial_params
 from tests.checkpoints import family_folders
 from tests.models import families
 

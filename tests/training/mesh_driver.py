@@ -20,9 +20,8 @@ from faith_jax.checkpoints import manifest
 from faith_jax.core.errors import CheckpointError
 from faith_jax.decoding.search import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
-from faith_jax.models import partitioning
+from faith_jax.models import parameters, partitioning
 from faith_jax.models.config import TransformerConfig
-from faith_jax.runs import setup
 from faith_jax.training import checkpoints as training_checkpoints
 from faith_jax.training import optimizers
 from faith_jax.training.checkpoints import TrainCheckpoints
@@ -163,7 +162,7 @@ def train_and_decode(name: str, mesh: str, folder: str) -> dict[str, np.ndarray]
     case = CASES[name]
     partitioner = make_partitioner(mesh, case.config)
     module, params = tiny.model_and_params(case.config)
-    params = partitioner.put(params, setup.param_shardings(module, partitioner))
+    params = partitioner.put(params, parameters.param_shardings(module, partitioner))
     trained, frozen = split_params(params, [case.trainable])
     trainer = Trainer(
         module, case.objective, case.optimizer(), partitioner, 3, case.num_microbatches
@@ -271,7 +270,7 @@ def gradients(mesh: str) -> dict[str, np.ndarray]:
     config = UNEVEN.replace(dropout_rate=0.0)
     partitioner = make_partitioner(mesh, config)
     module, params = tiny.model_and_params(config)
-    before = partitioner.put(params, setup.param_shardings(module, partitioner))
+    before = partitioner.put(params, parameters.param_shardings(module, partitioner))
     trainer = Trainer(module, CrossEntropy(), optax.sgd(1.0), partitioner)
     batch = partitioner.put_batch(batch_of(config.vocab_size, packed=False))
     assert batch["decoder_input_tokens"].sharding.num_devices == partitioner.mesh.size
@@ -289,7 +288,7 @@ def initial_parameters() -> dict[str, np.ndarray]:
     found = {}
     module = tiny.model_and_params(UNEVEN)[0]
     for mesh in ("1x1", "4x2"):
-        params = setup.random_params(module, make_partitioner(mesh, UNEVEN), seed=7)
+        params = parameters.random_params(module, make_partitioner(mesh, UNEVEN), seed=7)
         flat = flax.traverse_util.flatten_dict(params, sep="/")
         found |= {f"initial/{mesh}/{n}": np.asarray(v) for n, v in flat.items()}
     return found
@@ -314,7 +313,7 @@ def state_bytes() -> dict[str, np.ndarray]:
             config, mesh=mesh, activation_partitioning_dims=dims
         )
         module, params = tiny.model_and_params(config)
-        params = partitioner.put(params, setup.param_shardings(module, partitioner))
+        params = partitioner.put(params, parameters.param_shardings(module, partitioner))
         trained, frozen = split_params(params, [".*_prompt/.*"])
         trainer = Trainer(module, CrossEntropy(), optimizers.adafactor(0.3), partitioner)
         state, batch = trainer.init_state(trained), partitioner.put_batch(rows)

@@ -12,6 +12,8 @@ once.
 - `prefix_cache`: keys and values of a decoder-only model's input (`Transformer.prefill`).
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
@@ -20,7 +22,12 @@ from jaxtyping import Float, Integer
 from faith_jax.core.types import Array
 from faith_jax.models.attention.dot_product import attend
 from faith_jax.models.attention.masks import AttentionMask, Regrouped
-from faith_jax.models.layers import Initializer, Projection, with_sharding_constraint
+from faith_jax.models.layers import (
+    Initializer,
+    Projection,
+    fan_in_normal,
+    with_sharding_constraint,
+)
 from faith_jax.models.positions import BlockBias, rotate
 
 
@@ -193,7 +200,7 @@ class MultiHeadAttention(nn.Module):
         """Maps [batch, length, embed] to [batch, heads, length, head_dim]."""
         # T5 folds the 1/sqrt(head_dim) of the logits into the query kernel's initial values.
         folded = name == "query" and self.scale == 1.0
-        init = _query_kernel_init(self.head_dim) if folded else _kernel_init
+        init = _query_kernel_init(self.head_dim) if folded else fan_in_normal
         axes = ("embed", "joined_kv")
         width = heads * self.head_dim
         x = Projection(width, axes, self.dtype, init, self.use_bias, name=name)(x)
@@ -207,7 +214,7 @@ class MultiHeadAttention(nn.Module):
         x = jnp.swapaxes(x, -3, -2)
         x = x.reshape(*x.shape[:-2], self.num_heads * self.head_dim)
         axes = ("joined_kv", "embed")
-        return Projection(width, axes, self.dtype, _kernel_init, self.use_bias, name="out")(x)
+        return Projection(width, axes, self.dtype, fan_in_normal, self.use_bias, name="out")(x)
 
     def _keep(self, collection: str, key: Array, value: Array) -> None:
         self.put_variable(collection, "key", key)
@@ -243,10 +250,8 @@ def _write_at(cached: Array, new: Array, position: Array) -> Array:
     return write(cached, new, position)
 
 
-_kernel_init = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
-
-
+@functools.cache
 def _query_kernel_init(head_dim: int) -> Initializer:
     """See `MultiHeadAttention._project`."""
     # Logits have variance 1 at the start, as if they were divided by sqrt(head_dim).
-    return lambda *args: _kernel_init(*args) / jnp.sqrt(float(head_dim))
+    return lambda *args: fan_in_normal(*args) / jnp.sqrt(float(head_dim))

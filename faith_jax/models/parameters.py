@@ -1,0 +1,125 @@
+"""A model's parameters: their shapes without computing anything, and random ones, on a mesh."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
+from jax.sharding import NamedSharding
+
+from faith_jax.core.types import Array, PyTree
+from faith_jax.models.partitioning import Partitioner
+from faith_jax.models.transformer import QUESTION_ENCODER, Transformer
+
+
+def initial_variables(module: Transformer, key: Array) -> Any:
+    """Returns newly initialised variables of any family: `params` and their logical axes."""
+    return module.init(key, method="initialize")
+
+
+@functools.lru_cache(maxsize=8)  # a run asks several times
+def parameter_shapes(module: Transformer) -> Any:
+    """Returns the shapes and dtypes of the variables without allocating them.
+
+    The layers of a stack have the same ones: only the first is traced, which takes a tenth of a
+    second.
+    """
+    config = module.config
+    counts = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
+    # A scanned stack is traced once as it is.
+    if config.scan_layers:
+        return _traced_shapes(module)
+    # ALBERT's layers are one set of parameters.
+    if config.shared_layers:
+        counts = dict.fromkeys(counts, 1)
+    single_layers = {
+        f"num_{name}_layers": min(1, getattr(config, f"num_{name}_layers")) for name in counts
+    }
+    shapes = _traced_shapes(module.clone(config=config.replace(**single_layers)))
+
+    def repeat_layers(part: Any, count: int) -> Any:
+        first = {name: shape for name, shape in part.items() if name != "layers_0"}
+        return first | {f"layers_{i}": part["layers_0"] for i in range(count)}
+
+    def whole(parts: Any) -> Any:
+        variable_shapes = {
+            n: repeat_layers(part, counts[n]) if n in counts else part for n, part in parts.items()
+        }
+        if QUESTION_ENCODER in parts:
+            variable_shapes[QUESTION_ENCODER] = whole(parts[QUESTION_ENCODER])
+        return variable_shapes
+
+    return {kind: whole(parts) for kind, parts in shapes.items()}
+
+
+def _traced_shapes(module: Transformer) -> Any:
+    # Abstract evaluation: no memory is taken and nothing is computed, whatever the model's size.
+    return jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))
+
+
+def param_shardings(module: Transformer, partitioner: Partitioner) -> PyTree:
+    """Returns the sharding of each of the module's parameters."""
+    return partitioner.param_shardings(parameter_shapes(module)["params_axes"])
+
+
+def random_params(
+    module: Transformer, partitioner: Partitioner, seed: int, part: str | None = None
+) -> PyTree:
+    """Returns freshly initialised parameters, made where they will lie; of one part, or all.
+
+    They are those of `initial_variables`. One program a shape, initializer and sharding is
+    compiled, however many layers there are.
+    """
+    # What is kept for a backward pass decides no parameter, but would enclose the initializers.
+    module = module.clone(config=module.config.replace(remat_policy="none"))
+
+    def init(key: Array) -> PyTree:
+        params = initial_variables(module, key)["params"]
+        return params if part is None else params[part]
+
+    shardings = param_shardings(module, partitioner)
+    shardings = shardings if part is None else shardings[part]
+    key = jax.random.key(seed)
+    if module.config.scan_layers:  # which traces a layer's initializers once
+        return partitioner.jit(init, out_shardings=shardings)(key)
+    traced, shapes = jax.make_jaxpr(init, return_shape=True)(key)
+    leaves = zip(traced.jaxpr.outvars, jax.tree.leaves(shardings), strict=True)
+    params = _evaluate_initializers(traced, key, dict(leaves))
+    return jax.tree.unflatten(jax.tree.structure(shapes), params)
+
+
+def _evaluate_initializers(
+    traced: ClosedJaxpr, key: Array, shardings: Mapping[Var, NamedSharding]
+) -> list[Array]:
+    """Returns the outputs of a traced `init`, whose sharding is given for each variable.
+
+    `param_with_axes` makes each by a call of a jitted initializer. Its key is computed operation by
+    operation, without compiling all of them, and nothing else is: outputs need no activations.
+    """
+    values: dict[Any, Any] = dict(zip(traced.jaxpr.constvars, traced.consts, strict=True))
+    values[traced.jaxpr.invars[0]] = key
+    programs: dict[Any, Callable[..., list[Array]]] = {}
+    for equation in _needed_equations(traced.jaxpr):
+        inputs = [a.val if isinstance(a, Literal) else values[a] for a in equation.invars]
+        if sharding := shardings.get(equation.outvars[0]):
+            function = equation.params["jaxpr"]  # one object for all calls with the same shape
+            program = id(function), sharding
+            if program not in programs:
+                programs[program] = jax.jit(jaxpr_as_fun(function), out_shardings=[sharding])
+            results = programs[program](*inputs)
+        else:
+            results = equation.primitive.bind(*inputs, **equation.params)
+            results = results if equation.primitive.multiple_results else [results]
+        values.update(zip(equation.outvars, results, strict=True))
+    return [values[variable] for variable in traced.jaxpr.outvars]
+
+
+def _needed_equations(jaxpr: Jaxpr) -> list[JaxprEqn]:
+    """Returns the equations that the outputs depend on, in their order."""
+    needed, equations = set(jaxpr.outvars), []
+    for equation in reversed(jaxpr.eqns):
+        if not needed.isdisjoint(equation.outvars):
+            needed.update(atom for atom in equation.invars if isinstance(atom, Var))
+            equations.append(equation)
+    return equations[::-1]
