@@ -14,6 +14,7 @@ import shutil
 import pytest
 import seqio
 
+from faith_jax.cli import main
 from faith_jax.datasets import samples
 from tests.paths import REPOSITORY
 
@@ -111,3 +112,15 @@ def test_the_pages_have_examples():
 
 def test_values_are_compared():
     assert run("x = 1\nx + 1\n# 2\nx\n# one\n", {}) == [(2, 2)]
+
+
+def test_the_first_commands_of_the_readme_print_its_table(tmp_path, monkeypatch, capsys):
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    commands, table = re.findall(r"^```\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)[:2]
+    shutil.copytree(REPOSITORY / "docs" / "first_steps", tmp_path / "docs" / "first_steps")
+    monkeypatch.chdir(tmp_path)
+    for command in commands.splitlines():
+        program, *arguments = shlex.split(command)
+        assert program == "faith-jax"
+        assert main(arguments) == 0
+    assert table in capsys.readouterr().out

@@ -66,6 +66,13 @@ SUMMAC_ZS = _card(
     "Mean over the response's sentences of the largest entailment by a sentence of the grounding.",
     source="Laban 2022, section 3.2",
 )
+GROUNDEDNESS = _card(
+    "groundedness",
+    "How far the grounding supports the response: by content words, numbers, pairs of words, and "
+    "inference from the passages that have most of each sentence's words; also for each word.",
+    source="faith_jax.scoring.groundedness",
+    word_level=True,
+)
 FLUENCY = _card(
     "fluency",
     "Mean log-probability of the response's tokens by themselves.",
@@ -170,6 +177,7 @@ MODEL_SCORERS: dict[str, dict[str, ScorerCard]] = {
     "fluency.FluencyScorer": _by_name(FLUENCY),
     "matched_sentences.MatchedSentenceScorer": NPOV_NLI,
     "q2.q2_scorer": Q2,
+    "groundedness.GroundednessScorer": _by_name(GROUNDEDNESS),
     "summac.SummaCScorer": _by_name(SUMMAC_ZS),
     "bertscore.BERTScorer": _by_name(BERTSCORE),
 }

@@ -173,7 +173,8 @@ register_scorer(
 register_scorer("q2_baseline_bleu", lexical.q2_baseline_bleu_scorer)
 register_scorer("lexical_overlap", lexical.lexical_overlap_scorer)
 register_scorer("first_person_count", lexical.first_person_scorer)
-register_scorer("npov_rouge1_hallucination", lexical.npov_hallucination_detector)
+for _name in lexical.CONTENT_WORD_SCORERS:
+    register_scorer(_name, functools.partial(lexical.content_word_scorer, _name))
 register_scorer("npov_rouge1_coverage", lexical.npov_coverage_detector)
 register_scorer("argument_recall", lexical.argument_recall_scorer)
 register_scorer("argument_precision", lexical.argument_precision_scorer)

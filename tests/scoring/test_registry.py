@@ -22,6 +22,7 @@ NAMES = [
     "bleu",
     "coverage",
     "density",
+    "content_word_precision",
     "first_person_count",
     "lexical_overlap",
     "npov_rouge1_coverage",

@@ -195,6 +195,37 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\u2026"
 
 
+def _mark_low_words(row: Mapping[str, Any], scorer: str) -> str:
+    """Returns a response; words that score less than half of it in brackets, neighbours together.
+
+    Only scorers from 0 have such halves.
+    """
+    response = row["generated_text"] or ""
+    if scorer not in scorer_names() or scorer_card(scorer).low != 0:
+        return response
+    low = [
+        (start, end)
+        for start, end, score, text in row["words"].get(scorer, ())
+        if text is None and score < row["scores"][scorer] / 2
+    ]
+    parts, place = [], 0
+    for start, end in _joined_spans(response, low):
+        parts += [response[place:start], "[", response[start:end], "]"]
+        place = end
+    return "".join([*parts, response[place:]])
+
+
+def _joined_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns spans in order; those with nothing but a space between them are one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if joined and text[joined[-1][1] : start].isspace():
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
 class _SystemRows:
     """The rows of systems as they are read: whose they are, and the lowest scores."""
 
@@ -206,6 +237,7 @@ class _SystemRows:
         self._lowest: dict[int, tuple[float, int, tuple[Any, ...]]] = {}
         self._alike: collections.Counter[int] = collections.Counter()
         self._scorer = ""
+        self._marks = False  # whether words of a response are marked
         self._count = 0
 
     def rows(self, path: str) -> Iterator[dict[str, Any]]:
@@ -226,11 +258,13 @@ class _SystemRows:
         if score is None or not self._options.worst:
             return
         response = row["generated_text"] or ""
+        marked = _mark_low_words(row, self._scorer)
+        self._marks = self._marks or marked != response
         query = row["history"][-1] if row["history"] else ""
         alike = hash((system, *lower_words(response)))
         self._alike[alike] += 1
         self._count += 1
-        item = (score, self._count, (system, row["id"], score, _cut(query), _cut(response)))
+        item = (score, self._count, (system, row["id"], score, _cut(query), _cut(marked)))
         self._lowest[alike] = min(item, self._lowest.get(alike, item))
         if len(self._lowest) > 2 * self._options.worst:
             self._lowest = dict(self._worst())
@@ -252,7 +286,8 @@ class _SystemRows:
         if not any(query for *_, query, _ in shown):
             columns = (*columns[:3], columns[4])
             shown = [(*row[:3], row[4]) for row in shown]
-        return Table(f"Lowest {self._scorer}", columns, tuple(shown), tidy=tidy)
+        note = " ([words] score less than half of their response)" if self._marks else ""
+        return Table(f"Lowest {self._scorer}{note}", columns, tuple(shown), tidy=tidy)
 
     def has_corpora(self) -> bool:
         """Whether any rows say of which corpus they are."""

@@ -260,10 +260,14 @@ _npov_card = functools.partial(
 )
 
 
-def npov_hallucination_detector(normalization: str = PUBLISHED) -> TextScorer:
-    """Returns the scorer whose low values mean that a response tells what no argument says.
+CONTENT_WORD_SCORERS = ("content_word_precision", "npov_rouge1_hallucination")
+
+
+def content_word_scorer(name: str, normalization: str = PUBLISHED) -> TextScorer:
+    """Returns the scorer whose low values mean that a response tells what no text says.
 
     Args:
+      name: "content_word_precision", or "npov_rouge1_hallucination", as the paper calls it.
       normalization: "published", or "unicode" (words of all scripts).
 
     Raises:
@@ -279,8 +283,8 @@ def npov_hallucination_detector(normalization: str = PUBLISHED) -> TextScorer:
         return Score(overlap.precision, words)
 
     card = _npov_card(
-        "npov_rouge1_hallucination",
-        "Share of the response's content words that the arguments have; 1 or 0 for each word.",
+        name,
+        "Share of the response's content words that the grounding has; 1 or 0 for each word.",
     )
     return TextScorer(card, judge, reads)
 

@@ -1,0 +1,175 @@
+"""Groundedness: words, numbers and inference together, which needs no checkpoint of one's own."""
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Unpack
+
+import numpy as np
+
+from faith_jax.core.cutting import CutTokens, summed
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.labels import NliLabel
+from faith_jax.core.types import GroundedExample, WordScore
+from faith_jax.core.words import split_sentences
+from faith_jax.inference.texts.text_pairs import PairRow
+from faith_jax.scoring.base import Judgement, ModelScorer, joined
+from faith_jax.scoring.model_cards import GROUNDEDNESS
+from faith_jax.scoring.nli import nli_label_numbers
+from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
+from faith_jax.statistics.text_metrics import (
+    ContentWord,
+    argument_overlap,
+    content_words,
+    rouge,
+    words_in_none,
+)
+
+# Of content words, entailment, pairs of words and numbers. They were chosen on six corpora, each
+# by the areas of the others (docs/scorer_results.md); areas change little around them.
+CONTENT, ENTAILMENT, BIGRAMS, NUMBERS = 10 / 17, 3 / 17, 3 / 17, 1 / 17
+
+# They answer a question, and add nothing to what the rest of the response says.
+ANSWERS = frozenset(("yes", "yeah", "yep", "sure", "ok", "okay"))
+
+
+class SentenceRows(NamedTuple):
+    """A response's words and sentences, and the rows that the NLI model reads of each sentence.
+
+    Attributes:
+      words: its content words but `ANSWERS`, and whether the grounding has each.
+      sentences: of the response, with where each begins.
+      rows: of each sentence with its passages, one sentence after the other.
+      counts: of rows of each sentence.
+      cut: tokens.
+    """
+
+    words: list[tuple[ContentWord, bool]]
+    sentences: list[tuple[str, int]]
+    rows: list[PairRow]
+    counts: list[int]
+    cut: CutTokens
+
+
+class GroundednessScorer(ModelScorer[SentenceRows]):
+    """A weighted mean of four shares of a response that its grounding supports.
+
+    They are its content words that the grounding has; the largest entailment of each sentence by
+    one of the passages that have most of its words, on average over the sentences; its pairs of
+    neighbouring words that the grounding has; and 1 if the grounding has all of its numbers. The
+    score of a content word is that of the first two: whether the grounding has the word, and the
+    entailment of its sentence. Undefined for responses without content words.
+
+    Args:
+      model: a folder of an NLI classifier; the default is inside the package.
+      labels: see `nli_label_numbers`.
+      passages: sentences of the grounding that each sentence is compared with; the best of them is
+        also read with its neighbours.
+      **options: see `ClassifierOptions`.
+
+    Raises:
+      ConfigError: for a wrong option.
+    """
+
+    card = GROUNDEDNESS
+
+    def __init__(
+        self,
+        model: str = "mini_nli",
+        labels: str | Sequence[str] | None = None,
+        passages: int = 3,
+        **options: Unpack[ClassifierOptions],
+    ):
+        if not isinstance(passages, int) or passages < 1:
+            raise ConfigError(f"passages: expected a whole number from 1, got {passages!r}.")
+        order = functools.partial(nli_label_numbers, labels=labels)
+        self._classify = pair_classifier(model, check_classes=order, **options)
+        self._entailment = order(self._classify.label_names)[NliLabel.ENTAILMENT]
+        self._passages = passages
+
+    def read(self, example: GroundedExample) -> SentenceRows | None:
+        """Returns the response's words, and each of its sentences with its passages."""
+        texts = example.grounding.texts
+        grounding = [sentence for text in texts for sentence in split_sentences(text)]
+        sentences = list(_placed_sentences(example.response))
+        if not (grounding and sentences):
+            return None
+        stems = [{word.stem for word in content_words(sentence)} for sentence in grounding]
+        encode, name = self._classify.encode, f"example {example.id!r}"
+        rows, counts = list[PairRow](), list[int]()
+        for sentence, _ in sentences:
+            passages = self._passages_of(sentence, grounding, stems)
+            rows += [encode(passage, sentence, name) for passage in passages]
+            counts.append(len(passages))
+        overlap = argument_overlap(example.response, {"": texts})
+        matches = zip(overlap.response_words, overlap.response_matched, strict=True)
+        words = [(word, has) for word, has in matches if word.text.lower() not in ANSWERS]
+        return SentenceRows(words, sentences, rows, counts, summed(row.cut for row in rows))
+
+    def _passages_of(
+        self, sentence: str, grounding: Sequence[str], stems: Sequence[set[str]]
+    ) -> list[str]:
+        """Returns the sentences that share most words with one, and the best with its neighbours.
+
+        Of those that share as many, earlier ones are taken.
+        """
+        words = [word.stem for word in content_words(sentence)]
+        shared = [sum(word in passage_stems for word in words) for passage_stems in stems]
+        order = sorted(range(len(grounding)), key=lambda number: (-shared[number], number))
+        best = order[0]
+        passages = [grounding[number] for number in order[: self._passages]]
+        if len(grounding) > 1:
+            passages.append(" ".join(grounding[max(best - 1, 0) : best + 2]))
+        return passages
+
+    def texts(self, row: SentenceRows) -> dict[str, str]:
+        """Returns the first pair."""
+        shown = self._classify.encode.tokenizer.shown(row.rows[0].ids)
+        return {f"pair 1 of {len(row.rows)}": shown}
+
+    def judged(
+        self, examples: Sequence[GroundedExample], rows: Sequence[SentenceRows]
+    ) -> list[Judgement]:
+        """Returns the weighted means, and the scores of content words."""
+        pairs = [pair for row in rows for pair in row.rows]
+        entailment = self._classify.probabilities(pairs)[:, self._entailment]
+        judgements, start = list[Judgement](), 0
+        for example, row in zip(examples, rows, strict=True):
+            part = entailment[start : start + len(row.rows)]
+            start += len(row.rows)
+            # The largest of each sentence, whose passages are neighbouring rows.
+            by_sentence = np.maximum.reduceat(part, np.cumsum([0, *row.counts[:-1]]))
+            judgements.append(_judge(example, row, by_sentence.astype(np.float64)))
+        return judgements
+
+
+def _judge(example: GroundedExample, row: SentenceRows, by_sentence: np.ndarray) -> Judgement:
+    if not row.words:
+        return math.nan, ()
+    content = sum(has for _, has in row.words) / len(row.words)
+    grounding = joined(example.grounding)
+    bigrams = rouge(example.response, grounding, kinds=("rouge2",))["rouge2"].precision
+    missing = words_in_none(example.response, example.grounding.texts)
+    value = (
+        CONTENT * content
+        + ENTAILMENT * float(by_sentence.mean())
+        + BIGRAMS * (content if math.isnan(bigrams) else bigrams)
+        + NUMBERS * (not any(character.isdigit() for word in missing for character in word.text))
+    )
+    return value, tuple(_words(row, by_sentence))
+
+
+def _words(row: SentenceRows, by_sentence: np.ndarray) -> Iterator[WordScore]:
+    starts = [start for _, start in row.sentences]
+    for word, has in row.words:
+        sentence = int(np.searchsorted(starts, word.start, side="right")) - 1
+        value = (CONTENT * has + ENTAILMENT * by_sentence[sentence]) / (CONTENT + ENTAILMENT)
+        yield WordScore(word.text, word.start, word.end, float(value))
+
+
+def _placed_sentences(text: str) -> Iterator[tuple[str, int]]:
+    place = 0
+    for sentence in split_sentences(text):
+        place = text.index(sentence, place)
+        yield sentence, place
+        place += len(sentence)

@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.scoring.groundedness import BIGRAMS, CONTENT, ENTAILMENT
+from faith_jax.scoring.pair_classifier import pair_classifier
+from faith_jax.scoring.registry import load_scorer
+
+PASSAGES = (
+    "The battery of the lamp lasts ten hours. It is charged by a cable in two hours.",
+    "The lamp weighs 300 grams. Its glass may be washed in warm water.",
+)
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    return load_scorer("groundedness")
+
+
+def score(scorer, response, passages=PASSAGES):
+    return scorer.score([passages], [response])[0]
+
+
+def entailment(pairs):
+    classify = pair_classifier("mini_nli")
+    probabilities, _ = classify(pairs)
+    return probabilities[:, classify.label_names.index("entailment")]
+
+
+def test_the_score_is_the_weighted_mean_of_its_parts(scorer):
+    first = "The battery of the lamp lasts nine hours."
+    second = "It weighs 350 grams."
+    # Of battery, lamp, lasts, nine, hours, weighs, 350, grams the grounding lacks two.
+    content = 6 / 8
+    # Of eleven pairs of words: the battery, battery of, of the, the lamp, lamp lasts (no: "lamp
+    # lasts" stands there), lasts nine, nine hours, hours it, it weighs, weighs 350, 350 grams.
+    bigrams = 6 / 11
+    sentences = [
+        "The battery of the lamp lasts ten hours.",
+        "It is charged by a cable in two hours.",
+        "The lamp weighs 300 grams.",
+        "Its glass may be washed in warm water.",
+    ]
+    of_first = [sentences[0], sentences[1], sentences[2], " ".join(sentences[:2])]
+    of_second = [sentences[2], sentences[0], sentences[1], " ".join(sentences[1:])]
+    largest = [
+        max(entailment([(passage, sentence) for passage in passages]))
+        for passages, sentence in ((of_first, first), (of_second, second))
+    ]
+    expected = CONTENT * content + ENTAILMENT * np.mean(largest) + BIGRAMS * bigrams
+    judged = score(scorer, f"{first} {second}")
+    assert judged.value == pytest.approx(expected, abs=1e-5)  # a number is missing
+    values = {word.word: word.score for word in judged.words}
+    whole = CONTENT + ENTAILMENT
+    assert values["nine"] == pytest.approx(ENTAILMENT * largest[0] / whole, abs=1e-5)
+    assert values["lamp"] == pytest.approx((CONTENT + ENTAILMENT * largest[0]) / whole, abs=1e-5)
+    assert values["350"] == pytest.approx(ENTAILMENT * largest[1] / whole, abs=1e-5)
+
+
+def test_a_copy_has_all_but_what_the_model_doubts(scorer):
+    judged = score(scorer, "The lamp weighs 300 grams.")
+    assert judged.value > 0.95
+    assert min(word.score for word in judged.words) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("The lamp weighs 300 grams.", "The lamp weighs 500 grams."),
+        ("The battery lasts ten hours.", "The battery lasts twenty hours."),
+        ("You may wash the glass in warm water.", "You may wash the glass in the dishwasher."),
+        ("The cable charges it in two hours.", "The cable comes with three adapters."),
+    ],
+)
+def test_planted_errors_score_lower_and_their_words_lowest(scorer, right, wrong):
+    assert score(scorer, right).value - score(scorer, wrong).value > 0.1
+    lowest = min(score(scorer, wrong).words, key=lambda word: word.score)
+    assert lowest.word in {"500", "twenty", "dishwasher", "comes", "three", "adapters"}
+
+
+def test_unrelated_passages_do_not_matter_where_enough_are_related(scorer):
+    """Three sentences of the first passage share words; those of another subject share none."""
+    passages = (
+        "The bridge opened in 1932. The bridge has six arches. The bridge was painted green.",
+    )
+    foreign = ("Cats sleep by day. Dogs bark at night.",)
+    alone = score(scorer, "The bridge has six arches.", passages)
+    behind = score(scorer, "The bridge has six arches.", passages + foreign)
+    assert behind.value == pytest.approx(alone.value, abs=1e-6)
+
+
+@pytest.mark.parametrize("response", ["", " ", "I do.", "We are.", "Yes, sure."])
+def test_nothing_is_said_of_responses_without_content(scorer, response):
+    judged = score(scorer, response)
+    assert np.isnan(judged.value)
+    assert judged.undefined
+
+
+def test_batches_change_nothing(scorer):
+    examples = [
+        GroundedExample(str(number), Grounding(PASSAGES), (), response)
+        for number, response in enumerate(
+            ["It weighs 300 grams. The glass may be washed.", "I do.", "It is blue."]
+        )
+    ]
+    together = scorer.score(examples)
+    for example, judged in zip(examples, together, strict=True):
+        assert scorer.score([example])[0].value == pytest.approx(
+            judged.value, abs=1e-5, nan_ok=True
+        )
+
+
+@pytest.mark.parametrize("passages", [0, -1, 1.5, "two"])
+def test_wrong_options(passages):
+    with pytest.raises(ConfigError, match="groundedness: passages: expected a whole number"):
+        load_scorer("groundedness", passages=passages)
+
+
+def test_content_words_have_two_names():
+    ours, papers = (
+        load_scorer(name).score([PASSAGES], ["The lamp weighs 500 grams."])[0]
+        for name in ("content_word_precision", "npov_rouge1_hallucination")
+    )
+    assert ours == papers
+    assert ours.value == 3 / 4
