@@ -5,6 +5,7 @@ from faith_jax.tasks import (  # noqa: F401
     dialfact,
     dialogue,
     faithdial,
+    labelled_responses,
     nli,
     npov,
     text_to_text,

@@ -37,6 +37,7 @@ DATASETS = (
     fact_verification.FEVER,
     multidoc2dial.MULTIDOC2DIAL,
     multidoc2dial.MULTIDOC2DIAL_SPANS,
+    own_files.LABELLED_RESPONSES,
     own_files.NLI,
     *npov.TRAINING_SETS.values(),
     npov.NPOV_ERRORS,

@@ -62,6 +62,7 @@ _READ = {
     "faithdial_generate_wow_then_faithdial": "faithdial/official",
     "fever_verify": "fever/official",
     "fever_verify_2way": "fever/official",
+    "labelled_responses_classify": "labelled_responses/full",
     "multidoc2dial_generate": "multidoc2dial/official",
     "multidoc2dial_generate_short_history": "multidoc2dial/official",
     "multidoc2dial_generate_spans": "multidoc2dial/spans",

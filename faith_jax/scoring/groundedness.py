@@ -37,7 +37,7 @@ class SentenceRows(NamedTuple):
     """A response's words and sentences, and the rows that the NLI model reads of each sentence.
 
     Attributes:
-      words: its content words but `ANSWERS`, and whether the grounding has each.
+      words: its content words, but for `ANSWERS` beside others, and whether the grounding has each.
       sentences: of the response, with where each begins.
       rows: of each sentence with its passages, one sentence after the other.
       counts: of rows of each sentence.
@@ -103,7 +103,9 @@ class GroundednessScorer(ModelScorer[SentenceRows]):
             counts.append(len(passages))
         overlap = argument_overlap(example.response, {"": texts})
         matches = zip(overlap.response_words, overlap.response_matched, strict=True)
-        words = [(word, has) for word, has in matches if word.text.lower() not in ANSWERS]
+        words = list(matches)
+        # A response that is nothing but an answer is judged by it.
+        words = [(word, has) for word, has in words if word.text.lower() not in ANSWERS] or words
         return SentenceRows(words, sentences, rows, counts, summed(row.cut for row in rows))
 
     def _passages_of(

@@ -90,11 +90,17 @@ def test_unrelated_passages_do_not_matter_where_enough_are_related(scorer):
     assert behind.value == pytest.approx(alone.value, abs=1e-6)
 
 
-@pytest.mark.parametrize("response", ["", " ", "I do.", "We are.", "Yes, sure."])
+@pytest.mark.parametrize("response", ["", " ", "I do.", "We are."])
 def test_nothing_is_said_of_responses_without_content(scorer, response):
     judged = score(scorer, response)
     assert np.isnan(judged.value)
     assert judged.undefined
+
+
+def test_answers_count_only_where_there_is_nothing_else(scorer):
+    answered = score(scorer, "Yes, the lamp weighs 300 grams.")
+    assert [word.word for word in answered.words] == ["lamp", "weighs", "300", "grams"]
+    assert [word.word for word in score(scorer, "Yes, sure.").words] == ["Yes", "sure"]
 
 
 def test_batches_change_nothing(scorer):

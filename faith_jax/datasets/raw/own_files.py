@@ -1,14 +1,22 @@
-"""Files of the user's own as JSON lines: pairs for natural language inference, and text to text.
+"""Files of the user's own: labelled responses, pairs for inference, and text to text.
 
 The samples have these forms. ANLI and MultiNLI themselves are read from TFDS.
 """
 
+import hashlib
+
 import msgspec
 
+from faith_jax.core.errors import field_error
 from faith_jax.core.labels import NliLabel
-from faith_jax.core.rows import read_jsonl
+from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Text
-from faith_jax.datasets.raw_dataset import described, each_row
+from faith_jax.datasets.grounded_rows import Columns, file_examples
+from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_row
+from faith_jax.datasets.tables import TableForm, file_form
+
+# The share of the groundings that a model is trained and validated on; it is tested on the rest.
+_TRAIN, _VALIDATION = 0.7, 0.15
 
 
 class Pair(msgspec.Struct):
@@ -28,5 +36,31 @@ class TextToText(msgspec.Struct):
     targets: Text
 
 
+def _read_labelled(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
+    """Yields the rows of a split; the rows of one grounding are all in the same split."""
+    for path in paths.values():
+        for row in file_examples(path, file_form(path, TableForm()), Columns(), "", bad_rows):
+            example, knowledge = row.example, " ".join(row.example.grounding.texts)
+            if example.label is None:
+                place, expected = f"{path}: row {row.place[1] + 1}", "1 (faithful) or 0"
+                bad_rows.add(field_error(place, "label", expected, None))
+            elif _split_of(knowledge) == split:
+                yield {
+                    "id": example.id,
+                    "knowledge": knowledge,
+                    "response": example.response,
+                    "label": example.label,
+                }
+
+
+def _split_of(knowledge: str) -> str:
+    digest = hashlib.sha256(knowledge.encode("utf-8", "surrogatepass")).digest()
+    share = int.from_bytes(digest[:4], "big") / 2**32
+    if share < _TRAIN:
+        return "train"
+    return "validation" if share < _TRAIN + _VALIDATION else "test"
+
+
+LABELLED_RESPONSES = described("labelled_responses", _read_labelled)
 NLI = described("nli", each_row(read_jsonl, Pair))
 TEXT_TO_TEXT = described("text_to_text", each_row(read_jsonl, TextToText))

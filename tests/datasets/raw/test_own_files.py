@@ -1,44 +1,52 @@
-import json
+import csv
 
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.raw.own_files import NLI, TEXT_TO_TEXT
+from faith_jax.core.rows import BadRows
+from faith_jax.datasets.raw.own_files import LABELLED_RESPONSES
 
-PAIR = {"id": "1", "premise": "P.", "hypothesis": "H.", "label": "neutral"}
-TEXT = {"id": "1", "inputs": "copy: Tea.", "targets": "Tea."}
-
-
-def read(tmp_path, dataset, *rows):
-    path = tmp_path / "train.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return list(dataset.examples({path.name: path}, "train"))
+SPLITS = ("train", "validation", "test")
 
 
-@pytest.mark.parametrize(("dataset", "row"), [(NLI, PAIR), (TEXT_TO_TEXT, TEXT)])
-def test_rows_are_examples(tmp_path, dataset, row):
-    assert read(tmp_path, dataset, row | {"note": 3}) == [row]
+def write(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("passages", "answer", "label"), *rows])
+    return {path.name: path}
 
 
-@pytest.mark.parametrize(
-    ("dataset", "row", "message"),
-    [
-        (NLI, PAIR | {"label": "nuetral"}, "Did you mean 'neutral'"),
-        (NLI, PAIR | {"premise": " "}, "field 'premise': expected a text that is not empty"),
-        (
-            NLI,
-            {"hypotheses" if n == "hypothesis" else n: v for n, v in PAIR.items()},
-            "field 'hypothesis' is missing. Did you mean 'hypotheses'",
-        ),
-        (TEXT_TO_TEXT, TEXT | {"targets": ""}, "field 'targets': expected a text"),
-        (
-            TEXT_TO_TEXT,
-            {"id": "1", "input": "copy", "targets": "Tea."},
-            "field 'inputs' is missing. Did you mean 'input'",
-        ),
-    ],
-)
-def test_bad_rows(tmp_path, dataset, row, message):
-    good = PAIR if dataset is NLI else TEXT
-    with pytest.raises(InputError, match=rf"train\.jsonl:2: .*{message}"):
-        read(tmp_path, dataset, good, row)
+def read(paths, bad_rows=None):
+    return {split: list(LABELLED_RESPONSES.examples(paths, split, bad_rows)) for split in SPLITS}
+
+
+def test_rows_are_split_by_their_groundings(tmp_path):
+    rows = [
+        (f"Room {n} is free.", f"It is {n} {kind}.", kind) for n in range(400) for kind in (0, 1)
+    ]
+    by_split = read(write(tmp_path / "labelled.csv", rows))
+    groundings = {split: {row["knowledge"] for row in rows} for split, rows in by_split.items()}
+    assert sum(map(len, by_split.values())) == 800
+    assert sum(map(len, groundings.values())) == 400  # none is in two splits
+    # 70%, 15% and 15% of 400, within three standard deviations.
+    assert len(groundings["train"]) == pytest.approx(280, abs=28)
+    assert len(groundings["validation"]) == pytest.approx(60, abs=22)
+    assert by_split["train"][0].keys() == {"id", "knowledge", "response", "label"}
+    assert {row["label"] for row in by_split["train"]} == {0, 1}
+
+
+def test_a_split_depends_on_the_grounding_alone(tmp_path):
+    rows = [(f"Room {n} is free.", "It is.", "faithful") for n in range(50)]
+    whole = read(write(tmp_path / "labelled.csv", rows))
+    half = read(write(tmp_path / "labelled.csv", rows[::-2]))
+    for split in SPLITS:
+        places = {row["knowledge"] for row in whole[split]}
+        assert {row["knowledge"] for row in half[split]} <= places
+
+
+def test_rows_without_a_label_are_errors(tmp_path):
+    paths = write(tmp_path / "labelled.csv", [("Tea is hot.", "It is.", 1), ("Tea.", "No.", "")])
+    with pytest.raises(InputError, match=r"labelled.csv: row 2: field 'label': expected 1"):
+        read(paths)
+    bad_rows = BadRows(skip=True)
+    assert sum(map(len, read(paths, bad_rows).values())) == 1
+    assert bad_rows.count == 1
