@@ -83,7 +83,7 @@ def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
         shown = len(panel.curves)
         head = f"best {shown} of {shown + panel.left_out}, by AUC" if panel.left_out else "AUC"
         if not shown:
-            head = "one class: no curves"
+            head = "no curves: one class, or equal scores"
         axes.legend(title=head, loc="center left", bbox_to_anchor=(1.02, 0.5), handlelength=3.5)
 
     return save_pages(panels, draw, path, columns=2, lines=3, size=(8.2, 4.4))

@@ -86,13 +86,17 @@ def lines_of(scorers: Sequence[str]) -> dict[str, Line]:
 
 
 def roc_panel(corpus: Corpus, most: int = MOST_CURVES) -> RocPanel:
-    """Returns the curves of the scorers with the largest areas."""
+    """Returns the curves of the scorers with the largest areas; equal scores have no curve."""
     from sklearn.metrics import roc_curve  # takes a second to import
 
     part = corpus.part(corpus.usable())
     if len(set(part.labels.tolist())) < 2:
         return RocPanel(corpus.name, {}, {}, 0, len(part.ids))
-    areas = {name: roc_auc(values, part.labels) for name, values in part.scores.items()}
+    areas = {
+        name: roc_auc(values, part.labels)
+        for name, values in part.scores.items()
+        if np.ptp(values) > 0
+    }
     best = sorted(areas, key=areas.__getitem__, reverse=True)[:most]
     curves = {}
     for name in best:

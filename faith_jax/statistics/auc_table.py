@@ -16,7 +16,13 @@ from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.table import MARK, Table, difference_text, figure_text, plain
 from faith_jax.statistics.auc import area_components
 from faith_jax.statistics.bootstrap import Interval
-from faith_jax.statistics.estimates import Estimate, corrected_text, mean_estimate, p_value_text
+from faith_jax.statistics.estimates import (
+    NO_INTERVAL,
+    Estimate,
+    corrected_text,
+    mean_estimate,
+    p_value_text,
+)
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import (
     SIGNIFICANT,
@@ -42,6 +48,7 @@ from faith_jax.statistics.units import AUTO, ROWS, Units, units_of
 
 AVERAGE = "average"
 TESTS = ("t", "approximate_randomization", "delong", "hanley_mcneil")
+ONE_CLASS, ALL_EQUAL = "one class", "all scores equal"
 _SHARE = (0.0, 1.0)  # the ends of an AUC's scale
 _LISTED = 5  # scorers that a verdict names one by one
 _Pair = tuple[str, str]  # a scorer, and the baseline
@@ -87,16 +94,24 @@ class Compared:
 
 @dataclasses.dataclass(frozen=True)
 class AucCell:
-    """A scorer's AUC on a corpus or on average, NaN where a class is missing, by baseline."""
+    """A scorer's AUC on a corpus or on average, and its comparisons by baseline.
+
+    Attributes:
+      auc: NaN where it is undefined.
+      interval: of the AUC.
+      compared: by baseline.
+      undefined: why an AUC is undefined, as a table shows it.
+    """
 
     auc: float
     interval: Interval
     compared: Mapping[str, Compared] = dataclasses.field(default_factory=dict)
+    undefined: str = ONE_CLASS
 
     def text(self, baseline: str = "") -> str:
         """Returns the AUC in per cent, marked where it is significantly above the baseline's."""
         if math.isnan(self.auc):
-            return "one class"
+            return self.undefined
         better = baseline in self.compared and self.compared[baseline].better
         low, high = (100 * end for end in self.interval)
         return figure_text(100 * self.auc, (low, high), 1, MARK if better else "")
@@ -171,7 +186,7 @@ class AucTable:
       best: by column the best scorer; empty with one scorer.
       units: by corpus, of the rows that are used.
       silences: by what is shown in a row (such as "coverage: undefined, %") the figures by corpus.
-      warnings: on scorers that are undefined in other rows than others.
+      warnings: on scorers that are undefined in other rows than others, or score all rows alike.
       undefined: the score that an undefined one counts as; NaN = none.
     """
 
@@ -257,25 +272,32 @@ def auc_table(
     both = [
         name
         for name, column in columns.items()
-        if (averaged is None or name in averaged) and column.is_defined
+        if (averaged is None or name in averaged) and column.num_defined
     ]
     pairs = _pairs(tested)
     cells = {name: _cells(scorers, column, pairs, confidence) for name, column in columns.items()}
     best = {
-        name: _best(scorers, [column], confidence, units[name])
+        name: _best(scorers, column, confidence, units[name])
         for name, column in columns.items()
-        if len(scorers) > 1 and column.is_defined
+        if column.num_defined > 1
     }
     average = {}
     if len(both) > 1:
         # Corpora count alike, whatever their size.
         chosen = [columns[name] for name in both]
-        average = _cells(scorers, _mean(chosen), pairs, confidence)
-        if len(scorers) > 1:
-            best[AVERAGE] = _best(scorers, chosen, confidence)
+        mean = _mean(chosen)
+        average = _cells(scorers, mean, pairs, confidence, "undefined")
+        if mean.num_defined > 1:
+            best[AVERAGE] = _best(scorers, mean, confidence)
     silences, warnings = _silences(corpora, parts, scorers, tested, confidence, cluster_field)
     if not math.isnan(undefined):
         warnings = ()
+    warnings += tuple(
+        f"{name}: Warning: all scores of {scorer} are {parts[name].scores[scorer][0]:g}, so that "
+        "its AUC is undefined; check its model and options."
+        for name, column in columns.items()
+        for scorer in column.constant
+    )
     return AucTable(
         rows={name: len(part.ids) for name, part in parts.items()},
         left_out={n: len(corpus.ids) - len(parts[n].ids) for n, corpus in corpora.items()},
@@ -328,21 +350,23 @@ class _Column(NamedTuple):
     """A corpus, or the average.
 
     Attributes:
-      areas: [scorers]; NaN where a class is missing.
+      areas: [scorers]; NaN where a class is missing, and for constant scorers.
+      constant: the scorers that score all rows alike.
       estimate: of the areas' sum by weights [scorers], such as a difference.
       p_values: of pairs of scorers, by another test than t.
       exchanged: the exchanges of pairs, if any were made.
     """
 
     areas: np.ndarray
+    constant: Collection[str]
     estimate: Callable[[np.ndarray], Estimate]
     p_values: Mapping[_Pair, float] = {}
     exchanged: Mapping[_Pair, Exchanges] = {}
 
     @property
-    def is_defined(self) -> bool:
-        """Whether both classes are there."""
-        return not np.isnan(self.areas).any()
+    def num_defined(self) -> int:
+        """How many scorers have an AUC."""
+        return int((~np.isnan(self.areas)).sum())
 
 
 def _column(
@@ -359,11 +383,18 @@ def _column(
     scores = np.stack([part.scores[scorer] for scorer in scorers])
     groups = units.numbers.tolist()
     components = area_components(scores, part.labels, groups)
-    column = _Column(components.areas, components.estimate)
-    if test == TESTS[0] or not column.is_defined:
+    # Ties count half, so that equal scores would have an AUC of 0.5 without any doubt, as if a
+    # scorer had been measured that is as good as chance.
+    is_constant = (scores == scores[:, :1]).all(axis=1) & ~np.isnan(components.areas)
+    constant = list(itertools.compress(scorers, is_constant))
+    areas = np.where(is_constant, math.nan, components.areas)
+    column = _Column(areas, constant, components.estimate)
+    if test == TESTS[0] or not column.num_defined:
         return column
     p_values, exchanged = {}, {}
     for scorer, baseline in _pairs(tested):
+        if {scorer, baseline} & {*constant}:
+            continue
         pair = part.scores[scorer], part.scores[baseline], part.labels
         if rounds:
             exchanged[scorer, baseline] = exchanges(*pair, rounds, seed, groups)
@@ -401,43 +432,53 @@ def _mean(columns: Sequence[_Column]) -> _Column:
     p_values = {
         pair: approximate_randomization([c.exchanged[pair] for c in columns]).p_value
         for pair in columns[0].exchanged
+        if all(pair in column.exchanged for column in columns)
     }
-    return _Column(areas, estimate, p_values)
+    return _Column(areas, (), estimate, p_values)
 
 
 def _cells(
-    scorers: Sequence[str], column: _Column, pairs: Sequence[_Pair], confidence: float
+    scorers: Sequence[str],
+    column: _Column,
+    pairs: Sequence[_Pair],
+    confidence: float,
+    undefined: str = ONE_CLASS,
 ) -> dict[str, AucCell]:
+    areas = dict(zip(scorers, column.areas.tolist(), strict=True))
+    defined = {scorer for scorer, area in areas.items() if not math.isnan(area)}
+    pairs = [pair for pair in pairs if defined.issuperset(pair)]
     apart = {pair: column.estimate(_contrast(scorers, *pair)) for pair in pairs}
     # Another test than t gives p-values alone; intervals are by t in any case.
     p_values = {p: column.p_values.get(p, apart[p].p_value()) for p in pairs}
     corrected = holm_by_baseline(p_values)
     versus: dict[str, dict[str, Compared]] = {scorer: {} for scorer in scorers}
-    for pair, estimate in apart.items() if column.is_defined else ():
+    for pair, estimate in apart.items():
         p_value = p_values[pair]
         interval = estimate.difference_interval(confidence, _SHARE)
         versus[pair[0]][pair[1]] = Compared(estimate.value, interval, p_value, corrected[pair])
     return {
         scorer: AucCell(
-            float(area),
-            column.estimate(_contrast(scorers, scorer)).interval(confidence, _SHARE),
+            area,
+            column.estimate(_contrast(scorers, scorer)).interval(confidence, _SHARE)
+            if scorer in defined
+            else NO_INTERVAL,
             versus[scorer],
+            ALL_EQUAL if scorer in column.constant else undefined,
         )
-        for scorer, area in zip(scorers, column.areas, strict=True)
+        for scorer, area in areas.items()
     }
 
 
 def _best(
     scorers: Sequence[str],
-    columns: Sequence[_Column],
+    column: _Column,
     confidence: float,
     units: Units | None = None,
 ) -> Best:
     """Returns the best scorer of a corpus, or of the average of several, without units."""
-    column = columns[0] if len(columns) == 1 else _mean(columns)
     # Of scorers with the same AUC, the first that was named.
     order = np.argsort(-column.areas, kind="stable").tolist()
-    ranked = [scorers[place] for place in order]
+    ranked = [scorers[place] for place in order if not np.isnan(column.areas[place])]
     # Any scorer could have come out best, and with it any pair: the correction is over all of them,
     # not only over those with the best.
     pairs = list(itertools.combinations(ranked, 2))
@@ -545,7 +586,7 @@ def best_rows(table: AucTable) -> Table:
         for rival, compared_with in best.others.items()
     )
     title = "The best scorer against each other one: difference of ROC AUC in points"
-    pairs = math.comb(len(table.cells), 2)
+    pairs = max(_num_pairs(best) for best in table.best.values())
     notes = (
         f"p by Student's t; corrected by Holm over all {counted(pairs, 'pair')} of scorers of a "
         "corpus, because the best is chosen by the same rows.",
@@ -565,10 +606,14 @@ def _tidy_best(table: AucTable) -> Table:
     return Table("", ("corpus", "best", "other", *names), tidy)
 
 
+def _num_pairs(best: Best) -> int:
+    return math.comb(1 + len(best.others), 2)
+
+
 def _verdicts(table: AucTable) -> Iterator[str]:
     """Yields for each column which scorer is best, and how sure that is."""
-    pairs = math.comb(len(table.cells), 2)
     for column, best in table.best.items():
+        pairs = _num_pairs(best)
         area = 100 * table.row(best.scorer)[column].auc
         over = f"corrected over {counted(pairs, 'pair')} of scorers; " if pairs > 1 else ""
         size = "on average" if column == AVERAGE else table.units[column].text()

@@ -42,6 +42,7 @@ def test_the_best_curves_over_rows_of_all_scorers():
     assert list(panel.curves) == ["good", "gaps"]
     assert panel.areas == {"good": 1.0, "gaps": 1.0}
     assert (panel.left_out, panel.rows) == (1, 3)
+    assert list(roc_panel(corpus({"flat": [2, 2], "a": [1, 2]}, [0, 1])).curves) == ["a"]
     one_class = roc_panel(corpus({"a": [1, 2]}, [1, 1]))
     assert (one_class.curves, one_class.rows) == ({}, 2)
 

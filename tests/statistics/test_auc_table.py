@@ -344,6 +344,45 @@ def test_scorers_that_are_silent_on_other_rows_are_compared_where_both_speak():
     assert counted.cells["silent"]["c"].auc == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("test", ["t", "approximate_randomization"])
+def test_equal_scores_have_no_area_and_are_compared_with_none(test):
+    """Ties count half: 0.5 without any doubt would read as a measured AUC."""
+    corpora = {
+        name: dataclasses.replace(
+            whole, scores={**whole.scores, "flat": np.full(120, 0.25 if name == "one" else 0.75)}
+        )
+        for name, whole in CORPORA.items()
+    }
+    half = {"one": corpora["one"], "two": dataclasses.replace(corpora["two"], scores=dict(
+        corpora["two"].scores, flat=corpora["two"].scores["base"]
+    ))}  # fmt: skip
+    table = auc_table(corpora, "base", 20, test=test)
+    without = auc_table(CORPORA, "base", 20, test=test)
+    texts = {row[0]: row[1:] for row in auc_rows(table).rows}
+    assert texts["flat"] == ("all scores equal", "all scores equal", "undefined")
+    assert texts["flat \u2212 base"] == ("", "", "")
+    assert auc_figures(table)["corpora"]["flat"]["one"] == {
+        "auc": None, "low": None, "high": None, "p_value": None, "better": False
+    }  # fmt: skip
+    assert table.warnings[len(without.warnings) :] == tuple(
+        f"{corpus}: Warning: all scores of flat are {value}, so that its AUC is undefined; check "
+        "its model and options."
+        for corpus, value in (("one", 0.25), ("two", 0.75))
+    )
+    # The others have the figures that they have without it.
+    for scorer, cells in without.cells.items():
+        assert {name: cell.text("base") for name, cell in cells.items()} == {
+            name: table.cells[scorer][name].text("base") for name in cells
+        }
+    assert table.average["good"] == without.average["good"]
+    assert best_rows(table).rows == best_rows(without).rows
+    assert auc_table(half, "base", 20, test=test).average["flat"].text() == "undefined"
+    alone = auc_table({"one": dataclasses.replace(
+        corpora["one"], scores={n: corpora["one"].scores[n] for n in ("good", "flat")}
+    )})  # fmt: skip
+    assert (alone.best, len(alone.warnings)) == ({}, 1)
+
+
 NONE = AucCell(math.nan, Interval(math.nan, math.nan))
 OVER_B = {"b": Compared(0.16, Interval(0.1, 0.2), 0.005, 0.01)}
 AUCS = AucTable(

@@ -19,8 +19,8 @@ import numpy as np
 from faith_jax.core.errors import InputError
 from faith_jax.core.table import Table
 from faith_jax.statistics.auc import bootstrap_auc, roc_auc
-from faith_jax.statistics.auc_table import _CELL_COLUMNS, AucCell
-from faith_jax.statistics.bootstrap import Interval, percentile_interval
+from faith_jax.statistics.auc_table import _CELL_COLUMNS, ALL_EQUAL, AucCell
+from faith_jax.statistics.bootstrap import percentile_interval
 from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus
 from faith_jax.statistics.significance import SIGNIFICANT, bonferroni, hanley_mcneil_test
@@ -190,7 +190,9 @@ def _cell(
     scores, labels = np.array([row.score for row in rows]), np.array([row.label for row in rows])
     area = roc_auc(scores, labels)
     if math.isnan(area):
-        return AucCell(area, Interval(area, area))
+        return AucCell(area, NO_INTERVAL)
+    if not np.ptp(scores):
+        return AucCell(math.nan, NO_INTERVAL, undefined=ALL_EQUAL)
     clusters = [groups[row.row] for row in rows]
     if len(set(clusters)) < 2:  # all draws are the same, which is no certainty
         return AucCell(area, NO_INTERVAL)

@@ -311,7 +311,7 @@ def _text(key: Key, cells: Mapping[Key, Detection]) -> str:
         return ""
     cell = cells[key].cell
     if math.isnan(cell.auc):
-        return "one class"
+        return cell.undefined
     rivals = [d for k, d in cells.items() if k[:2] == key[:2] and k.method != key.method]
     beats_all = cells[key].best and rivals and all(rival.significant for rival in rivals)
     return figure_text(cell.auc, cell.interval, 3, MARK if beats_all else "")

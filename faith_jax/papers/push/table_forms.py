@@ -102,8 +102,9 @@ def difference_table(
         rows[corpus] = []
         for method in methods:
             theirs = _select_published(published, "differences", method, table).get(corpus)
-            comparison = _cells(table, method)[corpus].compared.get(baseline)
-            text = "one class"
+            cell, other = (_cells(table, name)[corpus] for name in (method, baseline))
+            comparison = cell.compared.get(baseline)
+            text = other.undefined if math.isnan(other.auc) else cell.undefined
             if comparison is not None:
                 low, high = (100 * end for end in comparison.interval)
                 text = difference_text(100 * comparison.difference, (low, high), 1)
@@ -269,7 +270,7 @@ def _select_published(
 
 def _auc(cell: AucCell, marks: Mapping[str, str]) -> str:
     if math.isnan(cell.auc):
-        return "one class"
+        return cell.undefined
     better = "".join(
         mark
         for baseline, mark in marks.items()

@@ -51,6 +51,14 @@ def test_error_free_examples_against_those_with_the_error():
         assert cell.interval.low < cell.auc < cell.interval.high
 
 
+def test_equal_scores_have_no_area():
+    given = corpus()
+    given.scores["x_coverage"][:] = 0.5
+    cell = npov_cells({"npov": given}, resamples=20)["coverage", "x_coverage"]["npov"]
+    assert math.isnan(cell.auc)
+    assert cell.text() == "all scores equal"
+
+
 def test_slices():
     given = corpus(slices=("plain",) * 4 + ("paraphrased",) * 4)
     cells = npov_cells({"npov": given}, "slice", resamples=20)

@@ -324,7 +324,7 @@ def test_no_errors_are_found_in_responses_that_tell_nothing(models, knowledge, t
     cells = cells_of(run_study(tmp_path, options))
     for table, error in (("1", "hallucination"), ("1", "coverage"), ("3", "coverage")):
         cell = cells[table, "unparaphrased synthetic", error, "ROUGE"]
-        assert float(cell["auc"]) == pytest.approx(0.5)
+        assert cell["auc"] == ""  # all scores are equal
 
 
 def drawn(test_set, **scores):
