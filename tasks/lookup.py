@@ -12,7 +12,7 @@ import faith_jax.tasks  # noqa: F401  (registers our tasks)
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, did_you_mean, reason
 from faith_jax.core.user_modules import load_entry_points
 from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
-from faith_jax.tasks import faithdial
+from faith_jax.tasks import faithdial, npov
 
 # How splits are called that are not trained on, by their beginnings.
 _VALIDATION = ("validation", "valid", "val", "development", "dev", "eval", "test")
@@ -160,6 +160,25 @@ def _is_steered(task: Any) -> bool:
     """Whether gin's control tokens reach a task's inputs; our own tasks wrap their steps."""
     steps = ((step, getattr(step, "__wrapped__", None)) for step in task.preprocessors)
     return any(faithdial.steer in pair for pair in steps)
+
+
+def error_labels(task: Any) -> dict[str, str] | None:
+    """Returns the texts of the labels that a task or mixture teaches a classifier of NPOV errors.
+
+    Args:
+      task: from `get_task`.
+
+    Returns:
+      The texts by the arguments of `npov.error_labels`; None where its targets are other texts.
+    """
+    steps = [
+        [getattr(step, "__wrapped__", None) for step in part.preprocessors]
+        for part in getattr(task, "tasks", [task])
+    ]
+    if not all(any(getattr(s, "func", None) is npov.classify for s in part) for part in steps):
+        return None
+    no_error, error = npov.error_labels().values()
+    return {"no_error": no_error, "error": error}
 
 
 def check_cached(task: Any, module: str | None = None) -> None:

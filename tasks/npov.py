@@ -35,8 +35,8 @@ def error_labels(
 ) -> dict[int, str]:
     """Returns the label texts of the classifiers' targets; gin may flip or rename them.
 
-    The scorers read a classifier of other labels by their options `no_error_label` and
-    `error_label`. A task's offline cache keeps the labels that it was made with.
+    A run keeps them in its MODEL_DIR, where the scorers find them. A task's offline cache keeps the
+    labels that it was made with.
 
     Args:
       no_error: of responses without the error.
@@ -66,7 +66,7 @@ with gin.unlock_config():
     error_labels = gin.configurable(error_labels, module="faith_jax.tasks.npov")
 
 
-def _classify(dataset: tf.data.Dataset, error: str) -> tf.data.Dataset:
+def classify(dataset: tf.data.Dataset, error: str) -> tf.data.Dataset:
     """Adds a classifier's inputs and target; `error` names the field that says there is one."""
     texts = error_labels()
 
@@ -89,7 +89,7 @@ def _add_classifier(name: str, error: str) -> None:
     for part in ("", *(f"_{part}" for part in TRAINING_SETS)):
         add_with_sample(
             f"{name}{part}",
-            functools.partial(_classify, error=error),
+            functools.partial(classify, error=error),
             postprocess=metrics.npov_label_postprocess,
             metric_fns=[metrics.classification],
         )

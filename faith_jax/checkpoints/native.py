@@ -42,6 +42,9 @@ from faith_jax.models.config import TransformerConfig
 MODEL_JSON = "model.json"
 PARAMS = "params"  # the folder of the parameters, and what their names in the manifest begin with
 METADATA = "_METADATA"  # Orbax's description of its files
+# In the metadata of a model that was trained to write labels of errors: their texts, by
+# "no_error" and "error".
+ERROR_LABELS = "error_labels"
 
 
 class _Base(msgspec.Struct):

@@ -47,6 +47,10 @@ from faith_jax.models.transformer import Transformer, output_layer
 logger = logging.getLogger("faith_jax")
 
 _LADDER = (*LENGTHS, 768, 1024)
+# A trained classifier writes one of its labels nearly always; one that was trained with other
+# labels, or not at all, stays far below this.
+LEAST_LABEL_MASS = 0.01
+_CHECKED_ROWS = 16  # enough for a mean, and no cost beside a file of rows
 
 
 class LabelTexts(NamedTuple):
@@ -300,6 +304,7 @@ class ClassificationEngine:
         self._packer = Packer(attention_share(model.config), tokens, devices)
         self._shapes: set[tuple[int, int, int]] = set()
         self._tokens, self._slots = 0, 0
+        self._has_checked_labels = labels is None
 
     @property
     def num_compilations(self) -> int:
@@ -334,6 +339,50 @@ class ClassificationEngine:
         if self._labels is None:
             return scipy.special.softmax(self._head_logits(rows, second), axis=-1)
         return scipy.special.softmax(self._label_scores(rows, self._labels), axis=-1)
+
+    def label_mass(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+        """Returns the probability that a language model writes any of its labels.
+
+        Args:
+          rows: see `probabilities`.
+
+        Returns:
+          float64 [rows], in [0, 1].
+        """
+        if self._labels is None:
+            return np.ones(len(rows))
+        log_probs = self._label_log_probs(rows, self._labels)
+        # Of a label's text the product over its tokens; the labels exclude each other.
+        probabilities = np.exp([token_log_probs.sum() for token_log_probs in log_probs])
+        return probabilities.reshape(len(rows), -1).sum(axis=1)
+
+    def warn_of_rare_labels(
+        self, rows: Sequence[Sequence[int]], words: Sequence[str], remedy: str
+    ) -> None:
+        """Logs a warning where a language model hardly ever writes one of its labels.
+
+        The softmax over the labels hides this: it compares them alone. Only the first rows of the
+        first call are looked at; their mean `label_mass` is compared with `LEAST_LABEL_MASS`.
+
+        Args:
+          rows: see `probabilities`.
+          words: the texts of the labels, for the warning.
+          remedy: what to do, as a clause.
+        """
+        if self._has_checked_labels or not rows:
+            return
+        self._has_checked_labels = True
+        mass = float(self.label_mass(rows[:_CHECKED_ROWS]).mean())
+        if mass < LEAST_LABEL_MASS:
+            logger.warning(
+                "model %s: it hardly ever writes %s (mean probability %.2g together, below %g), "
+                "so that the scores mean little; %s",
+                self.model.path,
+                " or ".join(map(repr, words)),
+                mass,
+                LEAST_LABEL_MASS,
+                remedy,
+            )
 
     def _head_logits(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None
@@ -394,29 +443,40 @@ class ClassificationEngine:
 
     def _label_scores(self, rows: Sequence[Sequence[int]], labels: LabelTexts) -> np.ndarray:
         """Returns the score of each label text behind each row, float32 [rows, classes]."""
-        front, behind = [], labels.prefix.tolist()
-        if self.model.config.is_decoder_only:  # what all labels have in front is input there
-            front, behind = behind, []
         classes, longest = labels.tokens.shape
         if longest == 1:
+            front, behind = self._split_prefix(labels)
             # The decoder reads the same for all, and what normalises their logits is the same.
             # The 0 is in the label's place: only the state in front of it is used.
             whole = [LikelihoodRow([*row, *front], [*behind, 0]) for row in rows]
             logits: np.ndarray = self._likelihoods.label_logits(whole, labels.tokens[:, 0].tolist())
             return logits
         weights = [weights[weights > 0] for weights in labels.weights]
-        texts = [
-            [*behind, *ids[: len(label_weights)].tolist()]
-            for ids, label_weights in zip(labels.tokens, weights, strict=True)
-        ]
-        whole = [LikelihoodRow([*row, *front], text) for row in rows for text in texts]
-        label_log_probs = self._likelihoods.log_probs(whole)
         scores = [
-            # Row number i * classes + c is text i with label c; the prefix does not count.
-            log_probs[len(behind) :] @ weights[number % classes]
-            for number, log_probs in enumerate(label_log_probs)
+            log_probs @ weights[number % classes]
+            for number, log_probs in enumerate(self._label_log_probs(rows, labels))
         ]
         return np.reshape(np.array(scores, np.float32), (len(rows), classes))
+
+    def _split_prefix(self, labels: LabelTexts) -> tuple[list[int], list[int]]:
+        """Returns what all labels have in front, as a part of the input and of the target."""
+        prefix = labels.prefix.tolist()
+        return (prefix, []) if self.model.config.is_decoder_only else ([], prefix)
+
+    def _label_log_probs(
+        self, rows: Sequence[Sequence[int]], labels: LabelTexts
+    ) -> list[np.ndarray]:
+        """Returns the log-probabilities of the tokens of label c behind row i, at i * classes + c.
+
+        Each is float32 [tokens], of the label's own tokens alone, without the prefix.
+        """
+        front, behind = self._split_prefix(labels)
+        texts = [
+            [*behind, *ids[weights > 0].tolist()]
+            for ids, weights in zip(labels.tokens, labels.weights, strict=True)
+        ]
+        whole = [LikelihoodRow([*row, *front], text) for row in rows for text in texts]
+        return [log_probs[len(behind) :] for log_probs in self._likelihoods.log_probs(whole)]
 
     def _dropout_probabilities(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None

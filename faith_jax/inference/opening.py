@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from faith_jax.checkpoints.embedded import checkpoint_path
+from faith_jax.checkpoints.native import ERROR_LABELS, is_native, read_model_json, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
@@ -114,6 +115,18 @@ def open_tokenizer(
     tokenizer = load_vocabulary(name)
     check_vocabulary(config, tokenizer, name, vocabulary is None, model, option="vocabulary=")
     return tokenizer
+
+
+def trained_error_labels(model: str) -> dict[str, str]:
+    """Returns the texts of labels that a run taught a classifier of errors, by `npov.error_labels`.
+
+    Empty where the checkpoint is of no such run.
+    """
+    path = checkpoint_path(model)
+    if not is_native(path):
+        return {}
+    metadata: Any = read_model_json(run_folder(path)).metadata
+    return dict(metadata.get(ERROR_LABELS) or {})
 
 
 class ModelOptions(TypedDict, total=False):

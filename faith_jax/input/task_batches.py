@@ -140,6 +140,13 @@ class DatasetConfig:
         return task
 
     @property
+    def error_labels(self) -> dict[str, str] | None:
+        """The texts of labels in the targets of NPOV's classifiers; None of other tasks."""
+        from faith_jax.tasks import lookup
+
+        return lookup.error_labels(self.task())
+
+    @property
     def further_features(self) -> frozenset[str]:
         """The features that batches have besides a text's input and target tokens."""
         features = {"negatives", "passages"} & set(self.task_feature_lengths)

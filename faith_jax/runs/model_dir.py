@@ -21,7 +21,12 @@ from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.checkpoint import PROMPTS, Checkpoint
 from faith_jax.checkpoints.embedded import newest_step
 from faith_jax.checkpoints.manifest import write_manifest
-from faith_jax.checkpoints.native import MODEL_JSON, read_model_json, write_model_json
+from faith_jax.checkpoints.native import (
+    ERROR_LABELS,
+    MODEL_JSON,
+    read_model_json,
+    write_model_json,
+)
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import atomic_file, working_folder, write_text
 from faith_jax.core.files.staging import remove_tree
@@ -163,12 +168,18 @@ def describe_run(
     initial: BaseModel | None,
     frozen: bool,
     vocabulary: Tokenizer,
+    error_labels: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes model.json, the vocabulary and the config in force; see `check_former_run`."""
+    """Writes model.json, the vocabulary and the config in force; see `check_former_run`.
+
+    `error_labels` are the texts of a classifier of errors, for its scorers.
+    """
     keep_vocabulary(vocabulary, folder)
     write_manifest(folder, {})  # of the vocabulary; those of the steps have their arrays
     base = initial.described() if initial and frozen else None
-    metadata = {_INITIAL: initial.described() if initial else None}
+    metadata: dict[str, Any] = {_INITIAL: initial.described() if initial else None}
+    if error_labels:
+        metadata[ERROR_LABELS] = dict(error_labels)
     family = initial.family if initial else ""
     write_model_json(folder, Checkpoint(config, {}, metadata, family, base))
     write_text(folder / CONFIG, gin.config_str())

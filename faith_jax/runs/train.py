@@ -230,7 +230,8 @@ def train(
             state = checkpoints.restore(state)
             logger.info("Resuming from step %d of %s", int(state.step), folder)
         if jax.process_index() == 0:
-            describe_run(folder, model.config, base, has_frozen, tokenizer)
+            labels = train_dataset.error_labels
+            describe_run(folder, model.config, base, has_frozen, tokenizer, labels)
         origin = {"initializer": initializer_name(prompt_initializer), "seed": str(seed)}
         prompt_starts = read_or_write_prompt_starts(folder, prompts, origin, last_step is not None)
         logger.info(

@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -10,8 +11,11 @@ from faith_jax.core.cutting import CutTokens, by_name
 from faith_jax.core.types import GroundedExample, Grounding, Score, ScorerCard, WordScore
 from faith_jax.core.words import is_blank
 
+logger = logging.getLogger("faith_jax")
+
 Result = TypeVar("Result")
 EMPTY_RESPONSE = "the response is empty"
+_FEW_SCORES = 4  # as many responses may well be alike
 # A value, and the scores of single words.
 Judgement = tuple[float, tuple[WordScore, ...]]
 
@@ -111,6 +115,26 @@ class BaseScorer(abc.ABC):
         for place, score in zip(places, item_scores, strict=True):
             scores[place] = score
         return scores
+
+
+class ScoreRange(NamedTuple):
+    """How many scores there are, and their ends."""
+
+    count: int
+    lowest: float
+    highest: float
+
+
+def warn_of_equal_scores(scorer: str, scores: ScoreRange) -> None:
+    """Logs a warning where all scores of a scorer are equal, for more than a few responses."""
+    if scores.count > _FEW_SCORES and scores.lowest == scores.highest:
+        logger.warning(
+            "%s: all %d scores are %g, so that they tell no response from another; check the "
+            "scorer's model and options, and the columns that it reads",
+            scorer,
+            scores.count,
+            scores.lowest,
+        )
 
 
 class ReadRow(Protocol):

@@ -14,13 +14,18 @@ from faith_jax.core.labels import ErrorLabel
 from faith_jax.core.notation import check_label
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
-from faith_jax.inference.opening import ModelOptions
+from faith_jax.inference.opening import ModelOptions, require_model, trained_error_labels
 from faith_jax.inference.texts.text_reader import ReadText, open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer
 from faith_jax.scoring.model_cards import NPOV_LABELS
 from faith_jax.tokenizers.base import Tokenizer
 
 _SIDES = ("pro", "con")
+_REMEDY = (
+    "give a model that was trained on npov_hallucination or npov_coverage, or no_error_label and "
+    "error_label as it was trained"
+)
+_REMEDY_OF_A_RUN = "train it for more steps"
 
 
 class LabelTokens(NamedTuple):
@@ -67,7 +72,7 @@ class NpovLabelOptions(ModelOptions, total=False):
     """The options of error classifiers.
 
     Attributes:
-      no_error_label: as the model was trained; default: YES.
+      no_error_label: as the model was trained; default: as its MODEL_DIR says, else YES.
       error_label: likewise; default: NO.
     """
 
@@ -79,7 +84,8 @@ class NpovLabelScorer(ModelScorer[ReadText]):
     """The probability of the label for no error, of the two.
 
     By default the perspectives of a longer input lose their ends, the longer one first, while query
-    and response stay.
+    and response stay. A warning is logged where the model hardly ever writes one of the labels, see
+    `LEAST_LABEL_MASS`.
 
     Args:
       name: "npov_hallucination" or "npov_coverage", by what the model was trained for.
@@ -92,17 +98,19 @@ class NpovLabelScorer(ModelScorer[ReadText]):
 
     def __init__(self, name: str, model: str | None = None, **options: Unpack[NpovLabelOptions]):
         opened, reader = open_text_reader(model, options)
-        labels = LabelTokens.of(
-            reader.tokenizer,
-            options.get("no_error_label", ErrorLabel.NO_ERROR.value),
-            options.get("error_label", ErrorLabel.ERROR.value),
+        trained = trained_error_labels(require_model(model))
+        words = (
+            options.get("no_error_label", trained.get("no_error", ErrorLabel.NO_ERROR.value)),
+            options.get("error_label", trained.get("error", ErrorLabel.ERROR.value)),
         )
+        labels = LabelTokens.of(reader.tokenizer, *words)
         if reader.causal:
             longest = max(len(labels.no_error), len(labels.error))
             reader = dataclasses.replace(reader, behind=len(labels.prefix) + longest)
         texts = LabelTexts.of((labels.no_error, labels.error), "mean", labels.prefix)
         tokens_per_batch = options.get("tokens_per_batch")
-        self.card, self._reader = NPOV_LABELS[name], reader
+        self.card, self._reader, self._words = NPOV_LABELS[name], reader, words
+        self._remedy = _REMEDY_OF_A_RUN if words == tuple(trained.values()) else _REMEDY
         self._engine = ClassificationEngine(opened, texts, tokens_per_batch=tokens_per_batch)
 
     def read(self, example: GroundedExample) -> ReadText:
@@ -117,7 +125,9 @@ class NpovLabelScorer(ModelScorer[ReadText]):
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadText]
     ) -> list[Judgement]:
         """Returns the probabilities of no error."""
-        probabilities = self._engine.probabilities([row.ids for row in rows])
+        ids = [row.ids for row in rows]
+        self._engine.warn_of_rare_labels(ids, self._words, self._remedy)
+        probabilities = self._engine.probabilities(ids)
         return [(float(value), ()) for value in probabilities[:, 0]]
 
 

@@ -34,6 +34,8 @@ from faith_jax.inference.texts.text_pairs import (
 )
 from faith_jax.scoring.base import remembers_last
 
+_REMEDY = "give label_words as it was trained, or a model that was trained for this scorer"
+
 
 class ClassifierOptions(ModelOptions, total=False):
     """The options that all scorers of classifiers have.
@@ -63,11 +65,13 @@ class PairClassifier:
       label_names: the classes, in order.
       engine: of the model.
       encode: of the same model.
+      label_words: what an encoder-decoder writes for each class; empty = it has a head.
     """
 
     label_names: tuple[str, ...]
     engine: ClassificationEngine
     encode: PairEncoder
+    label_words: tuple[str, ...] = ()
 
     def __call__(self, pairs: Sequence[tuple[str, str]]) -> tuple[np.ndarray, list[CutTokens]]:
         """Returns float64 [pairs, classes], and how many tokens of each pair were cut.
@@ -81,7 +85,9 @@ class PairClassifier:
     @remembers_last
     def probabilities(self, rows: Sequence[PairRow]) -> np.ndarray:
         """Returns float64 [rows, classes]."""
-        return self.engine.probabilities([row.ids for row in rows], [row.second for row in rows])
+        ids = [row.ids for row in rows]
+        self.engine.warn_of_rare_labels(ids, self.label_words, _REMEDY)
+        return self.engine.probabilities(ids, [row.second for row in rows])
 
 
 def pair_classifier(
@@ -185,7 +191,7 @@ def _open_classifier(
             f"{kind}."
         )
     encode = PairEncoder(tokenizer, config.vocab_size, limit, cut_policy, inputs)
-    return PairClassifier(names, engine, encode)
+    return PairClassifier(names, engine, encode, words or ())
 
 
 def forget_classifiers() -> None:

@@ -5,7 +5,7 @@ import scipy.special
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, FaithJaxError
-from faith_jax.inference import EncoderModel, load_model
+from faith_jax.inference import EncoderModel, class_probabilities, load_model
 from faith_jax.inference.batching import padded, token_types
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
@@ -204,6 +204,34 @@ def test_label_texts_are_compared_by_their_sum_or_mean(
     values = [scores.sum() if normalisation == "sum" else scores.mean() for scores in log_probs]
     expected = [softmax(row) for row in np.reshape(values, (len(INPUTS), len(labels)))]
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("labels", [[[3], [4]], [[3], [4, 10]]])
+def test_the_mass_of_labels_is_what_they_have_of_all_probability(language_model, labels):
+    engine = ClassificationEngine(language_model, LabelTexts.of(labels, "mean", [12]))
+    rows = [LikelihoodRow(row, [12, *label]) for row in INPUTS for label in labels]
+    log_probs = [scores[1:].sum() for scores in LikelihoodEngine(language_model).log_probs(rows)]
+    expected = np.exp(log_probs).reshape(len(INPUTS), 2).sum(axis=1)
+    np.testing.assert_allclose(engine.label_mass(INPUTS), expected, rtol=1e-4)
+    # One token more that the labels must begin with makes them rarer, not the sum of the softmax.
+    np.testing.assert_allclose(engine.probabilities(INPUTS).sum(axis=1), 1, rtol=1e-6)
+
+
+def test_rare_labels_are_told_once(language_model, caplog, monkeypatch):
+    engine = ClassificationEngine(language_model, LabelTexts.of([[3], [4]], "mean"))
+    mass = engine.label_mass(INPUTS).mean()
+    for least, count in ((0.9 * mass, 0), (1.1 * mass, 1)):
+        monkeypatch.setattr(class_probabilities, "LEAST_LABEL_MASS", least)
+        engine = ClassificationEngine(language_model, LabelTexts.of([[3], [4]], "mean"))
+        for _ in range(2):
+            engine.warn_of_rare_labels(INPUTS, ("YES", "NO"), "train it longer")
+        assert len(caplog.messages) == count
+    (message,) = caplog.messages
+    assert message == (
+        f"model {language_model.path}: it hardly ever writes 'YES' or 'NO' (mean probability "
+        f"{mass:.2g} together, below {1.1 * mass:g}), so that the scores mean little; train it "
+        "longer"
+    )
 
 
 HEADS = {

@@ -11,6 +11,7 @@ import safetensors.numpy
 from faith_jax.checkpoints.native import read_model_json
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files import working_folder
+from faith_jax.inference.opening import trained_error_labels
 from faith_jax.runs.model_dir import (
     PROMPT_START,
     RunLog,
@@ -196,6 +197,22 @@ def same(found, expected):
     assert found.keys() == expected.keys()
     for name, vectors in expected.items():
         np.testing.assert_array_equal(found[name], vectors)
+
+
+def test_a_run_keeps_the_labels_that_it_teaches(command, former, tmp_path):
+    labels = tmp_path / "labels.gin"
+    labels.write_text(
+        "from __gin__ import dynamic_registration\nfrom faith_jax.tasks import npov\n"
+        "npov.error_labels.no_error = 'NO'\nnpov.error_labels.error = 'YES'\n"
+    )
+    run = tmp_path / "run"
+    task = ("--gin.MIXTURE_OR_TASK_NAME=npov_coverage_sample", "--gin.EVAL_SPLIT=None")
+    steps = ("--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0")
+    status, _, err = command(*TINY, f"--gin_file={labels}", *task, *steps, f"--gin.MODEL_DIR={run}")
+    assert status == 0, err
+    assert trained_error_labels(str(run)) == {"no_error": "NO", "error": "YES"}
+    assert trained_error_labels(str(run / "checkpoints" / "1")) == trained_error_labels(str(run))
+    assert trained_error_labels(str(former)) == trained_error_labels("mini") == {}
 
 
 def test_a_new_run_keeps_its_start(tmp_path):

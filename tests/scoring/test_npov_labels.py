@@ -1,8 +1,11 @@
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
+from faith_jax.checkpoints.native import ERROR_LABELS, write_native
+from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.notation import PUBLISHED
@@ -80,6 +83,29 @@ def test_flipped_labels_flip_the_score(model):
     flipped = load_scorer("npov_coverage", model=model, **options).score(EXAMPLES)
     for a, b in zip(plain, flipped, strict=True):
         assert a.value == pytest.approx(1 - b.value, abs=1e-6)
+
+
+def test_the_labels_of_a_run_are_in_its_folder(model, tmp_path, caplog):
+    folder = tmp_path / "run"
+    taught = {"no_error": "FINE", "error": "YES"}
+    checkpoint = open_checkpoint(str(model))
+    write_native(dataclasses.replace(checkpoint, metadata={ERROR_LABELS: taught}), folder)
+    options = {"no_error_label": "FINE", "error_label": "YES"}
+    tokenizer = {"vocabulary": str(model)}
+    expected = load_scorer("npov_coverage", model=model, **options).score(EXAMPLES)
+    caplog.clear()
+    values = load_scorer("npov_coverage", model=str(folder), **tokenizer).score(EXAMPLES)
+    assert [score.value for score in values] == [score.value for score in expected]
+    # Random weights write anything: the run was too short.
+    (warning,) = (r.getMessage() for r in caplog.records if r.levelname == "WARNING")
+    assert warning.startswith(f"model {folder}: it hardly ever writes 'FINE' or 'YES' (mean prob")
+    assert warning.endswith("; train it for more steps")
+    # An option comes first.
+    options = tokenizer | {"no_error_label": "NO"}
+    chosen = load_scorer("npov_coverage", model=str(folder), **options).score(EXAMPLES)
+    both = load_scorer("npov_coverage", model=model, no_error_label="NO", error_label="YES")
+    assert [s.value for s in chosen] == [s.value for s in both.score(EXAMPLES)]
+    assert any(message.endswith("error_label as it was trained") for message in caplog.messages)
 
 
 class Words:

@@ -407,6 +407,15 @@ def test_labels_may_be_flipped_and_renamed(label_bindings):
     assert labels() == {(0, "{label: complete}"), (1, "{label: incomplete}")}
 
 
+def test_only_classifiers_of_errors_have_their_labels(label_bindings):
+    label_bindings(no_error="NO", error="YES")
+    for name in ("npov_coverage_sample", "npov_hallucination_dev_sample", "npov_errors_sample"):
+        labels = lookup.error_labels(lookup.get_task(name))
+        assert labels == {"no_error": "NO", "error": "YES"}
+    for name in (TASK, "faith_critic_sample"):
+        assert lookup.error_labels(lookup.get_task(name)) is None
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

@@ -45,7 +45,7 @@ from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs import preflight as preflights
 from faith_jax.runs.options import MODEL_OPTIONS
 from faith_jax.runs.shards import Job, Shard, split
-from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.base import BaseScorer, ScoreRange, warn_of_equal_scores
 from faith_jax.scoring.registry import load_scorer
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class ScoreSummary:
       undefined: for each scorer, how many rows it left without a score, by reason; "" = not told.
       cut: for each scorer, how many inputs it cut because they were too long.
       cut_parts: for each scorer what was cut of each part.
+      ranges: for each scorer its scores.
       worst: rows in the file of the worst answers.
     """
 
@@ -89,6 +90,7 @@ class ScoreSummary:
     undefined: dict[str, collections.Counter[str]] = dataclasses.field(default_factory=dict)
     cut: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     cut_parts: dict[str, dict[str, Cut]] = dataclasses.field(default_factory=dict)
+    ranges: dict[str, ScoreRange] = dataclasses.field(default_factory=dict)
     worst: int = 0
 
     def add(self, rows: Iterable[ScoredRow]) -> None:
@@ -98,6 +100,8 @@ class ScoreSummary:
                 counts = self.undefined.setdefault(name, collections.Counter())
                 if value is None:
                     counts[row.get("undefined", {}).get(name, "")] += 1
+                else:
+                    self._join_range(name, ScoreRange(1, value, value))
             for name, tokens in row["cut_tokens"].items():
                 self.cut[name] += bool(tokens)
             for name, cut in row.get("cut", {}).items():
@@ -106,7 +110,8 @@ class ScoreSummary:
 
     def counts(self) -> dict[str, Any]:
         """Returns the counts as JSON."""
-        return {"undefined": self.undefined, "cut": self.cut, "cut_parts": self.cut_parts}
+        names = ("undefined", "cut", "cut_parts", "ranges")
+        return {name: getattr(self, name) for name in names}
 
     def take(self, counts: Mapping[str, Any]) -> None:
         """Adds what `counts` returned of other rows."""
@@ -116,6 +121,16 @@ class ScoreSummary:
         for name, cut in counts["cut_parts"].items():
             for part, (rows, tokens) in cut.items():
                 self._cut_of(name, part, rows, tokens)
+        for name, scores in counts["ranges"].items():
+            self._join_range(name, ScoreRange(*scores))
+
+    def _join_range(self, scorer: str, scores: ScoreRange) -> None:
+        before = self.ranges.get(scorer, scores._replace(count=0))
+        self.ranges[scorer] = ScoreRange(
+            before.count + scores.count,
+            min(before.lowest, scores.lowest),
+            max(before.highest, scores.highest),
+        )
 
     def _cut_of(self, scorer: str, part: str, rows: int, tokens: int) -> None:
         parts = self.cut_parts.setdefault(scorer, {})
@@ -263,6 +278,8 @@ def score(
             shares = {part: {"share": loss.rows / count} for part, loss in cut.items()}
             for sentence in preflights.cut_warnings(shares):
                 logger.warning("%s: %s", name, sentence)
+    for name, scores in summary.ranges.items():
+        warn_of_equal_scores(name, scores)
     return summary
 
 

@@ -1,15 +1,16 @@
 """Scores of texts by several scorers, as a table."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.types import Grounding
+from faith_jax.core.types import Grounding, Score
 from faith_jax.datasets.grounded_rows import Columns, example_rows
 from faith_jax.datasets.list_cells import ListColumns
 from faith_jax.datasets.tables import frame_rows
-from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.base import BaseScorer, ScoreRange, warn_of_equal_scores
 from faith_jax.scoring.registry import load_scorer, scorer_options
 
 _OPTION = re.compile(r"--(\w+)-column=([^\s.,;]+)")
@@ -74,10 +75,17 @@ def score(
     table |= {} if histories is None else {"history": histories}
     table |= {} if labels is None else {"label": labels}
     for name, scorer in loaded.items():
-        scores = scorer.score(groundings, responses, histories)
-        table[name] = [score.value for score in scores]
+        table[name] = _values(name, scorer.score(groundings, responses, histories))
     rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return as_frame(rows, list(table), index)
+
+
+def _values(scorer: str, scores: Sequence[Score]) -> list[float]:
+    """Returns the values of scores; warns where all are equal."""
+    values = [score.value for score in scores]
+    if defined := [value for value in values if not math.isnan(value)]:
+        warn_of_equal_scores(scorer, ScoreRange(len(defined), min(defined), max(defined)))
+    return values
 
 
 def _as_list(values: Any) -> Any:
@@ -126,9 +134,7 @@ def _score_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping
         examples = [row.example for row in example_rows(rows, layout, "table")]
     except InputError as error:  # whose remedies are options of the command
         raise InputError(_OPTION.sub(r'columns={"\1": "\2"}', str(error))) from None
-    scores = {
-        name: [score.value for score in scorer.score(examples)] for name, scorer in scorers.items()
-    }
+    scores = {name: _values(name, scorer.score(examples)) for name, scorer in scorers.items()}
     if hasattr(table, "assign"):  # pandas
         return table.assign(**scores)
     if hasattr(table, "append_column"):  # Arrow

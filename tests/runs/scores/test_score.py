@@ -71,6 +71,25 @@ def test_scores_of_a_file(capsys, tmp_path, rows_file):
     assert {path.name for path in tmp_path.iterdir()} == {"rows.jsonl", "scores.jsonl"}
 
 
+@pytest.mark.parametrize("shards", [1, 3])
+def test_equal_scores_are_told_at_the_end(tmp_path, caplog, capsys, shards):
+    rows = tmp_path / "rows.jsonl"
+    texts = ["Tea is hot.", "Tea is cold.", "Tea is.", "Tea.", "Hot tea."]
+    rows.write_text(
+        "".join(
+            json.dumps({"grounding": "Tea is hot.", "generated_text": text}) + "\n"
+            for text in (*texts, "")
+        )
+    )
+    arguments = ("--scorers=first_person_count,token_f1", f"--output={tmp_path / 's.jsonl'}")
+    assert score(capsys, f"--input={rows}", f"--shards={shards}", *arguments)[0] == 0
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == [
+        "first_person_count: all 5 scores are 0, so that they tell no response from another; "
+        "check the scorer's model and options, and the columns that it reads"
+    ]
+
+
 def test_a_scorer_under_names_of_its_own(capsys, tmp_path, rows_file):
     output = tmp_path / "scores.jsonl"
     given = (f"--input={rows_file}", f"--output={output}")

@@ -44,6 +44,13 @@ def test_a_data_frame_has_the_same_columns():
     assert list(score([], [], ["token_f1"]).columns) == ["grounding", "response", "token_f1"]
 
 
+def test_equal_scores_are_told_unless_they_are_few(without_pandas, caplog):
+    for count in (4, 5):
+        score(["Tea is hot."] * count, ["Ink."] * count, scorers=["token_f1"])
+    (warning,) = caplog.messages
+    assert warning.startswith("token_f1: all 5 scores are 0, so that they tell no response from")
+
+
 def test_perspectives_are_lists_by_name(without_pandas):
     sides = {"pro": "Tea calms.", "con": ["It stains.", "It is hot."]}
     same = Grounding(("Tea calms.", "It stains.", "It is hot."), ("pro", "con", "con"))
