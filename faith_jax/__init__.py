@@ -72,6 +72,11 @@ _LAZY = {
 _FORMER = {"CausalLanguageModel": "CausalModel", "LanguageModel": "EncoderDecoderModel"}
 
 
+def __dir__() -> list[str]:
+    """Returns the public names, also of what is not imported yet."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Imports the names in `_LAZY` on first use."""
     name = _FORMER.get(name, name)

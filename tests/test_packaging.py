@@ -74,5 +74,6 @@ def test_every_sample_is_in_the_wheel(names):
 
 
 def test_public_names_exist():
+    assert dir(faith_jax) == sorted(faith_jax.__all__)
     for name in faith_jax.__all__:
         assert getattr(faith_jax, name) is not None

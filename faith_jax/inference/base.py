@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import jax
@@ -13,7 +13,7 @@ import numpy as np
 
 from faith_jax.checkpoints.embedded import TWO_SIDES_ONLY, reads_two_sides
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.core.settings import checked
+from faith_jax.core.settings import Positive, checked
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import row_keys
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from faith_jax.inference.batch_decoder import DecodedRow
 
 logger = logging.getLogger("faith_jax")
+
+Texts = str | Sequence[str] | Sequence[Sequence[str]]  # of one row, or of each row of a batch
 
 # Defaults of `respond`, in tokens.
 LONGEST_INPUT, LONGEST_RESPONSE = 512, 512
@@ -157,21 +159,25 @@ class GenerativeModel(BaseModel):
 
     def respond(
         self,
-        query: str | None = None,
+        query: str | Sequence[str] | None = None,
         *,
-        pro: str | Sequence[str] | None = None,
-        con: str | Sequence[str] | None = None,
-        knowledge: str | Sequence[str] | None = None,
-        history: str | Sequence[str] | None = None,
-        inputs: str | None = None,
-        inputs_without_document: str | None = None,
+        pro: Texts | None = None,
+        con: Texts | None = None,
+        knowledge: Texts | None = None,
+        history: Texts | None = None,
+        inputs: str | Sequence[str] | None = None,
+        inputs_without_document: str | Sequence[str] | None = None,
         vocabulary: str | None = None,
         max_input_length: int | None = None,
         cut_policy: str = "knowledge",
         seed: int = 0,
+        batch_size: int = 16,
         **options: Any,
-    ) -> str | list[str]:
+    ) -> Any:
         """Returns a response as text, with the templates, cutting and tokens of `t5x infer`.
+
+        A list of queries, of inputs, or of histories that are lists, is a batch. All other lists
+        then have as many entries, one for each row; a single text is for all rows.
 
         Args:
           query: what is asked, with `pro` and `con`, or as the last turn of a dialogue.
@@ -186,12 +192,14 @@ class GenerativeModel(BaseModel):
             the model has fewer positions.
           cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
           seed: of the sampling.
+          batch_size: rows of a batch that are decoded at once, at most.
           **options: fields of `DecodingConfig`: max_length (512 by default), temperature,
             num_beams, num_return …; pmi=PMIConfig() is PMI-Decode.
 
         Returns:
-          The response; with `num_return` above 1 a list of them, the best first. A warning is
-          logged where one does not end within `max_length`.
+          The response; with `num_return` above 1 a list of them, the best first. Of a batch a list
+          with these for each row. A warning is logged where a response does not end within
+          `max_length`.
 
         Raises:
           InputError: on texts that are missing or empty, and on an input that cannot be cut.
@@ -207,31 +215,61 @@ class GenerativeModel(BaseModel):
         decoding = self._decoding(options, pmi=options.get("pmi") is not None)
         fields = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
         fields |= {"history": history, "inputs_without_document": inputs_without_document}
-        texts = {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in fields.items()
-        }
-        row = input_row(texts, "respond", "respond")
+        batch = _rows_of(fields)
+        where = ["respond"] if batch is None else [f"respond: row {n}" for n in range(len(batch))]
+        rows = [
+            input_row({name: _as_list(value) for name, value in row.items()}, place, place)
+            for row, place in zip([fields] if batch is None else batch, where, strict=True)
+        ]
         tokenizer = open_tokenizer(self.path, vocabulary, self.config)
         limit = input_limit(self.config, max_input_length, LONGEST_INPUT)
         read = RowTokens.of(
             self.config, tokenizer, limit, "max_input_length", cut_policy, decoding.pmi is not None
         )
-        input_tokens = read(row)
+        read_rows = [read(row) for row in rows]
+        longest = max((len(tokens.ids) for tokens in read_rows), default=0)
         read.layout.check_positions(
-            len(input_tokens.ids), decoding.max_length, ("max_input_length", "max_length")
+            longest, decoding.max_length, ("max_input_length", "max_length")
         )
-        responses = self._decode_input(input_tokens.ids, input_tokens.second, seed, options)
-        if unfinished := sum(not response.finished for response in responses):
+        ids, second = [tokens.ids for tokens in read_rows], [tokens.second for tokens in read_rows]
+        if batch is None:
+            decoded = [self._decode_input(ids[0], second[0], seed, options)]
+        else:
+            decoded = self._decode_batch(ids, second, seed, decoding, batch_size)
+        if unfinished := sum(not r.finished for responses in decoded for r in responses):
             logger.warning(
                 "%s not finished at max_length = %d",
                 counted(unfinished, "response"),
                 decoding.max_length,
             )
         written = [
-            row.postprocess(tokenizer.decode(response.tokens.tolist())) for response in responses
+            [row.postprocess(tokenizer.decode(response.tokens.tolist())) for response in responses]
+            for row, responses in zip(rows, decoded, strict=True)
         ]
-        return written if decoding.num_return > 1 else written[0]
+        results = written if decoding.num_return > 1 else [texts[0] for texts in written]
+        return results[0] if batch is None else results
+
+    def _decode_batch(
+        self,
+        ids: list[list[int]],
+        second: list[list[int]],
+        seed: int,
+        decoding: DecodingConfig,
+        batch_size: int,
+    ) -> "list[list[DecodedRow]]":
+        """Decodes inputs; `second` are PMI-Decode's or DoHA's other ones."""
+        from faith_jax.inference.batch_decoder import BatchDecoder
+
+        checked("batch_size", batch_size, Positive)
+        # Few sizes, each of which is compiled: powers of two, and whole on each device.
+        size, devices = min(batch_size, len(ids)), self.partitioner.data_parallelism
+        size = -(-min(batch_size, 1 << (size - 1).bit_length()) // devices) * devices if size else 0
+        if not size:
+            return []
+        decoder = BatchDecoder(
+            self.module, self.partitioner, decoding, size, checked("decoding: seed", seed, _Seed)
+        )
+        return decoder(self.params, ids, None, second)
 
     def _decode_input(
         self, ids: list[int], second: list[int], seed: int, options: dict[str, Any]
@@ -267,6 +305,37 @@ class GenerativeModel(BaseModel):
         # JAX reports no index beyond an axis: such an id would do something else in silence.
         config.check_vocabulary(self.config.vocab_size)
         return config
+
+
+def _as_list(value: Any) -> Any:
+    """Returns the values of tuples, arrays and Series as lists."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _rows_of(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Returns the fields of each row of a batch; None where they are of a single row.
+
+    Raises:
+      InputError: for lists of different lengths.
+    """
+    listed = {name: _as_list(value) for name, value in fields.items()}
+    listed = {name: value for name, value in listed.items() if isinstance(value, list)}
+    turns = listed.get("history", [])
+    if not {"query", "inputs"} & listed.keys() and all(isinstance(t, str) for t in turns):
+        return None
+    lengths = {name: len(value) for name, value in listed.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{count} of {name}" for name, count in lengths.items())
+        raise InputError(
+            f"respond: the lists of a batch have one entry for each row, got {shown}; a single "
+            "text is for all rows."
+        )
+    return [
+        {name: listed[name][n] if name in listed else value for name, value in fields.items()}
+        for n in range(next(iter(lengths.values())))
+    ]
 
 
 def _advice(name: str, option_names: list[str]) -> str:

@@ -15,6 +15,7 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.settings import NotNegative, Positive, checked
+from faith_jax.inference.base import BaseModel
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
@@ -198,16 +199,23 @@ def require_model(model: str | os.PathLike[str] | None) -> str:
 
 
 def open_language_model(
-    model: str, dtype: str | None = None, num_partitions: int | None = None
+    model: str | BaseModel, dtype: str | None = None, num_partitions: int | None = None
 ) -> EncoderDecoderModel | CausalModel:
-    """Opens a checkpoint that can generate.
+    """Opens a checkpoint that can generate; a model that is open already is returned.
 
     Raises:
       FaithJaxError: where it cannot be opened, or is encoder-only.
     """
-    opened = open_model(model, dtype, num_partitions)
-    if isinstance(opened, EncoderModel):
-        raise ConfigError(f"model {model}: expected a language model, got an encoder-only one.")
+    opened: Any = model
+    if not isinstance(model, BaseModel):
+        opened = open_model(model, dtype, num_partitions)
+    elif dtype or num_partitions:
+        option = "dtype" if dtype else "num_partitions"
+        raise ConfigError(f"{option}: the model is open already; give it to load_model.")
+    if not isinstance(opened, EncoderDecoderModel | CausalModel):
+        raise ConfigError(
+            f"model {opened.path}: expected a language model, got an encoder-only one."
+        )
     return opened
 
 

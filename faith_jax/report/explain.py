@@ -5,8 +5,10 @@ import logging
 from collections.abc import Sequence
 from typing import Unpack
 
+from faith_jax.checkpoints.embedded import reads_two_sides
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.inference.base import BaseModel
 from faith_jax.report.salience import THRESHOLD, SaliencePicture, salience_picture
 from faith_jax.scoring.salience.inputs import generated_response
 from faith_jax.scoring.salience.scorers import Salience, SalienceOptions, open_salience
@@ -17,13 +19,13 @@ _MAX_RESPONSE = 256  # tokens of a response that the model writes
 
 
 def explain(
-    model: str,
+    model: str | BaseModel,
     response: str | None = None,
     *,
     query: str = "",
     pro: str | Sequence[str] = (),
     con: str | Sequence[str] = (),
-    grounding: str | Sequence[str] = (),
+    knowledge: str | Sequence[str] = (),
     history: str | Sequence[str] = (),
     threshold: float = THRESHOLD,
     **options: Unpack[SalienceOptions],
@@ -34,12 +36,13 @@ def explain(
     value stand in [brackets].
 
     Args:
-      model: path of a language model, best the one that wrote the response, or a name.
+      model: a language model, best the one that wrote the response: from `load_model`, or its path
+        or name.
       response: the text; None = the model writes it.
       query: what was asked, the last turn.
       pro: arguments for: a text or several.
       con: arguments against.
-      grounding: in place of these, texts without sides.
+      knowledge: in place of these, a text or several without sides.
       history: turns before the query, oldest first.
       threshold: in [0, 1], below which words are marked.
       **options: method, vocabulary, max_length …, see `SalienceOptions`.
@@ -49,16 +52,16 @@ def explain(
       ConfigError: on a model that cannot be explained, and on wrong options.
     """
     sides = {"pro": _as_tuple(pro), "con": _as_tuple(con)}
-    texts = _as_tuple(grounding)
+    texts = _as_tuple(knowledge)
     if bool(texts) == any(sides.values()) or len({bool(side) for side in sides.values()}) > 1:
-        raise InputError("explain: give both pro and con, or grounding.")
+        raise InputError("explain: give both pro and con, or knowledge.")
     if not texts:
         named = [(side, text) for side, texts_of_side in sides.items() for text in texts_of_side]
         source = Grounding(tuple(t for _, t in named), tuple(side for side, _ in named))
     else:
         source = Grounding(texts)
     if not all(text.strip() for text in source.texts):
-        raise InputError("explain: a text of the grounding is empty; leave it out.")
+        raise InputError("explain: an argument or a text of the knowledge is empty; leave it out.")
     if not 0 <= threshold <= 1:
         raise ConfigError(f"threshold: expected a share in [0, 1], got {threshold!r}.")
     turns = _as_tuple(history) + _as_tuple(query)
@@ -81,6 +84,13 @@ def pictures(
     Raises:
       InputError: for an example without content words.
     """
+    path = salience.engine.model.path
+    if reads_two_sides(path or "") and not all(e.grounding.perspectives for e in examples):
+        logger.warning(
+            "%s was trained on arguments of two sides: its gradients say little about other texts. "
+            "Look at the words with a star, or score with npov_rouge1_hallucination.",
+            path,
+        )
     if writes:
         examples = [_with_response(salience, example) for example in examples]
     shown_pictures = []

@@ -65,6 +65,44 @@ def test_options_are_those_of_decoding(model, caplog):
     assert found == written(model, text, other, **pmi)[0]
 
 
+def test_a_batch_has_the_responses_to_each_row(model, caplog):
+    queries, pro = ["Is tea good, if it is hot?", "Is it?", "Why?"], ["It is.", ["a", "b"], "c"]
+    rows = [
+        model.respond(query, pro=text, con="No.", **SHORT)
+        for query, text in zip(queries, pro, strict=True)
+    ]
+    caplog.clear()
+    assert model.respond(queries, pro=pro, con="No.", batch_size=2, **SHORT) == rows
+    assert [m for m in caplog.messages if "finished" in m] == [
+        "3 responses not finished at max_length = 5"
+    ]
+    # Dialogues: a history is a row's where it is a list in a list.
+    turns = [["Hi!", "What is tea?"], ["And ink?"]]
+    knowledge = np.array(["Tea is a leaf.", "Ink is blue."])
+    dialogues = [
+        model.respond(history=history, knowledge=str(text), **SHORT)
+        for history, text in zip(turns, knowledge, strict=True)
+    ]
+    assert model.respond(history=turns, knowledge=knowledge, **SHORT) == dialogues
+    beams = {"num_beams": 2, "num_return": 2}
+    assert model.respond(inputs=("What?",), **beams, **SHORT) == [
+        model.respond(inputs="What?", **beams, **SHORT)
+    ]
+    pmi = {"pmi": PMIConfig(alpha=0.5, p=1.0)}
+    single = model.respond("And ink?", knowledge="Ink is blue.", **pmi, **SHORT)
+    assert model.respond(["And ink?"], knowledge="Ink is blue.", **pmi, **SHORT) == [single]
+    assert model.respond([], knowledge="Ink is blue.", **SHORT) == []
+
+
+def test_samples_of_a_batch_differ_by_row(model):
+    sampling = {"temperature": 3.0, "seed": 1, "batch_size": 2}
+    samples = model.respond(inputs=["What is it?"] * 4, **sampling, **SHORT)
+    assert len(set(samples)) > 1
+    assert model.respond(inputs=["What is it?"] * 4, **sampling, **SHORT) == samples
+    alone = model.respond(inputs="What is it?", temperature=3.0, seed=1, **SHORT)
+    assert samples[0] == alone
+
+
 def test_a_long_input_is_cut_as_the_policy_says(model):
     knowledge = "Tea is a leaf that grows on hills. " * 20
     found = model.respond("What is tea?", knowledge=knowledge, max_length=5, max_input_length=48)
@@ -83,6 +121,17 @@ def test_a_long_input_is_cut_as_the_policy_says(model):
         ({"query": "?", "pro": "a"}, InputError, "field 'con_arguments' is missing; give both"),
         ({}, InputError, "respond: expected 'query' with 'knowledge' or arguments"),
         ({"query": " ", "knowledge": "a"}, InputError, "respond: field 'query': expected a text"),
+        (
+            {"query": ["a", "b"], "pro": ["x", "y", "z"], "con": "w"},
+            InputError,
+            "respond: the lists of a batch have .*, got 2 of query, 3 of pro; a single text is for",
+        ),
+        (
+            {"query": ["a", "b"], "pro": ["x", ""], "con": "w"},
+            InputError,
+            "respond: row 1: field 'pro': expected a text that is not empty",
+        ),
+        ({"inputs": ["a"], "batch_size": 0, "max_length": 5}, ConfigError, "batch_size"),
         ({"inputs": "a", "num_beam": 2}, ConfigError, "no option 'num_beam'. Did you mean 'num_b"),
         ({"inputs": "a", "cut_policy": "x"}, ConfigError, "cut_policy = 'x': expected"),
         ({"inputs": "a", "max_length": 500}, ConfigError, "max_length: .* the model has 128"),

@@ -22,6 +22,7 @@ from faith_jax.core.cutting import (
     without_knowledge,
 )
 from faith_jax.core.errors import ConfigError, InputError, all_of
+from faith_jax.inference.base import BaseModel
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.opening import (
@@ -215,16 +216,21 @@ def _places(keep: np.ndarray, first: int = 0) -> list[int | None]:
 
 
 def open_text_reader(
-    model: str | None, options: ModelOptions
+    model: str | BaseModel | None, options: ModelOptions
 ) -> tuple[EncoderDecoderModel | CausalModel, TextReader]:
     """Opens a language model and its tokenizer.
+
+    Args:
+      model: its path or name, or the model itself.
+      options: of the scorer.
 
     Raises:
       ConfigError: without a model, for a wrong option, and for a model of another kind.
     """
-    path = require_model(model)
+    named = model if isinstance(model, BaseModel) else require_model(model)
     check_options(options)
-    opened = open_language_model(path, options.get("dtype"), options.get("num_partitions"))
+    opened = open_language_model(named, options.get("dtype"), options.get("num_partitions"))
+    path = opened.path
     config = opened.config
     tokenizer, limit = all_of(
         lambda: open_tokenizer(path, options.get("vocabulary"), config),

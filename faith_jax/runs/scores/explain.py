@@ -1,12 +1,10 @@
 """The run `explain`: where the words of a response come from, as text, heat map or page."""
 
 import dataclasses
-import logging
 import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-from faith_jax.checkpoints.embedded import reads_two_sides
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.files import reserve_outputs, write_jsonl, write_text
 from faith_jax.core.files.stores import path_of
@@ -18,8 +16,6 @@ from faith_jax.report.explain import pictures
 from faith_jax.report.salience import SaliencePicture, salience_page
 from faith_jax.runs.options import ExplainOptions, SalienceMap
 from faith_jax.scoring.salience.scorers import SalienceOptions, open_salience
-
-logger = logging.getLogger("faith_jax")
 
 MOST_EXAMPLES = 20
 
@@ -39,14 +35,6 @@ def explain(options: ExplainOptions) -> list[SaliencePicture]:
     settings = {
         field.name: getattr(options, field.name) for field in dataclasses.fields(SalienceMap)
     }
-    if reads_two_sides(options.model) and not all(
-        example.grounding.perspectives for example in examples
-    ):
-        logger.warning(
-            "%s was trained on arguments of two sides: its gradients say little about other texts. "
-            "Look at the words with a star, or score with npov_rouge1_hallucination.",
-            options.model,
-        )
     salience = open_salience(options.model, **cast(SalienceOptions, settings))
     writes = not options.input and options.response is None
     drawn = pictures(salience, examples, options.threshold, writes)

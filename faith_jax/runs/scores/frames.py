@@ -41,7 +41,7 @@ def evaluate(
 
     Returns:
       A frame of the figures: a pandas DataFrame, whose `attrs` have the `title` and the `notes` of
-      the printed table; without pandas a list of dicts.
+      the printed table, which notebooks show too; without pandas a list of dicts.
 
     Raises:
       ConfigError: for wrong options, and where no column is named as a scorer.
@@ -143,9 +143,13 @@ def _evaluate_frames(
         table = evaluation(files, chosen).table
     tidy: Table = table.tidy or table
     frame = as_frame(tidy.records(), list(tidy.columns))
-    if hasattr(frame, "attrs"):
-        frame.attrs |= {"title": table.title, "notes": list(table.notes)}
-    return frame
+    if not hasattr(frame, "attrs"):
+        return frame
+    from faith_jax.runs.scores.figures_frame import FiguresFrame  # needs pandas
+
+    figures = FiguresFrame(frame)
+    figures.attrs |= {"title": table.title, "notes": list(table.notes)}
+    return figures
 
 
 def _write(

@@ -43,15 +43,15 @@ def score(
 
     Returns:
       For a table of pandas or Arrow, the table with a column for each scorer, and its index.
-      Otherwise a pandas DataFrame where pandas is installed, with the index of the responses if
-      they have one, else a list of dicts; its columns are `grounding`, `response`, `history` and
+      Otherwise a pandas DataFrame where pandas is installed, with the index of the texts if they
+      are Series, else a list of dicts; its columns are `grounding`, `response`, `history` and
       `label` where given (or those of the table), and one for each scorer. Scores are NaN where
       they are undefined, as of an empty response.
 
     Raises:
       ConfigError: for an unknown scorer, an option that none of them has, or a wrong value.
       InputError: for a row of a table without a grounding or a response; it names the row.
-      ValueError: for lengths that differ, and texts that are none.
+      ValueError: for lengths or indexes that differ, and texts that are none.
 
     Examples:
       >>> rows = score(["Tea is hot."], ["The tea is hot!"], scorers=["token_f1"])
@@ -65,7 +65,8 @@ def score(
         raise ValueError("columns: name those of a table; leave out responses.")
     if labels is not None and len(labels) != len(responses):
         raise ValueError(f"{len(responses)} responses, {len(labels)} labels.")
-    index = responses.index if hasattr(responses, "iloc") else None
+    texts = {"groundings": groundings, "responses": responses, "histories": histories}
+    index = _shared_index(texts | {"labels": labels})
     groundings, responses, histories, labels = map(
         _as_list, (groundings, responses, histories, labels)
     )
@@ -86,6 +87,19 @@ def _values(scorer: str, scores: Sequence[Score]) -> list[float]:
     if defined := [value for value in values if not math.isnan(value)]:
         warn_of_equal_scores(scorer, ScoreRange(len(defined), min(defined), max(defined)))
     return values
+
+
+def _shared_index(columns: Mapping[str, Any]) -> Any:
+    """Returns the index of Series; None where none is one. Others than the first must have its."""
+    indexes = {name: values.index for name, values in columns.items() if hasattr(values, "iloc")}
+    for name, index in list(indexes.items())[1:]:
+        first = next(iter(indexes))
+        if not index.equals(indexes[first]):
+            raise ValueError(
+                f"{first} and {name} have different indexes, so that it is unclear which belong "
+                f"together; give {name}.reindex({first}.index), or lists."
+            )
+    return next(iter(indexes.values()), None)
 
 
 def _as_list(values: Any) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from faith_jax.core.cutting import by_name
 from faith_jax.core.types import GroundedExample, WordScore
+from faith_jax.inference.base import BaseModel
 from faith_jax.inference.opening import ModelOptions, check_options
 from faith_jax.inference.texts.text_reader import open_text_reader
 from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last
@@ -132,8 +133,8 @@ class SalienceScorer(ModelScorer[SalienceInput]):
         )
 
 
-def open_salience(model: str | None, **options: Unpack[SalienceOptions]) -> Salience:
-    """Opens a language model for salience, once for all scorers with the same options.
+def open_salience(model: str | BaseModel | None, **options: Unpack[SalienceOptions]) -> Salience:
+    """Opens a language model for salience, once for all scorers with the same path and options.
 
     These share the maps of the last rows. An option that is given its default is the same as one
     that is not given.
@@ -146,11 +147,13 @@ def open_salience(model: str | None, **options: Unpack[SalienceOptions]) -> Sali
     scores.check_choice("method", method, METHODS)
     every = sorted({**options, "method": method}.items())
     set_options = {name: value for name, value in every if value is not None}
-    return _open_shared(model, **cast(SalienceOptions, set_options))
+    # What the caller has loaded is not kept in memory beyond the caller.
+    opened = _open.__wrapped__ if isinstance(model, BaseModel) else _open
+    return opened(model, **cast(SalienceOptions, set_options))
 
 
 @functools.lru_cache(maxsize=4)
-def _open_shared(model: str | None, **options: Unpack[SalienceOptions]) -> Salience:
+def _open(model: str | BaseModel | None, **options: Unpack[SalienceOptions]) -> Salience:
     opened, reader = open_text_reader(model, options)
     limits = options.get("tokens_per_batch"), options.get("max_bytes")
     return Salience(SalienceEngine(opened, options["method"], *limits), SalienceEncoder(reader))

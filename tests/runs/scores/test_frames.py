@@ -1,6 +1,7 @@
 """Frames are evaluated and compared as the files of the commands are."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -43,6 +44,18 @@ def test_the_better_system_is_named(systems):
         right, wrong.sample(frac=1, random_state=0), names=("ferry", "bus")
     )
     pandas.testing.assert_frame_equal(figures, shuffled)
+
+
+def test_a_notebook_shows_the_verdict(systems):
+    figures = faith_jax.compare(*systems, names=("<b>ferry", "bus"))
+    page = figures._repr_html_()
+    assert page.startswith("<p><b>Systems</b></p><div>")
+    assert "<li>Verdict: &lt;b&gt;ferry is better by " in page
+    assert "<td>&lt;b&gt;ferry</td>" in page
+    assert "<b>ferry" not in page
+    assert pickle.loads(pickle.dumps(figures)).attrs == figures.attrs
+    # A part of it has no verdict.
+    assert "Verdict" not in figures.head(1)._repr_html_()
 
 
 def test_equal_systems_are_undecided(systems):

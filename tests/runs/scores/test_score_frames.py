@@ -105,6 +105,20 @@ def test_a_frame_of_pandas_keeps_its_index_and_columns():
     assert score(named, scorers=["token_f1"], columns={"response": "text"})["token_f1"][7] == 1.0
 
 
+def test_the_index_of_any_series_is_kept_and_is_the_same_for_all():
+    pandas = pytest.importorskip("pandas")
+    documents = pandas.Series(["Tea is hot.", "Ink is blue."], index=["x", "y"])
+    responses = ["Tea is hot.", "Ink."]
+    assert score(documents, responses, ["token_f1"]).index.tolist() == ["x", "y"]
+    swapped = pandas.Series(responses[::-1], index=["y", "x"])
+    with pytest.raises(
+        ValueError, match=r"groundings and responses have .*; give responses.reinde"
+    ):
+        score(documents, swapped, ["token_f1"])
+    scores = score(documents, swapped.reindex(documents.index), ["token_f1"])
+    assert scores["token_f1"]["x"] == 1.0
+
+
 def test_columns_of_a_frame_keep_their_index():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(FRAME, index=[7, 3, 5]).iloc[:1]
