@@ -1,6 +1,7 @@
 """A hook of MkDocs: links to files outside docs/ become the names of these files.
 
-The site has pages of docs/ only. In the repository the same links lead to the files.
+The site has pages of docs/ only. In the repository the same links lead to the files. An item of a
+list that links a Python name to its file becomes the name's documentation.
 """
 
 import re
@@ -8,11 +9,23 @@ from typing import Any
 
 _OUTSIDE = re.compile(r"\[([^\]\[]+)\]\(\.\./[^)]*\)|\[([^\]\[]+)\]\(mini/[^)]*\)")
 
+# - [`name`](../faith_jax/room/file.py): summary, which may go on in further lines. A name with a
+# dot, as in `room.file`, is that of the whole file.
+NAMED = re.compile(r"^- \[`([\w.]+)`\]\(\.\./([\w/]+)\.py\): (.*(?:\n  .*)*)", re.M)
+
+
+def _directive(item: re.Match[str]) -> str:
+    """Returns what mkdocstrings replaces with the documentation of a name, or of a whole file."""
+    module = item[2].replace("/", ".")
+    return f"\n::: {module if '.' in item[1] else f'{module}.{item[1]}'}\n"
+
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Returns a page's text without links that leave the site.
 
     >>> on_page_markdown("see [the README](../README.md) and [scores](scores.md)")
     'see the README and [scores](scores.md)'
+    >>> on_page_markdown("- [`statistics.auc`](../faith_jax/statistics/auc.py): Areas.").strip()
+    '::: faith_jax.statistics.auc'
     """
-    return _OUTSIDE.sub(lambda link: link[1] or link[2], markdown)
+    return _OUTSIDE.sub(lambda link: link[1] or link[2], NAMED.sub(_directive, markdown))

@@ -1,5 +1,7 @@
 """The documentation: its site builds without a warning, and no link of its pages is dead."""
 
+import importlib
+import inspect
 import json
 import os
 import re
@@ -16,6 +18,7 @@ from faith_jax.runs.gin import config as gin_config
 from faith_jax.runs.scores import score_frames as scoring_tables
 from faith_jax.scoring.registry import check_scorer
 from tests.paths import REPOSITORY
+from tools import docs_links
 
 DOCS = sorted((REPOSITORY / "docs").glob("*.md"))
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *DOCS]
@@ -62,6 +65,17 @@ def test_the_index_and_the_site_list_every_page_once():
     assert sorted(pages) == [page.name for page in DOCS if page.stem != "index"]
     site = yaml.safe_load((REPOSITORY / "tools" / "mkdocs.yml").read_text(encoding="utf-8"))
     assert list(groups(site["nav"][1:])) == listed
+
+
+def test_the_lists_of_names_have_the_first_lines_of_their_docstrings():
+    """So the page says the same unrendered, where the site has whole docstrings."""
+    text = (REPOSITORY / "docs" / "api.md").read_text(encoding="utf-8")
+    items = docs_links.NAMED.findall(text)
+    assert len(items) == text.count("\n- [`") > 30
+    for name, file, summary in items:
+        module = importlib.import_module(file.replace("/", "."))
+        value = module if "." in name else getattr(module, name)
+        assert " ".join(summary.split()) == inspect.getdoc(value).splitlines()[0]
 
 
 def test_no_page_is_too_long_to_read():
