@@ -2,7 +2,8 @@
 
 Before anything is scored it says what the scorers will see (`faith_jax.runs.preflight`).
 Rows gather in `<output>.partial`, from which a stopped run resumes, and which several processes
-share (`faith_jax.runs.shards`); the output appears whole when the last row is scored.
+share (`faith_jax.runs.shards`); the output appears whole when the last row is scored. A hidden file
+beside it then says what it is of: the same command again scores nothing.
 """
 
 import collections
@@ -10,6 +11,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import json
 import logging
 import multiprocessing
 import os
@@ -27,9 +29,13 @@ from faith_jax.core.files import (
     append_rows,
     atomic_file,
     check_outputs,
+    difference,
     make_output_folder,
     move_into_place,
+    partial_folder,
     partial_note,
+    read_json_or_none,
+    stamp,
     write_json,
 )
 from faith_jax.core.files.staging import is_complete
@@ -158,7 +164,8 @@ def score(
     Args:
       score_input: the rows that are scored.
       scorers: options of each scorer by its name, or by "NAME=SCORER", whose scores are NAME's.
-      output: the file, or for TFDS the folder, which must not exist.
+      output: the file, or for TFDS the folder; one that exists is kept where it is of the same run,
+        and else refused.
       output_format: "jsonl", "parquet" or "tfds"; "" = as the ending says, TFDS without one.
       batch_size: rows scored and written at once; with models, must be the same when a stopped run
         resumes, because the rows of a batch change the last digits of each other's scores.
@@ -173,18 +180,13 @@ def score(
     """
     target = path_of(output)
     form = form_of(target, output_format)
+    finished = {} if restart else _read_finished(target)
+    former = {} if restart else finished.get("run") or partial_note(target)
     try:
-        chosen, digests = _pin_checkpoints(scorers, {} if restart else partial_note(target))
+        chosen, digests = _pin_checkpoints(scorers, former)
     except CheckpointError:
         _load_scorers(scorers, target)  # says all that is wrong with the models of a scorer
         raise
-    several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
-    if several and costs:
-        raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
-    with _own_devices(several):
-        loaded = {} if joins_only else _load_scorers(chosen, target)
-    check_worst(worst)
-    check_outputs([output], {"--costs": costs, "--worst": worst})
     bad_rows = bad_rows or BadRows()
     run: dict[str, Any] = {"scorers": scorers, "input": score_input.options(), "models": digests}
     if digests:
@@ -192,6 +194,21 @@ def score(
     if modules:
         run["--scorer-module"] = dict(modules)
     run |= {"--shards": shards, "--format": form}
+    is_made = all(is_complete(path_of(path)) for path in (costs, worst) if path)
+    stamps = json.loads(json.dumps(score_input.stamp()))
+    if finished and is_made and stamps == finished["stamp"] and not difference(former, run):
+        logger.info("%s is finished: these rows, scorers and options", target)
+        bad_rows.take(*finished["bad_rows"])
+        summary = ScoreSummary(target, finished["rows"], finished["left_out"], is_whole=True)
+        summary.take(finished["counts"])
+        return summary
+    several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
+    if several and costs:
+        raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
+    with _own_devices(several):
+        loaded = {} if joins_only else _load_scorers(chosen, target)
+    check_worst(worst)
+    check_outputs([output], {"--costs": costs, "--worst": worst})
     plan = functools.partial(_plan, score_input, bad_rows, shards)
 
     def begin(restart: bool) -> Job:
@@ -267,6 +284,10 @@ def score(
                     columns = job.known["notes"]["columns"]
                     summary.worst = write_worst(worst, _all(job), names, columns, worst_rows)
                 _finish(job, target, form, names, data_set)
+                known = {key: job.known[key] for key in ("left_out", "bad_rows")}
+                known |= {"rows": count, "counts": summary.counts()}
+                note = {"run": run, "stamp": job.stamp, "output": _output_stamp(target), **known}
+                write_json(_finished_path(target), note)
             summary.is_whole = is_complete(target)
     if several:
         from faith_jax.core.processes import wait_for_all
@@ -281,6 +302,23 @@ def score(
     for name, scores in summary.ranges.items():
         warn_of_equal_scores(name, scores)
     return summary
+
+
+def _finished_path(target: pathlib.Path) -> pathlib.Path:
+    """Returns where a run notes what its finished output is of, so that a rerun recognises it."""
+    partial = partial_folder(target)  # named also where the target is "."
+    return partial.with_name(f".{partial.stem}.finished.json")
+
+
+def _read_finished(target: pathlib.Path) -> dict[str, Any]:
+    """Returns the note of the run that made an output; empty without one, or of another file."""
+    note = read_json_or_none(_finished_path(target)) or {}
+    is_there = bool(note) and is_complete(target)
+    return note if is_there and note["output"] == _output_stamp(target) else {}
+
+
+def _output_stamp(target: pathlib.Path) -> list[list[Any]]:
+    return stamp([target] if target.is_file() else [])
 
 
 def _own_devices(several: bool) -> contextlib.AbstractContextManager[None]:

@@ -42,6 +42,10 @@ def score(capsys, *arguments):
     return status, output.splitlines(), errors
 
 
+def visible(folder):
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
 def test_scores_of_a_file(capsys, tmp_path, rows_file):
     output = tmp_path / "scores.jsonl"
     names = "token_f1,rouge1_precision,first_person_count"
@@ -68,7 +72,7 @@ def test_scores_of_a_file(capsys, tmp_path, rows_file):
     assert found[2]["scores"] == dict.fromkeys(names.split(","))
     assert found[2]["undefined"] == dict.fromkeys(names.split(","), "the response is empty")
     assert not any(row["undefined"] for row in found[:2] + found[3:])
-    assert {path.name for path in tmp_path.iterdir()} == {"rows.jsonl", "scores.jsonl"}
+    assert visible(tmp_path) == ["rows.jsonl", "scores.jsonl"]
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -223,7 +227,7 @@ def test_a_stopped_run_goes_on(tmp_path, rows_file, monkeypatch, batches):
     run.score(given, scorers, str(output), batch_size=4)
     assert output.read_bytes() == whole.read_bytes()
     assert len(scored) == len(ROWS) - 2 * batches
-    assert {p.name for p in tmp_path.iterdir()} == {"rows.jsonl", "whole.jsonl", "scores.jsonl"}
+    assert visible(tmp_path) == ["rows.jsonl", "scores.jsonl", "whole.jsonl"]
 
 
 _HELPED = """
@@ -272,7 +276,7 @@ def test_other_cores_take_shards_too(tmp_path):
     found = list(read_scored_rows(tmp_path / "pids.jsonl"))
     assert [row["id"] for row in found] == [row["id"] for row in rows]
     assert len({row["scores"]["pid"] for row in found}) > 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["pids.jsonl", "rows.jsonl"]
+    assert visible(tmp_path) == ["pids.jsonl", "rows.jsonl"]
 
 
 def test_a_killed_process_goes_on(tmp_path):
@@ -355,6 +359,38 @@ def test_a_slice_of_a_split(capsys, tmp_path):
     status, _, err = score(capsys, *given)
     assert status == 0, err
     assert len(output.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("output", ["s.jsonl", "s.parquet", "1.0.0"])
+def test_a_finished_run_is_left_as_it_is(capsys, tmp_path, rows_file, output, caplog):
+    target = tmp_path / output
+    run = (f"--input={rows_file}", f"--output={target}")
+    first = score(capsys, *run, "--scorers=token_f1")
+    contents = {path: path.stat().st_mtime_ns for path in (target, *target.rglob("*"))}
+    caplog.clear()
+    again = score(capsys, *run, "--scorers=token_f1")
+    assert first[:2] == again[:2] == (0, [f"{target}: 6 rows, 1 scorer", *first[1][1:]])
+    assert caplog.messages == [f"{target} is finished: these rows, scorers and options"]
+    for other in ("--scorers=token_recall", "--scorers=token_f1 --restart", "--scorers=token_f1 -"):
+        if other.endswith(" -"):  # other rows of the same file
+            rows_file.write_text(rows_file.read_text() * 2)
+        status, _, err = score(capsys, *run, *other.removesuffix(" -").split())
+        assert (status, "exists already; remove it" in err) == (2, True)
+    assert contents == {path: path.stat().st_mtime_ns for path in (target, *target.rglob("*"))}
+
+
+def test_another_file_in_the_place_of_an_output_is_not_taken_for_it(capsys, tmp_path, rows_file):
+    target, worst = tmp_path / "s.jsonl", tmp_path / "worst.csv"
+    run = (f"--input={rows_file}", f"--output={target}", "--scorers=token_f1", f"--worst={worst}")
+    assert score(capsys, *run)[0] == score(capsys, *run)[0] == 0
+    worst.unlink()  # which the run would have to make
+    assert "exists already; remove it" in score(capsys, *run)[2]
+    assert score(capsys, *run[:-1])[0] == 0
+    target.write_text("{}\n")
+    assert "exists already; remove it" in score(capsys, *run[:-1])[2]
+    target.unlink()
+    assert score(capsys, *run[:-1])[0] == 0
+    assert len(target.read_text().splitlines()) == 6
 
 
 def test_mistakes_about_the_output(capsys, tmp_path, rows_file):
