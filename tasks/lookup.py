@@ -29,18 +29,19 @@ def task_names() -> list[str]:
     return sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
 
 
-def get_task(name: str) -> Any:
+def get_task(name: str, setting: str = "task") -> Any:
     """Returns a `seqio.Task` or `seqio.Mixture`.
 
     Args:
       name: its registered name.
+      setting: the option or macro that gives it, for messages.
 
     Raises:
       ConfigError: no task or mixture has this name.
     """
     names = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
     if name not in names:
-        check_task_name(name, task_names())
+        check_task_name(name, setting, task_names())
     return seqio.get_mixture_or_task(name)
 
 

@@ -57,6 +57,12 @@ _COMMANDS = (
     *(Index, Embed, Evidence, Check),
     *(Score, Scorers, Evaluate, Report, Explain, Annotate),
 )
+_EXAMPLES = """examples:
+  faith-jax score --scorers=token_f1,coverage --input=answers.jsonl --output=scores.jsonl
+  faith-jax evaluate old_system.jsonl new_system.jsonl
+  faith-jax train --gin_file=quickstart.gin --gin.MODEL_DIR=runs/first
+
+faith-jax COMMAND --help shows those of a command."""
 # Of the commands of papers, and of packages of users.
 COMMAND_ENTRY_POINTS = "faith_jax.commands"
 
@@ -67,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = CommandParser(
         prog="faith-jax",
         description="Train, decode, score and measure faithful grounded generation in JAX.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     try:
         add_commands(_commands(parser), _named_commands(command_line), command_line[1:])

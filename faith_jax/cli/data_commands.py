@@ -46,7 +46,7 @@ class Tasks:
 
         has_others = bool(self.task_module) or has_entry_points(TASK_ENTRY_POINTS)
         if self.task and not has_others:
-            check_task_name(self.task)  # before TensorFlow is imported, which takes seconds
+            check_task_name(self.task, "TASK")  # before TensorFlow is imported, which takes seconds
         if self.task or has_others:
             quiet_tensorflow()
         if self.task_module:

@@ -116,15 +116,15 @@ MIXTURES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def check_task_name(name: str, choices: Iterable[str] = (*TASKS, *MIXTURES)) -> None:
+def check_task_name(name: str, setting: str, choices: Iterable[str] = (*TASKS, *MIXTURES)) -> None:
     """Checks that there is a task or mixture of this name.
 
     Raises:
-      ConfigError: there is none; names the nearest ones.
+      ConfigError: there is none; names the setting that gave it, and the nearest ones.
     """
     if name not in (names := sorted(choices)):
         hint = did_you_mean(str(name), names) or f" There are: {', '.join(names)}."
-        raise ConfigError(f"There is no task or mixture {name!r}.{hint}")
+        raise ConfigError(f"{setting}: there is no task or mixture {name!r}.{hint}")
 
 
 def data_dir() -> str | None:

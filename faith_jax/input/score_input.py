@@ -201,7 +201,7 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
     if task:
         from faith_jax.tasks import lookup
 
-        seqio_task = lookup.get_task(task)
+        seqio_task = lookup.get_task(task, "--task")
         lookup.check_split(seqio_task, split)
         examples = numpy_examples(seqio_task.get_dataset(None, split, shuffle=False).skip(first))
     else:

@@ -122,7 +122,7 @@ class DatasetConfig:
 
         if self.module:
             import_user_module(self.module, "MIXTURE_OR_TASK_MODULE")
-        task = lookup.get_task(self.mixture_or_task_name)
+        task = lookup.get_task(self.mixture_or_task_name, "MIXTURE_OR_TASK_NAME")
         if self.use_cached:
             lookup.check_cached(task, self.module)
         if "targets" not in task.output_features:

@@ -144,8 +144,11 @@ def infer(
     Returns:
       The output folder; while other processes compute some of it, it is not there yet.
     """
+    if isinstance(formats, str):  # as --gin.FORMATS=jsonl,tfds gives them
+        formats = [name.strip() for name in formats.split(",")]
     if not formats or set(formats) - {"jsonl", "tfds"}:
-        raise ConfigError(f"FORMATS: expected 'jsonl', 'tfds' or both, got {list(formats)!r}.")
+        given = ",".join(map(str, formats))
+        raise ConfigError(f"FORMATS: expected jsonl, tfds or jsonl,tfds, got {given!r}.")
     if batch_size < 1:
         raise ConfigError(f"BATCH_SIZE: expected a positive number, got {batch_size}.")
     check_policy(cut_policy)

@@ -191,10 +191,11 @@ def _pair_texts(
     turns: Sequence[Sequence[str] | str] = (
         [()] * len(groundings) if histories is None else histories
     )
-    if not len(groundings) == len(responses) == len(turns):
-        raise ValueError(
-            f"{len(groundings)} groundings, {len(responses)} responses, {len(turns)} histories."
-        )
+    counts = {"groundings": len(groundings), "responses": len(responses)}
+    counts |= {} if histories is None else {"histories": len(histories)}
+    if len(set(counts.values())) > 1:
+        shown = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise ValueError(f"Expected as many of each, got {shown}.")
     return [
         GroundedExample(
             str(number),

@@ -196,6 +196,17 @@ def test_without_a_command_the_help_is_shown(capsys, program):
     assert "Generates a response for each row" in " ".join(text.split())
 
 
+def test_the_examples_of_all_commands_are_those_of_a_command(capsys):
+    lines = shown(capsys, main, "--help")[1].splitlines()
+    examples = lines[lines.index("examples:") + 1 :][:3]
+    for line in examples:
+        program, name, *options = line.split()
+        assert (program, bool(options)) == ("faith-jax", True)
+        names = shown(capsys, main, name, "--help")[1]
+        assert all(option.partition("=")[0].replace("--gin.MODEL_DIR", "--gin.NAME") in names
+                   for option in options if option.startswith("--"))  # fmt: skip
+
+
 def test_the_help_of_import_checkpoint_and_scorers(capsys):
     words = shown(capsys, main, "import-checkpoint", "--help")[1].split()
     assert "the folder to write, which opens wherever a checkpoint does" in " ".join(words)

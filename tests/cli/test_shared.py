@@ -110,7 +110,7 @@ def test_nothing_that_commands_print_moves_the_terminal(command, tmp_path):
     output = tmp_path / f"scores{ESCAPE}.jsonl"
     printed = [
         command("score", "--scorers=token_f1", f"--input={rows}", f"--output={output}"),
-        command("score", "--scorers=token_f1", f"--input={rows}", f"--output={output}"),
+        command("score", "--scorers=token_recall", f"--input={rows}", f"--output={output}"),
         command("evaluate", output),
         command("check", f"--claim=Tea {ESCAPE} is hot."),
         command("check", "--claim=Tea.", f"--knowledge-base=base{ESCAPE}"),

@@ -323,7 +323,7 @@ def test_texts_of_a_file_are_written_byte_for_byte(command, gpt2, forced, tmp_pa
     rows.write_text("".join(json.dumps(row) + "\n" for row in asked))
     found = responses(
         *(command, gpt2, out, f"--gin.INPUT_FILE={rows}", "--gin.MAX_INPUT_LENGTH=64"),
-        "--gin.FORMATS=('jsonl', 'tfds')",
+        "--gin.FORMATS=jsonl,tfds",
     )
     assert [row["prediction"] for row in found] == [*TEXTS[:4], "Views differ."]
     shown = [f"{number}: {' '.join(text.split())}" for number, text in enumerate(TEXTS[:3], 1)]

@@ -88,7 +88,7 @@ def test_both_forms_of_examples_give_the_same():
     ("arguments", "message"),
     [
         (("Tea.", "Tea."), "are lists, also of a single one"),
-        ((["a"], ["b", "c"]), "1 groundings, 2 responses, 1 histories"),
+        ((["a"], ["b", "c"]), "Expected as many of each, got 1 groundings, 2 responses\\.$"),
         ((["a"], ["b"], []), "1 groundings, 1 responses, 0 histories"),
         ((["a"],), "Item 0 is no GroundedExample; groundings come with responses"),
         (([None], ["b"]), "Grounding 0: expected a list of texts, got None"),

@@ -43,10 +43,7 @@ def check(options: NliPhrases) -> None:
 
     check_models(options)
     task = task_of(options)
-    try:
-        train_task = lookup.get_task(task)
-    except ConfigError as error:
-        raise ConfigError(f"--train-task: {error}") from None
+    train_task = lookup.get_task(task, "--train-task")
     parts = {part.name for part in getattr(train_task, "tasks", [train_task])}
     if not parts & {_TASK, f"{_TASK}_sample"}:
         raise ConfigError(

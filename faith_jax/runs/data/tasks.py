@@ -37,7 +37,7 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
     The last line tells the lengths of a hundred rows, or of those that are shown, if they are more.
     `lengths` are the tokens that fit each feature.
     """
-    task = lookup.get_task(name)
+    task = lookup.get_task(name, "TASK")
     if hasattr(task, "tasks"):
         parts = ", ".join(sorted(part.name for part in task.tasks))
         raise ConfigError(f"{name} is a mixture; look at one of its tasks: {parts}.")

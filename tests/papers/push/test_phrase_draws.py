@@ -140,7 +140,7 @@ def test_published_figures_stand_below_ours(model, tmp_path, monkeypatch):
             ("--train-task=nli_anli_sample",),
             "--train-task: nli_anli_sample has no dialogue phrases",
         ),
-        (("--train-task=nli_al",), "--train-task: There is no task or mixture 'nli_al'. Did you"),
+        (("--train-task=nli_al",), "--train-task: there is no task or mixture 'nli_al'. Did you"),
         (("--corpora=q3",), "--corpora: there is no 'q3'."),
         (("--methods=all",), "reproduce nli_phrases has no argument '--methods=all'"),
         (("--resamples=200",), "nli_phrases has no argument '--resamples=200'"),
