@@ -17,6 +17,7 @@ with contextlib.suppress(ImportError):
     # TensorFlow brings an SQLite without FTS5, which Python then takes if it has none yet.
     import sqlite3  # noqa: F401
 
+from faith_jax.core.absent_tpus import quiet_libtpu
 from faith_jax.core.errors import FaithJaxError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.version import __version__
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from faith_jax.scoring.plugins import scorer
     from faith_jax.scoring.registry import load_scorer, scorer_names
     from faith_jax.tokenizers.vocabularies import load_vocabulary
+
+quiet_libtpu()  # before anything makes JAX load it
 
 __all__ = [
     "CausalModel",
