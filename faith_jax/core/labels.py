@@ -1,7 +1,7 @@
 """The labels of each data set, and what they mean; 1 is faithful everywhere."""
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class Faithfulness(enum.IntEnum):
@@ -16,6 +16,18 @@ class ErrorLabel(enum.StrEnum):
 
     NO_ERROR = "YES"
     ERROR = "NO"
+
+
+def labels_line(labels: Mapping[str, str]) -> str:
+    """Returns what the texts of a classifier's labels mean, for people: YES is no error.
+
+    >>> labels_line({"no_error": "YES", "error": "NO"})
+    'labels: YES = the response is free of the error, NO = it has the error'
+    """
+    return (
+        f"labels: {labels['no_error']} = the response is free of the error, {labels['error']} = it "
+        "has the error"
+    )
 
 
 class CriticLabel(enum.StrEnum):

@@ -42,8 +42,8 @@ class Columns:
     r"""Which columns hold what: options of the commands that read rows.
 
     Attributes:
-      grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME; default: the usual
-        names, TRUE's first
+      grounding_column (NAME): a text or a list of texts; or pro=NAME,con=NAME, the arguments of
+        each side (its perspectives); default: the usual names, TRUE's first
       perspective_column (NAME): of each text of the grounding its side, or its article's title
       response_column (NAME): the text; default: the usual names, TRUE's first
       split_grounding (TEXT): between the texts of a grounding that stands in one cell, such as

@@ -106,7 +106,10 @@ def evaluate(
             failure = error
             metrics |= error.metrics | {FAILED: str(error)}
     for name, value in sorted(metrics.items()):
-        logger.info("%s %s: %s", eval_dataset.split, name, text_of(value))
+        shown = text_of(value)
+        if name == "weight":
+            shown = f"{value:,.0f} (target tokens; rows of a head's classes)"
+        logger.info("%s %s: %s", eval_dataset.split, name, shown)
     if folder is not None and jax.process_index() == 0:
         described = {
             "checkpoint": str(checkpoint_path),

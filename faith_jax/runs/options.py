@@ -511,10 +511,13 @@ class EvaluateOptions(Comparison):
 
     Attributes:
       protocol (NAME): auc (ROC AUC by corpus) where rows have labels, systems (mean scores of
-        systems on the same rows) where none has; or one of a paper: accuracy (Dziri 2022, table 4),
-        begin (Nandwani 2023, table 1), dialfact (Gupta 2022, section 5.3, of predictions of t5x
-        infer), verifiable (Gupta 2022, table 3), npov and npov_words (Chang 2024, tables 1 and 3),
-        pronouns (Steen 2023, table 3); one of your own is FILE.py:NAME
+        systems on the same rows) where none has; or one of a paper: accuracy (how often 0.5 divides
+        as the labels do: Dziri 2022, table 4), begin (F1 with the best threshold of a development
+        part: Nandwani 2023, table 1), verifiable (the same for claims that can be verified: Gupta
+        2022, table 3), dialfact (verdicts in predictions of t5x infer: Gupta 2022, section 5.3),
+        npov and npov_words (errors in responses that tell arguments of both sides, and their words:
+        Chang 2024, tables 1 and 3), pronouns (do scores fall with words such as "I"? Steen 2023,
+        table 3); one of your own is FILE.py:NAME
       compare (SYSTEM:BASELINE): for systems: a pair to compare, in place of --baseline (repeatable)
       below (SCORER:VALUE): for systems: show the share of rows below this score (default: 0.5 for
         scorers from 0 to 1; repeatable)

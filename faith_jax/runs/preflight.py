@@ -16,6 +16,7 @@ import numpy as np
 from faith_jax.core.cutting import CutTokens, Kind
 from faith_jax.core.errors import InputError, counted
 from faith_jax.core.files import make_output_folder, write_json
+from faith_jax.core.labels import labels_line
 from faith_jax.datasets.grounded_rows import ExampleRow
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.tokenizers.unknown import PARTS as UNKNOWN_PARTS
@@ -83,6 +84,8 @@ def training_report(
         "unknown": _unknown(rows.members),
         "examples": list(_examples(rows, tokenizer)),
     }
+    if labels := rows.config.error_labels:
+        report["labels"] = labels
     if validation is not None:
         trained, judged = np.unique(_groundings(rows)), _groundings(validation)
         report["validation"] = {
@@ -401,6 +404,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"  tokens of {name}: {shown_percentiles(lengths)}"
     yield from cut_lines(report["cut"])
     yield from unknown_lines(report["unknown"])
+    if report.get("labels"):
+        yield f"  {labels_line(report['labels'])}"
     if report.get("negatives_cut"):
         yield f"  cut of negatives: {counted(report['negatives_cut'], 'text')}"
     if validation := report.get("validation"):

@@ -42,7 +42,8 @@ def rows_of(folder, part):
     return [row for row in rows if row["part"] == part]
 
 
-def test_an_nli_model_is_trained_and_scores(command, folder, nli):
+def test_an_nli_model_is_trained_and_scores(command, folder, nli, caplog):
+    caplog.set_level(logging.INFO, logger="faith_jax")
     run = folder / "run"
     arguments = (f"--gin.INITIAL_CHECKPOINT_PATH={nli}", f"--gin.MODEL_DIR={run}")
     status, _, err = command("train", *SETTINGS, *arguments)
@@ -68,6 +69,8 @@ def test_an_nli_model_is_trained_and_scores(command, folder, nli):
     found = json.loads((output / "evaluation.json").read_text())["metrics"]
     for name in ("loss", "accuracy", "weight"):
         assert found[name] == pytest.approx(last[name], rel=1e-4)
+    shown = f"weight: {last['weight']:.0f} (target tokens; rows of a head's classes)"
+    assert f"validation {shown}" in caplog.messages
     # And the scorers read the run, with the classes of the model that it began with.
     classify, before = pair_classifier(str(run)), pair_classifier(nli)
     assert classify.label_names == NLI

@@ -30,7 +30,8 @@ class Sets(NpovSets):
 class Npov:
     r"""Makes inputs of NPOV responses, and sets of responses with errors.
 
-    The data of Chang 2024's study of error detection, which `faith-jax reproduce npov_detection`
+    Such a response takes a neutral point of view: it tells the arguments of both sides. The data of
+    Chang 2024's study of error detection, which `faith-jax reproduce npov_detection`
     runs as a whole (docs/detection.md).
 
     Examples:

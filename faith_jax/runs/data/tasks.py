@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.labels import labels_line
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import task_data
 from faith_jax.datasets.builders.apache_beam import BeamPipeline
@@ -63,6 +64,8 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
             _lengths(feature, tokens[feature], limit) for feature, limit in lengths.items()
         )
         yield f"the first {counted(read, 'row')} of {split}: {summary}"
+    if labels := lookup.error_labels(task):
+        yield labels_line(labels)
 
 
 def _count(tokens: Any) -> int:

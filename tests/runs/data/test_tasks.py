@@ -17,6 +17,11 @@ def run(capsys, *arguments):
     return status, output.splitlines(), errors
 
 
+def test_a_classifier_of_errors_says_what_yes_means(capsys):
+    _, lines, _ = run(capsys, "tasks", "npov_hallucination_sample", "--rows=1")
+    assert lines[-1] == "labels: YES = the response is free of the error, NO = it has the error"
+
+
 def test_rows_as_a_model_sees_them(capsys):
     arguments = ("tasks", "faithdial_generate_sample", "--split=train", "--rows=1")
     status, lines, _ = run(capsys, *arguments, "--inputs_length=20")
