@@ -277,8 +277,9 @@ class WriteSheets(_Knowledge):
       annotators (NAMES): separated by commas; each gets all responses (without: annotators write
         their names)
       questions (NAME): npov: errors in each response (Chang 2024); faithdial or pmi_decode: the
-        questions of Dziri 2022 or Nandwani 2023 about responses of several systems, which
-        annotators do not see, such as scores of reproduce faithdial or reproduce pmi_decode
+        questions of Dziri 2022 or Nandwani 2023 about responses of several systems (fields system
+        and corpus), which annotators do not see, such as scores of reproduce faithdial or reproduce
+        pmi_decode
       sample (N): draw N of the responses, or of the rows that systems respond to (default: all)
       seed: of the sample; whether a response is drawn does not depend on the others
       overwrite: replace an existing sheet, filled in or not

@@ -120,19 +120,19 @@ class BaseScorer(abc.ABC):
 class ScoreRange(NamedTuple):
     """How many scores there are, and their ends."""
 
-    count: int
+    number: int
     lowest: float
     highest: float
 
 
 def warn_of_equal_scores(scorer: str, scores: ScoreRange) -> None:
     """Logs a warning where all scores of a scorer are equal, for more than a few responses."""
-    if scores.count > _FEW_SCORES and scores.lowest == scores.highest:
+    if scores.number > _FEW_SCORES and scores.lowest == scores.highest:
         logger.warning(
             "%s: all %d scores are %g, so that they tell no response from another; check the "
             "scorer's model and options, and the columns that it reads",
             scorer,
-            scores.count,
+            scores.number,
             scores.lowest,
         )
 

@@ -3,12 +3,15 @@
 import hashlib
 import json
 import pathlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, shown
 from faith_jax.core.files.stores import is_remote, path_of, version
 from faith_jax.core.files.whole import read_json_or_none
+
+_DIGEST = re.compile(r"[0-9a-f]{32,}")
 
 
 def content_digest(values: Iterable[Any]) -> str:
@@ -52,6 +55,8 @@ def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -
 def difference(before: Mapping[str, Any] | None, settings: Mapping[str, Any]) -> str:
     """Returns the first setting that differs from those of a former run, with both values.
 
+    Of a file or checkpoint whose contents differ, only its setting.
+
     "" = none differs. A setting within settings is named with these, as `decoding.top_p`.
     """
     if before is None:
@@ -64,8 +69,11 @@ def _difference(before: Mapping[str, Any], settings: Mapping[str, Any], within: 
         former, path = before.get(name), f"{within}{name}"
         if former == value:
             continue
-        if name == "rows" and isinstance(value, str):  # a hash, which says nothing to people
+        # Hashes say nothing to people.
+        if name == "rows" and isinstance(value, str):
             return "other rows: the input, or a setting that makes its rows, has changed"
+        if all(isinstance(v, str) and _DIGEST.fullmatch(v) for v in (former, value)):
+            return f"other contents of {path.removesuffix('.digest')}"
         if isinstance(former, dict) and isinstance(value, dict) and former.keys() == value.keys():
             return _difference(former, value, f"{path}.")
         return f"another value of {path} ({_shown(former)}, not {_shown(value)})"

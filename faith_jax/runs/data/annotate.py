@@ -49,7 +49,10 @@ def write_sheets(options: WriteSheets) -> list[str]:
     questions = forms().get(options.questions)
     chosen = read_responses(pathlib.Path(options.input), options.knowledge, several=bool(questions))
     chosen = _sample_responses(chosen, options.sample, options.seed)
+    unnamed: list[str] = []
     if questions:
+        fields = {name for response in chosen for name in response.fields}
+        unnamed = [name for name in ("system", "corpus") if name not in fields]
         chosen, _ = coded(chosen)
     columns = questions.columns if questions else MARKS
     examples = [response.example for response in chosen]
@@ -59,6 +62,12 @@ def write_sheets(options: WriteSheets) -> list[str]:
         rows = counted(len(examples) * max(1, len(names)), "row")
         for_whom = f" for {', '.join(names)}" if names else ""
         lines.append(f"{path}: {counted(len(examples), 'response')}, {rows} to fill in{for_whom}")
+    if unnamed:
+        lines.append(
+            f"the responses have no field {' or '.join(map(repr, unnamed))}: `annotate ratings` "
+            f"takes all as of one {' and one '.join(unnamed)}; add the field before people judge, "
+            "if they are of several"
+        )
     split = sum(response.by_sentence for response in chosen)
     if split:
         lines.append(

@@ -131,9 +131,9 @@ class ScoreSummary:
             self._join_range(name, ScoreRange(*scores))
 
     def _join_range(self, scorer: str, scores: ScoreRange) -> None:
-        before = self.ranges.get(scorer, scores._replace(count=0))
+        before = self.ranges.get(scorer, scores._replace(number=0))
         self.ranges[scorer] = ScoreRange(
-            before.count + scores.count,
+            before.number + scores.number,
             min(before.lowest, scores.lowest),
             max(before.highest, scores.highest),
         )

@@ -24,6 +24,7 @@ from faith_jax.core.files import (
     check_settings,
     count_kept_rows,
     count_whole_rows,
+    difference,
     make_output_folder,
     output_lock,
     partial_folder,
@@ -276,6 +277,8 @@ def test_another_value_is_named(tmp_path):
     check_settings(path, {"seed": 0}, "draws")
     with pytest.raises(ConfigError, match=r"keeps draws with another value of model \(a, not b\)"):
         check_settings(path, {"seed": 0, "model": "b"}, "draws")
+    before, now = ({"models": {"a.model": {"digest": text * 64, "step": 1}}} for text in "de")
+    assert difference(before, now) == "other contents of models.a.model"
     with pytest.raises(ConfigError, match=r"another value of later \(None, not 2\)"):
         check_settings(path, {"later": 2}, "draws")
 
