@@ -39,6 +39,7 @@ import mini_texts
 from mini_texts import Example, Text, Topic
 
 from faith_jax.core.errors import InputError
+from faith_jax.core.files import atomic_file
 from faith_jax.core.templates import curly_braces
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
@@ -307,16 +308,11 @@ def read_topics(path: pathlib.Path) -> list[Topic]:
 
 
 def write(path: pathlib.Path, rows: Iterator[Example], split: str) -> None:
-    """Writes a part beside its place and renames it."""
-    beside = path.with_name(path.name + ".partial")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            for number, example in enumerate(rows):
-                row = {"id": f"{split}-{number}", **example._asdict()}
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        beside.rename(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    """Writes a part, which appears whole or not at all."""
+    with atomic_file(path) as beside, beside.open("w", encoding="utf-8") as file:
+        for number, example in enumerate(rows):
+            row = {"id": f"{split}-{number}", **example._asdict()}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

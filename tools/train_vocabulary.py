@@ -18,7 +18,6 @@ no path in the model.
 import argparse
 import hashlib
 import io
-import os
 import pathlib
 import string
 import sys
@@ -28,6 +27,7 @@ from collections.abc import Iterator
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
+from faith_jax.core.files import atomic_file
 from faith_jax.datasets import npov, samples
 
 # Every printable ASCII character, and the typographic ones of edited English.
@@ -119,9 +119,8 @@ def main(arguments: list[str] | None = None) -> int:
         lines = list(training_lines(options.texts, sample, options.sample_repeats))
         model = train(iter(lines), options.vocab_size)
         held_out = options.held_out and options.held_out.read_text(encoding="utf-8").splitlines()
-        partial = options.output.with_name(options.output.name + ".partial")
-        partial.write_bytes(model)
-        os.replace(partial, options.output)
+        with atomic_file(options.output) as beside:
+            beside.write_bytes(model)
     except (OSError, ValueError, RuntimeError) as error:
         print(f"train_vocabulary: {error}", file=sys.stderr)
         return 2

@@ -138,7 +138,7 @@ def _fetched(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
                 _download(file, download, remedy)
         if file.member:
             with (
-                atomic_file(target, shared=True) as beside,
+                atomic_file(target) as beside,
                 open(beside, "wb") as output,
                 _opened_member(download, file.member) as source,
             ):
@@ -161,9 +161,9 @@ def _download(file: RawFile, target: pathlib.Path, remedy: str) -> None:
 
     # pooch advises to note the checksum of what it fetched, which is checked here already.
     pooch.get_logger().setLevel("WARNING")
-    with atomic_file(target, shared=True) as beside:
+    with atomic_file(target) as beside:
         try:
-            pooch.retrieve(file.url, None, beside.name, target.parent, progressbar=True)
+            pooch.retrieve(file.url, None, beside.name, beside.parent, progressbar=True)
         except (requests.RequestException, OSError, ValueError) as error:
             response = getattr(error, "response", None)
             reason = getattr(error, "strerror", None) or type(error).__name__

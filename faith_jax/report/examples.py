@@ -15,7 +15,6 @@ import hashlib
 import json
 import pathlib
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faith_jax.core.files import move_into_place, report_write_errors, write_text
+from faith_jax.core.files.private import private_place
 from faith_jax.core.files.staging import is_complete, remove_tree
-from faith_jax.core.files.stores import is_remote
 from faith_jax.core.words import lower_words
 
 BLOCK = 500  # rows of a file
@@ -62,13 +61,9 @@ def write_page(page: pathlib.Path, make: Callable[[PageFiles], str]) -> None:
     Raises:
       ConfigError: it cannot be written.
     """
-    partial = page.with_name(f".{page.name}.rows.partial")  # what a kill leaves is removed
-    if is_remote(page):
-        partial = pathlib.Path(tempfile.mkdtemp(prefix="faith_jax_"))
     placed = None
     try:
-        with report_write_errors(page):
-            remove_tree(partial)
+        with report_write_errors(page), private_place(page) as partial:
             partial.mkdir()
             files = PageFiles(partial, page)
             text = make(files)
@@ -81,8 +76,6 @@ def write_page(page: pathlib.Path, make: Callable[[PageFiles], str]) -> None:
         if placed is not None:
             remove_tree(placed)
         raise
-    finally:
-        remove_tree(partial)
     for former in page.parent.glob(f"{page.stem}_rows_*"):
         is_ours = re.fullmatch("[0-9a-f]{16}", former.name.removeprefix(f"{page.stem}_rows_"))
         if is_ours and not (files.any and former.name == files.name):

@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import pathlib
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -97,11 +98,13 @@ def make_folder(path: str) -> pathlib.Path:
     """Makes MODEL_DIR and checks that it can be written to."""
     folder = path_of(path).expanduser()
     try:
-        if not is_remote(folder):
+        if is_remote(folder):
+            probe = folder / f".writable-{jax.process_index()}"
+            probe.touch()
+            probe.unlink()
+        else:
             folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".writable-{jax.process_index()}"
-        probe.touch()
-        probe.unlink()
+            tempfile.TemporaryFile(dir=folder).close()
     except storage_errors() as error:
         raise ConfigError(
             f"MODEL_DIR = {str(path)!r} cannot be written to ({reason(error)}); choose a folder "

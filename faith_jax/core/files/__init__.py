@@ -2,8 +2,8 @@
 
 Whoever writes an output holds a lock on it (`locks`). What is not whole yet lies beside it in a
 folder `<output>.partial` with a note of the run (`partial`), from which a stopped run resumes.
-Before an output takes its place, its data is synced to disk (`whole`), so that a power cut leaves
-the former output or the new one.
+It is made in a place that nobody else can enter (`private`). Before it takes its own, its data is
+synced to disk (`whole`), so that a power cut leaves the former output or the new one.
 
 All paths may be of object stores (`stores`). There an output is made locally and uploaded: a file
 appears whole, a folder says itself whether it is (`staging`). The lock is a lease (`leases`), and

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import functools
 import logging
 import os
@@ -14,6 +13,7 @@ from collections.abc import Iterator
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import growing_rows
 from faith_jax.core.files.leases import is_renewed, leased
+from faith_jax.core.files.private import link_error, lock_file, remove_leftovers
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.files.whole import (
     make_output_folder,
@@ -70,9 +70,11 @@ def output_lock(
                 taken = not held.enter_context(lease)
             else:
                 try:
-                    file = _lock_file(path, wait)
+                    file = lock_file(path, bool(wait))
                     taken = file is None
                 except OSError as error:
+                    if error.errno == errno.ELOOP:
+                        raise link_error(path, option) from None
                     if error.errno not in _NO_LOCKS:
                         raise
                     taken = not held.enter_context(_hold_lease(path, output, wait))
@@ -86,6 +88,8 @@ def output_lock(
             held.callback(os.close, file)
             held.callback(path.unlink, missing_ok=True)
         held.callback(growing_rows.close, output)
+        if not is_remote(output):
+            remove_leftovers(output)
         yield file
 
 
@@ -105,25 +109,6 @@ def working_folder(
         make_output_folder(folder, option)
         with output_lock(folder, folder / LOCK, option) as lock:
             yield folder, lock
-
-
-def _lock_file(path: pathlib.Path, wait: bool | None) -> int | None:
-    """Returns the descriptor of a file that is locked now; None = another process has locked it."""
-    block = 0 if wait else fcntl.LOCK_NB
-    while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | block)
-            if path.exists() and os.path.samestat(os.fstat(file), os.stat(path)):
-                return file
-            os.close(file)  # of another run, which ended just then and has removed it
-        except BlockingIOError:
-            os.close(file)
-            return None
-        except OSError:
-            os.close(file)
-            path.unlink(missing_ok=True)
-            raise
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ from typing import ParamSpec, TypeVar
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files.locks import output_lock
+from faith_jax.core.files.private import is_stream
 from faith_jax.core.files.stores import is_remote, path_of
-from faith_jax.core.files.whole import is_stream
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,6 +1,7 @@
 """Outputs that a run makes in `<output>.partial`, from which a stopped run resumes."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import shutil
@@ -12,6 +13,7 @@ from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.files import growing_rows
 from faith_jax.core.files.changes import difference
 from faith_jax.core.files.locks import LOCK, output_lock
+from faith_jax.core.files.private import link_error, private_pattern, remove_folder
 from faith_jax.core.files.staging import is_complete, remove_tree
 from faith_jax.core.files.stores import is_remote, versions
 from faith_jax.core.files.whole import (
@@ -108,21 +110,17 @@ def release_partial(target: pathlib.Path, done: bool = False) -> None:
     folder = partial_folder(target)
     growing_rows.close(folder)
     if _is_ours(folder) and (done or not has_contents(folder)):
-        _discard(folder)
-        remove_tree(folder)
+        _remove(folder)
 
 
-def _discard(folder: Any) -> None:
-    """Removes all but the note of a run: a folder that a kill leaves is still known as a run's."""
-    if is_remote(folder):
-        if paths := [(folder / name).path for name in versions(folder) if name != _NOTE]:
-            folder.fs.rm(paths)
+def _remove(folder: Any) -> None:
+    """Removes the folder of a run, its note last."""
+    if not is_remote(folder):
+        remove_folder(folder, _NOTE)
         return
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.name != _NOTE:
-            path.unlink(missing_ok=True)
+    if paths := [(folder / name).path for name in versions(folder) if name != _NOTE]:
+        folder.fs.rm(paths)
+    remove_tree(folder)
 
 
 @contextlib.contextmanager
@@ -208,7 +206,7 @@ def atomic_folder(
 
 def has_contents(folder: pathlib.Path) -> bool:
     """Whether there is more in a folder than a note, or a part of one."""
-    notes = {name for note in (_NOTE, PLAN) for name in (note, f".{note}.partial")}
+    notes = {_NOTE, PLAN}
     if is_remote(folder):  # where locks have a content
         object_names = versions(folder)
         return any(name not in notes and not name.endswith(LOCK) for name in object_names)
@@ -224,7 +222,9 @@ def _resume(
     option: str,
 ) -> None:
     """Makes the folder ready; discards nothing that another made unless `restart` says so."""
-    if folder.is_symlink() or (folder.exists() and not _is_ours(folder)):
+    if link := _first_link(folder):
+        raise link_error(link, option)
+    if folder.exists() and not _is_ours(folder):
         raise ConfigError(
             f"{option}: {folder} is there, and no run has made it; move it away, or name another "
             "output."
@@ -237,10 +237,18 @@ def _resume(
         if not changed_setting:
             return
     growing_rows.forget(folder)
-    _discard(folder)
+    _remove(folder)
     if not is_remote(folder):
-        folder.mkdir(exist_ok=True)
+        folder.mkdir()
     write_json(folder / _NOTE, {**_OURS, **run})
+
+
+def _first_link(folder: pathlib.Path) -> pathlib.Path | None:
+    """Returns the folder, or what is in it, that is a link."""
+    if is_remote(folder):
+        return None
+    paths = itertools.chain((folder,), folder.rglob("*"))
+    return next((path for path in paths if path.is_symlink()), None)
 
 
 def _put_back(folder: pathlib.Path, target: pathlib.Path) -> None:
@@ -254,7 +262,7 @@ def _is_ours(folder: pathlib.Path) -> bool:
     if not folder.is_dir():
         return False
     note = read_json_or_none(folder / _NOTE) or {}
-    other_entries = (path for path in folder.iterdir() if path.name != f".{_NOTE}.partial")
+    other_entries = (path for path in folder.iterdir() if not path.match(private_pattern(_NOTE)))
     return note.items() >= _OURS.items() or not any(other_entries)
 
 

@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import pathlib
-import secrets
 import shutil
 import tempfile
 import time
@@ -22,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError, StorageError, storage_failure
+from faith_jax.core.files.private import private_place
 from faith_jax.core.files.stores import (
     content,
     is_remote,
@@ -226,13 +226,10 @@ def make_once(place: pathlib.Path, make: Callable[[pathlib.Path], object]) -> No
     """
     if place.exists():
         return
-    new_folder = place.with_name(f"{place.name}.{secrets.token_hex(4)}.partial")
-    try:
+    with private_place(place) as new_folder:
         make(new_folder)
         with contextlib.suppress(OSError):  # another process was first
             new_folder.rename(place)
-    finally:
-        shutil.rmtree(new_folder, ignore_errors=True)
 
 
 def local_copy(
@@ -285,7 +282,7 @@ def _copy(
     free = shutil.disk_usage(new_folder.parent).free
     if free < size:
         raise StorageError(
-            f"{new_folder.parent}: No space left on device: a copy of {path} needs "
+            f"{cache_folder()}: No space left on device: a copy of {path} needs "
             f"{size / 1e6:,.1f} MB, {free / 1e6:,.1f} MB are free."
         )
     source, target = (path, new_folder / path.name) if is_folder else (path.parent, new_folder)

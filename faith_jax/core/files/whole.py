@@ -5,57 +5,33 @@ import errno
 import json
 import os
 import pathlib
-import secrets
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, StorageError, storage_failure
 from faith_jax.core.files import growing_rows
+from faith_jax.core.files.private import is_stream, private_place
 from faith_jax.core.files.staging import copy_within, upload_file, upload_folder
 from faith_jax.core.files.stores import is_remote, path_of, reason, storage_errors
 
 
 @contextlib.contextmanager
-def atomic_file(path: str | pathlib.Path, shared: bool = False) -> Iterator[pathlib.Path]:
+def atomic_file(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
     """Yields a local path, beside that of a file on a disk, whose place it takes at the end.
 
     On an error nothing is left, and what stood at `path` stays. If nothing is written, nothing
-    changes. What a kill leaves is written over the next time. What is no regular file, such as a
-    pipe or /dev/null, is written to, and never replaced; "-" is standard output.
-
-    Args:
-      path: of the file.
-      shared: several processes may write it at once; the last one wins.
+    changes. Several processes may write a file at once; the last one wins. What is no regular file,
+    such as a pipe or /dev/null, is written to, and never replaced; "-" is standard output.
     """
     target = path_of(path)
-    if is_remote(target) or is_stream(target):
-        with tempfile.TemporaryDirectory(prefix="faith_jax_") as folder:
-            beside = pathlib.Path(folder) / target.name
-            yield beside
-            if beside.exists():
-                (_stream if is_stream(target) else upload_file)(beside, target)
-        return
-    mark = f"{secrets.token_hex(4)}." if shared else ""
-    beside = target.with_name(f".{target.name}.{mark}partial")
-    beside.unlink(missing_ok=True)  # in a shared folder, a link of somebody's to another file
-    try:
+    with private_place(target) as beside:
         yield beside
         if beside.exists():
-            move_into_place(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def is_stream(path: pathlib.Path) -> bool:
-    """Whether a path is "-", or of a device, a pipe or a socket, or leads to one."""
-    if is_remote(path) or str(path) == "-":
-        return not is_remote(path)
-    return path.exists() and not (path.is_file() or path.is_dir())
+            (_stream if is_stream(target) else move_into_place)(beside, target)
 
 
 def _stream(source: pathlib.Path, target: pathlib.Path) -> None:

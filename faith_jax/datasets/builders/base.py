@@ -11,7 +11,6 @@ import hashlib
 import io
 import os
 import pathlib
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,6 +27,7 @@ from faith_jax.core.files import (
     read_json_or_none,
     report_write_errors,
 )
+from faith_jax.core.files.private import private_place
 from faith_jax.core.files.staging import cache_folder, is_complete, local_copy
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.rows import BadRows
@@ -297,11 +297,11 @@ def _stage(target: pathlib.Path, place: pathlib.Path) -> None:
         return
     copy = local_copy(target)
     place.parent.mkdir(parents=True, exist_ok=True)
-    link = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-    link.symlink_to(copy)
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)  # of other raw files
-    os.replace(link, place)
+    with private_place(place) as link:
+        link.symlink_to(copy)
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)  # of other raw files
+        os.replace(link, place)
 
 
 def _share(place: pathlib.Path, target: pathlib.Path) -> None:

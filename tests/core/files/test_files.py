@@ -353,12 +353,3 @@ def test_what_is_no_regular_file_is_written_to_and_not_replaced(tmp_path, capsys
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
     write_text("-", "tea\n")
     assert capsys.readouterr().out == "tea\n"
-
-
-def test_a_link_that_waits_beside_an_output_is_not_followed(tmp_path):
-    foreign = tmp_path / "foreign.txt"
-    foreign.write_text("not ours")
-    (tmp_path / ".table.md.partial").symlink_to(foreign)
-    write_text(tmp_path / "table.md", "ours")
-    assert (foreign.read_text(), (tmp_path / "table.md").read_text()) == ("not ours", "ours")
-    assert not (tmp_path / "table.md").is_symlink()

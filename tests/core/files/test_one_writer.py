@@ -328,7 +328,8 @@ def test_a_signal_waits_for_the_end_of_a_write(number):
 def test_a_note_that_a_kill_cut_is_nobodys(tmp_path):
     folder = tmp_path / "u1.partial"
     folder.mkdir()
-    (folder / ".run.json.partial").write_text('{"made_')
+    (folder / ".run.json.a_b_c_d_.partial").mkdir()
+    (folder / ".run.json.a_b_c_d_.partial" / "run.json").write_text('{"made_')
     with resumable_output(tmp_path / "u1", RUN):
         pass
     assert not list(tmp_path.iterdir())
