@@ -64,7 +64,6 @@ OWNERS = {
     "clu": "training.metrics",
     "fsspec": "core.files.stores",
     "fcntl": "core.files papers.workflow tasks.sources",
-    "ijson": "datasets.json_items",
     "jinja2": "report.table_pages",
     "matplotlib": "report.figures runs.data.describe",
     "orbax": "checkpoints.native training.checkpoints",

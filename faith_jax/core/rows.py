@@ -18,6 +18,7 @@ import functools
 import hashlib
 import json
 import pathlib
+import re
 import sqlite3
 import sys
 import zlib
@@ -38,6 +39,8 @@ _STEP = 1000  # rows
 _ARRAY_REMEDY = "; of one JSON array, `jq -c '.[]' FILE` makes lines"
 # As `json`, but for what that reads beyond the standard (NaN, halves of surrogate pairs, ...).
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+_BLANKS = " \t\r\n"
+_KEY = re.compile(rb'"\s*:')
 _MOST_LEVELS = 100  # of lists and objects in each other; all of our code is safe with these
 
 
@@ -218,7 +221,7 @@ def read_jsonl(
         place = f"{path}:{number}"
         try:
             fields = _usual(line, usual)
-            if fields is None or (isinstance(fields, dict) and _may_repeat_a_key(line, fields)):
+            if fields is None or _may_repeat_a_key(line, fields):
                 fields = _json_object(decoded(line, place), place)
         except InputError as error:
             is_cut = not line.endswith(b"\n")  # the last line, and one that a writer has not ended
@@ -273,14 +276,30 @@ def _usual(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
         return None
 
 
-def _may_repeat_a_key(line: bytes, fields: Mapping[str, Any]) -> bool:
-    """Returns whether a key stands in a line more than once, of which the decoder keeps the last.
+def _may_repeat_a_key(line: bytes, row: Any) -> bool:
+    """Returns whether a line has more keys than its row: the decoder keeps the last of equal ones.
 
-    It may stand in a text or deeper, too.
+    What looks like a key may also stand in a text.
     """
-    if line.count(b'":') == len(fields) and b'" ' not in line:  # each key once, as in most lines
-        return False
-    return any(line.count(b'"%b"' % key.encode()) > 1 for key in fields)
+    count = len(_KEY.findall(line))
+    if isinstance(row, msgspec.Struct):
+        values = [value for value in msgspec.structs.astuple(row) if value is not None]
+        if count == len(values) + _count_keys(values):
+            return False
+        row = _usual(line, _OBJECT)  # has nulls, and what the Struct does not name
+    return row is None or count != _count_keys(row)
+
+
+def _count_keys(value: Any) -> int:
+    """Returns the number of keys of all objects in an object or a list of JSON."""
+    count, values = 0, value
+    if type(value) is dict:
+        count, values = len(value), value.values()
+    for inner in values:
+        kind = type(inner)  # faster than isinstance, for each value of each row
+        if kind is dict or kind is list:
+            count += _count_keys(inner)
+    return count
 
 
 def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -292,25 +311,63 @@ def unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=unique_keys)
+JSON_ERRORS = (KeyError, ValueError, RecursionError)
+
+
+def json_value_at(text: str, start: int) -> tuple[Any, int]:
+    """Returns the JSON value that begins at a place of a text, and the place behind it.
+
+    NaN and infinity are numbers, as Python writes them.
+
+    Raises:
+      JSONDecodeError: it is not JSON, or cut off.
+      KeyError: a key is there twice.
+      UnicodeEncodeError: a text holds half of a surrogate pair, which is no character.
+      RecursionError: it is nested too deeply.
+      ValueError: a number has too many digits.
+    """
+    value, end = _DECODER.raw_decode(text, start)
+    part = text[start:end]
+    if "\\ud" in part.lower():  # the escape of a surrogate
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    check_depth(value, part)
+    return value, end
+
+
+def json_value(text: str) -> Any:
+    """Returns the JSON value that a text is; errors are those of `json_value_at`."""
+    text = text.rstrip(_BLANKS)
+    value, end = json_value_at(text, len(text) - len(text.lstrip(_BLANKS)))
+    if more := text[end:].lstrip(_BLANKS):
+        raise json.JSONDecodeError("Extra data", text, len(text) - len(more))
+    return value
+
+
+def json_problem(error: Exception) -> str:
+    """Returns what is wrong with a value, from an error of `json_value_at`."""
+    if isinstance(error, KeyError):
+        return f"the key {shown(error.args[0])} is there twice; rename or drop one"
+    if isinstance(error, UnicodeEncodeError):
+        return "holds half of a surrogate pair, no character"
+    if isinstance(error, RecursionError):
+        return "not valid JSON: nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        line = f"line {error.lineno} " if error.lineno > 1 else ""
+        return f"not valid JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"expected UTF-8, got byte 0x{error.object[error.start]:02x}"
+    return f"not valid JSON: a number of more than {sys.get_int_max_str_digits():,} digits"
+
+
 def _json_object(text: str, place: str) -> dict[str, Any]:
     try:
-        # Without the line's end, as else an error at the end is told of line 2.
-        row = json.loads(text.rstrip("\r\n"), object_pairs_hook=unique_keys)
-        if "\\ud" in text.lower():  # the escape of half a surrogate pair, which is no character
-            json.dumps(row, ensure_ascii=False).encode("utf-8")
-        check_depth(row, text)
-    except json.JSONDecodeError as error:
-        problem = (
-            f"not valid JSON: {error.msg.removesuffix(' at')} at column {error.colno}; each line "
-            "must be one whole JSON object"
-        )
-        problem += _ARRAY_REMEDY if text.lstrip()[:1] == "[" else ""
-    except UnicodeEncodeError:
-        problem = "holds half of a surrogate pair, no character"
-    except KeyError as error:
-        problem = f"the key {shown(error.args[0])} is there twice; rename or drop one"
-    except (RecursionError, ValueError) as error:
-        problem = f"not valid JSON: {_too_much(error)}"
+        row = json_value(text)
+    except JSON_ERRORS as error:
+        problem = json_problem(error)
+        if isinstance(error, json.JSONDecodeError):
+            problem += "; each line must be one whole JSON object"
+            problem += _ARRAY_REMEDY if text.lstrip()[:1] == "[" else ""
     else:
         if isinstance(row, dict):
             return row
@@ -328,12 +385,11 @@ def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
     """
     text = decoded(b"".join(read_lines(path, encoding)), str(path))
     try:
-        value = json.loads(text)
-        check_depth(value, text)
-        return value
-    except (RecursionError, ValueError) as error:
-        problem = f"not valid JSON: {_too_much(error)}"
-        raise InputError(f"{path}: {problem}; get the file again.") from None
+        return json_value(text)
+    except KeyError as error:
+        raise InputError(f"{path}: {json_problem(error)}.") from None
+    except JSON_ERRORS as error:
+        raise InputError(f"{path}: {json_problem(error)}; get the file again.") from None
 
 
 def check_depth(value: Any, text: str | None = None) -> None:
@@ -359,15 +415,6 @@ def check_depth(value: Any, text: str | None = None) -> None:
         if not level:
             return
     raise RecursionError
-
-
-def _too_much(error: Exception) -> str:
-    """Returns the reason that JSON was not read: its error, or what there is too much of."""
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    if isinstance(error, json.JSONDecodeError):
-        return str(error)
-    return f"a number of more than {sys.get_int_max_str_digits():,} digits"
 
 
 def read_json(path: str | pathlib.Path, error: type[FaithJaxError] = ConfigError) -> dict[str, Any]:

@@ -1,23 +1,27 @@
 """The items of a large JSON file, one in memory at a time: of an array, or of an object by key.
 
 A place names the item, as `train.json: [12]` or `train.json: item[3]`, since JSON files often have
-a single line.
+a single line. An item is read as a line of JSON lines is.
 """
 
-import decimal
+import codecs
+import contextlib
+import json
 import pathlib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from typing import IO, Any
 
-import ijson
-
 from faith_jax.core.errors import InputError, shown
-from faith_jax.core.rows import BadRows, Row, check_depth, opened
+from faith_jax.core.rows import BadRows, Row, Seen, json_problem, json_value_at, opened
 
-# Brackets that a piece of a file opens and does not close: ijson takes memory for the names of all
-# levels, which is quadratic in their number.
-_MOST_OPEN = 5_000
-_KINDS = {"start_array": "an array", "start_map": "an object", "string": "a text"}
+_PIECE_BYTES = 1 << 16
+_MOST_OPEN = 5_000  # brackets in a value that is passed over
+_LAST = 12  # characters of a value that is cut off in which an error stands
+_BLANK = re.compile(r"[ \t\r\n]*")
+_SCALAR = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,:\[\]{}"]+', re.DOTALL)
+_KINDS = {"[": "an array", "{": "an object", '"': "a text", "n": "a null"}
+_KINDS |= {"t": "a boolean", "f": "a boolean"}
 
 
 def read_array(
@@ -41,7 +45,10 @@ def read_array(
       InputError: the file cannot be read or is not JSON (the error names the last whole item), it
         has no such array or an empty one, or an item is bad.
     """
-    return (row for _, row in _rows(path, key, "start_array", bad_rows, first, encoding))
+    with _opened(path, key, encoding) as text:
+        for _ in _values_of(text, path, key, "["):
+            for _, row in _items(text, path, key, "[", bad_rows, first):
+                yield row
 
 
 def read_object(
@@ -51,7 +58,9 @@ def read_object(
 
     Arguments and errors are those of `read_array`.
     """
-    return _rows(path, key, "start_map", bad_rows)
+    with _opened(path, key) as text:
+        for _ in _values_of(text, path, key, "{"):
+            yield from _items(text, path, key, "{", bad_rows)
 
 
 def read_arrays(
@@ -59,123 +68,229 @@ def read_arrays(
 ) -> Iterator[tuple[str, Row]]:
     """Yields the objects of all arrays in an object, each with its array's name.
 
-    Arguments and errors are those of `read_array`; the file is read once for each array.
+    Arguments and errors are those of `read_array`.
     """
-    names = list(_streamed(path, _keys, key, key, "start_map"))
-    _check_any(len(names), path, key, "start_map")
-    for name in names:
-        for row in read_array(path, f"{key}.{name}", bad_rows):
-            yield name, row
+    with _opened(path, key) as text:
+        for _ in _values_of(text, path, key, "{"):
+            name = None
+            for name in text.names():
+                inner = f"{key}.{name}"
+                _check_kind(text, path, inner, "[")
+                for _, row in _items(text, path, inner, "[", bad_rows):
+                    yield name, row
+            _check_any(name is not None, path, key, "{")
 
 
-def _rows(
+@contextlib.contextmanager
+def _opened(path: str | pathlib.Path, key: str, encoding: str = "utf-8") -> Iterator["_Text"]:
+    with opened(path, encoding) as file:
+        text = _Text(file)
+        try:
+            yield text
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"{path}: not valid JSON behind {text.items} whole items of {key or 'the file'} "
+                f"({text.problem(error)}); get the file again."
+            ) from None
+        except RecursionError as error:
+            raise InputError(f"{path}: {json_problem(error)}; get the file again.") from None
+        except KeyError as error:
+            raise InputError(f"{path}: {json_problem(error)}.") from None
+
+
+def _values_of(text: "_Text", path: str | pathlib.Path, key: str, mark: str) -> Iterator[None]:
+    """Yields when the value of a key comes, which whoever iterates reads."""
+    is_there = False
+    for _ in text.values_of(key):
+        is_there = True
+        _check_kind(text, path, key, mark)
+        yield
+    if not is_there:
+        raise InputError(f"{path}: has no '{key}'; expected {_what(key, mark)}.")
+    if text.peek():
+        raise text.error("Extra data")
+
+
+def _check_kind(text: "_Text", path: str | pathlib.Path, key: str, mark: str) -> None:
+    if (begin := text.peek()) and begin != mark:
+        got = _KINDS.get(begin, "a number")
+        raise InputError(f"{path}: expected {_what(key, mark)}, got {got}.")
+
+
+def _items(
+    text: "_Text",
     path: str | pathlib.Path,
     key: str,
-    event: str,
+    mark: str,
     bad_rows: BadRows | None,
     first: int = 0,
-    encoding: str = "utf-8",
 ) -> Iterator[tuple[Any, Row]]:
-    """Yields the objects in an array or object, each with its number or name."""
+    """Yields the objects in an array or object that comes, each with its number or name."""
     bad_rows = bad_rows or BadRows()
-    items: Iterable[tuple[Any, Any]]
-    if event == "start_array":
-        prefix = f"{key}.item" if key else "item"
-        items = enumerate(_streamed(path, ijson.items, prefix, key, event, encoding))
-    else:
-        items = _streamed(path, ijson.kvitems, key, key, event)
     count = 0
-    for name, item in items:
+    for name in text.numbers() if mark == "[" else text.names():
         count += 1
-        if count <= first:
-            continue
         place = f"{path}: {key}[{shown(name)}]"
         try:
-            check_depth(item)
-        except RecursionError:
-            bad_rows.add(InputError(f"{place}: nested too deeply."))
-            continue
-        if isinstance(item, dict):
-            yield name, Row(place, item)
+            item = text.value()
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            raise
+        except (KeyError, ValueError, RecursionError) as error:
+            text.skip()
+            problem = json_problem(error)
         else:
-            bad_rows.add(InputError(f"{place}: expected a JSON object, got {shown(item)}."))
-    _check_any(count, path, key, event)
+            problem = "" if isinstance(item, dict) else f"expected a JSON object, got {shown(item)}"
+        if count <= first:
+            continue
+        if problem:
+            bad_rows.add(InputError(f"{place}: {problem}."))
+        else:
+            yield name, Row(place, item)
+        text.items += 1
+    _check_any(count > 0, path, key, mark)
 
 
-def _check_any(count: int, path: str | pathlib.Path, key: str, event: str) -> None:
-    if not count:
-        raise InputError(f"{path}: holds no items; expected {_what(key, event)}.")
+def _check_any(is_any: bool, path: str | pathlib.Path, key: str, mark: str) -> None:
+    if not is_any:
+        raise InputError(f"{path}: holds no items; expected {_what(key, mark)}.")
 
 
-def _keys(file: IO[bytes], key: str, use_float: bool) -> Iterator[str]:
-    """Yields the names in the object `key`."""
-    for prefix, event, value in ijson.parse(file, use_float=use_float):
-        if event == "map_key" and prefix == key:
-            yield value
+def _what(key: str, mark: str) -> str:
+    return f"{_KINDS[mark]} '{key}' of JSON objects" if key else f"{_KINDS[mark]} of JSON objects"
 
 
-def _streamed(
-    path: str | pathlib.Path,
-    read: Any,
-    prefix: str,
-    key: str,
-    event: str,
-    encoding: str = "utf-8",
-) -> Iterator[Any]:
-    done = 0
-    try:
-        with opened(path, encoding) as file:
-            start = file.tell()
-            shallow = _Shallow(file, path)
-            _check_kind(shallow, path, key, event)
-            file.seek(start)
-            for item in read(shallow, prefix, use_float=True):
-                yield item
-                done += 1
-    except (ijson.JSONError, UnicodeDecodeError, decimal.InvalidOperation, OverflowError) as error:
-        raise InputError(
-            f"{path}: not valid JSON behind {done} whole items of {key or 'the file'} "
-            f"({_problem(error)}); get the file again."
-        ) from None
+class _Text:
+    """The text of a JSON file, read from its begin to its end, a piece in memory at a time.
 
+    Attributes:
+      items: whole ones that were read.
+    """
 
-class _Shallow:
-    """Reads a file, and raises an InputError where it is nested too deeply."""
+    def __init__(self, file: IO[bytes]):
+        self.items = 0
+        self._file, self._is_whole = file, False
+        self._decode = codecs.getincrementaldecoder("utf-8")().decode
+        self._text, self._at, self._before = "", 0, 0
 
-    def __init__(self, file: IO[bytes], path: str | pathlib.Path):
-        self._file, self._path = file, path
+    def _read_more(self) -> None:
+        """Reads as much as is in memory, so that a long value is not tried again too often."""
+        self._before += self._at
+        left = self._text[self._at :]
+        piece = self._file.read(max(_PIECE_BYTES, len(left)))
+        self._text, self._at = left + self._decode(piece, final=not piece), 0
+        self._is_whole = not piece
 
-    def read(self, size: int) -> bytes:
-        """Returns the next bytes."""
-        piece = self._file.read(size)
-        opened, closed = (sum(map(piece.count, marks)) for marks in ((b"[", b"{"), (b"]", b"}")))
-        if opened - closed > _MOST_OPEN:
-            raise InputError(
-                f"{self._path}: not valid JSON: nested too deeply; get the file again."
-            )
-        return piece
+    def error(self, problem: str) -> json.JSONDecodeError:
+        """Returns the error that something else was expected here."""
+        return json.JSONDecodeError(problem, self._text[: self._at + 1], self._at)
 
+    def problem(self, error: json.JSONDecodeError | UnicodeDecodeError) -> str:
+        """Returns what is wrong, and where in the file."""
+        if isinstance(error, UnicodeDecodeError):
+            return json_problem(error)
+        return f"{error.msg.removesuffix(' at')} at character {self._before + error.pos + 1:,}"
 
-def _check_kind(file: _Shallow, path: str | pathlib.Path, key: str, event: str) -> None:
-    """Checks that `key` is there and begins with `event`; ijson itself confuses key and item."""
-    for prefix, got_event, _ in ijson.parse(file, use_float=True):
-        if prefix == key:
-            if got_event != event:
-                got = _KINDS.get(got_event, f"a {got_event}")
-                raise InputError(f"{path}: expected {_what(key, event)}, got {got}.")
-            return
-    raise InputError(f"{path}: has no '{key}'; expected {_what(key, event)}.")
+    def peek(self) -> str:
+        """Returns the next character that is not blank; "" = there is none."""
+        while True:
+            if match := _BLANK.match(self._text, self._at):
+                self._at = match.end()
+            if self._at < len(self._text) or self._is_whole:
+                return self._text[self._at : self._at + 1]
+            self._read_more()
 
+    def _take(self, *expected: str) -> str:
+        mark = self.peek()
+        if mark not in expected:
+            raise self.error(f"Expecting {' or '.join(map(repr, expected))}")
+        self._at += 1
+        return mark
 
-def _what(key: str, event: str) -> str:
-    return f"{_KINDS[event]} '{key}' of JSON objects" if key else f"{_KINDS[event]} of JSON objects"
+    def value(self) -> Any:
+        """Returns the next value; where it is none, as `json_value_at` says, it still comes."""
+        self.peek()
+        while True:
+            try:
+                value, end = json_value_at(self._text, self._at)
+            except json.JSONDecodeError as error:
+                is_cut = "Unterminated" in error.msg or error.pos > len(self._text) - _LAST
+                if self._is_whole or not is_cut:
+                    raise
+            else:
+                if self._is_whole or end < len(self._text):  # else a number may go on
+                    self._at = end
+                    return value
+            self._read_more()
 
+    def skip(self) -> None:
+        """Passes over the next value, whatever its size."""
+        count = 0  # of open brackets
+        while mark := self.peek():
+            if mark in "[]{}":
+                count += 1 if mark in "[{" else -1
+                self._at += 1
+            elif mark in ",:":
+                self._at += 1
+            else:
+                self._skip_scalar()
+            if count > _MOST_OPEN:
+                raise RecursionError
+            if count <= 0:
+                return
+        raise self.error("Expecting value")
 
-def _problem(error: Exception) -> str:
-    """Returns ijson's message on one line, without the mark below the place."""
-    text = error.args[0] if error.args else ""
-    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
-    return " ".join(text.partition("(right here)")[0].split())
+    def _skip_scalar(self) -> None:
+        while True:
+            match = _SCALAR.match(self._text, self._at)
+            if match and (self._is_whole or match.end() < len(self._text)):
+                self._at = match.end()
+                return
+            if self._is_whole:
+                raise self.error("Unterminated string")
+            self._read_more()
+
+    def names(self) -> Iterator[str]:
+        """Yields the names in an object; whoever iterates reads the value of each.
+
+        Raises:
+          KeyError: a name is there twice.
+        """
+        seen = Seen()
+        self._take("{")
+        is_end = self.peek() == "}" and bool(self._take("}"))
+        while not is_end:
+            if self.peek() != '"':
+                raise self.error("Expecting property name enclosed in double quotes")
+            name = self.value()
+            if not seen.add(name):
+                raise KeyError(name)
+            self._take(":")
+            yield name
+            is_end = self._take(",", "}") == "}"
+
+    def numbers(self) -> Iterator[int]:
+        """Yields the numbers of an array's items, from 0; whoever iterates reads each item."""
+        self._take("[")
+        is_end = self.peek() == "]" and bool(self._take("]"))
+        number = 0
+        while not is_end:
+            yield number
+            number += 1
+            is_end = self._take(",", "]") == "]"
+
+    def values_of(self, key: str) -> Iterator[None]:
+        """Yields where the value of a key comes, and passes over all else; see `read_array`."""
+        if not key:
+            yield
+        elif self.peek() != "{":
+            self.skip()
+        else:
+            first, _, rest = key.partition(".")
+            for name in self.names():
+                if name == first:
+                    yield from self.values_of(rest)
+                else:
+                    self.skip()
 
 
 def item_number(place: str) -> int:

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,10 +20,11 @@ from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import is_remote, opened_binary, storage_errors
 from faith_jax.core.files.unpacking import PACKED_ENDINGS
 from faith_jax.core.rows import (
+    JSON_ERRORS,
     UTF_16_MARKS,
     BadRows,
     Row,
-    check_depth,
+    json_value,
     opened,
     read_jsonl,
     read_lines,
@@ -321,11 +321,9 @@ def _first_byte(path: pathlib.Path, encoding: str) -> bytes:
 
 def _value(line: bytes) -> Any:
     try:
-        value = json.loads(line)
-        check_depth(value)
-    except (ValueError, RecursionError):
+        return json_value(line.decode("utf-8"))
+    except JSON_ERRORS:
         return None
-    return value
 
 
 def _array_in(value: Mapping[str, Any]) -> str:

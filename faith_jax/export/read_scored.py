@@ -102,11 +102,11 @@ class _UsualRow(msgspec.Struct):
     history: _Texts = None
     generated_text: str | None = None
     label: Literal[0, 1] | None = None
-    fields: dict[str, Any] = {}
-    words: dict[str, Any] = {}
-    cut_tokens: dict[str, _Count | None] = {}
-    cut: dict[str, Any] = {}
-    undefined: dict[str, str] = {}
+    fields: dict[str, Any] | None = None
+    words: dict[str, Any] | None = None
+    cut_tokens: dict[str, _Count | None] | None = None
+    cut: dict[str, Any] | None = None
+    undefined: dict[str, str] | None = None
 
 
 _USUAL = msgspec.json.Decoder(_UsualRow)
@@ -124,9 +124,9 @@ def _usual_row(row: _UsualRow, place: str, path: pathlib.Path) -> ScoredRow:
         "label": row.label,
         "fields": field_texts(row.fields) if row.fields else {},
         "scores": row.scores,
-        "cut_tokens": row.cut_tokens,
+        "cut_tokens": row.cut_tokens or {},
         "cut": _cut(row.cut, place) if row.cut else {},
-        "undefined": {name: why for name, why in row.undefined.items() if why},
+        "undefined": {name: why for name, why in (row.undefined or {}).items() if why},
     }
     scored_row["words"] = _words(row.words, scored_row, place) if row.words else {}
     return scored_row

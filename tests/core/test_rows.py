@@ -189,7 +189,7 @@ def test_an_error_at_the_end_of_a_line_is_told_of_its_column(tmp_path):
     ("content", "problem"),
     [
         (None, "no such file"),
-        (b'{"a":', "not valid JSON: Expecting value: line 1 column 6"),
+        (b'{"a":', "not valid JSON: Expecting value at column 6"),
         (b'{"a": "\xff"}', "expected UTF-8, got byte 0xff"),
         (b"[1]", "expected a JSON object, got \\[1\\]"),
     ],

@@ -1,4 +1,5 @@
 import json
+import math
 import subprocess
 import sys
 
@@ -8,10 +9,11 @@ from hypothesis import strategies as st
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.rows import BadRows
+from faith_jax.datasets import json_items
 from faith_jax.datasets.json_items import read_array, read_arrays, read_object
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
-VALUE = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | TEXT | st.lists(TEXT)
+VALUE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.lists(TEXT)
 ITEMS = st.lists(st.dictionaries(TEXT, VALUE, max_size=3), min_size=1, max_size=5)
 
 
@@ -67,8 +69,10 @@ def test_items_that_are_no_objects(tmp_path):
         (b"null", "expected an array of JSON objects, got a null"),
         (b"[]", "holds no items; expected an array of JSON objects"),
         ("[{}]".encode("utf-16"), "expected UTF-8, got UTF-16; save the file as UTF-8"),
-        (b'[{"a": "x\ny"}]', "invalid character inside string"),
-        (b'[{"a": 1}, {"a": 99999999999999999999}]', "behind 1 whole items.*integer overflow"),
+        (b'[{"a": "x\ny"}]', r"\(Invalid control character at character 10\); get"),
+        (b'[{"a": 1},\n' + b" " * 70_000 + b'{"a": x}]', r"behind 1 .*value at character 70,018\)"),
+        (b'[{"a": 1}, {"a": 1 "b": 2}]', r"behind 1 .*Expecting ',' delimiter at character 20\)"),
+        (b'[{"a": 1} {"a": 1}]', r"behind 1 .*Expecting ',' or '\]' at character 11\)"),
     ],
 )
 def test_files_that_are_no_array(tmp_path, content, message):
@@ -206,4 +210,37 @@ def test_what_is_nested_too_deeply(tmp_path):
     path.write_text(f'[{{"a": {nested}}}, {{"a": [[1]]}}]')
     bad_rows = BadRows(skip=True)
     assert [row.fields for row in read_array(path, "", bad_rows)] == [{"a": [[1]]}]
-    assert bad_rows.messages == [f"{path}: [0]: nested too deeply."]
+    assert bad_rows.messages == [f"{path}: [0]: not valid JSON: nested too deeply."]
+
+
+def test_items_are_read_as_lines_are(tmp_path):
+    path = write(tmp_path, b'[{"a": NaN}, {"a": -Infinity, "b": 99999999999999999999, "c": 1e400}]')
+    first, second = [row.fields for row in read_array(path)]
+    assert math.isnan(first["a"])
+    assert second == {"a": -math.inf, "b": 99999999999999999999, "c": math.inf}
+    surrogate = rb'{"a": "\ud83d\ude00 \ud83d"}'
+    write(tmp_path, b'[{"a": "\\ud83d\\ude00"}, ' + surrogate + b', {"a": ' + b"1" * 5000 + b"}]")
+    bad_rows = BadRows(skip=True)
+    assert [row.fields for row in read_array(path, "", bad_rows)] == [{"a": "\U0001f600"}]
+    assert bad_rows.messages == [
+        f"{path}: [1]: holds half of a surrogate pair, no character.",
+        f"{path}: [2]: not valid JSON: a number of more than 4,300 digits.",
+    ]
+
+
+def test_names_that_are_there_twice(tmp_path):
+    for content in ('{"d": {"a": {}, "b": {}, "a": {}}}', '{"d": {"b": {}}, "a": 1, "a": 2}'):
+        path = write(tmp_path, content.encode())
+        with pytest.raises(InputError, match=r'items\.json: the key "a" is there twice; rename or'):
+            list(read_object(path, "d"))
+
+
+@settings(deadline=None)
+@given(ITEMS, st.integers(1, 9), st.sampled_from([None, 1, " "]))
+def test_a_file_is_read_in_pieces(tmp_path_factory, items, size, indent):
+    path = tmp_path_factory.mktemp("json") / "items.json"
+    content = {"\u00e9\\": [{"\u00e9\\": items}, '"'], "a": {"\u00e9": items, "b": items}}
+    path.write_text(json.dumps(content, indent=indent, ensure_ascii=False), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_items, "_PIECE_BYTES", size)
+        assert [row.fields for row in read_array(path, "a.b")] == items

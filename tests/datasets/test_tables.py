@@ -287,17 +287,27 @@ def test_columns_of_one_name_are_an_error(tmp_path, ending):
 
 def test_keys_of_one_name_are_an_error(tmp_path):
     path = tmp_path / "rows.jsonl"
-    path.write_text('{"answer": "a", "\\u0061nswer": "b", "n": {"x": 1, "y": 2}}\n')
-    # An escaped key is not seen: only what it decodes to counts.
-    assert fields_of(path)[0][0]["answer"] == "b"
     path.write_text('{"answer": "the \\"answer\\"", "n": {"answer": 1}}\n')
     assert fields_of(path)[0][0]["n"] == {"answer": 1}
-    path.write_text('{"answer": "a", "n": 1, "answer" : "b"}\n')
-    with pytest.raises(InputError, match=r'rows\.jsonl:1: the key "answer" is there twice'):
-        fields_of(path)
-    bad_rows = BadRows(skip=True)
-    assert fields_of(path, bad_rows=bad_rows)[0] == []
-    assert bad_rows.count == 1
+    for fields in (
+        '"n": 1, "answer" : "b"',
+        '"\\u0061nswer": "b"',
+        '"n": {"answer": "a", "answer": "b"}',
+        '"n": [1, {"x": {"answer": 1, "answer"\t: 2}}]',
+    ):
+        path.write_text(f'{{"answer": "a", {fields}}}\n')
+        with pytest.raises(InputError, match=r'rows\.jsonl:1: the key "answer" is there twice; re'):
+            fields_of(path)
+        bad_rows = BadRows(skip=True)
+        assert fields_of(path, bad_rows=bad_rows)[0] == []
+        assert bad_rows.count == 1
+        for content in (f'[{{"answer": "a", {fields}}}]', f'[\n{{}}, {{"answer": "a", {fields}}}]'):
+            other = tmp_path / "rows.json"
+            other.write_text(content)
+            with pytest.raises(InputError, match=r': \[[01]\]: the key "answer" is there twice'):
+                fields_of(other)
+            bad_rows = BadRows(skip=True)
+            assert fields_of(other, bad_rows=bad_rows)[0] == [{}] * content.count("{}")
 
 
 def test_nulls_in_lists_and_ids_of_whole_numbers(tmp_path):

@@ -178,6 +178,25 @@ def test_usual_rows_are_read_as_all_are(tmp_path, name):
     assert usual, "only the plain path was compared"
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        '"id": "2"',
+        '"id": "2", "another": 1',
+        '"undefined": {"one": "x", "one": "y"}',
+        '"label": null, "corpus": "a", "corpus": "b"',
+    ],
+)
+def test_a_key_that_is_there_twice(tmp_path, more):
+    path = tmp_path / "s.jsonl"
+    path.write_text(f'{{"id": "1", "scores": {{"one": 1}}, {more}}}\n')
+    with pytest.raises(InputError, match=r's\.jsonl:1: the key ".*" is there twice; rename or drop'):
+        list(read_scored_rows(path))
+    path.write_text('{"id": "1", "scores": {"one": 1, "one": 0}}\n')
+    with pytest.raises(InputError, match='the key "one" is there twice'):
+        list(read_scored_rows(path))
+
+
 def test_rows_of_before_cuts_were_told_by_part(tmp_path):
     old = {name: value for name, value in ROWS[0].items() if name != "cut"}
     path = tmp_path / "s.jsonl"
