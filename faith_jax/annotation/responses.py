@@ -21,7 +21,7 @@ from faith_jax.core.templates import clean_value, npov_response
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import split_sentences
 from faith_jax.datasets import npov
-from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows
+from faith_jax.datasets.grounded_rows import Columns, ExampleRow, cell_text, example_rows
 from faith_jax.datasets.tables import read_rows
 
 _SIDES = ("pro", "con")
@@ -65,8 +65,7 @@ def read_responses(
     responses: list[AnnotationResponse] = []
     ids: set[str] = set()
     for number, (place, fields) in enumerate(read_rows(path), start=1):
-        named = fields.get("id")
-        identifier = str(number if named is None or not str(named).strip() else named)
+        identifier = cell_text(fields.get("id"), place, "id") or str(number)
         if identifier in ids and not several:
             remedy = "give each response its own, or none to any: then they are numbered"
             raise field_error(place, "id", "an id that no earlier row has", identifier, remedy)

@@ -330,7 +330,8 @@ def _example_row(
     kept, left_out = _json_fields(
         {n: fields[n] for n in further_fields if not (sides and n == columns.perspective_column)}
     )
-    return ExampleRow(example, _to_text(row_corpus) or corpus, kept, left_out, (0, number - 1))
+    named_corpus = cell_text(row_corpus, place, names["corpus"], "--corpus-column= reads none")
+    return ExampleRow(example, named_corpus or corpus, kept, left_out, (0, number - 1))
 
 
 def _usual(part: str) -> Iterator[str]:
@@ -532,16 +533,31 @@ def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
 
 
 def _identifier(value: Any, place: str, number: int, column: str | None) -> str:
-    if isinstance(value, list | dict | bool):
-        raise field_error(
-            place,
-            column or "id",
-            "a text or a number",
-            value,
-            "--id-column= takes the rows' numbers",
-        )
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # pandas writes whole numbers so where an id is missing
-    if column and not _to_text(value):
-        raise field_error(place, column, "an id", value, "--id-column= takes the rows' numbers")
-    return _to_text(value) or str(number)
+    remedy = "--id-column= takes the rows' numbers"
+    text = cell_text(value, place, column or "id", remedy)
+    if column and not text:
+        raise field_error(place, column, "an id", value, remedy)
+    return text or str(number)
+
+
+def cell_text(value: Any, place: str, name: str, remedy: str = "") -> str:
+    """Returns a text or a number of a row as a text; "" = it is missing or blank.
+
+    Whole numbers are the same text whatever their type: pandas makes 1 of an id 1.0 where another
+    one is missing.
+
+    Args:
+      value: of a field, such as the id.
+      place: of the row, as `path:line`.
+      name: of the field.
+      remedy: for one that is neither a text nor a number.
+
+    Raises:
+      InputError: it is neither.
+    """
+    if _is_missing(value):
+        return ""
+    is_float = isinstance(value, float)
+    if isinstance(value, bool | bytes | list | tuple | dict) or (is_float and math.isinf(value)):
+        raise field_error(place, name, "a text or a number", value, remedy)
+    return _to_text(int(value) if is_float and value.is_integer() else value)

@@ -10,10 +10,13 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import json
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from faith_jax.core.errors import InputError, counted, first_duplicate, reason, shown
 from faith_jax.core.files import stamp
@@ -30,6 +33,7 @@ from faith_jax.core.rows import (
     read_lines,
     read_value,
 )
+from faith_jax.core.schema import read_json_as
 from faith_jax.core.table import printable
 from faith_jax.datasets.delimited import (
     decimal_comma_columns,
@@ -49,8 +53,11 @@ _TEXT_FORMS = ("jsonl", "json", "csv", "tsv")
 _SEPARATORS = {"csv": ",", "tsv": "\t"}
 _NAMES = {",": "a comma", ";": "a semicolon", "\t": "a tab"}
 _ROWS = 1024  # of an Arrow batch
+# What Arrow raises where Python has no value: a far date, an unknown time zone, no pandas.
+_UNREADABLE = (ValueError, OverflowError, ImportError, LookupError, NotImplementedError)
 _BEYOND = "<value out of range"  # as Arrow writes a time that is no date
 _PIECE_BYTES = 1 << 16
+_UTF_32_MARKS = (b"\xff\xfe\0\0", b"\0\0\xfe\xff")
 # What bytes of cp1252 are not: a character of UTF-8, and control characters of binary files.
 _UTF_8_CHARACTER = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
@@ -71,6 +78,18 @@ class TableForm:
     form: str = ""
     separator: str = ""
     encoding: str = ""
+
+
+class _SavedSplits(msgspec.Struct):
+    splits: list[str]
+
+
+class _SavedFile(msgspec.Struct):
+    filename: str
+
+
+class _SavedState(msgspec.Struct):
+    data_files: list[_SavedFile] = msgspec.field(name="_data_files")
 
 
 def read_rows(
@@ -120,13 +139,14 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
     if not path.is_dir():
         return [path]
     if (path / _SPLITS).is_file():
-        splits = read_value(path / _SPLITS).get("splits", [])
+        splits = read_json_as(path / _SPLITS, _SavedSplits, InputError).splits
         if len(splits) != 1:
             named = ", ".join(str(path / split) for split in splits)
             raise InputError(f"{path}: holds {counted(len(splits), 'split')}; give one: {named}.")
         path = path / splits[0]
     if (path / _STATE).is_file():
-        return [path / file["filename"] for file in read_value(path / _STATE)["_data_files"]]
+        state = read_json_as(path / _STATE, _SavedState, InputError)
+        return [path / file.filename for file in state.data_files]
     inner = ((file, file.relative_to(path).parts) for file in path.rglob("*"))
     parts = (file for file, names in inner if not any(name[0] in "._" for name in names))
     # Spark writes parts without any byte, too.
@@ -249,7 +269,7 @@ def _separator(path: pathlib.Path, usual: str, encoding: str, *_: str) -> str:
 
 
 def _encoding(path: pathlib.Path) -> str:
-    """Returns the encoding of a text file: UTF-8, UTF-16 by its mark, or else cp1252.
+    """Returns the encoding of a text file: UTF-8, UTF-16 or UTF-32 by its mark, or else cp1252.
 
     A file with characters of UTF-8 or of binary files is UTF-8, and its other bytes are errors.
     """
@@ -260,7 +280,10 @@ def _encoding(path: pathlib.Path) -> str:
 @functools.lru_cache(maxsize=4096)
 def _encoding_of(path: pathlib.Path, *_: str) -> str:
     with opened(path, "") as file:
-        if file.read(2) in UTF_16_MARKS:
+        begin = file.read(4)
+        if begin in _UTF_32_MARKS:
+            return "utf-32"
+        if begin.startswith(UTF_16_MARKS):
             return "utf-16"
         file.seek(0)
         pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
@@ -350,11 +373,12 @@ def _rows_by_column(value: Mapping[str, Any], path: pathlib.Path) -> Iterator[Ro
     These are "columns" (its default), "index", "split", "table", and columns of lists.
     """
     columns: Mapping[str, Any] = value
-    if {"columns", "data"} <= value.keys() <= {"columns", "data", "index", "index_names"}:
-        records = [dict(zip(value["columns"], cells, strict=True)) for cells in value["data"]]
-        return _add_places(path, enumerate(records))
-    if {"schema", "data"} == value.keys() and isinstance(value["data"], list):
-        return _add_places(path, enumerate(value["data"]))
+    names, data = value.get("columns"), value.get("data")
+    is_split = {"columns", "data"} <= value.keys() <= {"columns", "data", "index", "index_names"}
+    if is_split and isinstance(names, list) and isinstance(data, list):
+        return _add_places(path, enumerate(_split_records(names, data, path)))
+    if {"schema", "data"} == value.keys() and isinstance(data, list):
+        return _add_places(path, enumerate(data))
     if not value:
         return None
     if all(isinstance(inner, list) for inner in columns.values()):
@@ -374,8 +398,27 @@ def _rows_by_column(value: Mapping[str, Any], path: pathlib.Path) -> Iterator[Ro
     )
 
 
+def _split_records(names: list[Any], data: list[Any], path: pathlib.Path) -> Iterator[Any]:
+    columns = [name if isinstance(name, str) else json.dumps(name) for name in names]
+    _check_names(columns, path)
+    for number, cells in enumerate(data):
+        if not isinstance(cells, list) or len(cells) != len(columns):
+            expected = f"a list of {counted(len(columns), 'cell')}"
+            raise InputError(f"{path}: [{number}]: expected {expected}, got {shown(cells)}.")
+        yield dict(zip(columns, cells, strict=True))
+
+
+def _check_names(columns: Sequence[str], path: pathlib.Path) -> None:
+    if (twice := first_duplicate(columns)) is not None:
+        raise InputError(f"{path}: column {twice!r} is there twice; rename or drop one.")
+
+
 def _add_places(path: pathlib.Path, items: Any) -> Iterator[Row]:
-    return (Row(f"{path}: [{shown(name)}]", fields) for name, fields in items)
+    for name, fields in items:
+        place = f"{path}: [{shown(name)}]"
+        if not isinstance(fields, dict):
+            raise InputError(f"{place}: expected a JSON object, got {shown(fields)}.")
+        yield Row(place, fields)
 
 
 def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
@@ -423,9 +466,7 @@ def _file_batches(reader: Any) -> Iterator[Any]:
 def _rows_of(path: pathlib.Path, batches: Iterator[Any], number: int, first: int) -> Iterator[Row]:
     """Yields the rows of Arrow batches from row `first` on; `number` are before the batches."""
     for batch in batches:
-        names = batch.schema.names
-        if (twice := first_duplicate(names)) is not None:
-            raise InputError(f"{path}: column {twice!r} is there twice; rename or drop one.")
+        _check_names(batch.schema.names, path)
         wanted = batch.slice(min(batch.num_rows, max(0, first - number)))
         number += batch.num_rows - wanted.num_rows
         for start in range(0, wanted.num_rows, _ROWS):
@@ -444,7 +485,7 @@ def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
 
     try:
         return batch.to_pylist()
-    except (ValueError, OverflowError, ImportError):  # tell no column
+    except _UNREADABLE:  # tell no column
         pass
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -454,7 +495,7 @@ def _python_rows(path: pathlib.Path, batch: Any) -> list[dict[str, Any]]:
             raise InputError(
                 f"{path}: column {name!r}: holds text that is not UTF-8 ({reason(error)})."
             ) from None
-        except (ValueError, OverflowError, ImportError) as error:
+        except _UNREADABLE as error:
             texts: list[Any] = [_BEYOND]
             with contextlib.suppress(pyarrow.ArrowException):  # of nanoseconds
                 texts = column.cast(pyarrow.string()).to_pylist()

@@ -11,6 +11,7 @@ from faith_jax.core.cutting import notation_of
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import Seen, read_jsonl
 from faith_jax.datasets import npov
+from faith_jax.datasets.grounded_rows import cell_text
 from faith_jax.inference.texts.input_rows import InputRow, input_row
 from faith_jax.input.numpy_examples import feature_text, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig
@@ -137,7 +138,7 @@ def read_input_file(
 
     seen = Seen()
     for number, (where, row) in enumerate(read_jsonl(path, first=place[1]), place[1]):
-        identifier = str(row.get("id", where.rpartition(":")[2]))
+        identifier = cell_text(row.get("id"), where, "id") or where.rpartition(":")[2]
         if not seen.add(identifier):
             raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")
         parsed_row = input_row(row, where, identifier, look_up)

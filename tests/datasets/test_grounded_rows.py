@@ -191,6 +191,14 @@ def test_an_empty_response_is_one():
         ({"grounding": b"x"}, {}, "field 'grounding': expected a text"),
         ({"label": datetime.date(2024, 5, 1)}, {}, "field 'label': .* got .datetime.date"),
         ({}, {"response": "text"}, "column 'text' is missing. Did you mean 'generated_text'"),
+        *(
+            ({"id": value}, {}, "field 'id': expected a text or a number, got .*; --id-column= tak")
+            for value in (math.inf, True, b"a", [1], {"a": 1})
+        ),
+        *(
+            ({"corpus": value}, {}, "field 'corpus': expected a text or a number, got .*; --corp")
+            for value in (-math.inf, False, b"a", ["a", None], {})
+        ),
         ({"id": "a"}, {}, "field 'id': 'a' occurs twice; choose another --id-column, or --id-c"),
     ],
 )
@@ -198,6 +206,29 @@ def test_bad_rows(change, columns, message):
     rows = TRUE_ROW | {"id": "a", **change}, TRUE_ROW | {"id": "a", **change}
     with pytest.raises(InputError, match=rf"rows\.jsonl:[12]: .*{message}"):
         examples(*rows, **columns)
+
+
+@pytest.mark.parametrize(
+    ("value", "identifier"),
+    [
+        *((missing, "1") for missing in (None, math.nan, "", " ")),
+        *(
+            (1.0, "1"),
+            (1, "1"),
+            ("1.0", "1.0"),
+            (1.5, "1.5"),
+            (2**70, str(2**70)),
+            (1e20, f"1{0:020}"),
+        ),
+        (decimal.Decimal("1.50"), "1.50"),
+        (datetime.datetime(1850, 1, 2), "1850-01-02 00:00:00"),
+    ],
+)
+def test_ids_and_corpora_of_any_type(value, identifier):
+    (row,) = examples(TRUE_ROW | {"id": value, "corpus": value})
+    assert row.example.id == identifier
+    is_missing = value in (None, "", " ") or value != value
+    assert row.corpus == ("here" if is_missing else identifier)
 
 
 def test_columns_that_nobody_knows():

@@ -100,6 +100,12 @@ def test_an_array_is_read_as_one_whatever_is_said(tmp_path):
         ("3", "rows.json:1: expected a JSON object, got 3"),
         ('{"a": {"0": 1}, "b": {"1": 1}}\n{', "rows.json:2: not valid JSON"),
         ('{"a": \n{"a": 1}', "rows.json:1: not valid JSON"),
+        ('{"a": ["x"], "a": ["y"]}', 'rows.json: the key "a" is there twice; rename or drop one'),
+        ('{\n"a": ["x"], "a": ["y"]}', 'rows.json: the key "a" is there twice; rename or drop one'),
+        ('{"columns": ["a", "a"], "data": [[1, 2]]}', "rows.json: column 'a' is there twice"),
+        ('{"columns": ["a"], "data": [[1], 2]}', r"\[1\]: expected a list of 1 cell, got 2"),
+        ('{"columns": ["a"], "data": [[1, 2]]}', r"\[0\]: expected a list of 1 cell, got \[1, 2\]"),
+        ('{"schema": {}, "data": [{}, 3]}', r"\[1\]: expected a JSON object, got 3"),
     ],
 )
 def test_json_that_is_no_table_is_one_line(tmp_path, content, message):
@@ -119,6 +125,7 @@ def test_json_that_is_no_table_is_one_line(tmp_path, content, message):
         ({"sep": "|"}, {"separator": "|"}, []),
         ({"encoding": "utf-8-sig"}, {}, []),
         ({"encoding": "utf-16"}, {}, ["read as utf-16; --encoding names another"]),
+        ({"encoding": "utf-32"}, {}, ["read as utf-32; --encoding names another"]),
         ({"encoding": "cp1252"}, {}, ["read as cp1252; --encoding names another"]),
         ({"encoding": "cp1252"}, {"encoding": "cp1252"}, []),
         ({"encoding": "utf-16-le"}, {"encoding": "utf-16-le"}, []),
@@ -261,6 +268,10 @@ def test_times_that_python_cannot_hold_are_texts(tmp_path, monkeypatch, column, 
             {"at": pa.array([2**63 - 1], pa.timestamp("us"))},
             r"column 'at': a timestamp\[us\] cannot",
         ),
+        (
+            {"at": pa.array([1], pa.timestamp("us", "Mars/Base"))},
+            r"column 'at': a timestamp\[us, tz=Mars/Base\] cannot be read",
+        ),
         ({"at": NOT_UTF_8}, "column 'at': holds text that is not UTF-8"),
         ({"answer": NOT_UTF_8}, "column 'answer': holds text that is not UTF-8"),
     ],
@@ -372,6 +383,17 @@ def test_folders_of_datasets(tmp_path):
             save(folder / split, ROWS[:2])
         (folder / "dataset_dict.json").write_text(json.dumps({"splits": splits}))
     assert fields_of(tmp_path / "all-test")[0] == ROWS[:2]
+    for name, content, message in (
+        ("dataset_dict.json", {"splits": 3}, "field 'splits': expected a list, got 3"),
+        ("state.json", {"_data_files": [{}]}, r"field '_data_files\[0\]\.filename' is missing"),
+        ("state.json", {}, "field '_data_files' is missing"),
+    ):
+        folder = tmp_path / "damaged"
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(content))
+        with pytest.raises(InputError, match=rf"damaged/{name}: {message}"):
+            table_files(folder)
+        (folder / name).unlink()
     with pytest.raises(
         InputError, match=r"holds 2 splits; give one: .*all-test-train/test, .*n\.$"
     ):

@@ -190,7 +190,9 @@ def test_usual_rows_are_read_as_all_are(tmp_path, name):
 def test_a_key_that_is_there_twice(tmp_path, more):
     path = tmp_path / "s.jsonl"
     path.write_text(f'{{"id": "1", "scores": {{"one": 1}}, {more}}}\n')
-    with pytest.raises(InputError, match=r's\.jsonl:1: the key ".*" is there twice; rename or drop'):
+    with pytest.raises(
+        InputError, match=r's\.jsonl:1: the key ".*" is there twice; rename or drop'
+    ):
         list(read_scored_rows(path))
     path.write_text('{"id": "1", "scores": {"one": 1, "one": 0}}\n')
     with pytest.raises(InputError, match='the key "one" is there twice'):

@@ -1,6 +1,7 @@
 """What infer reads of rows, and what it carries over to the output."""
 
 import json
+import math
 
 import pytest
 import seqio
@@ -32,6 +33,17 @@ def test_rows_keep_their_fields_whatever_their_type(tmp_path):
         "query": "Why?", "pro_arguments": ["A."], "con_arguments": ["B."],
     }  # fmt: skip
     assert [dict(row.fields) for row in rows[1:]] == [columns, {"turn": 4}]
+
+
+def test_ids_of_any_type(tmp_path):
+    ids = [None, 1.5, math.nan, 10, 2**70, "", "a"]
+    rows = read(tmp_path, *({"id": value, "inputs": "Why?"} for value in ids))
+    assert [row.id for row in rows] == ["1", "1.5", "3", "10", str(2**70), "6", "a"]
+    for value in (True, [1], {"a": 1}, math.inf):
+        with pytest.raises(InputError, match=r"jsonl:1: field 'id': expected a text or a number"):
+            read(tmp_path, {"id": value, "inputs": "Why?"})
+    with pytest.raises(InputError, match=r"jsonl:2: field 'id': '1' occurs twice"):
+        read(tmp_path, {"id": 1, "inputs": "Why?"}, {"id": 1.0, "inputs": "Why?"})
 
 
 def test_the_kinds_of_fields_that_all_rows_have():
