@@ -136,9 +136,7 @@ def test_bad_rows_are_named(tmp_path, row, message):
 def test_an_id_that_occurs_twice_and_an_empty_file(tmp_path):
     with pytest.raises(InputError, match=r"jsonl:2: field 'id': .*no earlier row has, got \"x\""):
         read(tmp_path, GOOD | {"id": "x"}, GOOD | {"id": "x"})
-    with pytest.raises(
-        InputError, match=r"jsonl:1: field 'id': expected a text or a number, got tr"
-    ):
+    with pytest.raises(InputError, match=r"jsonl:1: field 'id': expected a text or a number"):
         read(tmp_path, GOOD | {"id": True})
     rows = read(tmp_path, GOOD | {"id": None}, GOOD | {"id": 5.0})
     assert [row.example.id for row in rows] == ["1", "5"]
