@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from column_kinds import spoil_column, write_arrow
 from spoiled_files import UNIQUE, Change, copied, spoil_bytes
 
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
@@ -129,13 +130,14 @@ _INFER_MACROS = {
 
 
 def write_rows(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> pathlib.Path:
-    """Writes rows as JSONL, CSV, TSV or Parquet, as the path ends."""
+    """Writes rows as JSONL, JSON, CSV, TSV, Parquet or Arrow, as the path ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".parquet":
+    if path.suffix in (".parquet", ".arrow"):
         import pyarrow
-        from pyarrow import parquet
 
-        parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
+        return write_arrow(pyarrow.Table.from_pylist(list(rows)), path)
+    if path.suffix == ".json":
+        path.write_text(json.dumps(rows))
         return path
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -442,6 +444,43 @@ def spoil_gin(rng: random.Random, path: pathlib.Path) -> Change:
     return spoil_bytes(rng, path, path.with_name("canary"))
 
 
+def _columns(good: pathlib.Path) -> Iterator[Case]:
+    """Tables with columns of all types, where commands read tables."""
+    folder = good / "columns"
+    commands = {
+        "score": ("score", "--scorers=token_f1", "--input={IN}", "--output={OUT}.jsonl"),
+        "check": ("check", "--input={IN}", "--output={OUT}.jsonl"),
+        "annotate": ("annotate", "write", "--input={IN}", "--output={OUT}.csv"),
+    }
+    for name, arguments in commands.items():
+        rows = _SAID
+        if name == "check":  # finds a grounding itself
+            rows = [{"id": row["id"], "generated_text": row["generated_text"]} for row in _SAID]
+        for form in ("parquet", "arrow", "jsonl", "json", "csv", "tsv"):
+            path = write_rows(folder / f"{name}.{form}", rows)
+            share = 12 if name == "score" else 5
+            title = f"columns of {name} {form}"
+            yield Case(title, arguments, path, share=share, spoil=spoil_column)
+    scored = [{"id": r["id"], "label": r["label"], "scores": {"a": 0.5}} for r in _SAID]
+    for form in ("jsonl", "parquet"):
+        path = write_rows(folder / f"scored.{form}", scored)
+        for name, option in {"evaluate": "--json={OUT}", "report": "--output={OUT}.html"}.items():
+            arguments = (name, "{IN}", option)
+            title = f"columns of {name} {form}"
+            yield Case(title, arguments, path, share=8, spoil=spoil_column)
+    queries = [{"id": r["id"], "inputs": r["grounding"]} for r in _SAID]
+    path = write_rows(folder / "queries.jsonl", queries)
+    infer = (*_INFER, "--gin.CHECKPOINT_PATH=mini", "--gin.INPUT_FILE={IN}")
+    yield Case("columns of infer", infer, path, share=5, spoil=spoil_column)
+    raw = write_rows(folder / "raw/train.jsonl", [{"inputs": "a", "targets": "b", "id": "1"}])
+    prepare = ("prepare", "text_to_text/full", "--raw={IN}", "--data-dir={OUT}")
+    yield Case("columns of prepare", prepare, raw.parent, share=5, spoil=_spoil_raw_column)
+
+
+def _spoil_raw_column(rng: random.Random, folder: pathlib.Path) -> Change:
+    return spoil_column(rng, folder / "train.jsonl")
+
+
 def _options(good: pathlib.Path) -> Iterator[Case]:
     """Commands whose options alone are spoiled."""
     tasks = {"--rows": 1, "--inputs-length": 1, "--targets-length": 1, "--split": None}
@@ -586,7 +625,7 @@ def all_cases(good: pathlib.Path, only: Collection[str] = ()) -> list[Case]:
       only: names of cases, or what several begin with.
     """
     good.mkdir(parents=True)
-    makers = (_scoring, _scored, _responses, _raw_data, _models, _options, _archives)
+    makers = (_scoring, _scored, _responses, _raw_data, _columns, _models, _options, _archives)
     found: list[Case] = []
     for make in makers:
         found += make(good)

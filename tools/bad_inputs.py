@@ -1,9 +1,10 @@
 """Checks that no bad input is accepted in silence, or ends in a traceback: docs/reliability.md.
 
 Every command that reads something runs on inputs that are spoiled at random, by a seed: data of
-every builder, scored files, sheets, checkpoints of many families, gin files, settings, options and
-archives. A bad input must end with one line and status 2, and leave nothing behind; what is
-certainly wrong must not be accepted. No pickle may run, and nothing be written elsewhere.
+every builder, scored files, sheets, tables with columns of all types, checkpoints of many families,
+gin files, settings, options and archives. A bad input must end with one line and status 2, and
+leave nothing behind; what is certainly wrong must not be accepted, nor what is right refused. No
+pickle may run, and nothing be written elsewhere.
 
     python tools/bad_inputs.py
     python tools/bad_inputs.py --trials=200 --seed=3 --only="score jsonl;import t5"
@@ -116,6 +117,8 @@ def problem_of(outcome: Outcome, change: Change, prog: str = "faith-jax") -> str
         return f"{len(lines)} lines of errors: {outcome.errors[-300:]!r}"
     if len(told) > _LINE or len(told) < len(prog) + 12:
         return f"a line of {len(told)} characters: {told[:300]!r}"
+    if change.must_accept:
+        return f"refused: {told[:300]!r}"
     return f"left behind: {new[:3]} ({told[:200]})" if new else ""
 
 

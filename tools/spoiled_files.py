@@ -34,10 +34,11 @@ _WRONG: dict[type, tuple[Any, ...]] = {  # no value of any schema that has the f
 
 
 class Change(NamedTuple):
-    """What was done to an input, and whether a command must refuse what is left."""
+    """What was done to an input, and whether a command must refuse or accept what is left."""
 
     what: str
     must_refuse: bool = False
+    must_accept: bool = False
 
 
 class _Pickled:

@@ -3,16 +3,21 @@
 import random
 import sys
 
+import pyarrow
 import pytest
 
+from faith_jax.core.errors import InputError
+from faith_jax.datasets.tables import read_rows
 from tests.paths import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "tools"))
 
 import bad_input_cases
 import bad_inputs
+import column_kinds
 import spoiled_files
 from bad_input_cases import Case
+from column_kinds import spoil_column
 from spoiled_files import UNIQUE, Change
 
 ROWS = [
@@ -58,6 +63,36 @@ def test_some_spoiled_inputs(tmp_path, monkeypatch):
     assert bad_inputs.table(found).splitlines()[-1].startswith("| all | 56 | ")
 
 
+ENDINGS = ["parquet", "arrow", "jsonl", "json", "csv", "tsv"]
+
+
+def test_columns_of_all_types(tmp_path):
+    (tmp_path / "work").mkdir()
+    score = ("score", "--scorers=token_f1", "--input={IN}", "--output={OUT}.jsonl")
+    trials = [
+        bad_inputs.trial(Case(ending, score, path, spoil=spoil_column), seed, tmp_path / "work")
+        for ending in ENDINGS
+        for path in [bad_input_cases.write_rows(tmp_path / f"rows.{ending}", ROWS)]
+        for seed in range(6)
+    ]
+    assert [trial for trial in trials if trial.problem] == []
+    assert {trial.status for trial in trials if trial.change.must_refuse} == {2}
+    assert {trial.status for trial in trials if trial.change.must_accept} == {0}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_which_columns_can_be_read(tmp_path, ending):
+    path = tmp_path / f"rows.{ending}"
+    for is_read, columns in zip((True, False), column_kinds.arrow_columns(2), strict=True):
+        for kind, column in columns.items():
+            column_kinds.write_arrow(pyarrow.table({"a": ["x", "y"], "b": column}), path)
+            if is_read:
+                assert [row.fields["a"] for row in read_rows(path)] == ["x", "y"], kind
+            else:
+                with pytest.raises(InputError, match="column 'b': "):
+                    list(read_rows(path))
+
+
 def outcome(status=2, errors=LINE, raised="", before=("in",), after=("in",)):
     return bad_inputs.Outcome(status, errors, raised, frozenset(before), frozenset(after))
 
@@ -66,6 +101,8 @@ def outcome(status=2, errors=LINE, raised="", before=("in",), after=("in",)):
     ("found", "change", "told"),
     [
         (outcome(), REFUSED, ""),
+        (outcome(), Change("odd", must_accept=True), 'refused: "faith-jax: rows.jsonl:2: field'),
+        (outcome(status=0, errors=""), Change("odd", must_accept=True), ""),
         (outcome(errors=f"12:00:00 reading\n{LINE}"), REFUSED, ""),
         (outcome(errors=LINE.replace(":", " score:", 1)), REFUSED, ""),
         (outcome(status=0, errors=""), EITHER, ""),
@@ -123,11 +160,18 @@ def test_a_good_input_that_is_refused(tmp_path):
     assert bad_inputs.trial(case, bad_inputs._WHOLE, tmp_path).problem.startswith("a good input")
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv", "parquet"])
-def test_changes_depend_on_the_seed_alone(tmp_path, suffix):
+def spoil_rows(rng, path):
+    return spoiled_files.spoil_file(rng, path, ("id",), path.with_name("canary"))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "spoil"),
+    [(s, spoil) for s in ENDINGS for spoil in (spoil_rows, spoil_column)],
+)
+def test_changes_depend_on_the_seed_alone(tmp_path, suffix, spoil):
     def spoiled(seed):
         path = bad_input_cases.write_rows(tmp_path / f"rows.{suffix}", ROWS)
-        change = spoiled_files.spoil_file(random.Random(seed), path, ("id",), tmp_path / "canary")
+        change = spoil(random.Random(seed), path)
         made = path.read_bytes() if path.is_file() and not path.is_symlink() else None
         path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
         return change, made
