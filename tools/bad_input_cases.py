@@ -79,7 +79,7 @@ _RAW = {
     "faith_critic": "utterances knowledge response",
     "faithdial": "utterances knowledge response",
     "faithdial_audit": "",  # rows without a label are empty in the authors' files
-    "fever": "id claim label evidence",
+    "fever": "claim label evidence",
     "multidoc2dial": "dial_id turns role turn_id utterance doc_text",
     "nli": "id premise hypothesis label",
     "npov_errors": "id topic query response has_hallucination has_coverage_error error paraphrased",

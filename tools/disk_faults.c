@@ -3,9 +3,9 @@
  * At each sync of a file or folder, its attribute `user.synced` gets the size and the time of its
  * last change, so that `disk_faults.py` knows what a power cut would lose.
  *
- * Writes, syncs and renames below FAULTS_FOLDER are counted in the file FAULTS_COUNT, over all
- * processes that share it. The one with the number FAULTS_KILL_AT kills its process; of a write,
- * half is done.
+ * Writes, syncs, and changes of names (renames, links, removals, new folders) below FAULTS_FOLDER
+ * are counted in the file FAULTS_COUNT, over all processes that share it. The one with the number
+ * FAULTS_KILL_AT kills its process; of a write, half is done.
  */
 
 #define _GNU_SOURCE
@@ -97,8 +97,37 @@ ssize_t pwrite64(int file, const void *bytes, size_t size, off64_t place) {
   return real(file, bytes, size, place);
 }
 
-int rename(const char *from, const char *to) {
-  int (*real)(const char *, const char *) = dlsym(RTLD_NEXT, "rename");
-  if (counter && !strncmp(to, folder, strlen(folder)) && is_last()) die();
-  return real(from, to);
+/* Functions that change names, of files at a path below an open folder or the working one. */
+
+static int names_below(int at, const char *path) {
+  char begin[PATH_MAX];
+  if (!counter) return 0;
+  if (*path == '/') return !strncmp(path, folder, strlen(folder));
+  if (at != AT_FDCWD) return is_below(at);
+  return getcwd(begin, sizeof begin - 1) && !strncmp(strcat(begin, "/"), folder, strlen(folder));
 }
+
+#define HOOK(name, parameters, arguments, at, path)   \
+  int name parameters {                               \
+    int(*real) parameters = dlsym(RTLD_NEXT, #name);  \
+    if (names_below(at, path) && is_last()) die();    \
+    return real arguments;                            \
+  }
+
+HOOK(rename, (const char *from, const char *to), (from, to), AT_FDCWD, to)
+HOOK(renameat, (int at, const char *from, int to_at, const char *to), (at, from, to_at, to), to_at,
+     to)
+HOOK(renameat2, (int at, const char *from, int to_at, const char *to, unsigned flags),
+     (at, from, to_at, to, flags), to_at, to)
+HOOK(link, (const char *from, const char *to), (from, to), AT_FDCWD, to)
+HOOK(linkat, (int at, const char *from, int to_at, const char *to, int flags),
+     (at, from, to_at, to, flags), to_at, to)
+HOOK(symlink, (const char *from, const char *to), (from, to), AT_FDCWD, to)
+HOOK(symlinkat, (const char *from, int at, const char *to), (from, at, to), at, to)
+HOOK(mkdir, (const char *path, mode_t mode), (path, mode), AT_FDCWD, path)
+HOOK(mkdirat, (int at, const char *path, mode_t mode), (at, path, mode), at, path)
+HOOK(unlink, (const char *path), (path), AT_FDCWD, path)
+HOOK(unlinkat, (int at, const char *path, int flags), (at, path, flags), at, path)
+HOOK(remove, (const char *path), (path), AT_FDCWD, path)
+HOOK(rmdir, (const char *path), (path), AT_FDCWD, path)
+HOOK(truncate64, (const char *path, off64_t size), (path, size), AT_FDCWD, path)

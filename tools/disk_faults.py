@@ -54,7 +54,7 @@ def environment(
 
 
 def writes(count: pathlib.Path) -> int:
-    """Returns how many writes, syncs and renames were counted in a file."""
+    """Returns how many writes, syncs and changes of names were counted in a file."""
     return int.from_bytes(count.read_bytes()[:8], "little")
 
 

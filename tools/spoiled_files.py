@@ -152,7 +152,8 @@ def spoil_value(rng: random.Random, value: Any, required: Collection[str]) -> Ch
     if kind == "wrong" and must:
         holder[last] = rng.choice(_WRONG.get(type(old), (None,)))
         # Without null, an optional value is what it was.
-        return Change(f"{place} = {holder[last]!r}", old is not None)
+        is_blank = holder[last] is None and last in _MAY_BE_BLANK
+        return Change(f"{place} = {holder[last]!r}", old is not None and not is_blank)
     if kind in ("taken out", "renamed") and (isinstance(holder, dict) or kind == "taken out"):
         del holder[last]
         if kind == "renamed":

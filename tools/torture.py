@@ -310,8 +310,29 @@ def finished(setting: Setting, name: str, folder: pathlib.Path) -> str:
         is_same = setting.jobs[name].digest(output_of(name, folder)) == setting.digests[name]
     except Exception as error:
         return f"its output cannot be read: {error}"
-    left = [p.name for p in folder.iterdir() if p.name.endswith((".partial", ".lock", ".lease"))]
-    return "" if is_same and not left else f"left behind: {left}" if left else "another output"
+    return left_behind(folder) or ("" if is_same else "another output")
+
+
+def left_behind(folder: pathlib.Path, output: pathlib.Path | None = None) -> str:
+    """Returns what a job has left below its folder: nothing but an output, and rows kept for it."""
+    endings = (".partial", ".lock", ".lease", ".private")
+    left = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.name.endswith(endings)]
+    kept = () if output is None else (f"{output.name}.partial",)  # its rows may be all there is
+    left = [name for name in left if ".snakemake" not in name and name not in kept]
+    return f"left behind: {left[:5]}" if left else ""
+
+
+def refused(setting: Setting, name: str, folder: pathlib.Path) -> str:
+    """Runs a job whose output a kill has left complete, and removes it; returns what is wrong."""
+    output = output_of(name, folder)
+    if setting.jobs[name].digest(output) != setting.digests[name]:
+        return "another output"
+    pathlib.Path(f"{folder}.err").write_text("")
+    statuses = ended(started(setting, name, folder, os.environ))
+    if problem := complaint(folder, statuses, {2}) or left_behind(folder, output):
+        return f"the next run, which finds the output: {problem}"
+    shutil.rmtree(output) if output.is_dir() else output.unlink()
+    return ""
 
 
 def kill_trial(setting: Setting, name: str, seed: int) -> Trial:
@@ -323,7 +344,8 @@ def kill_trial(setting: Setting, name: str, seed: int) -> Trial:
         at_write = seed % 2 == 0
         count = pathlib.Path(f"{folder}.count")
         count.unlink(missing_ok=True)
-        number = rng.randint(1, setting.writes[name]) if at_write else None
+        first = rng.choice((1, 1, setting.writes[name] * 3 // 4))  # at the end much is removed
+        number = rng.randint(first or 1, setting.writes[name]) if at_write else None
         environment = disk_faults.environment(setting.library, folder, count, number)
         processes = started(setting, name, folder, environment)
         sent = signal.SIGKILL
@@ -351,9 +373,8 @@ def kill_trial(setting: Setting, name: str, seed: int) -> Trial:
         if job.writes == "new" and output.exists():
             break
     is_done = output.exists() and job.writes == "new"
-    problem = "" if is_done else finished(setting, name, folder)
-    if is_done and job.digest(output) != setting.digests[name]:
-        problem = "another output"
+    problem = refused(setting, name, folder) if is_done else ""
+    problem = problem or finished(setting, name, folder)
     shutil.rmtree(folder)
     return Trial("power cut" if seed % 4 == 0 else "kill", name, problem and f"{seed}: {problem}")
 

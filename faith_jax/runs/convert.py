@@ -35,6 +35,7 @@ from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import (
     atomic_folder,
     check_space,
+    is_finished,
     output_lock,
     report_write_errors,
     uninterrupted,
@@ -179,7 +180,7 @@ def free_place(target: str, overwrite: bool, *sources: str) -> pathlib.Path:
     place = path_of(target).expanduser().absolute()
     read = [path_of(source).expanduser().resolve() for source in sources if source]
     problem = ""
-    if place.exists() and (not overwrite or (is_npy_file(place) and place.is_dir())):
+    if is_finished(place) and (not overwrite or (is_npy_file(place) and place.is_dir())):
         problem = "exists already; give another TARGET, or --overwrite"
     elif place.exists() and not is_npy_file(place):
         same_store = [

@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import os
+import shutil
 import signal
 import sys
 
@@ -87,13 +88,17 @@ def test_a_process_is_killed_in_the_middle_of_a_write(tmp_path):
     folder.mkdir()
     library = faults.shim(tmp_path)
     code = (
-        "import os\n"
+        "import os, shutil\n"
         f"with open({str(folder / 'a')!r}, 'wb') as a:\n"
         "    for part in (b'1234', b'5678'):\n"
         "        a.write(part)\n"
         "        a.flush()\n"
         "        os.fsync(a.fileno())\n"
         f"os.rename({str(folder / 'a')!r}, {str(folder / 'b')!r})\n"
+        f"os.chdir({str(folder)!r})\n"
+        "os.mkdir('c')\n"
+        "os.symlink('x', 'c/link')\n"
+        "shutil.rmtree('c')\n"
     )
 
     def run(kill_at=None):
@@ -102,14 +107,20 @@ def test_a_process_is_killed_in_the_middle_of_a_write(tmp_path):
         environment = faults.environment(library, folder, count, kill_at)
         command = [sys.executable, "-c", code]
         status = torture.subprocess.run(command, env=environment).returncode
-        found = {path.name: path.read_bytes() for path in folder.iterdir()}
-        for path in folder.iterdir():
-            path.unlink()
+        found = {
+            path.name: path.read_bytes() if path.is_file() else sorted(map(str, path.iterdir()))
+            for path in folder.iterdir()
+        }
+        shutil.rmtree(folder)
+        folder.mkdir()
         return status, faults.writes(count), found
 
-    assert run() == (0, 5, {"b": b"12345678"})
+    assert run() == (0, 9, {"b": b"12345678"})
     assert run(3) == (-signal.SIGKILL, 3, {"a": b"123456"})
     assert run(5) == (-signal.SIGKILL, 5, {"a": b"12345678"})
+    assert run(6) == (-signal.SIGKILL, 6, {"b": b"12345678"})
+    assert run(8) == (-signal.SIGKILL, 8, {"b": b"12345678", "c": [str(folder / "c" / "link")]})
+    assert run(9) == (-signal.SIGKILL, 9, {"b": b"12345678", "c": []})
 
 
 def test_what_a_power_cut_loses(tmp_path):

@@ -1,6 +1,7 @@
 """Outputs that a run makes in `<output>.partial`, from which a stopped run resumes."""
 
 import contextlib
+import glob
 import itertools
 import os
 import pathlib
@@ -13,7 +14,7 @@ from faith_jax.core.errors import ConfigError, counted
 from faith_jax.core.files import growing_rows
 from faith_jax.core.files.changes import difference
 from faith_jax.core.files.locks import LOCK, output_lock
-from faith_jax.core.files.private import link_error, private_pattern, remove_folder
+from faith_jax.core.files.private import link_error, private_pattern, private_place
 from faith_jax.core.files.staging import is_complete, remove_tree
 from faith_jax.core.files.stores import is_remote, versions
 from faith_jax.core.files.whole import (
@@ -105,18 +106,37 @@ def begin_or_resume(
     return folder
 
 
+def is_finished(target: pathlib.Path) -> bool:
+    """Whether an output is there; what a kill has left beside it, but no rows, is removed then."""
+    if not is_complete(target):
+        return False
+    if not is_remote(target):
+        beside = target.parent.glob(f".{glob.escape(target.name)}.*")
+        if partial_folder(target).exists() or any(beside):
+            with contextlib.suppress(ConfigError), output_lock(target):
+                release_partial(target)
+    return True
+
+
 def release_partial(target: pathlib.Path, done: bool = False) -> None:
     """Removes the folder of a run that is done, or that has made nothing."""
     folder = partial_folder(target)
     growing_rows.close(folder)
     if _is_ours(folder) and (done or not has_contents(folder)):
-        _remove(folder)
+        _remove(folder, target)
 
 
-def _remove(folder: Any) -> None:
-    """Removes the folder of a run, its note last."""
+def _remove(folder: Any, target: pathlib.Path) -> None:
+    """Removes the folder of a run: all of it at once, or its note last.
+
+    A kill then leaves what the next run of the target removes.
+    """
     if not is_remote(folder):
-        remove_folder(folder, _NOTE)
+        try:
+            with private_place(target) as aside:
+                os.replace(folder, aside)
+        except OSError:  # the disk is full, or it is not there
+            shutil.rmtree(folder, ignore_errors=True)
         return
     if paths := [(folder / name).path for name in versions(folder) if name != _NOTE]:
         folder.fs.rm(paths)
@@ -237,7 +257,7 @@ def _resume(
         if not changed_setting:
             return
     growing_rows.forget(folder)
-    _remove(folder)
+    _remove(folder, target)
     if not is_remote(folder):
         folder.mkdir()
     write_json(folder / _NOTE, {**_OURS, **run})

@@ -40,7 +40,7 @@ def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
     try:
         yield folder / target.name
     finally:
-        remove_folder(folder, _MARK)
+        _remove(folder)
         if lock is not None:
             os.close(lock)
 
@@ -76,20 +76,17 @@ def remove_leftovers(target: pathlib.Path) -> None:
                 folder.rmdir()  # if it is empty
                 continue
             try:
-                remove_folder(folder, _MARK)
+                _remove(folder)
             finally:
                 os.close(lock)
 
 
-def remove_folder(folder: pathlib.Path, mark: str) -> None:
-    """Removes a folder if it is there, last in it the file by which it is known as ours.
-
-    What a kill leaves is still known then.
-    """
-    for path in folder.iterdir() if folder.is_dir() else ():
+def _remove(folder: pathlib.Path) -> None:
+    """Removes a private folder, its mark last, so that what a kill leaves is still known as one."""
+    for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
-        elif path.name != mark:
+        elif path.name != _MARK:
             path.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 

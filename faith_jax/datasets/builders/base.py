@@ -22,6 +22,7 @@ from absl import logging
 from faith_jax.core.errors import InputError, did_you_mean
 from faith_jax.core.files import (
     atomic_folder,
+    is_finished,
     move_into_place,
     output_lock,
     read_json_or_none,
@@ -283,7 +284,7 @@ def prepared(
             raise
         return _count_skipped(builder, bad_rows)  # its raw files may lie anywhere, or be gone
     wanted = _fingerprint(paths)
-    if made_from == wanted:
+    if made_from == wanted and is_finished(pathlib.Path(builder.data_dir)):
         return _count_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
     with report_write_errors(f"--data-dir: {builder.data_dir}"), _quiet():

@@ -24,6 +24,7 @@ import numpy as np
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError
 from faith_jax.core.files import (
+    is_finished,
     move_into_place,
     report_write_errors,
     scratch_place,
@@ -111,7 +112,7 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
     is_sample = options.folder == SAMPLE
     folder = sample_folder("wizard_of_wikipedia") if is_sample else options.folder
     source = pathlib.Path(folder).expanduser() / TRAIN
-    if target.exists():
+    if is_finished(target):
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
     settings = dataclasses.asdict(options)
     run = {name: value for name, value in settings.items() if name not in ("output", "restart")}

@@ -16,6 +16,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import (
+    is_finished,
     move_into_place,
     partial_folder,
     report_write_errors,
@@ -65,7 +66,7 @@ def negatives(options: NegativesOptions) -> list[str]:
       ConfigError: for wrong options, an output that exists, and a stopped run of other options.
     """
     target = pathlib.Path(options.output).expanduser()
-    if target.exists():
+    if is_finished(target):
         raise ConfigError(f"--output: {target} exists already; remove it or name another.")
     is_sample = options.folder == SAMPLE
     source = sample_folder("faithdial") if is_sample else pathlib.Path(options.folder).expanduser()

@@ -33,13 +33,13 @@ from faith_jax.core.files import (
     append_rows,
     check_outputs,
     count_whole_rows,
+    is_finished,
     move_into_place,
     resumable_output,
     scratch_place,
     truncate_rows,
     write_text,
 )
-from faith_jax.core.files.staging import is_complete
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.labels import (
     NOT_VERIFIABLE,
@@ -368,7 +368,7 @@ def check(options: CheckOptions) -> Iterator[str]:
     """
     outputs = {"--output": options.output, "--html": options.html}
     check_outputs(options.input, outputs)
-    complete = [o for o, output in outputs.items() if output and is_complete(path_of(output))]
+    complete = [o for o, output in outputs.items() if output and is_finished(path_of(output))]
     # As a run leaves it that is killed between its two outputs.
     lacks_page = bool(options.html) and complete == ["--output"]
     if complete and not lacks_page:

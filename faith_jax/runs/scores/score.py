@@ -30,6 +30,7 @@ from faith_jax.core.files import (
     atomic_file,
     check_outputs,
     difference,
+    is_finished,
     make_output_folder,
     move_into_place,
     partial_folder,
@@ -481,7 +482,7 @@ def _load_scorers(
             loaded[name] = load_scorer(scorer or name, **options)
         except ConfigError as error:
             raise ConfigError(str(error).replace("=NAME.model=", f"={name}.model=")) from None
-    if is_complete(target):
+    if is_finished(target):
         raise ConfigError(
             f"{target} exists already; remove it or name another output (--restart discards what "
             "an unfinished run has kept, not a finished output)."

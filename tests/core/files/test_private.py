@@ -12,6 +12,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import (
     ROWS,
     atomic_file,
+    is_finished,
     output_lock,
     resumable_output,
     working_folder,
@@ -154,3 +155,29 @@ def test_on_a_file_system_without_locks(tmp_path, monkeypatch):
     write_text(tmp_path / "a.txt", "whole")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "whole"
+
+
+KILLED_AT_THE_END = """
+import os, pathlib, signal, sys
+from faith_jax.core.files import resumable_output, write_text
+with resumable_output(pathlib.Path(sys.argv[1]), {}) as folder:
+    (folder / "rows.jsonl").write_text(sys.argv[2])
+    write_text(sys.argv[1], "whole")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("rows", ["", "{}\n"])
+def test_what_a_kill_leaves_beside_an_output(tmp_path, rows):
+    target = tmp_path / "s.jsonl"
+    killed = subprocess.run([sys.executable, "-c", KILLED_AT_THE_END, target, rows])
+    assert killed.returncode == -signal.SIGKILL
+    before = {path.name for path in tmp_path.iterdir()}
+    assert before >= {".s.jsonl.lock", "s.jsonl", "s.jsonl.partial"}
+    with output_lock(target):  # of a run that lives
+        assert is_finished(target)
+        assert {path.name for path in tmp_path.iterdir()} >= {".s.jsonl.lock", "s.jsonl.partial"}
+    assert is_finished(target)
+    kept = {"s.jsonl.partial"} if rows else set()
+    assert {path.name for path in tmp_path.iterdir()} == {"s.jsonl", *kept}
+    assert not is_finished(tmp_path / "another")
