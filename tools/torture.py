@@ -1,10 +1,10 @@
 """Checks that nothing is lost, mixed or accepted in silence: see docs/reliability.md.
 
-Commands run on small data and are killed at random moments and at random writes, started twice at
-once, also with other settings on the same output, given disks that are full, and given checkpoints
-with flipped bits. After each kill and each
-full disk the same command runs again, and its output must be that of an unbroken run, byte for byte
-(of a training, its parameters, bit for bit).
+Commands run on small data and are killed at random moments and at random writes, renames and
+removals, started twice at once, also with other settings on the same output, given disks that are
+full, outputs at odd paths, and checkpoints with flipped bits. After each kill and each full disk
+the same command runs again, and its output must be that of an unbroken run, byte for byte (of a
+training, its parameters, bit for bit).
 
     python tools/torture.py
     python tools/torture.py --kills=20 --pairs=4 --disks=0 --flips=0 --jobs=score,infer
@@ -225,10 +225,13 @@ def started(
     folder: pathlib.Path,
     environment: Mapping[str, str],
     *more: str,
+    output: str = "",
+    directory: pathlib.Path = REPOSITORY,
 ) -> list[subprocess.Popen]:
     """Starts the processes of a job, whose messages go to a file of the folder beside."""
     job = setting.jobs[name]
-    output = str(output_of(name, folder))
+    output = output or str(output_of(name, folder))
+    environment = {**environment, "PYTHONPATH": str(REPOSITORY), "JAX_PLATFORMS": "cpu"}
     command = [part.replace("{OUT}", output) for part in (*job.arguments, *more)]
     lists = [command]
     if job.processes > 1:
@@ -246,8 +249,8 @@ def started(
             made.append(
                 subprocess.Popen(
                     [sys.executable, "-m", "faith_jax", *arguments],
-                    cwd=REPOSITORY,
-                    env={**environment, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"},
+                    cwd=directory,
+                    env={**environment, "TF_CPP_MIN_LOG_LEVEL": "3"},
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
                     # Where this tool runs in the background, Ctrl-C would be ignored.
@@ -316,9 +319,9 @@ def finished(setting: Setting, name: str, folder: pathlib.Path) -> str:
 def left_behind(folder: pathlib.Path, output: pathlib.Path | None = None) -> str:
     """Returns what a job has left below its folder: nothing but an output, and rows kept for it."""
     endings = (".partial", ".lock", ".lease", ".private")
-    left = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.name.endswith(endings)]
-    kept = () if output is None else (f"{output.name}.partial",)  # its rows may be all there is
-    left = [name for name in left if ".snakemake" not in name and name not in kept]
+    paths = (p.relative_to(folder) for p in folder.rglob("*") if p.name.endswith(endings))
+    kept = {".snakemake"} | ({f"{output.name}.partial"} if output else set())
+    left = [str(path) for path in paths if kept.isdisjoint(path.parts)]
     return f"left behind: {left[:5]}" if left else ""
 
 
@@ -428,6 +431,43 @@ def rival_trial(setting: Setting, name: str, seed: int) -> Trial:
     return Trial("pair with other settings", name, problem and f"{seed}: {problem}")
 
 
+def odd_paths(output: pathlib.Path) -> dict[str, tuple[str, pathlib.Path]]:
+    """Returns ways to name an output, from a folder `here` beside it, and where it then is."""
+    folder, name = output.parent, output.name
+    odd = "a  b \u00fc\u65e5'\"$x;"
+    return {
+        "spaces": (f"{folder}/{odd}/{odd} {name}", folder / odd / f"{odd} {name}"),
+        "a dash": (f"-{name}", folder / "here" / f"-{name}"),
+        "relative": (name, folder / "here" / name),
+        "two dots": (f"../here/../{name}", output),
+        "a slash": (f"{folder}//here/./{name}/", folder / "here" / name),
+        "a link": (f"{folder}/link/{name}", folder / "here" / name),
+        "behind a link": (f"../link/../{name}", output),
+    }
+
+
+def path_trial(setting: Setting, name: str, seed: int) -> Trial:
+    """Runs a job whose output is named in an odd way."""
+    folder = setting.folder / "paths" / f"{name}-{seed}"
+    (folder / "here").mkdir(parents=True)
+    (folder / "link").symlink_to("here")
+    paths = odd_paths(output_of(name, folder))
+    kind = list(paths)[seed % len(paths)]
+    text, place = paths[kind]
+    place.parent.mkdir(exist_ok=True)
+    if "{OUT}" in setting.jobs[name].arguments and text.startswith("-"):
+        text = f"./{text}"  # where it is no value of an option
+    here = folder / "here"
+    processes = started(setting, name, folder, os.environ, output=text, directory=here)
+    problem = complaint(folder, ended(processes), {0}) or left_behind(folder)
+    if not problem and not place.exists():
+        problem = f"not there: {sorted(str(p.relative_to(folder)) for p in folder.rglob('*'))[:5]}"
+    if not problem and setting.jobs[name].digest(place) != setting.digests[name]:
+        problem = "another output"
+    shutil.rmtree(folder)
+    return Trial("odd path", name, problem and f"{seed} ({kind}): {problem}")
+
+
 @contextlib.contextmanager
 def small_disk(folder: pathlib.Path, size: int) -> Iterator[Callable[[], None]]:
     """Mounts a disk of so many bytes at a folder; yields what makes it large enough."""
@@ -524,6 +564,7 @@ def run(options: argparse.Namespace, folder: pathlib.Path) -> list[Trial]:
         (kill_trial, options.kills, chosen),
         (pair_trial, options.pairs, alone),
         (rival_trial, options.rivals, rivals),
+        (path_trial, options.paths, alone),
         (disk_trial, options.disks, alone),
         (flip_trial, options.flips, checkpoints),
     )
@@ -557,6 +598,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=208, help="kills, by turns of all jobs")
     parser.add_argument("--pairs", type=int, default=22, help="pairs that start at once")
     parser.add_argument("--rivals", type=int, default=100, help="pairs with other settings")
+    parser.add_argument("--paths", type=int, default=77, help="outputs at odd paths")
     parser.add_argument("--disks", type=int, default=33, help="full disks")
     parser.add_argument("--flips", type=int, default=120, help="flipped bits")
     parser.add_argument("--jobs", type=names, default=(), help="names, separated by semicolons")
