@@ -1,32 +1,30 @@
 #!/usr/bin/env bash
 # Installs faith_jax with its test tools into .venv, then lints, checks types and runs the tests.
 #
-# usage: tools/test.sh [--quick] [pytest arguments]
+# usage: tools/test.sh [--all | --faults] [pytest arguments]
 #
-# --quick runs half of the tests, those of rooms that need no model: two minutes without types.
+# It leaves out what takes long and has quicker tests beside it: the markers of pyproject.toml.
+# --all leaves out nothing; --faults runs what kills processes, breaks stores and lets them race.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 prepare_environment "[dev]"
 cd "$repository"
 export TF_CPP_MIN_LOG_LEVEL=3
-quick=()
-if [ "${1:-}" = "--quick" ]; then
-  shift
-  quick=(tests/annotation tests/cli tests/core tests/datasets tests/export tests/input tests/report tests/statistics
-    tests/tokenizers tests/tools tests/test_*.py)
-fi
+selection=(-m "not (slow or faults or papers)")
+case "${1:-}" in
+  --all) selection=(); shift ;;
+  --faults) selection=(-m faults); shift ;;
+esac
 "$PYTHON" -m ruff check .
 "$PYTHON" -m ruff format --check .
-if [ ${#quick[@]} -eq 0 ]; then
-  "$PYTHON" -m mypy &  # beside the tests
-  types=$!
-fi
+"$PYTHON" -m mypy &  # beside the tests
+types=$!
 # A file's tests stay in one process: they share its compiled programs. Files run in the order of
 # tests/conftest.py. "-n 0" is one process.
 status=0
 "$PYTHON" -m pytest -n auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder \
-  "${quick[@]}" "$@" || status=$?
-if [ -n "${types:-}" ] && ! wait "$types"; then
+  "${selection[@]}" "$@" || status=$?
+if ! wait "$types"; then
   echo "mypy found errors: see above the tests." >&2
   status=1
 fi

@@ -23,7 +23,7 @@ def test_one_process_alone_waits_for_nobody():
         processes.raise_together(ConfigError("mine"), "count")
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_two_processes_agree_and_neither_is_left_hanging():
     address = f"127.0.0.1:{free_port()}"
     pair = [

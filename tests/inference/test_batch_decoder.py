@@ -88,7 +88,10 @@ REFILLED = {
 }
 
 
-@pytest.mark.parametrize("case", REFILLED)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=pytest.mark.slow if c in ("pmi", "prompts") else ()) for c in REFILLED],
+)
 def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypatch):
     """As one by one, whoever is beside them, and at any length of their inputs and the cache."""
     config, options = REFILLED[case]

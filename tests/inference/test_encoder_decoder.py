@@ -50,6 +50,7 @@ def test_target_log_probs_are_the_log_softmax_of_the_logits(model):
 
 
 # Few examples: each is a forward pass; their shapes share four compilations.
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 24), st.integers(1, 24), st.integers(0, 5), st.integers(0, 5))
 def test_padding_and_buckets_change_nothing(length, target_length, more, more_targets):

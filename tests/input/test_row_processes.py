@@ -15,7 +15,7 @@ from tests.input import row_processes
 from tests.paths import REPOSITORY
 from tests.training.processes import free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_seqio_tasks")]
+pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("own_seqio_tasks")]
 
 ROWS, PARTS = 9 * row_processes.EXAMPLES // 2, 5
 LONG = ROWS * 11 // 18  # the number of the first long row, in the fourth part

@@ -109,6 +109,7 @@ def test_without_snakemake(monkeypatch):
         make_table(PmiDecode(output="none"))
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize(
     ("number", "is_alone"),
     [(signal.SIGINT, False), (signal.SIGINT, True), (signal.SIGTERM, True)],

@@ -67,6 +67,7 @@ def test_a_process_that_is_killed_is_told_with_its_last_words(tiny):
     assert raised.value.status == 128 + 9
 
 
+@pytest.mark.faults
 def test_a_sweep_that_was_stopped_resumes_recommends_and_writes(tmp_path, monkeypatch, capsys):
     out, picture = tmp_path / "plan.json", tmp_path / "plan.png"
     arguments = ["plan", "--topology=h100:4", *TINY, "--sweep", "--partitions=1,2"]

@@ -52,6 +52,7 @@ def test_a_run(command, start, tmp_path, caplog):
     assert "infonce.InfoNCE.weight" in (folder / "config.gin").read_text()
 
 
+@pytest.mark.slow
 def test_the_checkpoint_is_kept_by_the_language_models_loss_alone(command, start, tmp_path):
     # So much InfoNCE, and so high a rate, that it falls while the language model gets worse.
     status, _, err = command(

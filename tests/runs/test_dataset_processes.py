@@ -5,7 +5,7 @@ import pytest
 from tests.runs.conftest import TINY
 from tests.training.processes import start_pair, statuses_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.devices]
+pytestmark = [pytest.mark.faults, pytest.mark.devices]
 TASKS = ("bad_rows_long_target", "bad_rows_no_number")
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.scoring import tiny_models
 from tests.training.processes import end, start_pair
 
-pytestmark = [pytest.mark.slow, pytest.mark.devices]
+pytestmark = [pytest.mark.faults, pytest.mark.devices]
 KILLED = {1: 4, 0: 5}  # the process, and how many whole rows are written: process 0 writes one more
 TOGETHER = "--gin.NUM_PARTITIONS=2", "--gin.FORMATS=('jsonl',)"
 SHARED = "--gin.SHARDS=4", "--gin.FORMATS=('jsonl', 'tfds')"

@@ -30,7 +30,7 @@ def short_leases(monkeypatch):
     monkeypatch.setattr(shards, "_SECONDS", 0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize("form", ["jsonl", "tfds"])
 def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path, form):
     rows = [

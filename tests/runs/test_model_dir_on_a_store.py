@@ -36,7 +36,7 @@ def assert_equal_params(found, expected):
         np.testing.assert_array_equal(np.asarray(found[name]), np.asarray(array), err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_run_on_a_store_is_that_of_a_disk_and_resumes(command, gs, tiny_run, caplog):
     """One step, and the second one by a second command; read by the next ones."""
     folder = f"{gs}/run"
@@ -61,6 +61,7 @@ def test_a_run_on_a_store_is_that_of_a_disk_and_resumes(command, gs, tiny_run, c
     assert newest_step(folder) == 1
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("scheme", ["gs", "s3"])
 def test_checkpoints_are_read_from_stores(request, scheme, gs, tiny_run, tmp_path):
     bucket = request.getfixturevalue({"gs": "gcs_bucket", "s3": "s3_bucket"}[scheme])
@@ -81,7 +82,7 @@ def test_orbax_does_not_write_to_s3(command, s3_bucket):
     assert f"{s3_bucket}/run: Orbax cannot write to s3://; let MODEL_DIR be local or on" in err
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_checkpoints_are_imported_and_exported_on_a_store(command, gs):
     native, exported = f"{gs}/native", f"{gs}/exported"
     upload(checkpoint_path("mini"), f"{gs}/mini")

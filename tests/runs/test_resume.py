@@ -65,6 +65,7 @@ def assert_same_run(found, expected):
     assert steps == list(range(1, STEPS + 1))
 
 
+@pytest.mark.faults
 def test_killed_at_random_steps(start, succeed, unbroken, tmp_path):
     rng = random.Random(20)
     for _ in range(2):

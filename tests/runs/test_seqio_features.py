@@ -152,6 +152,7 @@ def test_a_metric_that_fails_costs_no_checkpoint(command, tmp_path):
     assert unstable.calls == count
 
 
+@pytest.mark.faults
 def test_a_run_that_is_killed_while_it_measures_resumes_there(command, tmp_path, monkeypatch):
     task = register("killed_at_metrics", metric_fns=[length])
     options = (GREEDY, "--gin.DECODED_EVAL_PERIOD=1", "--gin.CHECKPOINT_PERIOD=1")

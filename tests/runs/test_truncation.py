@@ -58,6 +58,7 @@ def assert_drops_after_the_warm_up(rows):
             assert kept == pytest.approx(row["negative_log_likelihood"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_in_two_parts_drops_the_same(train, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder, steps in ((whole, 6), (parts, 3), (parts, 6)):

@@ -15,6 +15,7 @@ benchmark = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(benchmark)
 
 
+@pytest.mark.slow
 def test_ratios_are_of_medians_of_one_run(tmp_path, capsys, monkeypatch):
     one_layer = TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
     monkeypatch.setitem(benchmark.SHAPES, "mini", one_layer)

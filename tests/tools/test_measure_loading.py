@@ -12,6 +12,7 @@ measure_loading = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(measure_loading)
 
 
+@pytest.mark.slow
 @pytest.mark.devices
 def test_memory_rises_by_the_shards_and_the_largest_tensor(capfd, tmp_path, monkeypatch):
     monkeypatch.setattr(measure_loading, "LAYOUTS", ((1, 8), (2, 4)))

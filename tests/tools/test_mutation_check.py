@@ -82,6 +82,7 @@ def test_the_tests_that_are_named_are_there():
             assert not name or f"\ndef {name}(" in text, test
 
 
+@pytest.mark.slow
 def test_faults_are_caught_where_a_test_fails(toy):
     """Of both the package and a mapped one; the working tree stays as it was."""
     before = (toy / "faith_jax" / "arithmetic.py").read_bytes()

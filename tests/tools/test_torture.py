@@ -16,9 +16,8 @@ torture = importlib.util.module_from_spec(_SPEC)
 sys.modules["torture"] = torture
 _SPEC.loader.exec_module(torture)
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.faults
 def test_kills_power_cuts_and_pairs_of_score(tmp_path):
     if not torture.disk_faults.is_possible(tmp_path):
         pytest.skip("there is no C compiler, or the file system keeps no attributes")

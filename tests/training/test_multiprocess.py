@@ -10,6 +10,8 @@ from faith_jax.checkpoints.checkpoint import flatten
 from faith_jax.checkpoints.open import open_checkpoint
 from tests.training.processes import finish, start_pair
 
+pytestmark = [pytest.mark.faults, pytest.mark.devices]
+
 STEPS = 14
 GIN = """
 from __gin__ import dynamic_registration
@@ -86,8 +88,6 @@ def metrics(folder, part):
     return [row for row in rows if row["part"] == part]
 
 
-@pytest.mark.slow
-@pytest.mark.devices
 def test_processes_that_differ_are_found_before_the_first_step(folder):
     errors = [(folder / f"stopped1_{index}.err").read_text() for index in (0, 1)]
     assert (
@@ -99,8 +99,6 @@ def test_processes_that_differ_are_found_before_the_first_step(folder):
     assert not (folder / "bad").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.devices
 def test_sigterm_on_either_process_saves_and_stops_both_at_the_same_step(folder):
     stopped = json.loads((folder / "stopped.json").read_text())
     last = [0, stopped["1"]["last"], stopped["0"]["last"], STEPS]
@@ -122,8 +120,6 @@ def test_sigterm_on_either_process_saves_and_stops_both_at_the_same_step(folder)
         assert f"Resuming from step {last[number]} of" in then.read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.devices
 def test_two_processes_that_were_stopped_see_the_losses_of_one(folder):
     for part, steps in {"train": range(1, STEPS + 1), "validation": (7, 14)}.items():
         one, two = metrics(folder / "one", part), metrics(folder / "two", part)
@@ -135,8 +131,6 @@ def test_two_processes_that_were_stopped_see_the_losses_of_one(folder):
         np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.devices
 def test_two_processes_end_with_the_parameters_of_one(folder):
     one, two = (flatten(open_checkpoint(str(folder / n)).params) for n in ("one", "two"))
     assert one.keys() == two.keys()
@@ -148,8 +142,6 @@ def test_two_processes_end_with_the_parameters_of_one(folder):
     assert steps[1][-1] == 14
 
 
-@pytest.mark.slow
-@pytest.mark.devices
 def test_two_processes_generate_what_one_generates(folder):
     def rows(name):
         lines = (folder / name / "responses/predictions.jsonl").read_text().splitlines()
@@ -163,8 +155,6 @@ def test_two_processes_generate_what_one_generates(folder):
     assert not list((folder / "two").glob("*.partial"))
 
 
-@pytest.mark.slow
-@pytest.mark.devices
 def test_two_processes_measure_what_one_measures(folder):
     one, two = (
         json.loads((folder / n / "evaluation/evaluation.json").read_text())["metrics"]

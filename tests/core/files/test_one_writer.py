@@ -274,7 +274,7 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_power_cut_loses_no_output_and_no_order(capsys, tmp_path):
     if not disk_faults.is_possible(tmp_path):
         pytest.skip("there is no C compiler, or the file system keeps no attributes")

@@ -69,6 +69,7 @@ def test_a_task_reads_them(made, monkeypatch):
     assert found == [row["response_label"] for row in rows_of(made[0], "train_split.jsonl")]
 
 
+@pytest.mark.faults
 def test_a_stopped_run_generates_nothing_again(command, tmp_path, monkeypatch):
     output = f"--output={tmp_path / 'made'}"
 
@@ -93,6 +94,7 @@ def test_a_stopped_run_generates_nothing_again(command, tmp_path, monkeypatch):
     assert command(*SETTINGS, *GENERATION, output)[0] == 2  # it exists
 
 
+@pytest.mark.faults
 def test_a_run_in_shards_that_is_killed_makes_the_same(command, tmp_path, monkeypatch):
     """It stops inside a shard of three, and between two; what is done is not done again."""
     one = ("--model=mini", "--max-length=2", "--batch-size=4")
@@ -122,6 +124,7 @@ def turns_with_knowledge():
     return [name for name, turn in turns_of_sample().items() if turn["knowledge"]]
 
 
+@pytest.mark.faults
 def test_two_processes_share_the_turns_and_one_is_killed(made, tmp_path):
     share = "--validation-share=0.4"
     told = (*SETTINGS, "--shards=7", share, f"--output={tmp_path / 'shared'}")

@@ -66,6 +66,7 @@ def shuffle_labels(path):
     path.write_text("".join(json.dumps(row) + "\n" for row in shuffled))
 
 
+@pytest.mark.papers
 def test_a_verifier_learns_what_was_planted(command, tmp_path, monkeypatch):
     def run(*arguments):
         status, out, err = command(*arguments)

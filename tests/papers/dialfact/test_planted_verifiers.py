@@ -166,12 +166,20 @@ def plant(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("premise_of", "neutral", "chosen"),
     [
-        (lambda row: row["context"][-1], "factual", "P(neutral) of the last turn ≥ 0.8"),
-        (lambda row: row["context"][0], "personal",
-         "P(neutral) of the speaker's earlier turns ≤ 0.1"),
-        (lambda row: row["evidence_list"][0][2], "personal", "P(neutral) of the evidence ≤ 0.1"),
+        pytest.param(
+            lambda row: row["context"][-1], "factual", "P(neutral) of the last turn ≥ 0.8",
+            id="the last turn", marks=pytest.mark.papers,
+        ),
+        pytest.param(
+            lambda row: row["context"][0], "personal",
+            "P(neutral) of the speaker's earlier turns ≤ 0.1",
+            id="what the speaker said", marks=pytest.mark.papers,
+        ),
+        pytest.param(
+            lambda row: row["evidence_list"][0][2], "personal", "P(neutral) of the evidence ≤ 0.1",
+            id="the evidence",
+        ),
     ],
-    ids=["the last turn", "what the speaker said", "the evidence"],
 )  # fmt: skip
 def test_validation_chooses_premise_and_direction(tmp_path, plant, premise_of, neutral, chosen):
     claims = write_data(tmp_path / "raw")
@@ -199,6 +207,7 @@ def test_validation_chooses_premise_and_direction(tmp_path, plant, premise_of, n
         assert neutrality < 50
 
 
+@pytest.mark.papers
 @pytest.mark.parametrize("is_shuffled", [False, True], ids=["right 9 in 10 times", "shuffled"])
 def test_tables(tmp_path, plant, is_shuffled):
     claims = write_data(tmp_path / "raw")

@@ -60,7 +60,7 @@ def made(output):
     return figures(output, "faith_critic_sample", "trained on", "tested on")
 
 
-@pytest.mark.parametrize("sets", ["published", "own"])
+@pytest.mark.parametrize("sets", [pytest.param("published", marks=pytest.mark.papers), "own"])
 def test_cells_are_the_shares_of_right_calls(critics, tmp_path, capfd, sets):
     """Edited responses are in our own sets alone; generic ones have no label in the others."""
     commands = shown_commands(
@@ -105,6 +105,7 @@ def test_cells_are_the_shares_of_right_calls(critics, tmp_path, capfd, sets):
     assert "Inputs that were cut: " in markdown
 
 
+@pytest.mark.papers
 def test_a_missing_critic_is_trained(critics, tmp_path, capfd):
     """An encoder gets a head of its data's classes; a BART answers in their words."""
     bart = write_model(tmp_path / "bart", "bart", max_positions=130)

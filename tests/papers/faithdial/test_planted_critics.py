@@ -128,7 +128,13 @@ class Planted:
         return found / found.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("is_shuffled", [False, True], ids=["right 9 in 10 times", "shuffled"])
+@pytest.mark.parametrize(
+    "is_shuffled",
+    [
+        pytest.param(False, id="right 9 in 10 times"),
+        pytest.param(True, id="shuffled", marks=pytest.mark.papers),
+    ],
+)
 def test_accuracy(critics, tmp_path, monkeypatch, capfd, is_shuffled):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "prepared"))
     raw, table = tmp_path / "raw", tmp_path / "table"

@@ -53,6 +53,7 @@ def told(row):
     return " ".join([*row["pro_arguments"], *row["con_arguments"]])
 
 
+@pytest.mark.papers
 def test_salience(tmp_path):
     """`mini` copies, so its gradients show which words of a response are from its arguments.
 
@@ -152,7 +153,9 @@ class Judge:
         return has_it != (int(number) % self.wrong == 0)
 
 
-@pytest.mark.parametrize(("wrong", "area"), [(10, 0.9), (2, 0.5)])
+@pytest.mark.parametrize(
+    ("wrong", "area"), [(10, 0.9), pytest.param(2, 0.5, marks=pytest.mark.papers)]
+)
 def test_classifiers(tmp_path, monkeypatch, wrong, area):
     """Of probabilities of two values, the area is the share of rows that have the right one."""
     texts = [f"{' '.join(text.split()[:3])}." for text in sentences(80)]

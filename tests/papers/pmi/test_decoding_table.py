@@ -42,6 +42,7 @@ def with_scorers(models):
     )
 
 
+@pytest.mark.papers
 def test_the_models_responses_and_their_figures(models, tmp_path, capfd):
     lengths = ("--limit=2", "--max-length=4", "--max-input-length=200")
     search = ("--beams=2", "--alpha=0.5", "--p=0.9")

@@ -63,6 +63,7 @@ def test_the_workflow_trains_and_scores_each_draw(model, tmp_path, capfd):
     assert any("--gin.MODEL_DIR=models/draw_1" in line for line in commands)
 
 
+@pytest.mark.papers
 def test_each_draw_is_trained_with_its_phrases(whole):
     for number in range(2):
         folder = whole / "models" / f"draw_{number}"
@@ -78,6 +79,7 @@ def test_each_draw_is_trained_with_its_phrases(whole):
     assert phrase_draw(0) != phrase_draw(1)
 
 
+@pytest.mark.papers
 def test_figures_are_those_of_the_draws(whole, model):
     found = json.loads((whole / "nli_phrases_sample.json").read_text())
     cells = {(row["method"], row["corpus"], row["figure"]): row["value"] for row in found["rows"]}

@@ -115,6 +115,7 @@ def nli(tmp_path, monkeypatch, models):
     return run
 
 
+@pytest.mark.papers
 def test_training_on_phrases_helps_where_responses_open_with_them(nli):
     for name, is_spoken in (("phrases", True), ("none", False)):
         cells = nli(name, is_spoken)
@@ -168,6 +169,7 @@ def bars(cells, method):
     return found.items()
 
 
+@pytest.mark.papers
 @pytest.mark.parametrize("is_spoken", [True, False], ids=["phrases", "none"])
 def test_draws_of_phrases(tmp_path, monkeypatch, models, is_spoken):
     """Each draw finds what opens with its own phrases; the figures say how far draws differ."""

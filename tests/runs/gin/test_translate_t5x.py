@@ -124,6 +124,7 @@ def test_train_steps_count_those_of_the_checkpoint(parsed, bindings, steps, firs
     assert value("faith_jax.training.optimizers.factored_rate.first_step") == first
 
 
+@pytest.mark.slow
 def test_a_file_of_t5x_trains(command, tmp_path, caplog):
     file, model = tmp_path / "user.gin", tmp_path / "model"
     file.write_text(FINETUNE)

@@ -8,6 +8,7 @@ import sys
 import time
 import tracemalloc
 
+import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.files import count_kept_rows
@@ -124,6 +125,7 @@ def peak_of(run):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
     """Neither of scoring nor of the reading that `infer` plans by."""
     source, output = tmp_path / "rows.jsonl", tmp_path / "scores.jsonl"
