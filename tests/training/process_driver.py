@@ -21,10 +21,12 @@ from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.runs import infer
 from faith_jax.training.trainer import Trainer
 
+TRAIN_STEP = Trainer.train_step
+
 
 def terminate_in_the_third_step(process: int) -> None:
     """Makes steps slow enough that a run does not end before the processes have agreed."""
-    train_step, steps = Trainer.train_step, []
+    steps = []
 
     def slow_step(self, *arguments):
         steps.append(1)
@@ -32,7 +34,7 @@ def terminate_in_the_third_step(process: int) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         if len(steps) >= 3:
             time.sleep(0.5)
-        return train_step(self, *arguments)
+        return TRAIN_STEP(self, *arguments)
 
     Trainer.train_step = slow_step
 
@@ -69,6 +71,8 @@ def main(path: str) -> int:
         if arguments[0] == "terminate":
             terminate_in_the_third_step(arguments[1])
             arguments = arguments[2:]
+        else:
+            Trainer.train_step = TRAIN_STEP
         if arguments[0] == "kill":
             kill_in_batch(*arguments[1:3])
             arguments = arguments[3:]

@@ -1,6 +1,7 @@
 """Two processes, joined by jax.distributed, beside one: the same numbers and the same files."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -52,24 +53,17 @@ def commands(folder, name):
 
 
 def run_all(folder):
-    """Runs what the tests compare."""
+    """Runs what the tests compare; JAX takes one SIGTERM of each pair."""
     train, infer, evaluate = commands(folder, "two")
     bad = commands(folder, "bad")[0]
-    others = [[*bad, "--gin.BATCH_SIZE=8"], [*bad, "--gin.BATCH_SIZ=8"]]
-    stops = {}
-    for process in (1, 0):
-        name, stopped = f"stopped{process}_", ["terminate", process, *train]
-        # The first pair then tries commands that differ.
-        lists = [stopped, bad, bad] if process else [stopped]
-        second = [stopped, *others] if process else None
-        statuses = finish(folder, start_pair(folder, name, lists, second))
-        steps = sorted(int(p.name) for p in (folder / "two/checkpoints").iterdir())
-        last = json.loads((folder / "two/metrics.jsonl").read_text().splitlines()[-1])["step"]
-        stops[process] = {"statuses": statuses, "steps": steps, "last": last}
-    (folder / "stopped.json").write_text(json.dumps(stops))
-    pair = start_pair(folder, "whole", [train, infer, evaluate])
+    # Behind the first stop, commands that differ, and one that cannot be read.
+    first = [["terminate", 1, *train], bad, bad]
+    others = [first[0], [*bad, "--gin.BATCH_SIZE=8"], [*bad, "--gin.BATCH_SIZ=8"]]
+    pair = start_pair(folder, "first", first, others)
     assert [cli.t5x_main(arguments) for arguments in commands(folder, "one")] == [0] * 3
-    assert finish(folder, pair) == {"whole0": [0] * 3, "whole1": [0] * 3}
+    assert finish(folder, pair) == {"first0": [143, 2, 2], "first1": [143, 2, 2]}
+    pair = start_pair(folder, "second", [["terminate", 0, *train], train, infer, evaluate])
+    assert finish(folder, pair) == {"second0": [143, 0, 0, 0], "second1": [143, 0, 0, 0]}
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +83,7 @@ def metrics(folder, part):
 
 
 def test_processes_that_differ_are_found_before_the_first_step(folder):
-    errors = [(folder / f"stopped1_{index}.err").read_text() for index in (0, 1)]
+    errors = [(folder / f"first{index}.err").read_text() for index in (0, 1)]
     assert (
         "t5x: process 1 of this run has other gin files and --gin options than process 0; "
         "start all processes with the same command, but for --process_index.\n" in errors[0]
@@ -100,24 +94,24 @@ def test_processes_that_differ_are_found_before_the_first_step(folder):
 
 
 def test_sigterm_on_either_process_saves_and_stops_both_at_the_same_step(folder):
-    stopped = json.loads((folder / "stopped.json").read_text())
-    last = [0, stopped["1"]["last"], stopped["0"]["last"], STEPS]
-    assert last[1] >= 3
-    assert last[2] >= last[1] + 3
-    assert last[2] < STEPS
-    for number, process in enumerate("10", 1):
-        name, stop = f"stopped{process}_", stopped[process]
-        statuses = [143, 2, 2] if process == "1" else [143]
-        assert stop["statuses"] == {f"{name}0": statuses, f"{name}1": statuses}
-        # One checkpoint more, beside that of every seventh step.
-        others = [step for step in (last[number - 1], 7) if 0 < step < last[number]]
-        assert set(stop["steps"]) <= {*others, last[number]}
-        assert stop["steps"][-1] == last[number]
-        for index in (0, 1):
-            told = (folder / f"{name}{index}.err").read_text().splitlines()
-            assert f"Stopped at step {last[number]}; run the same command to resume." in told
-        then = folder / ("stopped0_0.err" if process == "1" else "whole0.err")
-        assert f"Resuming from step {last[number]} of" in then.read_text()
+    told = [
+        "".join((folder / f"{pair}{index}.err").read_text() for pair in ("first", "second"))
+        for index in (0, 1)
+    ]
+    stopped, others = (
+        re.findall(r"^Stopped at step (\d+); run the same command to resume\.$", text, re.M)
+        for text in told
+    )
+    assert stopped == others
+    first, second = map(int, stopped)
+    assert 3 <= first <= second - 3
+    assert second < STEPS
+    resumed = re.findall(r"Resuming from step (\d+) of", told[0])
+    assert resumed == stopped
+    # One checkpoint more for each stop, beside that of every seventh step.
+    kept = {int(path.name) for path in (folder / "two/checkpoints").iterdir()}
+    assert STEPS in kept
+    assert kept <= {first, second, 7, STEPS}
 
 
 def test_two_processes_that_were_stopped_see_the_losses_of_one(folder):
