@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 import itertools
 import os
 import pathlib
@@ -19,40 +20,55 @@ from faith_jax.models.config import TransformerConfig
 from tests.training import mesh_driver
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
-PAIRS = [(n, m) for n, case in mesh_driver.CASES.items() for m in case.meshes if m != "1x1"]
-DECODED = [(n, m) for n, m in PAIRS if mesh_driver.CASES[n].decoding is not None]
-SAVED = [
-    (n, m) for n, case in mesh_driver.CASES.items() if case.decoding is None for m in case.meshes
-]
+# What takes long is run apart, for the tests that are marked so.
+LONG = ("adamw", "adafactor", "prompt", "infonce", "state_bytes")
+QUICK = tuple(n for n in (*mesh_driver.CASES, *mesh_driver.OTHERS) if n not in LONG)
+
+
+def cases(choose=lambda case: True, first=0):
+    """The names of cases with those of their meshes, from the first or the second mesh on."""
+    return [
+        pytest.param(name, mesh, marks=[pytest.mark.devices, *slow(name)], id=f"{name}-{mesh}")
+        for name, case in mesh_driver.CASES.items()
+        if choose(case)
+        for mesh in case.meshes[first:]
+    ]
+
+
+def slow(name):
+    return [pytest.mark.slow] if name in LONG else []
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """What training, evaluation and decoding gave on each mesh of eight forced host devices."""
-    folder = tmp_path_factory.mktemp("meshes")
-    output = folder / "runs.npz"
-    flags = f"{os.environ['XLA_FLAGS']} {mesh_driver.FLAGS}"
-    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.training.mesh_driver", str(output), str(folder)],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    with np.load(output) as arrays:
-        return dict(arrays)
+    """Returns what something gave on each mesh of eight forced host devices, by its name."""
+
+    @functools.cache
+    def of_all(names):
+        folder = tmp_path_factory.mktemp("meshes")
+        output = folder / "runs.npz"
+        flags = f"{os.environ['XLA_FLAGS']} {mesh_driver.FLAGS}"
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.training.mesh_driver", str(output), str(folder), *names],
+            cwd=REPOSITORY,
+            env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        with np.load(output) as arrays:
+            return dict(arrays)
+
+    return lambda name: of_all(LONG if name in LONG else QUICK)
 
 
 def of(runs, case, mesh, prefix=""):
     start = f"{case}/{mesh}/{prefix}"
-    return {name.removeprefix(start): v for name, v in runs.items() if name.startswith(start)}
+    return {n.removeprefix(start): v for n, v in runs(case).items() if n.startswith(start)}
 
 
-@pytest.mark.devices
-@pytest.mark.parametrize(("case", "mesh"), PAIRS)
+@pytest.mark.parametrize(("case", "mesh"), cases(first=1))
 def test_training_does_not_depend_on_the_mesh(runs, case, mesh):
     one, several = of(runs, case, "1x1"), of(runs, case, mesh)
     assert len(one["train"]) == mesh_driver.STEPS
@@ -66,8 +82,7 @@ def test_training_does_not_depend_on_the_mesh(runs, case, mesh):
         np.testing.assert_allclose(several[f"params/{name}"], value, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.devices
-@pytest.mark.parametrize(("case", "mesh"), DECODED)
+@pytest.mark.parametrize(("case", "mesh"), cases(lambda case: case.decoding, first=1))
 def test_evaluation_and_decoding_do_not_depend_on_the_mesh(runs, case, mesh):
     one, several = of(runs, case, "1x1"), of(runs, case, mesh)
     np.testing.assert_allclose(several["eval"], one["eval"], rtol=1e-5)
@@ -76,8 +91,7 @@ def test_evaluation_and_decoding_do_not_depend_on_the_mesh(runs, case, mesh):
     np.testing.assert_allclose(several["log_prob"], one["log_prob"], rtol=2e-5)
 
 
-@pytest.mark.devices
-@pytest.mark.parametrize(("case", "mesh"), SAVED)
+@pytest.mark.parametrize(("case", "mesh"), cases(lambda case: not case.decoding))
 def test_a_checkpoint_of_one_device_goes_on_on_any_mesh(runs, case, mesh):
     one, several = of(runs, case, "1x1"), of(runs, case, mesh)
     assert several["shardings_kept"]
@@ -91,16 +105,14 @@ def test_a_checkpoint_of_one_device_goes_on_on_any_mesh(runs, case, mesh):
     )
 
 
-@pytest.mark.devices
-@pytest.mark.parametrize(
-    ("case", "mesh"), [(n, m) for n, case in mesh_driver.CASES.items() for m in case.meshes]
-)
+@pytest.mark.parametrize(("case", "mesh"), cases())
 def test_no_step_compiles_twice(runs, case, mesh):
     # One program to train, also from a restored state, and one to evaluate where that is done.
     expected = 1 if mesh_driver.CASES[case].decoding is None else 2
     assert int(of(runs, case, mesh)["compilations"]) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.devices
 @pytest.mark.parametrize(
     ("case", "mesh", "name", "shape"),
@@ -146,12 +158,14 @@ def test_slices_share_the_rows_and_each_has_all_parameters(runs, mesh, kernel):
 
 @pytest.mark.devices
 def test_digests_of_shards_are_those_of_their_parts(runs):
-    found = {name: runs[f"sharded_manifest/{name}"] for name in ("found", "expected")}
+    names = ("found", "expected", "read", "refused")
+    every = runs("sharded_manifest")
+    found = {name: every[f"sharded_manifest/{name}"] for name in names}
     assert found["found"].tolist() == found["expected"].tolist()
     assert len(set(found["found"])) == 8
     # On four meshes all is read, and a wrong digest of any chunk is found.
-    assert int(runs["sharded_manifest/read"]) == 4
-    assert int(runs["sharded_manifest/refused"]) == 4 * 8
+    assert int(found["read"]) == 4
+    assert int(found["refused"]) == 4 * 8
 
 
 @pytest.mark.devices
@@ -164,6 +178,7 @@ def test_one_window_of_losses_for_all_devices(runs):
     np.testing.assert_allclose(several["objective"], one["objective"], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.devices
 def test_stacked_layers_are_split_within_the_layer(runs):
     shards = of(runs, "adafactor", "4x2", "shards/params/")
@@ -171,6 +186,7 @@ def test_stacked_layers_are_split_within_the_layer(runs):
     assert tuple(shards["decoder.layers.self_attention.out.kernel"]) == (2, 64, 128)
 
 
+@pytest.mark.slow
 @pytest.mark.devices
 @pytest.mark.parametrize(
     ("mesh", "kernel", "row", "column"),
@@ -187,15 +203,17 @@ def test_factored_moments_lie_as_their_parameter(runs, mesh, kernel, row, column
     assert (found["v_row"], found["v_col"]) == (row, column)
 
 
+@pytest.mark.slow
 @pytest.mark.devices
 def test_what_rematerialisation_keeps_is_split_in_two_dimensions(runs):
     """The input of each layer, float32 [rows / 2, length, width], and a fourth of its width."""
     one = mesh_driver.ROWS // 2 * mesh_driver.STATE_LENGTH * mesh_driver.SCANNED.emb_dim * 4
-    whole, split = (float(runs[f"state_bytes/{dims}"]) for dims in (1, 2))
+    whole, split = (float(runs("state_bytes")[f"state_bytes/{dims}"]) for dims in (1, 2))
     np.testing.assert_allclose(whole, 2 * one, rtol=0.1)  # an encoder's layer and a decoder's
     np.testing.assert_allclose(split, 2 * one / 4, rtol=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.devices
 def test_frozen_parameters_have_no_optimizer_state(runs):
     names = of(runs, "prompt", "1x8", "shards/opt_state/")
