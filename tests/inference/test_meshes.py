@@ -16,6 +16,9 @@ from tests.models import tiny
 from tests.paths import REPOSITORY
 from tests.training.processes import free_port
 
+ONE = ("8x1/roberta", "4x2/gpt2", "4x2/roberta", "1x8/t5", "2x2x2/t5")
+TWO = "4x2/t5"
+
 
 def start(devices, *arguments):
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
@@ -28,29 +31,51 @@ def start(devices, *arguments):
     )
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    """What one process with eight devices, and two with four each, compute on each mesh."""
-    folder = tmp_path_factory.mktemp("meshes")
-    runs = [start(8, folder / "one.npz", "1x1", "8x1", "4x2", "1x8", "2x2x2")]
-    address = f"127.0.0.1:{free_port()}"
-    for number in range(2):
-        runs.append(start(4, f"--process={address}/{number}", folder / "two.npz", "4x2"))
+def saved(path, *runs):
     for run in runs:
         errors = run.communicate(timeout=600)[1]
         assert run.returncode == 0, errors[-3000:]
-    with np.load(folder / "one.npz") as one, np.load(folder / "two.npz") as two:
-        return dict(one) | {f"two_{name}": value for name, value in two.items()}
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """What one process with eight devices computes: each kind of model on one device and split."""
+    path = tmp_path_factory.mktemp("meshes") / "one.npz"
+    cases = [f"1x1/{family}" for family in ("t5", "gpt2", "roberta")]
+    return saved(path, start(8, path, *cases, *ONE))
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """What two processes with four devices each compute."""
+    path = tmp_path_factory.mktemp("meshes") / "two.npz"
+    address = f"127.0.0.1:{free_port()}"
+    runs = [start(4, f"--process={address}/{number}", path, TWO) for number in range(2)]
+    return saved(path, *runs)
 
 
 @pytest.mark.devices
-@pytest.mark.parametrize("mesh", ["8x1", "4x2", "1x8", "2x2x2", "two_4x2"])
-def test_results_do_not_depend_on_the_mesh(found, mesh):
-    names = [name for name in found if name.startswith(f"{mesh}/")]
-    assert any(name.endswith("log_probs") for name in names)
+@pytest.mark.parametrize("case", ONE)
+def test_results_do_not_depend_on_the_mesh(one, case):
+    assert_same(one, case, one)
+
+
+@pytest.mark.slow
+@pytest.mark.devices
+def test_results_do_not_depend_on_the_processes(two, one):
+    assert_same(two, TWO, one)
+
+
+def assert_same(found, case, one):
+    """Compares what was found on a mesh with what one device computes."""
+    mesh, family = case.split("/")
+    names = [name for name in found if name.startswith(f"{case}/")]
+    assert any(name.endswith(("log_probs", "classes")) for name in names)
     for name in names:
-        family, what = name.split("/")[1:]
-        value, expected = found[name], found[f"1x1/{family}/{what}"]
+        what = name.rpartition("/")[2]
+        value, expected = found[name], one[f"1x1/{family}/{what}"]
         if what == "devices":
             assert (value, expected) == (8, 1), name
         elif what == "split":
