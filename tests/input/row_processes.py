@@ -90,7 +90,7 @@ def main(address, count, index, jobs):
     processes.limit_waits(300)
     for job in json.loads(pathlib.Path(jobs).read_text()):
         if "dies" in job:
-            processes.limit_waits(20)
+            processes.limit_waits(10)
         failed = "ProcessError" in run(**job)["error"]
     if failed:  # JAX would wait for the one that was killed
         time.sleep(3 if index == "0" else 0)

@@ -1,4 +1,4 @@
-"""One, two and four processes on rows in five parts that are sorted by their labels."""
+"""One and four processes on rows in five parts that are sorted by their labels."""
 
 import json
 import os
@@ -18,6 +18,7 @@ from tests.training.processes import free_port
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("own_seqio_tasks")]
 
 ROWS, PARTS = 9 * row_processes.EXAMPLES // 2, 5
+COUNT = 4  # of processes
 LONG = ROWS * 11 // 18  # the number of the first long row, in the fourth part
 STARTS = (0, 7, ROWS // row_processes.BATCH_SIZE + 20)  # the last one is in the second epoch
 
@@ -41,20 +42,20 @@ def data(tmp_path_factory):
         yield folder / "data"
 
 
-def start(folder, count, jobs):
-    """Starts so many processes that do jobs."""
-    path = folder / f"jobs{count}.json"
+def start(folder, jobs):
+    """Starts the processes, which do jobs."""
+    path = folder / "jobs.json"
     path.write_text(json.dumps(jobs))
     address = f"127.0.0.1:{free_port()}"
     return [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.input.row_processes", address, str(count), str(index),
+            [sys.executable, "-m", "tests.input.row_processes", address, str(COUNT), str(index),
              str(path)],
             cwd=REPOSITORY,
             env=os.environ | {"JAX_PLATFORMS": "cpu"},
-            stderr=(folder / f"{count}-{index}.err").open("w"),
+            stderr=(folder / f"{index}.err").open("w"),
         )
-        for index in range(count)
+        for index in range(COUNT)
     ]  # fmt: skip
 
 
@@ -78,22 +79,19 @@ def batches(folder, count, first):
 
 @pytest.fixture(scope="module")
 def folder(data, tmp_path_factory):
-    """What one, two and four processes have found."""
+    """What one process and four have found."""
     folder = tmp_path_factory.mktemp("found")
 
     def job(name, rows, **more):
         return {"output": str(folder / name), "folder": str(folder / rows)} | more
 
-    jobs = {
-        2: [
-            job("two", "rows_of_two", starts=STARTS),
-            job("again", "rows_of_two", starts=STARTS[1:]),
-            job("bad2", "bad_of_two", targets=20),
-        ],
-        4: [job("four", "rows_of_four", starts=STARTS), job("dead_told", "dead", dies=3)],
-    }
-    statuses = {count: ended(start(folder, count, of_count)) for count, of_count in jobs.items()}
-    assert statuses == {2: [0, 0], 4: [1, 1, 1, -signal.SIGKILL]}
+    jobs = [
+        job("four", "rows_of_four", starts=STARTS),
+        job("again", "rows_of_four", starts=STARTS[1:]),
+        job("bad4", "bad_of_four", targets=20),
+        job("dead_told", "dead", dies=3),
+    ]
+    assert ended(start(folder, jobs)) == [1, 1, 1, -signal.SIGKILL]
     row_processes.run(**job("one", "rows_of_one", starts=STARTS))
     row_processes.run(**job("other", "rows_of_four", starts=STARTS[1:]))
     row_processes.run(**job("bad1", "bad_of_one", targets=20))
@@ -105,7 +103,7 @@ def folder(data, tmp_path_factory):
 def test_each_process_makes_the_rows_of_its_own_parts(folder):
     bounds = [ROWS * number // PARTS for number in range(PARTS + 1)]
     parts = [[str(n) for n in range(*bounds[k : k + 2])] for k in range(PARTS)]
-    for name, count in (("one", 1), ("two", 2), ("four", 4)):
+    for name, count in (("one", 1), ("four", COUNT)):
         made = [found["made"] for found in told(folder / name, count)]
         own = [parts[index::count] for index in range(count)]
         assert made == [[row for part in some for row in part] for some in own]
@@ -113,7 +111,7 @@ def test_each_process_makes_the_rows_of_its_own_parts(folder):
         assert files == [f"text_to_text-train-{n:05d}-of-00005.arrow" for n in range(PARTS)]
 
 
-@pytest.mark.parametrize(("name", "count"), [("two", 2), ("four", 4), ("again", 2), ("other", 1)])
+@pytest.mark.parametrize(("name", "count"), [("four", COUNT), ("again", COUNT), ("other", 1)])
 def test_the_global_batches_are_those_of_one_process(folder, name, count):
     """Also where rows are found again, by as many processes or by fewer."""
     is_again = name in ("again", "other")
@@ -128,12 +126,11 @@ def test_the_global_batches_are_those_of_one_process(folder, name, count):
 
 def test_each_process_reads_its_own_rows_of_each_batch(folder):
     (one,) = told(folder / "one", 1)
-    for name, count in (("two", 2), ("four", 4)):
-        share = row_processes.BATCH_SIZE // count
-        for index, found in enumerate(told(folder / name, count)):
-            for read, every in zip(found["read"], one["read"], strict=True):
-                whole = np.reshape(every, (2, row_processes.BATCH_SIZE))
-                assert read == whole[:, index * share :][:, :share].ravel().tolist()
+    share = row_processes.BATCH_SIZE // COUNT
+    for index, found in enumerate(told(folder / "four", COUNT)):
+        for read, every in zip(found["read"], one["read"], strict=True):
+            whole = np.reshape(every, (2, row_processes.BATCH_SIZE))
+            assert read == whole[:, index * share :][:, :share].ravel().tolist()
     assert len({number for read in one["read"] for number in read}) > 90
     # Of rows that are sorted by label, the first two batches have both labels.
     assert 6 <= sum(number < ROWS // 2 for number in one["read"][0]) <= 26
@@ -141,14 +138,16 @@ def test_each_process_reads_its_own_rows_of_each_batch(folder):
 
 def test_the_first_bad_row_is_the_error_of_all_processes(folder):
     errors = {
-        found["error"] for name, n in (("bad1", 1), ("bad2", 2)) for found in told(folder / name, n)
+        found["error"]
+        for name, n in (("bad1", 1), ("bad4", COUNT))
+        for found in told(folder / name, n)
     }
     (error,) = errors
     assert error.startswith(
         f"InputError: text_to_text, split 'train', part 4 of 5, example {LONG}: the target has "
     )
     assert not (folder / "bad_of_one").exists()
-    assert not (folder / "bad_of_two").exists()
+    assert not (folder / "bad_of_four").exists()
 
 
 def test_a_process_that_dies_leaves_no_other_hanging_and_no_half_part(folder):
@@ -156,7 +155,7 @@ def test_a_process_that_dies_leaves_no_other_hanging_and_no_half_part(folder):
     for index in range(3):
         error = json.loads((folder / f"dead_told/{index}.json").read_text())["error"]
         assert error == (
-            "ProcessError: process 3 of this run did not come within 20 seconds to where all have "
+            "ProcessError: process 3 of this run did not come within 10 seconds to where all have "
             "tried to make the rows of text_to_text, split 'train'; see what it says. The same "
             "command resumes."
         )
