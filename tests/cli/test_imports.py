@@ -144,6 +144,7 @@ assert cli.main({["evaluate", f"{tmp_path}/s.jsonl"]!r}) == 0
     assert told == ["of infer: 1", "of both: 2", "slow: set()"]
 
 
+@pytest.mark.slow
 def test_tensorflow_does_not_take_the_indexes_of_knowledge_bases_away():
     code = (
         "import faith_jax, tensorflow, sqlite3\n"

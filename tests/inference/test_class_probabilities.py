@@ -111,6 +111,7 @@ def test_order_and_batches_change_nothing(model):
         np.testing.assert_allclose(together.sum(axis=1), 1.0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_dropout_is_the_mean_of_its_passes(model):
     plain, _ = pair_classifier(model)(PAIRS)
     none, _ = pair_classifier(model, dropout_passes=2, dropout_rate=1e-9)(PAIRS)

@@ -102,6 +102,7 @@ def test_seeds_and_rows(model):
     np.testing.assert_array_equal(model.generate(INPUTS[:2], seed=1, **options), first[:2])
 
 
+@pytest.mark.slow
 def test_one_compilation_a_bucket():
     # No other test compiled for it.
     config = CONFIG.replace(encoder_prompt_length=0, decoder_prompt_length=0)

@@ -138,6 +138,7 @@ def opened(devices, *arguments):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.devices
 def test_every_shard_is_that_part_of_the_whole(forms):
     names = ["t5", "gpt2", "bloom", "native", "t5x", "orbax", "damaged"]

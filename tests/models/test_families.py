@@ -241,7 +241,15 @@ def test_prefill_by_blocks_gives_the_next_tokens_logits(name):
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", ["t5", "bloom", "gemma2", "deberta", "deberta_v1"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "t5",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("bloom", "gemma2")),
+        "deberta",
+        pytest.param("deberta_v1", marks=pytest.mark.slow),
+    ],
+)
 def test_memory_of_attention_by_blocks_grows_with_the_length(name):
     config = LONG[name].replace(scan_layers=True, max_positions=0, attention_block_length=256)
     module = Transformer(config)

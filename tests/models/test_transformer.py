@@ -202,7 +202,12 @@ def gradients_with_dropout(config):
 
 
 @pytest.mark.parametrize(
-    ("scan", "policy"), [(False, "minimal"), (False, "full"), (True, "minimal")]
+    ("scan", "policy"),
+    [
+        (False, "minimal"),
+        (False, "full"),
+        pytest.param(True, "minimal", marks=pytest.mark.slow),
+    ],
 )
 def test_remat_gives_the_same_gradients_with_the_same_dropout(scan, policy):
     config = TINY.replace(scan_layers=scan, num_encoder_layers=1, num_decoder_layers=1 + scan)

@@ -61,6 +61,7 @@ def test_scored_files_are_kept_for_the_same_scorers(capsys, tmp_path):
     assert (status, "with another value of scorers (" in errors[-1]) == (2, True)
 
 
+@pytest.mark.papers
 def test_tables_in_one_folder_do_not_mix_their_data(capsys, tmp_path):
     """Both tables have a corpus BEGIN, of another release each."""
     scorers = "--scorers=token_f1"

@@ -58,6 +58,7 @@ def test_one_encoder_learns_to_find_the_right_passage(command, bert, tmp_path):
     np.testing.assert_array_equal(after, of_query)
 
 
+@pytest.mark.slow
 def test_two_encoders_learn_to_find_the_right_passage(command, bert, tmp_path):
     question = tiny_models.write_model(tmp_path / "question", "bert", seed=1)
     initial = f"--gin.INITIAL_CHECKPOINT_PATH={bert}"

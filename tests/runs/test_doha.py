@@ -125,6 +125,7 @@ def start_layers(folder):
     return open_checkpoint(folder).config.num_decoder_layers
 
 
+@pytest.mark.slow
 def test_the_recipe_trains_the_knowledge_attention_and_writes_doha(command, bart, tmp_path):
     status, _, err = command(
         "train",

@@ -213,6 +213,7 @@ def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_pa
     assert "the run began with step 1, which is gone; step 2 is there now" in err
 
 
+@pytest.mark.slow
 def test_samples_do_not_depend_on_the_batch_size_and_the_window(
     command, tiny_run, tmp_path, unbroken, monkeypatch
 ):

@@ -31,6 +31,7 @@ SPECIAL = (
 )
 
 
+@pytest.mark.slow
 def test_a_run_trains_with_a_published_tokenizer_and_keeps_it(command, bart, tmp_path, caplog):
     model, rows, output = tmp_path / "model", tmp_path / "rows.jsonl", tmp_path / "out"
     run = (f"--gin.MODEL_DIR={model}", "--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0", LENGTHS)

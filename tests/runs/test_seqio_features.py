@@ -76,6 +76,7 @@ def ranks(targets, predictions, aux_values):
     return {"best_rank": np.max(aux_values["scores"]), "picture": picture}
 
 
+@pytest.mark.slow
 def test_metrics_of_all_documented_kinds(command, tmp_path):
     """In training and in `eval`: the same values."""
     task = register("kinds_of_metrics", metric_fns=[length, likelihood, ranks])
@@ -320,7 +321,7 @@ def first_ids(targets, predictions):
     return {"first": float(np.mean([ids[0] for ids in targets]))}
 
 
-@pytest.mark.parametrize("eos_id", [1, None])
+@pytest.mark.parametrize("eos_id", [pytest.param(1, marks=pytest.mark.slow), None])
 def test_rows_of_ids_are_read_as_they_are(command, tmp_path, eos_id):
     task = register(
         f"ready_ids_{eos_id}", ready_ids, seqio.PassThroughVocabulary(4196, eos_id),
@@ -357,7 +358,7 @@ def test_infer_says_that_it_writes_texts(command, tmp_path, tiny_run):
     assert "its rows are token ids, but infer reads and writes texts" in err
 
 
-@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize("copies", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_bytes_are_a_vocabulary(command, tmp_path, copies, caplog):
     """Also of a task that keeps no texts beside the ids."""
     caplog.set_level("INFO", logger="faith_jax")
@@ -391,6 +392,7 @@ def proverbs(split, shuffle_files, seed=None):
     return tf.data.Dataset.from_tensor_slices({"targets": ["haste is waste", "less is more"] * 3})
 
 
+@pytest.mark.slow
 def test_targets_alone_train_a_decoder_only_model(command, tmp_path):
     task = register("proverbs", proverbs, features=["targets"], metric_fns=[length, likelihood])
     checkpoint = tiny_models.write_model(tmp_path / "gpt2", "gpt2", max_positions=64)

@@ -3,9 +3,12 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.paths import REPOSITORY
 
 
+@pytest.mark.slow
 def test_a_small_measurement_of_each_kind_of_file(tmp_path):
     """JSON arrays, JSON objects, JSON lines, delimited files, folders."""
     names = "faithdial,topical_chat,multidoc2dial,npov_errors,begin,cmu_dog"

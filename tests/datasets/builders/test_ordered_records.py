@@ -2,6 +2,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from faith_jax.datasets.builders.base import prepared
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from tests.export.data_sets import write_responses, write_scores
@@ -32,6 +34,7 @@ def content(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.slow
 def test_another_process_makes_the_same_bytes(tmp_path):
     make(tmp_path / "here")
     program = f"import pathlib, sys; from {__name__} import make; make(pathlib.Path(sys.argv[1]))"

@@ -134,7 +134,9 @@ assert "manual_computation" in text
 
 
 @pytest.mark.devices
-@pytest.mark.parametrize("kv_heads", [2, 8])  # which do not, and do, divide over 4 devices
+@pytest.mark.parametrize(
+    "kv_heads", [2, pytest.param(8, marks=pytest.mark.slow)]
+)  # which do not, and do, divide over 4 devices
 def test_rows_and_heads_are_split_over_the_mesh(kv_heads):
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
     done = subprocess.run(

@@ -60,7 +60,8 @@ def made(output):
     return figures(output, "faith_critic_sample", "trained on", "tested on")
 
 
-@pytest.mark.parametrize("sets", [pytest.param("published", marks=pytest.mark.papers), "own"])
+@pytest.mark.papers
+@pytest.mark.parametrize("sets", ["published", "own"])
 def test_cells_are_the_shares_of_right_calls(critics, tmp_path, capfd, sets):
     """Edited responses are in our own sets alone; generic ones have no label in the others."""
     commands = shown_commands(

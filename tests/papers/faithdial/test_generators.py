@@ -244,6 +244,7 @@ def arguments(output, models, *more):
 ALONE = ("--trained-on=faithdial", "--tested-on=faithdial")
 
 
+@pytest.mark.papers
 def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
     given = (f"--models=t5={models['bart']}", *ALONE, "--seeds=0,1")
     given += ("--methods=cross_entropy,ctrl",)
@@ -313,6 +314,7 @@ def test_figures_are_means_over_rows_and_seeds(models, tmp_path, capfd):
     changed.write_text(before)
 
 
+@pytest.mark.papers
 def test_a_trained_doha_responds_from_its_knowledge(models, tmp_path, capfd):
     checkpoint = doha_from_bart(open_checkpoint(models["bart"]))
     write_native(checkpoint, tmp_path / "sees")

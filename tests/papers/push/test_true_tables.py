@@ -224,6 +224,7 @@ def test_corpora_without_data_are_left_out(capsys, models, tmp_path, caplog):
     assert not (tmp_path / "scores").exists()
 
 
+@pytest.mark.papers
 def test_ensembles_and_published_figures(models, tmp_path, monkeypatch, capsys):
     """With samples in the place of the paper's corpora, and stand-ins for Q2's models."""
     monkeypatch.setattr(nli, "data_of", lambda corpus, _: f"true_benchmark/{corpus}_sample")
