@@ -17,8 +17,8 @@ with contextlib.suppress(ImportError):
     # TensorFlow brings an SQLite without FTS5, which Python then takes if it has none yet.
     import sqlite3  # noqa: F401
 
-from faith_jax.core.absent_tpus import quiet_libtpu
 from faith_jax.core.errors import FaithJaxError
+from faith_jax.core.heavy_imports import quiet_libtpu
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.version import __version__
 

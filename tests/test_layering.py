@@ -51,7 +51,7 @@ MAY_BE_HEAVY = {
     "runs",
     "tasks",
     "export.tfds",
-    "core.quiet_tensorflow",
+    "core.heavy_imports",
     "datasets.builders",
     "tokenizers.seqio_vocabulary",
 }

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable
 from typing import ClassVar
 
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.settings import Positive
 from faith_jax.datasets.task_data import TASK_ENTRY_POINTS, check_task_name
 

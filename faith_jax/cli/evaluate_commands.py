@@ -3,7 +3,7 @@
 import os
 import sys
 
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.runs.options import (
     AgreementOptions,
     EvaluateFiles,

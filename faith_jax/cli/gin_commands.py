@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from faith_jax.cli.shared import OneOfSeveral, first_line, resumable, show
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.runs.options import Names
 
 # `--gin.NAME=VALUE` is read as this option with the value NAME=VALUE.

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from faith_jax.cli.shared import OneOfSeveral, resumable, show
 from faith_jax.core.errors import counted
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs.options import listed_names, scorer_options

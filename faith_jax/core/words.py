@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import regex
 
-from faith_jax.core.light_nltk import light_module
+from faith_jax.core.heavy_imports import light_module
 
 # Marks (accents, vowel signs) belong to their letter's word: \w of `re` has none.
 WORD_CHARACTER = r"\p{L}\p{M}\p{N}"

@@ -13,7 +13,7 @@ from typing import Any
 from faith_jax.core.errors import InputError
 from faith_jax.core.files import atomic_file
 from faith_jax.core.files.staging import local_copy
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.rows import Row
 from faith_jax.export.scored_rows import PARTS, field_texts
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from faith_jax.cli.shared import resumable, show
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.user_modules import entry_point_names, load_named
 from faith_jax.papers.options import Output, ScorerTableOptions, Workflow
 from faith_jax.papers.tables import ScorerTable

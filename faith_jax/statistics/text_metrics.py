@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import regex
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.light_nltk import light_module
+from faith_jax.core.heavy_imports import light_module
 from faith_jax.core.words import WORD_CHARACTER, Word, lower_words, unicode_words
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL")

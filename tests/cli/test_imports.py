@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from faith_jax import cli
-from faith_jax.core.quiet_tensorflow import _absent
+from faith_jax.core.heavy_imports import _absent
 from tests.paths import REPOSITORY
 
 SLOW = {

@@ -1,6 +1,6 @@
 """The command that makes claims to train DialFact's verifiers on: mutate-claims."""
 
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.papers.dialfact.options import MutateClaimsOptions
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.papers.faithdial.options import NegativesOptions
 
 

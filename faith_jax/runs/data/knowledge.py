@@ -17,7 +17,7 @@ from typing import Any
 from faith_jax.core.errors import ConfigError, StorageError, counted
 from faith_jax.core.files import stamp
 from faith_jax.core.files.staging import make_once, user_cache
-from faith_jax.core.quiet_tensorflow import quiet_tensorflow
+from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.rows import Row
 from faith_jax.datasets.samples import ENCYCLOPEDIA, SAMPLE
 from faith_jax.retrieval import index as knowledge_index

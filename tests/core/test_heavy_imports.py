@@ -1,12 +1,16 @@
-"""The stemmer and the splitter of sentences come without the rest of NLTK."""
+"""The stemmer and the splitter of sentences come without the rest of NLTK; libtpu is quiet."""
 
+import importlib.util
+import os
 import subprocess
 import sys
 
 import nltk.stem.porter
 import nltk.tokenize.punkt
+import pytest
 
-from faith_jax.core.light_nltk import light_module
+from faith_jax.core import heavy_imports
+from faith_jax.core.heavy_imports import light_module
 from faith_jax.core.words import split_sentences
 from faith_jax.statistics.text_metrics import content_words, rouge
 from tests.paths import REPOSITORY
@@ -40,3 +44,42 @@ print(nltk.stem.PorterStemmer().stem("flies"))
 
 def test_where_all_of_nltk_is_there_its_own_modules_are_taken():
     assert light_module("nltk.tokenize.punkt") is nltk.tokenize.punkt
+
+
+NAMES = {"TPU_ACCELERATOR_TYPE": "v4-8", "TPU_WORKER_HOSTNAMES": "localhost"}
+
+
+@pytest.fixture
+def machine(monkeypatch, tmp_path):
+    """Returns a function that makes libtpu look at a machine: (vendors, installed, environment)."""
+
+    def names(vendors=(), installed=True, **environment):
+        for number, vendor in enumerate(vendors):
+            (tmp_path / str(number)).mkdir()
+            (tmp_path / str(number) / "vendor").write_text(f"{vendor}\n")
+        spec = importlib.util.find_spec("json") if installed else None
+        monkeypatch.setattr(heavy_imports.importlib.util, "find_spec", lambda name: spec)
+        monkeypatch.setattr(heavy_imports, "_PCI", tmp_path)
+        monkeypatch.setattr(os, "environ", dict(environment))
+        heavy_imports.quiet_libtpu()
+        return os.environ
+
+    return names
+
+
+def test_names_are_given_where_libtpu_is_and_no_tpu(machine):
+    assert machine(["0x8086", "0x10de"]) == NAMES
+    assert machine(TPU_ACCELERATOR_TYPE="v5e-4")["TPU_ACCELERATOR_TYPE"] == "v5e-4"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"vendors": ["0x8086", "0x1ae0"]},
+        {"installed": False},
+        {"JAX_PLATFORMS": "cpu"},
+        {"JAX_FORCE_TPU_INIT": "1"},
+    ],
+)
+def test_nothing_is_given_to_others(machine, given):
+    assert not NAMES.keys() & machine(**given).keys()
