@@ -10,6 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 prepare_environment "[dev]"
 cd "$repository"
 export TF_CPP_MIN_LOG_LEVEL=3
+unset PYTHONDONTWRITEBYTECODE  # tests start processes, each of which would compile the package again
 selection=(-m "not (slow or faults or papers)")
 case "${1:-}" in
   --all) selection=(); shift ;;

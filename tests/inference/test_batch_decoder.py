@@ -88,9 +88,11 @@ REFILLED = {
 }
 
 
+QUICK = ("t5", "limits")
+
+
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(c, marks=pytest.mark.slow if c in ("pmi", "prompts") else ()) for c in REFILLED],
+    "case", [pytest.param(c, marks=() if c in QUICK else pytest.mark.slow) for c in REFILLED]
 )
 def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypatch):
     """As one by one, whoever is beside them, and at any length of their inputs and the cache."""

@@ -192,6 +192,7 @@ def test_the_gin_file_asks_for_it_behind_any_decoding(says):
         assert macro("DECODING") == found
 
 
+@pytest.mark.slow
 def test_a_run_decodes_by_it(says, command, tmp_path, caplog):
     folder = says(BART | {"max_length": 7, "min_length": 0, "no_repeat_ngram_size": 1})
     settings = (

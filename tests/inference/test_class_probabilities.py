@@ -44,6 +44,7 @@ def softmax(values):
     return exponents / exponents.sum()
 
 
+@pytest.mark.slow
 def test_berts_second_text_has_token_type_1(tmp_path):
     folder = tiny_models.write_model(tmp_path / "bert", "bert", label_names=NLI)
     classify, opened = pair_classifier(folder, max_length=32), load_model(folder)

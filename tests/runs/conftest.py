@@ -9,6 +9,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from faith_jax.runs.data import knowledge
+from faith_jax.training.trainer import Trainer
 from tests.paths import REPOSITORY
 
 # It registers tasks that cannot be read; looking for doctests would import it.
@@ -44,6 +45,13 @@ def new_user_cache(tmp_path, monkeypatch):
     knowledge._sample_base.cache_clear()
     yield tmp_path / "cache" / "faith_jax"
     knowledge._sample_base.cache_clear()
+
+
+@pytest.fixture
+def uncosted(monkeypatch):
+    """Spares a dry run the program that says what a step costs: it would only compile it."""
+    cost = {"step_operations": 0.0, "step_bytes": 0.0}
+    monkeypatch.setattr(Trainer, "step_cost", lambda *_: cost)
 
 
 TINY = ("train", "--gin_search_paths=tests/testdata/gin", "--gin_file=tiny.gin")

@@ -76,6 +76,7 @@ def test_the_start_is_kept_and_each_vector_is_watched(base, tuned):
         np.testing.assert_allclose(np.linalg.norm(norms), row["gradient_norm"], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_frozen_weights_may_take_half_the_memory(succeed, base, tuned, tmp_path):
     folder = tmp_path / "half"
     run = (*PROMPT, f"--gin.MODEL_DIR={folder}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")

@@ -50,7 +50,7 @@ RECIPES = (
 WHOLE = (
     pytest.param("dialfact_verify_generate_finetune", marks=pytest.mark.slow),
     pytest.param("faithdial_generate_infonce", marks=pytest.mark.slow),
-    "npov_generate_prompt_tune",
+    pytest.param("npov_generate_prompt_tune", marks=pytest.mark.slow),
     "npov_hallucination_finetune",
     pytest.param("wizard_of_wikipedia_generate_ctrl", marks=pytest.mark.slow),
 )
@@ -105,7 +105,7 @@ def task(recipe):
     return others.get(name, name) + "_sample"
 
 
-@pytest.mark.usefixtures("own_seqio_tasks")
+@pytest.mark.usefixtures("own_seqio_tasks", "uncosted")
 def test_tasks_of_the_users_own_have_no_delimiters(t5, command, tmp_path, caplog):
     def drinks(split, shuffle_files, seed=None):
         rows = {"inputs": ["what grows on hills?"], "targets": ["tea"]}
@@ -121,6 +121,7 @@ def test_tasks_of_the_users_own_have_no_delimiters(t5, command, tmp_path, caplog
     assert "Delimiters" not in caplog.text
 
 
+@pytest.mark.usefixtures("uncosted")
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_each_recipe_writes_its_rows_with_other_delimiters(recipe, t5, command, tmp_path, caplog):
     status, _, err = command(*train(recipe, t5, tmp_path / "model"), "--dry_run")

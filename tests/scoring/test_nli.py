@@ -101,6 +101,7 @@ def test_monte_carlo_dropout_is_the_mean_over_exactly_k_masks(models):
     assert np.ptp(np.array(passes), axis=0).max() > 0.01  # the masks differ
 
 
+@pytest.mark.slow
 def test_seeds_and_rates_of_dropout(models):
     def scores(**options):
         return values(load_scorer("nli_e_minus_c", model=models["nli"], **options))

@@ -200,6 +200,7 @@ def generator():
     return TextGenerator.open("mini", 12, {"max_length": 64})
 
 
+@pytest.mark.slow
 def test_texts_are_generated_as_one_by_one(generator):
     long = "copy: " + "The harbour opens early. " * 8
     part = Part(Kind.KNOWLEDGE, 0, len("copy:"), len(long), len(long))

@@ -47,6 +47,7 @@ def rows(name, split, use_cached):
     return sorted(dataset.as_numpy_iterator(), key=lambda row: (row["id"], *row["inputs"].tolist()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_a_cached_task_gives_the_same_rows(cached, name):
     for split in lookup.get_task(name).splits:
@@ -58,6 +59,7 @@ def test_a_cached_task_gives_the_same_rows(cached, name):
                 np.testing.assert_array_equal(row[feature], same[feature])
 
 
+@pytest.mark.slow
 def test_a_cache_serves_any_phrases(cached):
     name, phrase = "nli_anli_augmented_sample", "By the way,"
     with gin.unlock_config():
@@ -72,6 +74,7 @@ def config(name):
     return DatasetConfig(name, {"inputs": 64, "targets": 32}, use_cached=True)
 
 
+@pytest.mark.slow
 def test_runs_find_the_cache(cached):
     assert config("faithdial_generate_infonce_sample").task().cache_dir
 

@@ -103,6 +103,7 @@ def test_the_readme_is_short():
     assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path):
     config = REPOSITORY / "tools" / "mkdocs.yml"
     command = ["-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(tmp_path)]

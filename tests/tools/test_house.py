@@ -57,6 +57,7 @@ def test_the_report_marks_what_is_too_much(package):
     assert lines[-1].split() == ["17", "files", "shapes", "!"]
 
 
+@pytest.mark.slow
 def test_the_way_of_a_command(capsys):
     called = house.way(["scorers"])
     assert ("cli/__init__.py", "main") in called

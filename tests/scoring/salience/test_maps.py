@@ -56,7 +56,13 @@ def made(config):
     return module, params, inputs, tokens(2, 4), tokens(2, 4)
 
 
-@pytest.fixture(scope="module", params=CONFIGS)
+LONG = ("prompts", "by blocks", "doha", "gpt with a prompt")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(c, marks=pytest.mark.slow if c in LONG else ()) for c in CONFIGS],
+)
 def case(request):
     return made(CONFIGS[request.param])
 
@@ -201,7 +207,13 @@ DECODER_ONLY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DECODER_ONLY)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.slow if n == "mistral_window" else ())
+        for n in DECODER_ONLY
+    ],
+)
 def test_parity_of_decoder_only_models(tmp_path, name):
     model, stored = family_folders.load_case(tmp_path, name)
     row = stored["input_tokens"][:1]
