@@ -58,7 +58,7 @@ _COMMANDS = (
     *(Score, Scorers, Evaluate, Report, Explain, Annotate),
 )
 _EXAMPLES = """examples:
-  faith-jax score --scorers=token_f1,coverage --input=answers.jsonl --output=scores.jsonl
+  faith-jax score --scorers=groundedness --input=answers.csv --output=scores.jsonl
   faith-jax evaluate old_system.jsonl new_system.jsonl
   faith-jax train --gin_file=quickstart.gin --gin.MODEL_DIR=runs/first
 

@@ -20,8 +20,9 @@ class Score(ScoreInput, OneOfSeveral):
     resumes when the same command is given again.
 
     Attributes:
-      scorers (NAMES): separated by commas; see the command scorers. NAME=SCORER gives one a name of
-        its own, so that it may score several times with different options
+      scorers (NAMES): separated by commas; see the command scorers (default: groundedness).
+        NAME=SCORER gives one a name of its own, so that it may score several times with different
+        options
       scorer_option (SCORER.NAME=VALUE): an option of a scorer; VALUE is a Python literal, or a
         text, which in prompts may hold \n (a line break), \t and \\ (repeatable)
       scorer_module (MODULE): of scorers of your own, my_scorers.py or my_package.scorers
@@ -42,6 +43,7 @@ class Score(ScoreInput, OneOfSeveral):
       dry_run: say what the scorers would see and how much of it they would cut, and stop
 
     Examples:
+      %(prog)s --input=answers.csv --output=scores.jsonl
       %(prog)s --scorers=token_f1,rouge1_precision --input=rows.jsonl --output=scores.jsonl
       %(prog)s --scorers=token_f1 --scorer-option=token_f1.normalization=squad \
           --input=answers.csv --grounding-column=passages --response-column=answer \
@@ -65,7 +67,7 @@ class Score(ScoreInput, OneOfSeveral):
     """
 
     opens_checkpoints: ClassVar = True
-    scorers: str
+    scorers: str = "groundedness"
     scorer_option: tuple[str, ...] = ()
     scorer_module: tuple[str, ...] = ()
     output: str
