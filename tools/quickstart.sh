@@ -33,26 +33,21 @@ finish_beside() {
   return "$status"
 }
 
-echo "1/6  Prompt-tuning mini: 5 soft tokens learn to respond, the model is frozen"
-run_beside "$bin/t5x" train --gin_file=quickstart_hallucination.gin \
-  --gin.MODEL_DIR="$output/hallucination"
+echo "1/5  Prompt-tuning mini: 5 soft tokens learn to respond, the model is frozen"
 "$bin/t5x" train --gin_file=quickstart.gin --gin.MODEL_DIR="$output/prompt"
 
-echo "2/6  Responding to the topics kept for testing, with PMI-Decode"
+echo "2/5  Responding to the topics kept for testing, with PMI-Decode"
 rm -rf "$output/responses"
 "$bin/t5x" infer --gin_file=runs/infer.gin --gin_file=decoding/pmi_greedy.gin \
   --gin.CHECKPOINT_PATH="$output/prompt" --gin.MIXTURE_OR_TASK_NAME=npov_generate_sample \
   --gin.DECODE_LENGTH=224 --gin.NO_REPEAT_NGRAM=16 --gin.INFER_OUTPUT_DIR="$output/responses"
 
-echo "3/6  A few steps of prompt-tuning a classifier, to show how one is trained (not enough to detect)"
-finish_beside
-
-echo "4/6  Scoring these, and written responses with known errors, by ROUGE, salience and classifier"
+echo "3/5  Scoring these, and written responses with known errors, by ROUGE, salience and inference"
 rm -rf "$output/scores" "$output/known_errors.jsonl"
 scoring=(
-  --scorers=npov_rouge1_hallucination,salience_hallucination,npov_hallucination
+  --scorers=npov_rouge1_hallucination,salience_hallucination,npov_nli_hallucination
   --scorer-option=salience_hallucination.model="$output/prompt"
-  --scorer-option=npov_hallucination.model="$output/hallucination"
+  --scorer-option=npov_nli_hallucination.model=mini_nli
   --restart
 )
 run_beside "$bin/faith-jax" score "${scoring[@]}" --input="$output/responses/predictions.jsonl" \
@@ -62,12 +57,12 @@ run_beside "$bin/faith-jax" score "${scoring[@]}" --input="$output/responses/pre
   --output="$output/known_errors.jsonl"
 finish_beside
 
-echo "5/6  One page with tables, curves, examples and salience maps"
+echo "4/5  One page with tables, curves, examples and salience maps"
 run_beside "$bin/faith-jax" report "$output/known_errors.jsonl" "$output/scores" \
   --title="Quickstart: hallucinations in NPOV responses" \
   --salience-model="$output/prompt" --salience-rows=3 --output="$output/report.html"
 
-echo "6/6  Where the words of a response come from"
+echo "5/5  Where the words of a response come from"
 "$bin/faith-jax" explain --model="$output/prompt" --knowledge=sample --arguments=1 \
   --query="Should voting be compulsory?" --png="$output/salience.png"
 finish_beside

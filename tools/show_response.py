@@ -31,7 +31,6 @@ def main() -> None:
     print()
     for what, where in (
         ("prompt", output / "prompt"),
-        ("classifier's prompt", output / "hallucination"),
         (f"{len(lines)} responses (JSONL)", output / "responses" / "predictions.jsonl"),
         ("their scores (TFDS)", output / "scores"),
         ("known errors' scores", output / "known_errors.jsonl"),

@@ -112,13 +112,12 @@ class SaliencePicture:
     @property
     def unsupported_words(self) -> tuple[str, ...]:
         """The response's words with a low attribution, in order, but for framing words."""
-        words = self._small(self.salience.response_words, self.attributions)
-        return tuple(word for word in words if word.lower() not in FRAMING_WORDS)
+        return self._low_words(self.salience.response_words, self.attributions)
 
     @property
     def uncovered_words(self) -> tuple[str, ...]:
-        """The grounding's words with a small contribution, in order."""
-        return self._small(self.salience.argument_words, self.contributions)
+        """The grounding's words with a low contribution, in order, but for framing words."""
+        return self._low_words(self.salience.argument_words, self.contributions)
 
     @property
     def foreign_words(self) -> tuple[str, ...]:
@@ -126,9 +125,14 @@ class SaliencePicture:
         pairs = zip(self.salience.response_words, self.foreign, strict=True)
         return tuple(word.text for word, is_foreign in pairs if is_foreign)
 
-    def _small(self, words: Sequence[PlacedWord], values: Floats) -> tuple[str, ...]:
+    def _low_words(self, words: Sequence[PlacedWord], values: Floats) -> tuple[str, ...]:
         pairs = zip(words, values, strict=True)
-        return tuple(word.text for word, value in pairs if value < self.threshold)
+        return tuple(word.text for word, value in pairs if _is_low(word, value, self.threshold))
+
+
+def _is_low(word: PlacedWord, value: float, threshold: float) -> bool:
+    """Whether a word's value is below the threshold; framing words ("argue") come from no text."""
+    return bool(value < threshold) and word.text.lower() not in FRAMING_WORDS
 
 
 def salience_picture(
@@ -178,7 +182,8 @@ def _pieces(
         if word.start > place:
             yield Piece(text[place : word.start], None, False)
         shown = text[word.start : word.end]
-        yield Piece(shown, float(value), bool(value < threshold or is_foreign), is_foreign)
+        is_marked = is_foreign or _is_low(word, value, threshold)
+        yield Piece(shown, float(value), is_marked, is_foreign)
         place = word.end
     if place < len(text):
         yield Piece(text[place:], None, False)
