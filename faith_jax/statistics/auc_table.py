@@ -615,12 +615,13 @@ def _verdicts(table: AucTable) -> Iterator[str]:
     for column, best in table.best.items():
         pairs = _num_pairs(best)
         area = 100 * table.row(best.scorer)[column].auc
-        over = f"corrected over {counted(pairs, 'pair')} of scorers; " if pairs > 1 else ""
-        size = "on average" if column == AVERAGE else table.units[column].text()
-        yield (
-            f"{column}: Verdict: {best.scorer} has the largest AUC ({area:.1f}): "
-            f"{best.verdict()}; {over}{size}."
-        )
+        over = f"; corrected over {counted(pairs, 'pair')} of scorers" if pairs > 1 else ""
+        text = f"{best.scorer} has the largest AUC ({area:.1f}): {best.verdict()}{over}"
+        if column == AVERAGE:
+            yield f"{column}: Verdict: {text}; on average."
+        else:
+            units = table.units[column]
+            yield f"{column}: {units.verdict(text, units.text())}"
 
 
 def _notes(table: AucTable) -> tuple[str, ...]:

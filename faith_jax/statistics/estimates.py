@@ -229,6 +229,6 @@ def method_note(confidence: float) -> str:
     """Returns the sentence on intervals and p-values that stands below a table."""
     return (
         f"{confidence:.0%} intervals and p-values come from one procedure: the standard error from "
-        "units left out one at a time, and Student's t. There is no interval where all units say "
-        "the same."
+        "units left out one at a time, and Student's t. Equal values have no interval, unless they "
+        "are an end of the scale."
     )

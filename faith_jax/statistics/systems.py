@@ -652,8 +652,8 @@ def _verdict(
     size = units.text()
     if few < len(units.numbers):
         size = f"{few:,} of {size}" if few == all_rows else f"{few:,} to {all_rows:,} of {size}"
-    end = f"corrected over {over}; {size}" if count > 1 else size
-    return f"{corpus}: Verdict: {', '.join(parts)}; {end}."
+    texts = [", ".join(parts), *([f"corrected over {over}"] if count > 1 else [])]
+    return f"{corpus}: {units.verdict('; '.join(texts), size)}"
 
 
 def listed(texts: Sequence[str]) -> str:

@@ -42,6 +42,15 @@ class Units(NamedTuple):
         text = f"{counted(self.total, 'group')} ({rows})" if self.field else rows
         return f"only {text}" if self.total < ENOUGH_UNITS else text
 
+    def verdict(self, text: str, size: str) -> str:
+        """Returns a verdict with the number of units, which comes first where they are few.
+
+        A p-value means less then than readers take it for.
+        """
+        if self.total < ENOUGH_UNITS:
+            return f"Verdict by {size}: {text}."
+        return f"Verdict: {text}; {size}."
+
     def notes(self, corpus: str) -> tuple[str, ...]:
         """Returns notes that name the unit and warn where there are few of them."""
         count, rows = self.total, counted(len(self.numbers), "row")

@@ -69,7 +69,7 @@ def test_two_scorers_in_two_files_and_all_outputs(capsys, tmp_path):
         "* significantly better than t on the same rows",
         "c",
     ]
-    assert figures["notes"][0].startswith("c: Verdict: s has the largest AUC (88.9): ")
+    assert figures["notes"][0].startswith("c: Verdict by only 6 rows: s has the largest AUC (88.9)")
     assert [row["other"] for row in figures["best"]] == ["t"]
     assert figures["units"] == {"c": 6}
     header, first, *_ = outputs["csv"].read_text().splitlines()
@@ -567,7 +567,8 @@ def test_one_shared_document_allows_no_test(capsys, tmp_path):
     assert re.fullmatch(r"new \u2212 old  \+0\.\d{3}", lines[5])
     assert re.fullmatch(r"old +0\.\d{3}", lines[3])
     assert any(line.startswith("All 24 rows have the same grounding: one group") for line in lines)
-    assert "Verdict: new against old: undecided by mine (no test); only 1 group (24 rows)." in lines
+    verdict = "Verdict by only 1 group (24 rows): new against old: undecided by mine (no test)."
+    assert verdict in lines
     assert "p = " not in "".join(lines)
 
 
@@ -650,7 +651,7 @@ def test_the_report_has_the_verdict(capsys, tmp_path):
     two = write(tmp_path / "two.jsonl", SCORES[::-1], LABELS, scorer="t")
     assert main(["report", str(one), str(two), f"--output={page}"]) == 0
     text = page.read_text()
-    assert "Verdict: s has the largest AUC (88.9): " in text
+    assert "Verdict by only 6 rows: s has the largest AUC (88.9): " in text
     assert "The best scorer against each other one" in text
 
 
