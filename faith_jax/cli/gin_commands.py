@@ -157,7 +157,7 @@ class Eval(_GinRun):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Infer(_WithDryRun):
-    r"""Generates a response for each row of a task or a JSONL file.
+    r"""Generates a response for each row of a task or a file.
 
     Prints the first three responses and the folder of all.
 

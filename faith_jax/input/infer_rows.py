@@ -1,4 +1,4 @@
-"""The rows that `infer` responds to, of a task's split or of a JSONL file."""
+"""The rows that `infer` responds to, of a task's split or of a file."""
 
 import dataclasses
 import functools
@@ -9,9 +9,11 @@ import numpy as np
 
 from faith_jax.core.cutting import notation_of
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.rows import Seen, read_jsonl
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.rows import Row, Seen, read_jsonl
 from faith_jax.datasets import npov
 from faith_jax.datasets.grounded_rows import cell_text
+from faith_jax.datasets.tables import FORMATS, read_rows
 from faith_jax.inference.texts.input_rows import InputRow, input_row
 from faith_jax.input.numpy_examples import feature_text, plain, utf8_in
 from faith_jax.input.task_batches import DatasetConfig
@@ -114,6 +116,21 @@ def _kind(value: Any) -> str:
     return {str: "text", bool: "bool", int: "int", float: "float"}.get(type(value), "")
 
 
+def _file_rows(path: str, first: int) -> Iterator[Row]:
+    """Yields the rows of a file from row `first` on; an empty cell of a table is none."""
+    form = FORMATS.get(path_of(path).suffix.lower(), "jsonl")
+    if form == "jsonl":
+        yield from read_jsonl(path, first=first)
+    elif form in ("csv", "tsv"):
+        for where, row in read_rows(path_of(path), form, first=first):
+            yield Row(where, {name: None if value == "" else value for name, value in row.items()})
+    else:
+        raise InputError(
+            f"{path}: INPUT_FILE is .jsonl, .csv or .tsv; write the rows of this file as one of "
+            "these, such as by pandas' to_json(orient='records', lines=True)."
+        )
+
+
 def read_input_file(
     path: str,
     knowledge: str,
@@ -121,7 +138,7 @@ def read_input_file(
     seed: int,
     place: tuple[int, int] = (0, 0),
 ) -> Iterator[InputRow]:
-    """Yields rows of a JSONL file (`docs/data_formats.md`), see `inference.input_rows.input_row`.
+    """Yields rows of a JSONL, CSV or TSV file (`docs/data_formats.md`), see `input_row`.
 
     For a `query` alone, `arguments_per_side` are drawn from `knowledge`. Rows come from a place of
     theirs on.
@@ -137,7 +154,7 @@ def read_input_file(
         return [argument.text for argument in pro], [argument.text for argument in con]
 
     seen = Seen()
-    for number, (where, row) in enumerate(read_jsonl(path, first=place[1]), place[1]):
+    for number, (where, row) in enumerate(_file_rows(path, place[1]), place[1]):
         identifier = cell_text(row.get("id"), where, "id") or where.rpartition(":")[2]
         if not seen.add(identifier):
             raise InputError(f"{where}: field 'id': {identifier!r} occurs twice.")

@@ -1,4 +1,4 @@
-"""The run `infer`: generates a response for every row of a task or a JSONL file.
+"""The run `infer`: generates a response for every row of a task or a file.
 
 The output folder appears whole or not at all: rows gather in `<output>.partial`, from which a
 killed run resumes, and which several processes share (`faith_jax.runs.shards`). Each of them
@@ -118,7 +118,7 @@ def infer(
         Of several checkpoints it has `predictions.jsonl` of all and the folder SYSTEM, or
         SYSTEM/REPLICATE, of each.
       dataset: the task and split to respond to.
-      input_file: or a JSONL file, see `read_input_file`.
+      input_file: or a JSONL, CSV or TSV file, see `read_input_file`.
       knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or the
         name of an embedded sample.
       arguments_per_side: how many arguments are drawn for such a row.

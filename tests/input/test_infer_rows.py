@@ -25,6 +25,26 @@ def read(tmp_path, *rows):
     return list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
 
 
+@pytest.mark.parametrize(("name", "comma"), [("rows.csv", ","), ("rows.tsv", "\t")])
+def test_tables_are_read_as_lines_of_json_are(tmp_path, name, comma):
+    path = tmp_path / name
+    lines = [["id", "query", "pro", "con", "note"], ["a", "Why?", "A.", '"B, if\nnot C."', ""],
+             ["b", "Who?", "D.", "E.", "n"]]  # fmt: skip
+    path.write_text("".join(comma.join(cells) + "\n" for cells in lines))
+    rows = list(infer_rows.read_input_file(str(path), "procon_npov", 1, 0))
+    sides = {"query": "Why?", "pro": "A.", "con": "B, if\nnot C."}
+    other = {"id": "b", "query": "Who?", "pro": "D.", "con": "E.", "note": "n"}
+    expected = read(tmp_path, {"id": "a", **sides, "note": None}, other)
+    assert rows == expected
+    (second,) = infer_rows.read_input_file(str(path), "procon_npov", 1, 0, (0, 1))
+    assert second == expected[1]
+
+
+def test_other_formats_are_one_line():
+    with pytest.raises(InputError, match=r"rows.parquet: INPUT_FILE is .jsonl, .csv or .tsv; wri"):
+        list(infer_rows.read_input_file("rows.parquet", "procon_npov", 1, 0))
+
+
 def test_rows_keep_their_fields_whatever_their_type(tmp_path):
     columns = {"turn": 3, "score": 0.5, "note": None, "is_new": True, "more": {"tags": ["x", 1]}}
     sides = {"query": "Why?", "pro": "A.", "con": ["B."]}
