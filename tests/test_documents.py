@@ -50,7 +50,10 @@ def folder(tmp_path, monkeypatch, offline_data_dir):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("page", EXAMPLES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.slow if p == "models.md" else ()) for p in EXAMPLES],
+)
 def test_examples_run(page, folder):
     names = {}
     for block in EXAMPLES[page]:
@@ -61,6 +64,7 @@ def test_examples_run(page, folder):
             assert found == said
 
 
+@pytest.mark.slow
 def test_the_users_own_task_is_trained_on(folder, command, tmp_path):
     """The module and the command of extending.md."""
     (module,) = (block for block in EXAMPLES["extending.md"] if "TaskRegistry.add" in block)

@@ -223,7 +223,9 @@ GROWING = {
 }
 
 
-@pytest.mark.parametrize("case", GROWING)
+@pytest.mark.parametrize(
+    "case", [pytest.param("prompts", marks=pytest.mark.slow), "window", "beams"]
+)
 def test_a_cache_that_grows_gives_the_same_responses(case, monkeypatch):
     config, options = GROWING[case]
     module, params = tiny.model_and_params(config)

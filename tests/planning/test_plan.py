@@ -41,6 +41,7 @@ def test_partitions_split_parameters_and_change_what_is_sent(eight):
     assert sent == pytest.approx(2 * 7 / 8 * added, rel=0.001)
 
 
+@pytest.mark.slow
 def test_parameters_in_two_dimensions_take_an_eighth(eight):
     sizes = [
         eight({"num_partitions": 2, "parameter_partitioning_dims": dims})["memory"]["arguments"]

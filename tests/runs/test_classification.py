@@ -86,6 +86,7 @@ def test_an_nli_model_is_trained_and_scores(command, folder, nli, caplog):
         np.testing.assert_array_equal(pair_classifier(str(path))(pairs)[0], by_step[step])
 
 
+@pytest.mark.slow
 def test_a_new_head_of_other_classes(command, folder, caplog):
     roberta = tiny_models.write_model(folder / "roberta", "roberta")
     run = folder / "critic"

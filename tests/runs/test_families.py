@@ -19,7 +19,7 @@ LIMITS = f"--gin.TASK_FEATURE_LENGTHS={LENGTHS}"
 TASK = "faithdial_generate_sample"
 
 
-@pytest.fixture(scope="module", params=["gpt2", "bart"])
+@pytest.fixture(scope="module", params=["gpt2", pytest.param("bart", marks=pytest.mark.slow)])
 def folder(request, tmp_path_factory):
     return tiny_models.write_model(
         tmp_path_factory.mktemp("model") / request.param, request.param, max_positions=256

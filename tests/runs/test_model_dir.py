@@ -76,6 +76,7 @@ def test_another_run_is_refused(command, former, steps, bindings, parts):
     assert contents(former) == before
 
 
+@pytest.mark.slow
 def test_another_initial_checkpoint_is_refused(command, former, tmp_path, caplog):
     caplog.set_level("INFO", logger="faith_jax")
     before = contents(former)
@@ -133,6 +134,7 @@ def test_what_decides_nothing_may_change(command, resumed, caplog):
     assert [row["step"] for row in rows if row["part"] == "train"] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_run_without_a_checkpoint_begins_anew(command, resumed):
     """As after a loss that is not finite, for which a lower learning rate is asked for."""
     (resumed / "checkpoints").rename(resumed / "gone")

@@ -112,6 +112,7 @@ def test_another_dtype_of_parameters_is_refused(command, base, tmp_path):
     assert not (tmp_path / "m").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_knows_its_first_start(command, base, tmp_path):
     run = (*PROMPT, f"--gin.MODEL_DIR={tmp_path}", f"--gin.INITIAL_CHECKPOINT_PATH={base}")
     assert command(*run, "--gin.TRAIN_STEPS=2")[0] == 0
@@ -153,6 +154,7 @@ def test_a_prompt_that_does_not_move_is_warned_of(command, base, tmp_path, caplo
     assert any("has not moved" in record.message for record in caplog.records)
 
 
+@pytest.mark.slow
 def test_another_base_is_an_error(command, succeed, tuned, tmp_path):
     other = ("--gin.TRAIN_STEPS=1", "--gin.WARMUP_STEPS=0", "--gin.RANDOM_SEED=7")
     succeed(*TINY, f"--gin.MODEL_DIR={tmp_path}", *other)

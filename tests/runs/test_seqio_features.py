@@ -122,6 +122,7 @@ class Unstable:
         return {"unstable": 1.0}
 
 
+@pytest.mark.slow
 def test_a_metric_that_fails_costs_no_checkpoint(command, tmp_path):
     unstable = Unstable()
 

@@ -167,6 +167,7 @@ def test_commands_of_recipes_have_the_options_that_they_name(page, monkeypatch, 
             gin_config.parse(files, bindings)
 
 
+@pytest.mark.slow
 def test_recipes_that_need_no_model_run(tmp_path, monkeypatch, capsys, offline_data_dir):
     shutil.copytree(REPOSITORY / "docs" / "walkthrough", tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)

@@ -96,6 +96,7 @@ def test_the_workflow_scores_each_model_once(models, tmp_path, capfd, monkeypatc
     assert not (tmp_path / "nli_sample.md").exists()
 
 
+@pytest.mark.papers
 def test_each_cell_is_what_its_scorer_gives(whole, models):
     dropout = {"dropout_passes": 2, "seed": 0}
     expected = {
@@ -117,6 +118,7 @@ def test_each_cell_is_what_its_scorer_gives(whole, models):
         )
 
 
+@pytest.mark.papers
 def test_figures_are_those_of_the_scored_files(whole):
     found = json.loads((whole / "nli_sample.json").read_text())
     cells = cells_of(whole / "nli_sample.json")
@@ -141,6 +143,7 @@ def test_figures_are_those_of_the_scored_files(whole):
     assert found["sample"] is True
 
 
+@pytest.mark.papers
 def test_histograms_count_each_usable_row_once(whole):
     cells = cells_of(whole / "nli_sample.json")
     for method in ("base", "base_e_minus_c"):
@@ -161,6 +164,7 @@ def test_histograms_count_each_usable_row_once(whole):
     assert picture.startswith(b"\x89PNG")
 
 
+@pytest.mark.papers
 def test_costs(whole, models):
     found = json.loads((whole / "nli_sample.json").read_text())["costs"]
     assert list(found) == ["summac_zs", "t5_anli", "base", "base_mc", "no_mc", "all"]
@@ -176,6 +180,7 @@ def test_costs(whole, models):
         assert (cost["corpus"], cost["rows"]) == ("frank", rows)
 
 
+@pytest.mark.papers
 def test_the_table_of_samples_says_so(whole):
     markdown = (whole / "nli_sample.md").read_text()
     assert markdown.startswith(

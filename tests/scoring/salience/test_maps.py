@@ -56,12 +56,12 @@ def made(config):
     return module, params, inputs, tokens(2, 4), tokens(2, 4)
 
 
-LONG = ("prompts", "by blocks", "doha", "gpt with a prompt")
+QUICK = ("t5", "gpt")
 
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(c, marks=pytest.mark.slow if c in LONG else ()) for c in CONFIGS],
+    params=[pytest.param(c, marks=() if c in QUICK else pytest.mark.slow) for c in CONFIGS],
 )
 def case(request):
     return made(CONFIGS[request.param])
