@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.files import output_lock
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.datasets.task_data import data_dir
 
@@ -217,14 +218,8 @@ def _lock(folder: pathlib.Path, name: str) -> Iterator[None]:
     if is_remote(folder):
         yield  # each process has a copy, and the upload of what one prepares has a lock of its own
         return
-    try:
-        import fcntl  # not on Windows
-
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(folder / f".{name}.lock", "w", encoding="utf-8")  # noqa: SIM115
-    except (ImportError, OSError):
-        yield
-        return
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError, ConfigError):
+            folder.mkdir(parents=True, exist_ok=True)
+            held.enter_context(output_lock(folder / name, option="--data-dir", wait=True))
         yield

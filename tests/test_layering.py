@@ -63,7 +63,7 @@ OWNERS = {
     "apache_beam": "datasets.builders.apache_beam",
     "clu": "training.metrics",
     "fsspec": "core.files.stores",
-    "fcntl": "core.files papers.workflow tasks.sources",
+    "fcntl": "core.files",
     "jinja2": "report.table_pages",
     "matplotlib": "report.figures runs.data.describe",
     "orbax": "checkpoints.native training.checkpoints",

@@ -24,7 +24,7 @@ from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.identity import checkpoint_digest
 from faith_jax.checkpoints.open import is_checkpoint
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
-from faith_jax.core.files import read_json_or_none, working_folder, write_json
+from faith_jax.core.files import is_finished, read_json_or_none, working_folder, write_json
 from faith_jax.papers.options import Workflow
 from faith_jax.runs.options import MODEL_OPTIONS
 
@@ -230,6 +230,8 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
             *options.snakemake,
         ]
         _run(command, options.output, lock)
+        for path in list(folder.iterdir()):
+            is_finished(path)  # beside it may be what a killed step has left
 
 
 def _run(command: Sequence[str], output: str, lock: int | None) -> None:

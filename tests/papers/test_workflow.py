@@ -60,7 +60,11 @@ def ran(tmp_path):
 
 def test_what_is_done_is_kept_and_what_a_setting_decides_is_made_anew(run, tmp_path):
     assert run([1, 2]) == ["1", "2"]
+    out = tmp_path / "out"
+    (out / ".part_0.txt.lock").touch()  # of a step that a kill stopped behind its end
+    (out / ".part_0.txt.01234567.partial").mkdir()
     assert run([1, 2]) == ["1", "2"]
+    assert not list(out.glob(".part_0*"))
     assert sorted(ran(tmp_path)) == ["part 0", "part 1"]
     assert run([1, 5, 7]) == ["1", "5", "7"]
     assert sorted(ran(tmp_path)) == ["part 0", "part 1", "part 1", "part 2"]

@@ -8,7 +8,7 @@ from seqio.scripts import cache_tasks_main
 from faith_jax.cli import main
 from faith_jax.core.errors import ConfigError
 from faith_jax.input.task_batches import DatasetConfig
-from faith_jax.tasks import lookup
+from faith_jax.tasks import lookup, sources
 
 # Beside texts and tokens: lists of them, numbers, and phrases that a run draws.
 TASKS = ("faithdial_generate_infonce_sample", "nli_anli_augmented_sample")
@@ -97,3 +97,15 @@ def test_a_cache_folder_that_is_not_there(capsys):
     assert main(arguments) == 2
     message = "faith-jax: --seqio_additional_cache_dirs: /no/where: no such folder.\n"
     assert capsys.readouterr().err == message
+
+
+def test_the_lock_of_a_data_folder_follows_no_link(tmp_path):
+    foreign = tmp_path / "thesis.txt"
+    foreign.write_text("not ours")
+    (tmp_path / ".faithdial.lock").symlink_to(foreign)
+    with sources._lock(tmp_path, "faithdial"):
+        pass
+    assert foreign.read_text() == "not ours"
+    with sources._lock(tmp_path / "new", "faithdial"):
+        assert [path.name for path in (tmp_path / "new").iterdir()] == [".faithdial.lock"]
+    assert not list((tmp_path / "new").iterdir())
