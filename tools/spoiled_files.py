@@ -19,6 +19,7 @@ import numpy as np
 
 UNIQUE = "(unique ids)"  # among the required: rows whose ids occur twice must be refused
 _MAY_BE_BLANK = ("generated_text",)  # a model may have answered with nothing
+_MAY_BE = {"generated_text": (None,), "grounding": (["x"],)}  # beside what they are
 _VALUES: tuple[Any, ...] = (
     None, True, 0, -3, 2**70, 10**400, 1.5, 1e308, float("nan"), float("inf"), "", "  ", "x",
     "\ud800", "\x00", "\x1b[31m", "../../x", "x" * 100_000, [], [[]], ["x"], [None], {}, {"x": {}},
@@ -152,8 +153,8 @@ def spoil_value(rng: random.Random, value: Any, required: Collection[str]) -> Ch
     if kind == "wrong" and must:
         holder[last] = rng.choice(_WRONG.get(type(old), (None,)))
         # Without null, an optional value is what it was.
-        is_blank = holder[last] is None and last in _MAY_BE_BLANK
-        return Change(f"{place} = {holder[last]!r}", old is not None and not is_blank)
+        may_be = old is None or holder[last] in _MAY_BE.get(last, ())
+        return Change(f"{place} = {holder[last]!r}", not may_be)
     if kind in ("taken out", "renamed") and (isinstance(holder, dict) or kind == "taken out"):
         del holder[last]
         if kind == "renamed":

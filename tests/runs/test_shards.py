@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import pathlib
 import shutil
 
 import pytest
@@ -267,7 +266,7 @@ def test_a_run_whose_folder_became_anothers_stops(tmp_path):
             assert join(other) is not None
 
 
-def test_a_kill_while_the_folder_is_removed_leaves_a_known_one(tmp_path, monkeypatch):
+def test_what_a_kill_leaves_of_the_folder_is_removed_by_the_next_run(tmp_path, monkeypatch):
     target = tmp_path / "out.jsonl"
 
     class Killed(BaseException):
@@ -279,9 +278,10 @@ def test_a_kill_while_the_folder_is_removed_leaves_a_known_one(tmp_path, monkeyp
     with monkeypatch.context() as patched, contextlib.suppress(Killed), begin(target) as job:
         for shard in job.taken():
             compute(shard)
-        patched.setattr(pathlib.Path, "unlink", kill)
+        patched.setattr(shutil, "rmtree", kill)
         join(job)
-    assert job.folder.exists()
+    assert not job.folder.exists()
+    assert len(list(tmp_path.glob(".out.jsonl.????????.partial/out.jsonl/rows-*"))) > 1
     target.unlink()
     for restart in (True, False):
         with begin(target, restart=restart) as job:
@@ -291,4 +291,5 @@ def test_a_kill_while_the_folder_is_removed_leaves_a_known_one(tmp_path, monkeyp
                 shard.finish({"rows": shard.count})
             assert join(job) is not None
         assert numbers(target) == list(range(6))
+        assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
         target.unlink()

@@ -40,9 +40,11 @@ def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
     try:
         yield folder / target.name
     finally:
-        _remove(folder)
-        if lock is not None:
-            os.close(lock)
+        try:
+            _remove(folder)
+        finally:
+            if lock is not None:
+                os.close(lock)
 
 
 def _locked_folder(target: pathlib.Path) -> tuple[pathlib.Path, int | None]:
