@@ -43,12 +43,12 @@ def test_scores_tables_and_pages_on_a_store_are_those_of_a_disk(command, gs, row
         status, _, err = command("report", f"{place}/s.jsonl", f"--output={place}/page.html")
         assert status == 0, err
     made = ["page.html", "roc.png", "s.jsonl", "t.csv", "t.json"]
-    assert objects(gs) == sorted([*made, "rows.jsonl"])
+    assert objects(gs) == sorted([*made, "rows.jsonl", ".s.jsonl.finished.json"])
     for name in made:
         assert path_of(f"{gs}/{name}").read_bytes() == (tmp_path / name).read_bytes(), name
     # An output that is there is kept.
     status, _, err = command(
-        "score", "--scorers=token_f1", f"--input={rows}", f"--output={gs}/s.jsonl"
+        "score", "--scorers=token_recall", f"--input={rows}", f"--output={gs}/s.jsonl"
     )
     assert status == 2
     assert f"{gs}/s.jsonl exists already; remove it or name another output" in err
@@ -132,7 +132,7 @@ def test_a_second_run_with_the_same_output_is_refused(command, gs, rows, monkeyp
     assert (second[0], second[1]) == (2, "")
     assert f"another run is writing {gs}/s.jsonl; wait for it" in second[2]
     assert (status, out) == (0, f"{gs}/s.jsonl: 3 rows, 1 scorer\n")
-    assert objects(gs) == ["rows.jsonl", "s.jsonl"]
+    assert objects(gs) == [".s.jsonl.finished.json", "rows.jsonl", "s.jsonl"]
 
 
 @pytest.mark.parametrize(
