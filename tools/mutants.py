@@ -482,10 +482,10 @@ SCORERS = _of(
     ),
     (
         "summac-short-sentences",
-        "scoring/summac.py",
+        "scoring/sentences/summac.py",
         "if len(sentence) > self._longest_dropped]",
         "if len(sentence) >= self._longest_dropped]",
-        "tests/scoring/test_summac.py::test_sentences_of_ten_characters_are_left_out",
+        "tests/scoring/sentences/test_summac.py::test_sentences_of_ten_characters_are_left_out",
     ),
     (
         "sentence-before-claim",
@@ -517,17 +517,17 @@ SCORERS = _of(
     ),
     (
         "summac-largest",
-        "scoring/summac.py",
+        "scoring/sentences/summac.py",
         "scores = probabilities[:, :, self._entailment].max(axis=1)",
         "scores = probabilities[:, :, self._entailment].mean(axis=1)",
-        "tests/scoring/test_summac.py::test_the_largest_entailment_of_each_sentence",
+        "tests/scoring/sentences/test_summac.py::test_the_largest_entailment_of_each_sentence",
     ),
     (
         "summac-axes",
-        "scoring/summac.py",
+        "scoring/sentences/summac.py",
         "part.reshape(len(row.hypotheses), -1, part.shape[1])",
         "part.reshape(-1, len(row.hypotheses), part.shape[1]).swapaxes(0, 1)",
-        "tests/scoring/test_summac.py::test_the_largest_entailment_of_each_sentence",
+        "tests/scoring/sentences/test_summac.py::test_the_largest_entailment_of_each_sentence",
     ),
     (
         "bertscore-idf",

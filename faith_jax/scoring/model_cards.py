@@ -70,7 +70,7 @@ GROUNDEDNESS = _card(
     "groundedness",
     "How far the grounding supports the response: by content words, numbers, pairs of words, and "
     "inference from the passages that have most of each sentence's words; also for each word.",
-    source="faith_jax.scoring.groundedness",
+    source="faith_jax.scoring.sentences.groundedness",
     word_level=True,
 )
 FLUENCY = _card(
@@ -175,9 +175,9 @@ MODEL_SCORERS: dict[str, dict[str, ScorerCard]] = {
     "npov_labels.NpovLabelScorer": NPOV_LABELS,
     "claims.ClaimScorer": CLAIMS,
     "fluency.FluencyScorer": _by_name(FLUENCY),
-    "matched_sentences.MatchedSentenceScorer": NPOV_NLI,
+    "sentences.matched_sentences.MatchedSentenceScorer": NPOV_NLI,
     "q2.q2_scorer": Q2,
-    "groundedness.GroundednessScorer": _by_name(GROUNDEDNESS),
-    "summac.SummaCScorer": _by_name(SUMMAC_ZS),
+    "sentences.groundedness.GroundednessScorer": _by_name(GROUNDEDNESS),
+    "sentences.summac.SummaCScorer": _by_name(SUMMAC_ZS),
     "bertscore.BERTScorer": _by_name(BERTSCORE),
 }

@@ -28,7 +28,7 @@ table 5 (5.4), draws of phrases
     `.phrase_draws`, `.table_forms`
     `faith-jax reproduce nli_phrases`
 SummaC and Q², which it compares with
-    `faith_jax.scoring.summac`, `faith_jax.scoring.q2`
+    `faith_jax.scoring.sentences.summac`, `faith_jax.scoring.q2`
     scorers `summac_zs`, `q2_nli`
 
 The published figures are in `true_tables.json` and `published_scores.py`. docs/nli.md is the guide,

@@ -9,10 +9,10 @@ from hypothesis.extra import numpy as arrays
 
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.scoring.matched_sentences import _telling_sentences, matched
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.scoring.sentences.matched_sentences import _telling_sentences, matched
 from tests.scoring import reference
 
 ARGUMENTS = {

@@ -3,9 +3,9 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.scoring.groundedness import BIGRAMS, CONTENT, ENTAILMENT
 from faith_jax.scoring.pair_classifier import pair_classifier
 from faith_jax.scoring.registry import load_scorer
+from faith_jax.scoring.sentences.groundedness import BIGRAMS, CONTENT, ENTAILMENT
 
 PASSAGES = (
     "The battery of the lamp lasts ten hours. It is charged by a cable in two hours.",

@@ -1,0 +1,1 @@
+"""Scorers that compare single sentences by natural language inference."""
