@@ -16,7 +16,15 @@ import msgspec
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import VERDICTS, known_verdict
-from faith_jax.core.settings import InputFormat, NotNegative, Positive, Share, unescaped
+from faith_jax.core.settings import (
+    InputFormat,
+    NotNegative,
+    Positive,
+    PositiveShare,
+    Share,
+    ShareBelow1,
+    unescaped,
+)
 
 MODEL_OPTIONS = ("model", "answer_model", "nli_model")  # of scorers, each a checkpoint
 
@@ -512,7 +520,8 @@ class EvaluateOptions(Comparison):
 
     Attributes:
       protocol (NAME): auc (ROC AUC by corpus) where rows have labels, systems (mean scores of
-        systems on the same rows) where none has; or one of a paper: accuracy (how often 0.5 divides
+        systems on the same rows) where none has; thresholds (below which score to read, or from
+        which on to accept, by your labels); or one of a paper: accuracy (how often 0.5 divides
         as the labels do: Dziri 2022, table 4), begin (F1 with the best threshold of a development
         part: Nandwani 2023, table 1), verifiable (the same for claims that can be verified: Gupta
         2022, table 3), dialfact (verdicts in predictions of t5x infer: Gupta 2022, section 5.3),
@@ -530,6 +539,8 @@ class EvaluateOptions(Comparison):
       development (FILE): for begin and verifiable: the scored development part; `split` takes a
         random half of the rows
       group_field (NAME): for begin: F1 by this field too
+      catch (SHARE): for thresholds: of the errors, how many are to be read
+      risk (SHARE): for thresholds: of the accepted rows, how many may be wrong
       ensemble (NAME=SCORER,SCORER): the mean of several scorers' scores, each mapped from its range
         to 0 to 1; a scorer of your own as SCORER:LOW:HIGH, and -SCORER counts low scores as high
         ones (repeatable)
@@ -545,11 +556,14 @@ class EvaluateOptions(Comparison):
     split: str = "test"
     development: str = ""
     group_field: str = "source"
+    catch: PositiveShare = 0.9
+    risk: ShareBelow1 = 0.05
     ensemble: tuple[str, ...] = ()
 
     # Options that only some protocols read; with others they are an error.
     OF_SOME_PROTOCOLS: ClassVar = frozenset(
         ("slice_field", "dataset", "split", "development", "group_field", "baseline", "compare")
+        + ("catch", "risk")
         + ("below", "worst", "table", "test", "cluster_field", "undefined", "resamples")
         + ("confidence", "seed", "scorers", "ensemble", "histograms", "roc_curves")
     )

@@ -1,7 +1,7 @@
 """How scored files are evaluated: protocols, found by their names.
 
-`auc` and `systems` come with the library. Papers, and packages of users, add theirs in the entry
-points of "faith_jax.protocols"; one of a file of one's own is FILE.py:NAME.
+`auc`, `systems` and `thresholds` come with the library. Papers, and packages of users, add theirs
+in the entry points of "faith_jax.protocols"; one of a file of one's own is FILE.py:NAME.
 """
 
 import dataclasses
@@ -35,6 +35,7 @@ ENTRY_POINTS = "faith_jax.protocols"
 _OWN = {
     "auc": "faith_jax.runs.scores.evaluate_scores:AUC",
     "systems": "faith_jax.runs.scores.compare_systems:SYSTEMS",
+    "thresholds": "faith_jax.runs.scores.thresholds:THRESHOLDS",
 }
 
 

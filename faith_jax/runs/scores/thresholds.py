@@ -1,0 +1,91 @@
+"""The protocol `thresholds` of `faith-jax evaluate`: below which score is an answer wrong?"""
+
+import functools
+import math
+from collections.abc import Sequence
+
+from faith_jax.core.table import Table
+from faith_jax.runs.options import EvaluateOptions
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    EvaluationProtocol,
+    check_several_rows,
+    chosen_corpora,
+    cluster_fields,
+)
+from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields, row_notes
+from faith_jax.statistics.thresholds import ACCEPT, CATCH, ThresholdFigures, held_out_figures
+from faith_jax.statistics.units import units_of
+
+_COLUMNS = ("corpus", "scorer", "wish", "threshold", "on held-out rows", "rows")
+_TIDY = ("corpus", "scorer", "wish", "threshold", "share", "low", "high", "rows", "units")
+
+
+def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
+    """Returns the thresholds of each scorer of a corpus whose rows are all usable."""
+    units = units_of([corpus], options.cluster_field)
+    figures_of = functools.partial(
+        held_out_figures, labels=corpus.labels, units=units.numbers, seed=options.seed
+    )
+    rows, tidy = [], []
+    for scorer, scores in corpus.scores.items():
+        for name, wish, share in (
+            (f"read {options.catch:.0%} of the errors", CATCH, options.catch),
+            (f"accept with at most {options.risk:.0%} errors", ACCEPT, options.risk),
+        ):
+            figures = figures_of(wish, scores, share=share)
+            interval = figures.share.interval(options.confidence, (0.0, 1.0))
+            shown = _shown(figures, wish is CATCH, options)
+            rows.append((corpus.name, scorer, name, *shown))
+            tidy.append(
+                (corpus.name, scorer, name, figures.threshold, figures.share.value)
+                + (*interval, figures.rows, figures.share.units)
+            )
+    return Table(
+        "Thresholds by the labels, and what they do on rows that did not choose them",
+        _COLUMNS,
+        tuple(rows),
+        units.notes(corpus.name),
+        tidy=Table("", _TIDY, tuple(tidy)),
+    )
+
+
+def _shown(
+    figures: ThresholdFigures, catches: bool, options: EvaluateOptions
+) -> tuple[str, str, str]:
+    if math.isnan(figures.threshold):
+        why = "no row has an error" if catches else "the highest scores have more errors"
+        return "none", why, ""
+    low, high = figures.share.interval(options.confidence, (0.0, 1.0))
+    between = "" if math.isnan(low) else f" ({low:.1%} to {high:.1%})"
+    value = "undefined" if math.isnan(figures.share.value) else f"{figures.share.value:.1%}"
+    kind = "of the errors are read" if catches else "of the accepted are wrong"
+    sign, acts = ("<=", "are read") if catches else (">=", "are accepted")
+    return (
+        f"{sign} {figures.threshold:.4g}",
+        f"{value}{between} {kind}",
+        f"{figures.rows:.1%} {acts}",
+    )
+
+
+def _evaluate_thresholds(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+    corpora = chosen_corpora(files, options, only_fields(*cluster_fields(options)))
+    check_usable(corpora)
+    check_several_rows({name: corpus.ids for name, corpus in corpora.items()})
+    tables = [threshold_table(c.part(c.usable()), options) for c in corpora.values()]
+    notes = (
+        f"On held-out rows: by cross-validation, with {options.confidence:.0%} intervals. A "
+        "threshold holds for answers like these; label some again when the system changes.",
+        *(note for table in tables for note in table.notes),
+        *row_notes(corpora),
+    )
+    rows = tuple(row for table in tables for row in table.rows)
+    records = [record for table in tables for record in (table.tidy or table).records()]
+    table = tables[0]._replace(rows=rows, notes=notes)
+    return Evaluation(table, {"rows": records}, corpora)
+
+
+THRESHOLDS = EvaluationProtocol(
+    _evaluate_thresholds,
+    frozenset(("catch", "risk", "cluster_field", "confidence", "seed", "scorers", "ensemble")),
+)

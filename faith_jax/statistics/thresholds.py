@@ -1,0 +1,143 @@
+"""Thresholds of a score that fulfil a wish, and what they do on rows that did not choose them.
+
+Two wishes: to find a share of the errors by reading the rows with low scores, and to accept the
+rows with high scores so that few of them are wrong. A threshold that all labelled rows choose
+fulfils its wish on these rows by construction; what it does on others is told by cross-validation:
+the units (all rows of a grounding) are cut into folds, and the rows of each fold are judged by the
+threshold that the others choose.
+
+>>> scores, labels = np.array([0.1, 0.2, 0.4, 0.6, 0.8, 0.9]), np.array([0, 0, 1, 0, 1, 1])
+>>> catching_threshold(scores, labels, 0.6), accepting_threshold(scores, labels, 0.3)
+(0.2, 0.4)
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from faith_jax.statistics.estimates import Estimate, jackknife, unit_sums
+
+FOLDS = 10
+Floats = NDArray[np.float64]
+
+
+class Wish(NamedTuple):
+    """A threshold that is chosen by a share.
+
+    Attributes:
+      choose: returns the threshold of scores and labels for a share; NaN = no threshold fulfils it.
+      is_met: returns of scores, labels and a threshold for each row whether it counts, and among
+        which rows: the share of the former in the latter is what the wish is about.
+      acts_on: returns which rows are read, or accepted.
+    """
+
+    choose: Callable[[Floats, Floats, float], float]
+    is_met: Callable[[Floats, Floats, float], tuple[NDArray[np.bool_], NDArray[np.bool_]]]
+    acts_on: Callable[[Floats, float], NDArray[np.bool_]]
+
+
+class ThresholdFigures(NamedTuple):
+    """A threshold, and what it does on rows that did not choose it.
+
+    Attributes:
+      threshold: that all rows choose; NaN = none fulfils the wish.
+      share: of the wish, estimated on held-out rows.
+      rows: the share of the rows that are read, or accepted, likewise.
+    """
+
+    threshold: float
+    share: Estimate
+    rows: float
+
+
+def catching_threshold(scores: ArrayLike, labels: ArrayLike, share: float) -> float:
+    """Returns the smallest score that, with all below it, has a share of the errors; NaN: no error.
+
+    Args:
+      scores: [rows], higher = more faithful.
+      labels: [rows], 1 = faithful, 0 = an error.
+      share: of the errors, in (0, 1].
+    """
+    errors = np.sort(np.asarray(scores)[np.asarray(labels) == 0])
+    if not errors.size:
+        return math.nan
+    # A share of 0.9 of ten errors is nine, whatever 0.9 * 10 is in binary.
+    return float(errors[max(math.ceil(share * errors.size - 1e-9), 1) - 1])
+
+
+def accepting_threshold(scores: ArrayLike, labels: ArrayLike, risk: float) -> float:
+    """Returns the smallest score from which on at most a share of the rows is wrong; NaN = none is.
+
+    Args:
+      scores: [rows], higher = more faithful.
+      labels: [rows], 1 = faithful, 0 = an error.
+      risk: the largest share of errors among the rows with this score or a higher one, in [0, 1).
+    """
+    values, numbers = np.unique(np.asarray(scores), return_inverse=True)
+    rows = np.bincount(numbers, minlength=values.size)
+    errors = np.bincount(numbers, np.asarray(labels) == 0, values.size)
+    # Counts of the rows with each score or a higher one.
+    rows, errors = (np.cumsum(counts[::-1])[::-1] for counts in (rows, errors))
+    fulfils = errors <= risk * rows + 1e-9
+    return float(values[fulfils.argmax()]) if fulfils.any() else math.nan
+
+
+CATCH = Wish(
+    catching_threshold,
+    lambda scores, labels, threshold: ((labels == 0) & (scores <= threshold), labels == 0),
+    lambda scores, threshold: scores <= threshold,
+)
+ACCEPT = Wish(
+    accepting_threshold,
+    lambda scores, labels, threshold: (
+        (labels == 0) & (scores >= threshold),
+        scores >= threshold,
+    ),
+    lambda scores, threshold: scores >= threshold,
+)
+
+
+def held_out_figures(
+    wish: Wish,
+    scores: Floats,
+    labels: Floats,
+    share: float,
+    units: NDArray[np.intp],
+    seed: int = 0,
+    folds: int = FOLDS,
+) -> ThresholdFigures:
+    """Returns a threshold, and its figures by cross-validation over units.
+
+    Rows of a fold whose other rows choose no threshold are neither read nor accepted.
+
+    Args:
+      wish: `CATCH` or `ACCEPT`.
+      scores: [rows], higher = more faithful.
+      labels: [rows], 1 = faithful, 0 = an error.
+      share: of the errors to catch, or the largest share of errors among accepted rows.
+      units: [rows], the number of each row's unit, from 0.
+      seed: of the folds.
+      folds: at most; there are no more than units.
+    """
+    total = int(units.max(initial=-1)) + 1
+    fold_of_unit = np.random.default_rng(seed).permutation(total) % max(min(folds, total), 1)
+    fold_of_row = fold_of_unit[units]
+    counts, among, acts = (np.zeros(scores.size, bool) for _ in range(3))
+    for fold in range(min(folds, total)):
+        rows, others = fold_of_row == fold, fold_of_row != fold
+        threshold = wish.choose(scores[others], labels[others], share)
+        counts[rows], among[rows] = wish.is_met(scores[rows], labels[rows], threshold)
+        acts[rows] = wish.acts_on(scores[rows], threshold)
+    sums = unit_sums(np.stack([counts, among], axis=1).astype(np.float64), units, total)
+    hits, size = sums.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        estimate = jackknife(
+            float(hits / size) if size else math.nan,
+            (hits - sums[:, 0]) / (size - sums[:, 1]),
+            sums[:, 1],
+        )
+    mean_acts = float(acts.mean()) if acts.size else math.nan
+    return ThresholdFigures(wish.choose(scores, labels, share), estimate, mean_acts)

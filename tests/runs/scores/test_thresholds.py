@@ -1,0 +1,55 @@
+import json
+
+import numpy as np
+import pytest
+
+from faith_jax.cli import main
+
+
+@pytest.fixture
+def scored(tmp_path):
+    """A file of 300 scored rows, two of each grounding; 30% have an error, which scores lower."""
+    rng = np.random.default_rng(4)
+    rows = []
+    for number in range(300):
+        label = int(rng.random() < 0.7)
+        fields = {"id": str(number), "corpus": "bot", "grounding": [f"Page {number // 2}."]}
+        scores = {"good": rng.normal(3 * label), "blind": rng.normal()}
+        rows.append(fields | {"generated_text": "Yes.", "label": label, "scores": scores})
+    path = tmp_path / "scored.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def figures(path, tmp_path, *options):
+    output = str(tmp_path / "figures.json")
+    assert main(["evaluate", str(path), "--protocol=thresholds", f"--json={output}", *options]) == 0
+    rows = json.loads((tmp_path / "figures.json").read_text())["rows"]
+    return {(row["scorer"], row["wish"].split()[0]): row for row in rows}
+
+
+def test_wishes_are_fulfilled_on_held_out_rows_where_the_scorer_sees(scored, tmp_path, capsys):
+    by_wish = figures(scored, tmp_path, "--catch=0.8", "--risk=0.1")
+    catch, accept = by_wish["good", "read"], by_wish["good", "accept"]
+    assert catch["low"] < 0.8 < catch["high"]
+    assert catch["rows"] < 0.4
+    assert accept["low"] < 0.1 < accept["high"]
+    assert accept["rows"] > 0.5
+    assert catch["units"] == 150
+    # Who sees nothing must read most rows, and can accept next to none.
+    assert by_wish["blind", "read"]["rows"] > 0.7
+    assert by_wish["blind", "accept"]["rows"] < 0.1
+    printed = capsys.readouterr().out
+    assert "rows with the same grounding are one unit: 150 groups of 300 rows" in printed
+    assert f"<= {catch['threshold']:.4g}" in printed
+
+
+@pytest.mark.parametrize("option", ["--catch=0", "--catch=2", "--risk=1", "--risk=x"])
+def test_wrong_wishes(scored, option, capsys):
+    assert main(["evaluate", str(scored), "--protocol=thresholds", option]) == 2
+    assert f"{option.partition('=')[0]}: expected" in capsys.readouterr().err
+
+
+def test_options_of_thresholds_go_with_them(scored, capsys):
+    assert main(["evaluate", str(scored), "--catch=0.8"]) == 2
+    assert "--catch: goes with --protocol=thresholds" in capsys.readouterr().err
