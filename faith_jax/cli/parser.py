@@ -143,8 +143,6 @@ def _add_option(
         return
     if is_list:
         settings["action"] = "append"
-    elif field.type is not bool:
-        settings["action"] = _Once
     if bool in kinds:
         settings |= {"nargs": "?", "const": True}
     name = f"--{field.name.replace('_', between)}"
@@ -153,23 +151,6 @@ def _add_option(
     action = group.add_argument(name, dest=field.name, required=is_required, **settings)
     for spelling in (name.replace("-", "_").replace("__", "--", 1), name.replace("_", "-")):
         group._option_string_actions.setdefault(spelling, action)
-
-
-class _Once(argparse.Action):
-    """Stores the value of an option, of which a second value would silently replace the first."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        """Stores a value, unless another one is there."""
-        before = getattr(namespace, self.dest, None)
-        if hasattr(namespace, self.dest) and before != values:
-            raise argparse.ArgumentError(self, f"is given twice, {before!r} and {values!r}")
-        setattr(namespace, self.dest, values)
 
 
 def _read(hint: Any, text: str) -> Any:

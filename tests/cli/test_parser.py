@@ -150,14 +150,6 @@ def test_a_path_that_cannot_be_is_one_line(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [loop]
 
 
-def test_a_second_value_replaces_none_in_silence(capsys):
-    given = ("annotate", "write", "--input=a.jsonl", "--input=b.jsonl", "--output=s.csv")
-    assert main(given) == 2
-    message = "argument --input: is given twice, 'a.jsonl' and 'b.jsonl'; see faith-jax annotate wr"
-    assert message in capsys.readouterr().err
-    assert parsed("a", "--share=1", "--limit=3", "--limit=3", "--dry-run", "--dry-run").limit == 3
-
-
 def test_a_name_is_given_once():
     given = ["count-words", "a", "--share=1", "--folders=one=a", "--folders=one=b"]
     options = parser().parse_args(given)

@@ -116,9 +116,7 @@ def test_more_examples_than_the_page_holds(capsys, tmp_path):
 def test_mistakes_are_one_line_and_leave_nothing(capsys, tmp_path, arguments, message):
     path = write(tmp_path / "s.jsonl", "s")
     given = [argument.replace("{s}", str(path)) for argument in arguments]
-    if not any(argument.startswith("--output") for argument in given):
-        given.append(f"--output={tmp_path}/r.html")
-    status, output, error = report(capsys, *given)
+    status, output, error = report(capsys, f"--output={tmp_path}/r.html", *given)
     assert (status, output) == (2, "")
     assert message in error
     assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
