@@ -138,7 +138,12 @@ def pickle_only(folder):
         ({}, VECTORS, truncate, ["adapter_model.safetensors", "cut short"]),
         ({}, VECTORS, pickle_only, ["adapter_model.bin", "pickled"]),
         ({}, VECTORS, lambda f: (f / "adapter_model.safetensors").unlink(), ["no such file"]),
-        ({}, VECTORS, lambda f: (f / "adapter_config.json").write_text("{"), ["line 1", "JSON"]),
+        (
+            {},
+            VECTORS,
+            lambda f: (f / "adapter_config.json").write_text("{"),
+            ["at column 2", "JSON"],
+        ),
         ({}, VECTORS, lambda f: (f / "adapter_config.json").unlink(), ["adapter_config.json"]),
     ],
 )

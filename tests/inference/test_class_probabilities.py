@@ -227,8 +227,11 @@ def test_rare_labels_are_told_once(language_model, caplog, monkeypatch):
         engine = ClassificationEngine(language_model, LabelTexts.of([[3], [4]], "mean"))
         for _ in range(2):
             engine.warn_of_rare_labels(INPUTS, ("YES", "NO"), "train it longer")
-        assert len(caplog.messages) == count
-    (message,) = caplog.messages
+        warnings = [
+            record.getMessage() for record in caplog.records if record.levelname == "WARNING"
+        ]
+        assert len(warnings) == count
+    (message,) = warnings
     assert message == (
         f"model {language_model.path}: it hardly ever writes 'YES' or 'NO' (mean probability "
         f"{mass:.2g} together, below {1.1 * mass:g}), so that the scores mean little; train it "

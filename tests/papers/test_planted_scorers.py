@@ -145,6 +145,13 @@ def npov_files(raw, told):
     write_rows(raw / "responses.jsonl", responses)
 
 
+def is_chance(cell):
+    """Whether an area is undefined, as all scores are equal, or has 0.5 in its interval."""
+    if cell["auc"] is None:
+        return cell["low"] is None and cell["high"] is None
+    return abs(cell["auc"] - 0.5) <= 0.05 and cell["low"] <= 0.5 <= cell["high"]
+
+
 def test_npov_errors_and_their_words(tmp_path, monkeypatch):
     """ROUGE finds errors in responses that tell their arguments, not in those that tell others."""
     errors, words = {}, {}
@@ -159,13 +166,12 @@ def test_npov_errors_and_their_words(tmp_path, monkeypatch):
             errors[name][error][f"npov_rouge1_{error}"]["npov_errors/full"] for name in errors
         )
         assert planted["auc"] == 1
-        assert gone["auc"] == pytest.approx(0.5, abs=0.05)
-        assert gone["low"] <= 0.5 <= gone["high"]
+        assert is_chance(gone)
     planted, gone = (
         words[name]["coverage"]["npov_rouge1_coverage"]["npov_errors/full"] for name in words
     )
     assert planted["auc"] == 1
-    assert gone["auc"] == pytest.approx(0.5, abs=0.05)
+    assert is_chance(gone)
     assert "hallucination" not in words["told"]  # which words are, the data set does not say
 
 

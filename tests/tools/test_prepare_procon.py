@@ -65,7 +65,7 @@ def test_mistakes_are_one_line_and_status_2(pages, tmp_path):
     assert (failed.returncode, failed.stdout) == (2, "")
     assert failed.stderr == (
         f"prepare_procon: error: {pages / 'Bells.json'}: not valid JSON: Expecting property name "
-        "enclosed in double quotes: line 1 column 2 (char 1); get the file again.\n"
+        "enclosed in double quotes at column 2; get the file again.\n"
     )
     assert not (tmp_path / "out").exists()
     failed = prepare(pages, "--output", tmp_path / "out", "--responses-per-topic", "0")

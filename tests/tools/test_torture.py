@@ -54,6 +54,8 @@ def test_another_output_is_a_problem(setting, tmp_path):
     setting.digests["score"] = torture.content_digest(tmp_path / "run" / "out.jsonl")
     (tmp_path / "run" / "out.jsonl").unlink()
     assert torture.finished(setting, "score", tmp_path / "run") == ""
+    assert torture.finished(setting, "score", tmp_path / "run") == ""  # it is finished
+    (tmp_path / "run" / "out.jsonl").write_text("{}\n")
     told = torture.finished(setting, "score", tmp_path / "run")
     assert told.startswith("the next run: exit status [2]: ['faith-jax: ")
 

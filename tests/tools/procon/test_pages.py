@@ -145,7 +145,7 @@ def test_pages_that_cannot_be_used_name_the_file_and_the_item(tmp_path, content,
 def test_files_that_are_no_json_are_named(tmp_path):
     path = tmp_path / "page.json"
     path.write_text('[\n{"Title": "Zoos"},\n{"Pro argument": [\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"page\.json: not valid JSON: Expecting value: line 4 "):
+    with pytest.raises(InputError, match=r"page\.json: not valid JSON: Expecting value at line 3 "):
         read_page(path)
     path.write_bytes(b'["\x81"]')
     with pytest.raises(InputError, match=r"page\.json: expected UTF-8, got byte 0x81"):
