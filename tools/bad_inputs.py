@@ -96,9 +96,8 @@ def problem_of(outcome: Outcome, change: Change, prog: str = "faith-jax") -> str
     named = re.compile(rf"{prog}( [a-z_-]+)*: ")  # of the command, or of a part of it
     lines = [line for line in outcome.errors.splitlines() if named.match(line)]
     told = lines[-1] if lines else ""
-    ours = re.compile(
-        r"out|in|\.out.*\.finished\.json$"
-    )  # the note of a finished `score` is beside it
+    # The note of a finished `score` lies beside its output.
+    ours = re.compile(r"out|in|\.out.*\.finished\.json$")
     if escaped := [name for name in new if not ours.match(name)]:
         return f"written elsewhere: {escaped[:3]}"
     if gone := sorted(outcome.before - outcome.after):
