@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, counted, shown
 
@@ -283,10 +284,10 @@ def _may_repeat_a_key(line: bytes, row: Any) -> bool:
     """
     count = len(_KEY.findall(line))
     if isinstance(row, msgspec.Struct):
-        values = [value for value in msgspec.structs.astuple(row) if value is not None]
+        values = [value for value in msgspec.structs.astuple(row) if value is not UNSET]
         if count == len(values) + _count_keys(values):
             return False
-        row = _usual(line, _OBJECT)  # has nulls, and what the Struct does not name
+        row = _usual(line, _OBJECT)  # has what the Struct does not name
     return row is None or count != _count_keys(row)
 
 

@@ -62,6 +62,7 @@ class Columns:
     group: ClassVar = "columns"
     needs_grounding: ClassVar[bool] = True  # else a row's grounding is not read
     empty_remedy: ClassVar[str] = ""  # what to do where a grounding is empty
+    unknown_remedy: ClassVar[str] = "name it with {}"  # where no column is known; {} = the options
     grounding_column: str = ""
     split_grounding: Annotated[str, unescaped] = ""
     perspective_column: str = "perspectives"
@@ -309,7 +310,7 @@ def _example_row(
         options = [f"--{part}-column={_likely(part, fields)}" for part in missing]
         raise InputError(
             f"{place}: none of the columns {', '.join(fields)} is known to hold the "
-            f"{' or the '.join(missing)}; name it with {' '.join(options)}."
+            f"{' or the '.join(missing)}; {columns.unknown_remedy.format(' '.join(options))}."
             f"{_reference_hint(missing, fields)} Known names: "
             + "; ".join(f"of the {part} {', '.join(_usual(part))}" for part in missing)
             + "."

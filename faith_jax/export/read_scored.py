@@ -5,9 +5,10 @@ A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scor
 
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.rows import Row, read_jsonl
@@ -17,6 +18,8 @@ from faith_jax.export.scored_rows import ScoredRow, field_texts
 # No score is larger; beyond it, differences and the bins of a histogram overflow.
 LARGEST_SCORE = 1e100
 _WORD = "[start, end, score, number of the grounding's text or null] within the text"
+
+T = TypeVar("T")
 
 
 def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
@@ -96,17 +99,17 @@ class _UsualRow(msgspec.Struct):
 
     id: str | int
     scores: Annotated[dict[str, _Value | _Whole | None], msgspec.Meta(min_length=1)]
-    corpus: str | None = None
-    grounding: _Texts = None
-    perspectives: _Texts = None
-    history: _Texts = None
-    generated_text: str | None = None
-    label: Literal[0, 1] | None = None
-    fields: dict[str, Any] | None = None
-    words: dict[str, Any] | None = None
-    cut_tokens: dict[str, _Count | None] | None = None
-    cut: dict[str, Any] | None = None
-    undefined: dict[str, str] | None = None
+    corpus: str | UnsetType | None = UNSET
+    grounding: _Texts | UnsetType = UNSET
+    perspectives: _Texts | UnsetType = UNSET
+    history: _Texts | UnsetType = UNSET
+    generated_text: str | UnsetType | None = UNSET
+    label: Literal[0, 1] | UnsetType | None = UNSET
+    fields: dict[str, Any] | UnsetType | None = UNSET
+    words: dict[str, Any] | UnsetType | None = UNSET
+    cut_tokens: dict[str, _Count | None] | UnsetType | None = UNSET
+    cut: dict[str, Any] | UnsetType | None = UNSET
+    undefined: dict[str, str] | UnsetType | None = UNSET
 
 
 _USUAL = msgspec.json.Decoder(_UsualRow)
@@ -117,11 +120,11 @@ def _usual_row(row: _UsualRow, place: str, path: pathlib.Path) -> ScoredRow:
     scored_row: ScoredRow = {
         "id": str(row.id),
         "corpus": row.corpus or path.stem,
-        "grounding": _texts(row.grounding),
-        "perspectives": _texts(row.perspectives),
-        "history": _texts(row.history),
-        "generated_text": row.generated_text,
-        "label": row.label,
+        "grounding": _texts(_known(row.grounding)),
+        "perspectives": _texts(_known(row.perspectives)),
+        "history": _texts(_known(row.history)),
+        "generated_text": _known(row.generated_text),
+        "label": _known(row.label),
         "fields": field_texts(row.fields) if row.fields else {},
         "scores": row.scores,
         "cut_tokens": row.cut_tokens or {},
@@ -130,6 +133,11 @@ def _usual_row(row: _UsualRow, place: str, path: pathlib.Path) -> ScoredRow:
     }
     scored_row["words"] = _words(row.words, scored_row, place) if row.words else {}
     return scored_row
+
+
+def _known(value: T | UnsetType) -> T | None:
+    """Returns the value of a field, None where the row has none."""
+    return None if value is UNSET else value
 
 
 def _is_text(value: Any) -> bool:

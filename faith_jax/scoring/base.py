@@ -157,6 +157,10 @@ class ModelScorer(BaseScorer, Generic[Row]):
     def read(self, example: GroundedExample) -> Row | None:
         """Returns an example's row; None where there is nothing to score: the score is NaN."""
 
+    def why_unread(self, example: GroundedExample) -> str:
+        """Returns why `read` returns no row of an example."""
+        return _NOTHING_READ
+
     @abc.abstractmethod
     def texts(self, row: Row) -> dict[str, str]:
         """Returns the inputs of a row as the tokens say, by what they are."""
@@ -173,7 +177,10 @@ class ModelScorer(BaseScorer, Generic[Row]):
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example."""
         read = {place: row for place, e in enumerate(examples) if (row := self.read(e)) is not None}
-        scores = [Score(math.nan, undefined=_NOTHING_READ)] * len(examples)
+        scores = [
+            Score(math.nan, undefined="" if place in read else self.why_unread(example))
+            for place, example in enumerate(examples)
+        ]
         judged = self.judged([examples[place] for place in read], list(read.values()))
         for (place, row), (value, words) in zip(read.items(), judged, strict=True):
             undefined = _NOTHING_JUDGED if math.isnan(value) else ""

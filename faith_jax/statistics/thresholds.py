@@ -6,6 +6,8 @@ fulfils its wish on these rows by construction; what it does on others is told b
 the units (all rows of a grounding) are cut into folds, and the rows of each fold are judged by the
 threshold that the others choose.
 
+Reference: Stone 1974, Cross-validatory choice and assessment of statistical predictions.
+
 >>> scores, labels = np.array([0.1, 0.2, 0.4, 0.6, 0.8, 0.9]), np.array([0, 0, 1, 0, 1, 1])
 >>> catching_threshold(scores, labels, 0.6), accepting_threshold(scores, labels, 0.3)
 (0.2, 0.4)
@@ -29,13 +31,13 @@ class Wish(NamedTuple):
 
     Attributes:
       choose: returns the threshold of scores and labels for a share; NaN = no threshold fulfils it.
-      is_met: returns of scores, labels and a threshold for each row whether it counts, and among
-        which rows: the share of the former in the latter is what the wish is about.
+      parts: returns for scores, labels and a threshold which rows [rows] the share is of, and which
+        of them count: the errors and those that are read, or the accepted rows and the errors.
       acts_on: returns which rows are read, or accepted.
     """
 
     choose: Callable[[Floats, Floats, float], float]
-    is_met: Callable[[Floats, Floats, float], tuple[NDArray[np.bool_], NDArray[np.bool_]]]
+    parts: Callable[[Floats, Floats, float], tuple[NDArray[np.bool_], NDArray[np.bool_]]]
     acts_on: Callable[[Floats, float], NDArray[np.bool_]]
 
 
@@ -87,14 +89,14 @@ def accepting_threshold(scores: ArrayLike, labels: ArrayLike, risk: float) -> fl
 
 CATCH = Wish(
     catching_threshold,
-    lambda scores, labels, threshold: ((labels == 0) & (scores <= threshold), labels == 0),
+    lambda scores, labels, threshold: (labels == 0, (labels == 0) & (scores <= threshold)),
     lambda scores, threshold: scores <= threshold,
 )
 ACCEPT = Wish(
     accepting_threshold,
     lambda scores, labels, threshold: (
-        (labels == 0) & (scores >= threshold),
         scores >= threshold,
+        (labels == 0) & (scores >= threshold),
     ),
     lambda scores, threshold: scores >= threshold,
 )
@@ -129,7 +131,7 @@ def held_out_figures(
     for fold in range(min(folds, total)):
         rows, others = fold_of_row == fold, fold_of_row != fold
         threshold = wish.choose(scores[others], labels[others], share)
-        counts[rows], among[rows] = wish.is_met(scores[rows], labels[rows], threshold)
+        among[rows], counts[rows] = wish.parts(scores[rows], labels[rows], threshold)
         acts[rows] = wish.acts_on(scores[rows], threshold)
     sums = unit_sums(np.stack([counts, among], axis=1).astype(np.float64), units, total)
     hits, size = sums.sum(axis=0)

@@ -55,7 +55,7 @@ def test_held_out_figures_are_those_of_new_rows_and_their_intervals_cover(wish, 
     for seed in range(200):
         scores, labels = draw(rng, 120, 2.0)
         figures = held_out_figures(wish, scores, labels, share, np.arange(120), seed)
-        counts, among = wish.is_met(new_scores, new_labels, figures.threshold)
+        among, counts = wish.parts(new_scores, new_labels, figures.threshold)
         truth = counts.sum() / among.sum()
         low, high = figures.share.interval(0.95, (0.0, 1.0))
         differences.append(figures.share.value - truth)

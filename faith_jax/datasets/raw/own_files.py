@@ -15,6 +15,13 @@ from faith_jax.datasets.grounded_rows import Columns, file_examples
 from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_row
 from faith_jax.datasets.tables import TableForm, file_form
 
+
+class _UsualColumns(Columns):
+    """The columns of a table that is prepared: there is no option that names others."""
+
+    unknown_remedy = "rename it"
+
+
 # The share of the groundings that a model is trained and validated on; it is tested on the rest.
 _TRAIN, _VALIDATION = 0.7, 0.15
 
@@ -39,7 +46,7 @@ class TextToText(msgspec.Struct):
 def _read_labelled(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     """Yields the rows of a split; the rows of one grounding are all in the same split."""
     for path in paths.values():
-        for row in file_examples(path, file_form(path, TableForm()), Columns(), "", bad_rows):
+        for row in file_examples(path, file_form(path, TableForm()), _UsualColumns(), "", bad_rows):
             example, knowledge = row.example, " ".join(row.example.grounding.texts)
             if example.label is None:
                 place, expected = f"{path}: row {row.place[1] + 1}", "1 (faithful) or 0"

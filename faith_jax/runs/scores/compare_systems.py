@@ -237,7 +237,6 @@ class _SystemRows:
         self._lowest: dict[int, tuple[float, int, tuple[Any, ...]]] = {}
         self._alike: collections.Counter[int] = collections.Counter()
         self._scorer = ""
-        self._marks = False  # whether words of a response are marked
         self._count = 0
 
     def rows(self, path: str) -> Iterator[dict[str, Any]]:
@@ -258,13 +257,11 @@ class _SystemRows:
         if score is None or not self._options.worst:
             return
         response = row["generated_text"] or ""
-        marked = _mark_low_words(row, self._scorer)
-        self._marks = self._marks or marked != response
         query = row["history"][-1] if row["history"] else ""
         alike = hash((system, *lower_words(response)))
         self._alike[alike] += 1
         self._count += 1
-        item = (score, self._count, (system, row["id"], score, _cut(query), _cut(marked)))
+        item = (score, self._count, (system, row["id"], score, _cut(query), row))
         self._lowest[alike] = min(item, self._lowest.get(alike, item))
         if len(self._lowest) > 2 * self._options.worst:
             self._lowest = dict(self._worst())
@@ -279,14 +276,19 @@ class _SystemRows:
 
         Rows of a system whose responses have the same words are one, with their number.
         """
-        lowest = [(row, self._alike[alike] - 1) for alike, (*_, row) in self._worst()]
         columns: tuple[str, ...] = ("system", "id", self._scorer, "query", "response")
-        tidy = Table("", (*columns, "alike"), tuple((*row, more) for row, more in lowest))
-        shown = [(*row[:-1], row[-1] + (f" (and {n} like it)" if n else "")) for row, n in lowest]
+        shown, tidy_rows, has_marks = [], [], False
+        for alike, (*_, (*cells, row)) in self._worst():
+            more = self._alike[alike] - 1
+            response, marked = row["generated_text"] or "", _mark_low_words(row, self._scorer)
+            has_marks = has_marks or marked != response
+            tidy_rows.append((*cells, _cut(response), more))
+            shown.append((*cells, _cut(marked) + (f" (and {more} like it)" if more else "")))
+        tidy = Table("", (*columns, "alike"), tuple(tidy_rows))
         if not any(query for *_, query, _ in shown):
             columns = (*columns[:3], columns[4])
             shown = [(*row[:3], row[4]) for row in shown]
-        note = " ([words] score less than half of their response)" if self._marks else ""
+        note = " ([words] score less than half of their response)" if has_marks else ""
         return Table(f"Lowest {self._scorer}{note}", columns, tuple(shown), tidy=tidy)
 
     def has_corpora(self) -> bool:

@@ -102,18 +102,21 @@ class ScoreSummary:
 
     def add(self, rows: Iterable[ScoredRow]) -> None:
         """Counts what rows lack, and what was cut of them."""
+        defined: dict[str, list[float]] = {}
         for row in rows:
             for name, value in row["scores"].items():
                 counts = self.undefined.setdefault(name, collections.Counter())
                 if value is None:
                     counts[row.get("undefined", {}).get(name, "")] += 1
                 else:
-                    self._join_range(name, ScoreRange(1, value, value))
+                    defined.setdefault(name, []).append(value)
             for name, tokens in row["cut_tokens"].items():
                 self.cut[name] += bool(tokens)
             for name, cut in row.get("cut", {}).items():
                 for part, tokens in cut.items():
                     self._cut_of(name, part, 1, tokens)
+        for name, values in defined.items():
+            self._join_range(name, ScoreRange(len(values), min(values), max(values)))
 
     def counts(self) -> dict[str, Any]:
         """Returns the counts as JSON."""
@@ -319,7 +322,8 @@ def _read_finished(target: pathlib.Path) -> dict[str, Any]:
 
 
 def _output_stamp(target: pathlib.Path) -> list[list[Any]]:
-    return stamp([target] if target.is_file() else [])
+    files = sorted(path for path in target.rglob("*") if path.is_file())
+    return stamp([target] if target.is_file() else files)
 
 
 def _own_devices(several: bool) -> contextlib.AbstractContextManager[None]:

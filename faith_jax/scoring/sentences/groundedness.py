@@ -1,7 +1,7 @@
 """Groundedness: words, numbers and inference together, which needs no checkpoint of one's own."""
 
-import functools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Unpack
 
@@ -13,10 +13,11 @@ from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.core.words import split_sentences
 from faith_jax.inference.texts.text_pairs import PairRow
-from faith_jax.scoring.base import Judgement, ModelScorer, joined
+from faith_jax.scoring.base import Judgement, joined
 from faith_jax.scoring.model_cards import GROUNDEDNESS
-from faith_jax.scoring.nli import nli_label_numbers
-from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
+from faith_jax.scoring.pair_classifier import ClassifierOptions
+from faith_jax.scoring.sentences.pairs import SentencePairScorer
+from faith_jax.scoring.words.text_scorer import SPACED_SCRIPTS
 from faith_jax.statistics.text_metrics import (
     ContentWord,
     argument_overlap,
@@ -25,15 +26,18 @@ from faith_jax.statistics.text_metrics import (
     words_in_none,
 )
 
-# Of content words, entailment, pairs of words and numbers. They were chosen on six corpora, each
-# by the areas of the others (docs/scorer_results.md); areas change little around them.
+# The shares of content words, entailment, pairs of words and numbers in the score. They were chosen
+# by the areas on five corpora, before a sixth was scored (docs/scorer_results.md).
 CONTENT, ENTAILMENT, BIGRAMS, NUMBERS = 10 / 17, 3 / 17, 3 / 17, 1 / 17
 
-# They answer a question, and add nothing to what the rest of the response says.
+# Words that answer a question, and add nothing to what the rest of the response says.
 ANSWERS = frozenset(("yes", "yeah", "yep", "sure", "ok", "okay"))
 
+_NUMBER, _THOUSANDS = re.compile(r"\d[\d,]*"), re.compile(r",(?=\d{3}(?!\d))")
+_READS = SPACED_SCRIPTS._replace(hint="")
 
-class SentenceRows(NamedTuple):
+
+class ReadResponse(NamedTuple):
     """A response's words and sentences, and the rows that the NLI model reads of each sentence.
 
     Attributes:
@@ -51,14 +55,15 @@ class SentenceRows(NamedTuple):
     cut: CutTokens
 
 
-class GroundednessScorer(ModelScorer[SentenceRows]):
+class GroundednessScorer(SentencePairScorer[ReadResponse]):
     """A weighted mean of four shares of a response that its grounding supports.
 
     They are its content words that the grounding has; the largest entailment of each sentence by
     one of the passages that have most of its words, on average over the sentences; its pairs of
-    neighbouring words that the grounding has; and 1 if the grounding has all of its numbers. The
-    score of a content word is that of the first two: whether the grounding has the word, and the
-    entailment of its sentence. Undefined for responses without content words.
+    neighbouring words that the grounding has; and 1 if the grounding has all of its words with
+    digits. The score of a content word is that of the first two: whether the grounding has the
+    word, and the entailment of its sentence. "1,000" and "1000" are one number. Undefined for
+    responses without content words, and in scripts without spaces between words.
 
     Args:
       model: a folder of an NLI classifier; the default is inside the package.
@@ -82,18 +87,20 @@ class GroundednessScorer(ModelScorer[SentenceRows]):
     ):
         if not isinstance(passages, int) or passages < 1:
             raise ConfigError(f"passages: expected a whole number from 1, got {passages!r}.")
-        order = functools.partial(nli_label_numbers, labels=labels)
-        self._classify = pair_classifier(model, check_classes=order, **options)
-        self._entailment = order(self._classify.label_names)[NliLabel.ENTAILMENT]
+        super().__init__(model, labels, **options)
         self._passages = passages
 
-    def read(self, example: GroundedExample) -> SentenceRows | None:
+    def why_unread(self, example: GroundedExample) -> str:
+        """Returns why a response or a grounding cannot be split into words; "" = it can."""
+        problem = _READS.problem(example.response, "response")
+        return problem or _READS.problem(joined(example.grounding), "grounding")
+
+    def read(self, example: GroundedExample) -> ReadResponse | None:
         """Returns the response's words, and each of its sentences with its passages."""
-        texts = example.grounding.texts
-        grounding = [sentence for text in texts for sentence in split_sentences(text)]
-        sentences = list(_placed_sentences(example.response))
-        if not (grounding and sentences):
+        if self.why_unread(example):
             return None
+        grounding = [s for text in example.grounding.texts for s in split_sentences(text)]
+        sentences = list(_placed_sentences(example.response))
         stems = [{word.stem for word in content_words(sentence)} for sentence in grounding]
         encode, name = self._classify.encode, f"example {example.id!r}"
         rows, counts = list[PairRow](), list[int]()
@@ -101,12 +108,11 @@ class GroundednessScorer(ModelScorer[SentenceRows]):
             passages = self._passages_of(sentence, grounding, stems)
             rows += [encode(passage, sentence, name) for passage in passages]
             counts.append(len(passages))
-        overlap = argument_overlap(example.response, {"": texts})
-        matches = zip(overlap.response_words, overlap.response_matched, strict=True)
-        words = list(matches)
+        overlap = argument_overlap(example.response, {"": _with_its_numbers(example)})
+        words = list(zip(overlap.response_words, overlap.response_matched, strict=True))
         # A response that is nothing but an answer is judged by it.
         words = [(word, has) for word, has in words if word.text.lower() not in ANSWERS] or words
-        return SentenceRows(words, sentences, rows, counts, summed(row.cut for row in rows))
+        return ReadResponse(words, sentences, rows, counts, summed(row.cut for row in rows))
 
     def _passages_of(
         self, sentence: str, grounding: Sequence[str], stems: Sequence[set[str]]
@@ -124,17 +130,14 @@ class GroundednessScorer(ModelScorer[SentenceRows]):
             passages.append(" ".join(grounding[max(best - 1, 0) : best + 2]))
         return passages
 
-    def texts(self, row: SentenceRows) -> dict[str, str]:
-        """Returns the first pair."""
-        shown = self._classify.encode.tokenizer.shown(row.rows[0].ids)
-        return {f"pair 1 of {len(row.rows)}": shown}
-
     def judged(
-        self, examples: Sequence[GroundedExample], rows: Sequence[SentenceRows]
+        self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]
     ) -> list[Judgement]:
         """Returns the weighted means, and the scores of content words."""
         pairs = [pair for row in rows for pair in row.rows]
-        entailment = self._classify.probabilities(pairs)[:, self._entailment]
+        entailment = self._classify.probabilities(pairs)[
+            :, self._class_numbers[NliLabel.ENTAILMENT]
+        ]
         judgements, start = list[Judgement](), 0
         for example, row in zip(examples, rows, strict=True):
             part = entailment[start : start + len(row.rows)]
@@ -145,13 +148,13 @@ class GroundednessScorer(ModelScorer[SentenceRows]):
         return judgements
 
 
-def _judge(example: GroundedExample, row: SentenceRows, by_sentence: np.ndarray) -> Judgement:
+def _judge(example: GroundedExample, row: ReadResponse, by_sentence: np.ndarray) -> Judgement:
     if not row.words:
         return math.nan, ()
     content = sum(has for _, has in row.words) / len(row.words)
     grounding = joined(example.grounding)
     bigrams = rouge(example.response, grounding, kinds=("rouge2",))["rouge2"].precision
-    missing = words_in_none(example.response, example.grounding.texts)
+    missing = words_in_none(example.response, _with_its_numbers(example))
     value = (
         CONTENT * content
         + ENTAILMENT * float(by_sentence.mean())
@@ -161,12 +164,20 @@ def _judge(example: GroundedExample, row: SentenceRows, by_sentence: np.ndarray)
     return value, tuple(_words(row, by_sentence))
 
 
-def _words(row: SentenceRows, by_sentence: np.ndarray) -> Iterator[WordScore]:
+def _words(row: ReadResponse, by_sentence: np.ndarray) -> Iterator[WordScore]:
     starts = [start for _, start in row.sentences]
     for word, has in row.words:
         sentence = int(np.searchsorted(starts, word.start, side="right")) - 1
         value = (CONTENT * has + ENTAILMENT * by_sentence[sentence]) / (CONTENT + ENTAILMENT)
         yield WordScore(word.text, word.start, word.end, float(value))
+
+
+def _with_its_numbers(example: GroundedExample) -> tuple[str, ...]:
+    """Returns the texts of a grounding, and its numbers as the response writes them."""
+    texts = example.grounding.texts
+    numbers = {_THOUSANDS.sub("", number) for text in texts for number in _NUMBER.findall(text)}
+    written = _NUMBER.findall(example.response)
+    return (*texts, " ".join(n for n in written if _THOUSANDS.sub("", n) in numbers))
 
 
 def _placed_sentences(text: str) -> Iterator[tuple[str, int]]:

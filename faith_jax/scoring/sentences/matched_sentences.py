@@ -11,7 +11,6 @@ The comparison of single sentences is that of SummaC (Laban 2022, section 3); th
 of Chang 2024, section 3.1.
 """
 
-import functools
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -25,10 +24,10 @@ from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.core.words import split_sentences
 from faith_jax.inference.texts.text_pairs import PairRow
-from faith_jax.scoring.base import Judgement, ModelScorer
+from faith_jax.scoring.base import Judgement
 from faith_jax.scoring.model_cards import NPOV_NLI
-from faith_jax.scoring.nli import nli_label_numbers
-from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
+from faith_jax.scoring.pair_classifier import ClassifierOptions
+from faith_jax.scoring.sentences.pairs import SentencePairScorer
 from faith_jax.statistics.argument_coverage import FRAMING_WORDS, tell_arguments
 from faith_jax.statistics.text_metrics import content_words
 
@@ -111,7 +110,7 @@ def matched(alike: np.ndarray) -> np.ndarray:
     return best
 
 
-class MatchedSentenceScorer(ModelScorer[SentencePairs]):
+class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
     """How far the sentence least like its match is like it, 0 to 1; 0 = one is left over.
 
     All words of a sentence have its score. Undefined where no sentence is to be judged.
@@ -135,9 +134,7 @@ class MatchedSentenceScorer(ModelScorer[SentencePairs]):
         **options: Unpack[ClassifierOptions],
     ):
         self.card, self._coverage = NPOV_NLI[name], name == "npov_nli_coverage"
-        order = functools.partial(nli_label_numbers, labels=labels)
-        self._classify = pair_classifier(model, check_classes=order, **options)
-        self._entailment = order(self._classify.label_names)[NliLabel.ENTAILMENT]
+        super().__init__(model, labels, **options)
 
     def read(self, example: GroundedExample) -> SentencePairs | None:
         """Returns the pairs of sentences."""
@@ -167,13 +164,6 @@ class MatchedSentenceScorer(ModelScorer[SentencePairs]):
             response_sentences, argument_sentences, numbers, rows, summed(row.cut for row in rows)
         )
 
-    def texts(self, row: SentencePairs) -> dict[str, str]:
-        """Returns the first pair."""
-        if not row.rows:
-            return {}
-        shown = self._classify.encode.tokenizer.shown(row.rows[0].ids)
-        return {f"pair 1 of {len(row.places)}": shown}
-
     def judged(
         self, examples: Sequence[GroundedExample], rows: Sequence[SentencePairs]
     ) -> list[Judgement]:
@@ -181,7 +171,9 @@ class MatchedSentenceScorer(ModelScorer[SentencePairs]):
         probabilities = self._classify.probabilities([pair for row in rows for pair in row.rows])
         judgements, start = list[Judgement](), 0
         for row in rows:
-            part = probabilities[start : start + len(row.rows), self._entailment]
+            part = probabilities[
+                start : start + len(row.rows), self._class_numbers[NliLabel.ENTAILMENT]
+            ]
             start += len(row.rows)
             alike = row.alike(part)
             scores = matched(alike.T if self._coverage else alike)

@@ -1,7 +1,6 @@
 """SummaC zero-shot: natural language inference between single sentences (Laban 2022)."""
 
 import dataclasses
-import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Unpack
@@ -14,10 +13,10 @@ from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.core.words import split_sentences
 from faith_jax.inference.opening import check_options
 from faith_jax.inference.texts.text_pairs import PairRow
-from faith_jax.scoring.base import Judgement, ModelScorer
+from faith_jax.scoring.base import Judgement
 from faith_jax.scoring.model_cards import SUMMAC_ZS
-from faith_jax.scoring.nli import nli_label_numbers
-from faith_jax.scoring.pair_classifier import ClassifierOptions, pair_classifier
+from faith_jax.scoring.pair_classifier import ClassifierOptions
+from faith_jax.scoring.sentences.pairs import SentencePairScorer
 
 _SHORT = 10  # characters of the longest sentences that the authors' code drops
 
@@ -30,7 +29,7 @@ class SentencePairs(NamedTuple):
     cut: CutTokens
 
 
-class SummaCScorer(ModelScorer[SentencePairs]):
+class SummaCScorer(SentencePairScorer[SentencePairs]):
     """For each response sentence the largest entailment by a grounding sentence, then the mean.
 
     All words of a sentence have its score. Sentences of up to 10 characters are left out, as in the
@@ -62,11 +61,10 @@ class SummaCScorer(ModelScorer[SentencePairs]):
         self._longest_dropped = 0 if keep_short else _SHORT
         if use_contradiction:
             self.card = dataclasses.replace(SUMMAC_ZS, low=-1.0)
-        order = functools.partial(nli_label_numbers, labels=labels)
-        self._classify = pair_classifier(model, check_classes=order, **options)
-        numbers = order(self._classify.label_names)
-        self._entailment = numbers[NliLabel.ENTAILMENT]
-        self._contradiction = numbers[NliLabel.CONTRADICTION] if use_contradiction else None
+        super().__init__(model, labels, **options)
+        self._entailment = self._class_numbers[NliLabel.ENTAILMENT]
+        contradiction = self._class_numbers[NliLabel.CONTRADICTION]
+        self._contradiction = contradiction if use_contradiction else None
 
     def read(self, example: GroundedExample) -> SentencePairs | None:
         """Returns the pairs of sentences."""
@@ -81,13 +79,6 @@ class SummaCScorer(ModelScorer[SentencePairs]):
 
     def _long_enough(self, sentences: Sequence[str]) -> list[str]:
         return [sentence for sentence in sentences if len(sentence) > self._longest_dropped]
-
-    def texts(self, row: SentencePairs) -> dict[str, str]:
-        """Returns the first pair; none where all sentences are short."""
-        if not row.rows:
-            return {}
-        shown = self._classify.encode.tokenizer.shown(row.rows[0].ids)
-        return {f"pair 1 of {len(row.rows)}": shown}
 
     def judged(
         self, examples: Sequence[GroundedExample], rows: Sequence[SentencePairs]

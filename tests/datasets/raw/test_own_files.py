@@ -43,6 +43,15 @@ def test_a_split_depends_on_the_grounding_alone(tmp_path):
         assert {row["knowledge"] for row in half[split]} <= places
 
 
+def test_columns_of_other_names_are_to_be_renamed(tmp_path):
+    path = tmp_path / "labelled.csv"
+    path.write_text("source,answer,label\nTea.,Tea.,1\n")
+    with pytest.raises(
+        InputError, match=r"is known to hold the grounding; rename it\. Known names"
+    ):
+        read({path.name: path})
+
+
 def test_rows_without_a_label_are_errors(tmp_path):
     paths = write(tmp_path / "labelled.csv", [("Tea is hot.", "It is.", 1), ("Tea.", "No.", "")])
     with pytest.raises(InputError, match=r"labelled.csv: row 2: field 'label': expected 1"):

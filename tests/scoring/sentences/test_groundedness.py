@@ -103,6 +103,34 @@ def test_answers_count_only_where_there_is_nothing_else(scorer):
     assert [word.word for word in score(scorer, "Yes, sure.").words] == ["Yes", "sure"]
 
 
+@pytest.mark.parametrize(
+    ("passage", "response", "reason"),
+    [
+        (
+            "灯的电池可以用十个小时。",
+            "电池可以用二十个小时。",
+            "most of the response is in a script",
+        ),
+        ("灯的电池可以用十个小时。", "It lasts ten hours.", "most of the grounding is in a script"),
+        ("The lamp is hot.", "!!!", "the response has no words"),
+        ("", "The lamp is hot.", "the grounding has no words"),
+    ],
+)
+def test_what_cannot_be_split_into_words_is_undefined(scorer, passage, response, reason):
+    judged = score(scorer, response, (passage,))
+    assert np.isnan(judged.value)
+    assert judged.undefined.startswith(reason)
+
+
+@pytest.mark.parametrize(("given", "said"), [("1,000", "1000"), ("1000", "1,000")])
+def test_a_number_is_the_same_with_and_without_separators(scorer, given, said):
+    passages = (f"The battery lasts {given} hours.",)
+    judged = score(scorer, f"The battery lasts {said} hours.", passages)
+    assert min(word.score for word in judged.words) > 0.75
+    other = score(scorer, "The battery lasts 1,500 hours.", passages)
+    assert min(word.score for word in other.words) < 0.25
+
+
 def test_batches_change_nothing(scorer):
     examples = [
         GroundedExample(str(number), Grounding(PASSAGES), (), response)
