@@ -44,7 +44,7 @@ from faith_jax.core.files import (
     write_json,
 )
 from faith_jax.core.files.staging import is_complete
-from faith_jax.core.files.stores import is_remote
+from faith_jax.core.files.stores import is_remote, opened_binary
 from faith_jax.core.progress import Patience, Progress
 
 logger = logging.getLogger("faith_jax")
@@ -485,7 +485,7 @@ class Job:
         """Makes one file of the rows of all shards."""
         with open(path, "wb") as joined:
             for shard in self.shards:
-                with shard.rows.open("rb") as rows:
+                with opened_binary(shard.rows) as rows:
                     shutil.copyfileobj(rows, joined)
 
     def __enter__(self) -> "Job":

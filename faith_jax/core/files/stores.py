@@ -9,6 +9,7 @@ import contextlib
 import errno
 import functools
 import importlib
+import io
 import logging
 import os
 import pathlib
@@ -27,6 +28,7 @@ _LOG_IN = {
     "s3": "set AWS_PROFILE or AWS_ACCESS_KEY_ID, or ask for s3:ListBucket, s3:GetObject and "
     "s3:PutObject",
 }
+_READ_BYTES = 4 << 20  # of an object in one request
 _checked: set[tuple[str, str]] = set()  # the buckets that have answered
 
 
@@ -144,7 +146,11 @@ def storage_errors() -> tuple[type[Exception], ...]:
 def opened_binary(path: str | os.PathLike[str]) -> IO[bytes]:
     """Opens a file of any storage to read it."""
     storage_path = path_of(path)
-    return storage_path.open("rb") if is_remote(storage_path) else open(path, "rb")
+    if not is_remote(storage_path):
+        return open(path, "rb")
+    # A client's own file makes a request for each small read, or reads a block again for each few
+    # lines: a file of 7 MB took 517 requests of up to 5 MB line by line.
+    return io.BufferedReader(cast(io.RawIOBase, storage_path.open("rb")), _READ_BYTES)
 
 
 def store_failure(error: BaseException) -> str:

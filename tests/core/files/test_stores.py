@@ -1,5 +1,7 @@
+import http.server
 import os
 import pathlib
+import shutil
 
 import pytest
 
@@ -9,6 +11,7 @@ from faith_jax.core.files.staging import upload_file
 from faith_jax.core.files.stores import (
     content,
     is_remote,
+    opened_binary,
     path_of,
     put_if,
     remove_if,
@@ -74,6 +77,26 @@ def test_objects_are_kept_byte_for_byte(store, data, tmp_path):
     path = path_of(f"{store}/file")
     upload_file(tmp_path / "file", path)
     assert content(path) == data
+
+
+def test_an_object_is_read_in_few_requests(store, monkeypatch, tmp_path):
+    path = path_of(f"{store}/rows.jsonl")
+    lines = [b"%06d" % number + b"x" * 3000 + b"\n" for number in range(3000)]  # 9 MB
+    path.write_bytes(b"".join(lines))
+    requests = []
+    parse_request = http.server.BaseHTTPRequestHandler.parse_request
+    monkeypatch.setattr(
+        http.server.BaseHTTPRequestHandler,
+        "parse_request",
+        lambda handler: [parse_request(handler), requests.append(handler.path)][0],
+    )
+    with opened_binary(path) as file:
+        assert list(file) == lines
+    with opened_binary(path) as file, (tmp_path / "copy").open("wb") as copy:
+        shutil.copyfileobj(file, copy)
+    assert (tmp_path / "copy").read_bytes() == b"".join(lines)
+    # Twice two or three blocks, and what a client asks about the object first.
+    assert 4 <= len(requests) <= 12
 
 
 def test_versions_of_objects(store):
