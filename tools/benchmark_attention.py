@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import initial_variables
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, initial_variables
 
 CONFIG = TransformerConfig(
     vocab_size=256, emb_dim=768, num_heads=12, head_dim=64, mlp_dim=8, num_encoder_layers=0,

@@ -23,9 +23,8 @@ import numpy as np
 
 from faith_jax.inference import load_model
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import initial_variables
 from faith_jax.models.partitioning import make_partitioner
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, initial_variables
 from faith_jax.training import optimizers
 from faith_jax.training.infonce import InfoNCE
 from faith_jax.training.loss_truncation import LossTruncation

@@ -18,8 +18,7 @@ from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import parameter_shapes
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, parameter_shapes
 
 PROMPTS = ("encoder_prompt", "decoder_prompt")
 _LAYER = re.compile(r"(.*?/?)layers_(\d+)/(.*)")

@@ -19,10 +19,9 @@ from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import parameter_shapes
 from faith_jax.models.partitioning import Mesh, make_partitioner
 from faith_jax.models.quantization import quantized
-from faith_jax.models.transformer import Inputs, Transformer, output_layer
+from faith_jax.models.transformer import Inputs, Transformer, output_layer, parameter_shapes
 
 if TYPE_CHECKING:
     from faith_jax.inference.batch_decoder import DecodedRow

@@ -1,6 +1,5 @@
-"""A model's parameters: their shapes without computing anything, and random ones, on a mesh."""
+"""Random parameters of a model on a mesh."""
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,52 +9,7 @@ from jax.sharding import NamedSharding
 
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.partitioning import Partitioner
-from faith_jax.models.transformer import QUESTION_ENCODER, Transformer
-
-
-def initial_variables(module: Transformer, key: Array) -> Any:
-    """Returns newly initialised variables of any family: `params` and their logical axes."""
-    return module.init(key, method="initialize")
-
-
-@functools.lru_cache(maxsize=8)  # a run asks several times
-def parameter_shapes(module: Transformer) -> Any:
-    """Returns the shapes and dtypes of the variables without allocating them.
-
-    The layers of a stack have the same ones: only the first is traced, which takes a tenth of a
-    second.
-    """
-    config = module.config
-    counts = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
-    # A scanned stack is traced once as it is.
-    if config.scan_layers:
-        return _traced_shapes(module)
-    # ALBERT's layers are one set of parameters.
-    if config.shared_layers:
-        counts = dict.fromkeys(counts, 1)
-    single_layers = {
-        f"num_{name}_layers": min(1, getattr(config, f"num_{name}_layers")) for name in counts
-    }
-    shapes = _traced_shapes(module.clone(config=config.replace(**single_layers)))
-
-    def repeat_layers(part: Any, count: int) -> Any:
-        first = {name: shape for name, shape in part.items() if name != "layers_0"}
-        return first | {f"layers_{i}": part["layers_0"] for i in range(count)}
-
-    def whole(parts: Any) -> Any:
-        variable_shapes = {
-            n: repeat_layers(part, counts[n]) if n in counts else part for n, part in parts.items()
-        }
-        if QUESTION_ENCODER in parts:
-            variable_shapes[QUESTION_ENCODER] = whole(parts[QUESTION_ENCODER])
-        return variable_shapes
-
-    return {kind: whole(parts) for kind, parts in shapes.items()}
-
-
-def _traced_shapes(module: Transformer) -> Any:
-    # Abstract evaluation: no memory is taken and nothing is computed, whatever the model's size.
-    return jax.eval_shape(lambda: initial_variables(module, jax.random.key(0)))
+from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
 
 
 def param_shardings(module: Transformer, partitioner: Partitioner) -> PyTree:

@@ -21,9 +21,8 @@ from faith_jax.inference.batching import padded_length
 from faith_jax.inference.row_likelihoods import LikelihoodRow, scoring_program
 from faith_jax.input.task_batches import batch_shapes
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import parameter_shapes
 from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.planning.topologies import partition_counts
 from faith_jax.runs import (
     infer,

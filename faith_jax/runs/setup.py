@@ -28,11 +28,11 @@ from faith_jax.core.types import PyTree
 from faith_jax.datasets.task_data import TASKS
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import param_shardings, parameter_shapes, random_params
+from faith_jax.models.parameters import param_shardings, random_params
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.quantization import quantized
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
-from faith_jax.models.transformer import QUESTION_ENCODER, Transformer
+from faith_jax.models.transformer import QUESTION_ENCODER, Transformer, parameter_shapes
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 from faith_jax.training.in_batch_negatives import InBatchNegatives

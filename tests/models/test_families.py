@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from faith_jax.models.parameters import parameter_shapes
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, parameter_shapes
 from tests.models import families, tiny
 
 FAMILIES = families.FAMILIES

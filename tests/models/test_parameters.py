@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import initial_variables, parameter_shapes, random_params
+from faith_jax.models.parameters import random_params
 from faith_jax.models.partitioning import make_partitioner
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, initial_variables, parameter_shapes
 from tests.models.families import BERT, FAMILIES
 from tests.models.tiny import TINY
 from tests.paths import REPOSITORY

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import parameter_shapes
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, parameter_shapes
 
 VOCAB_SIZE = 50
 TINY = TransformerConfig(

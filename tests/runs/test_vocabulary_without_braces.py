@@ -17,8 +17,7 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference.texts.input_rows import RowTokens, input_row
 from faith_jax.inference.texts.text_reader import TextReader
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import parameter_shapes
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.scoring.npov_labels import LabelTokens
 from faith_jax.scoring.pmi_faith import Prompter
 from faith_jax.scoring.salience.inputs import SalienceEncoder

@@ -14,8 +14,7 @@ from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.checkpoints.manifest import MANIFEST
 from faith_jax.models.config import TransformerConfig
-from faith_jax.models.parameters import parameter_shapes
-from faith_jax.models.transformer import Transformer
+from faith_jax.models.transformer import Transformer, parameter_shapes
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.models import tiny
 from tests.tokenizers import published_tokenizers
