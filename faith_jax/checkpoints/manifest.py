@@ -23,6 +23,7 @@ import numpy as np
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, within
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files import write_text
+from faith_jax.core.files.stores import opened_binary
 from faith_jax.core.schema import read_json_as
 
 MANIFEST = "manifest.json"
@@ -189,7 +190,7 @@ def update_files(folder: pathlib.Path) -> None:
 
 def file_digest(path: pathlib.Path) -> str:
     """Returns the SHA-256 of a file, in hexadecimal."""
-    with path.open("rb") as file:
+    with opened_binary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

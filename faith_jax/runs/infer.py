@@ -36,7 +36,7 @@ from faith_jax.core.files import (
     write_json,
 )
 from faith_jax.core.files.staging import is_complete
-from faith_jax.core.files.stores import is_remote, path_of
+from faith_jax.core.files.stores import is_remote, opened_binary, path_of
 from faith_jax.core.processes import number_of_first_process, wait_for_all
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
@@ -228,7 +228,7 @@ def infer(
     if several and is_made and jax.process_index() == 0:
         with atomic_file(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for folder in finished:
-                with (folder / PREDICTIONS).open("rb") as part:
+                with opened_binary(folder / PREDICTIONS) as part:
                     shutil.copyfileobj(part, joined)
     wait_for_all(f"{output} is written")
     return output

@@ -16,7 +16,7 @@ from faith_jax.core.files.changes import difference
 from faith_jax.core.files.locks import LOCK, output_lock
 from faith_jax.core.files.private import link_error, private_pattern, private_place
 from faith_jax.core.files.staging import is_complete, remove_tree
-from faith_jax.core.files.stores import is_remote, versions
+from faith_jax.core.files.stores import is_remote, opened_binary, versions
 from faith_jax.core.files.whole import (
     move_into_place,
     read_json_or_none,
@@ -54,7 +54,7 @@ def count_kept_rows(target: pathlib.Path) -> int:
     """Returns the number of rows kept by a stopped run, in all its shards; changes nothing."""
     count = 0
     for path in growing_rows.row_files(partial_folder(target)):
-        with contextlib.suppress(OSError), path.open("rb") as file:
+        with contextlib.suppress(OSError), opened_binary(path) as file:
             count += sum(line.endswith(b"\n") for line in file)
     return count
 

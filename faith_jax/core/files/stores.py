@@ -15,7 +15,7 @@ import os
 import pathlib
 import re
 import sys
-from typing import IO, Any, cast
+from typing import Any, cast
 
 from faith_jax.core.errors import ConfigError
 
@@ -143,7 +143,7 @@ def storage_errors() -> tuple[type[Exception], ...]:
     return OSError, *(getattr(module, name) for module, name in loaded.items())
 
 
-def opened_binary(path: str | os.PathLike[str]) -> IO[bytes]:
+def opened_binary(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Opens a file of any storage to read it."""
     storage_path = path_of(path)
     if not is_remote(storage_path):
