@@ -207,6 +207,8 @@ class CheckOptions(FindingOptions, ClaimColumns):
       claim (TEXT): or a single response
       history (TEXT): what was said before it, oldest first (repeatable)
       knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
+      grounding_column (NAME): in its place: what each response was made from, a text or a list of
+        texts; its sentences that share most words with a claim are the evidence
       model (FOLDER): the verifier: an NLI classifier, or a model trained on dialfact_verify_…;
         mini_nli is in the package
       form: of its input: nli reads sentence by sentence, dialfact all evidence at once with the
@@ -227,6 +229,7 @@ class CheckOptions(FindingOptions, ClaimColumns):
     claim: str = ""
     history: tuple[str, ...] = ()
     knowledge_base: str = "sample"
+    grounding_column: str = ""
     model: str = "mini_nli"
     form: Literal["nli", "dialfact"] = "nli"
     labels: str | None = None
@@ -241,10 +244,20 @@ class CheckOptions(FindingOptions, ClaimColumns):
             raise ConfigError("Give either --input or --claim. A claim must not be empty.")
         if self.history and self.input:
             raise ConfigError("--history: goes with --claim; the rows of a file have context.")
-        of_labels = "label_column", "label_values"
-        of_input = (*(field.name for field in dataclasses.fields(ClaimColumns)), *of_labels)
+        of_rows = "grounding_column", "label_column", "label_values"
+        of_input = (*(field.name for field in dataclasses.fields(ClaimColumns)), *of_rows)
         if self.claim and (misplaced := [name for name in of_input if getattr(self, name)]):
             raise ConfigError(f"--{misplaced[0].replace('_', '-')}: goes with --input.")
+        if self.grounding_column:
+            of_base = [field.name for field in dataclasses.fields(FindingOptions)]
+            of_base = ["knowledge_base", *(name for name in of_base if name != "sentences")]
+            defaults = {field.name: field.default for field in dataclasses.fields(CheckOptions)}
+            for name in of_base:
+                if getattr(self, name) != defaults[name]:
+                    raise ConfigError(
+                        f"--{name.replace('_', '-')}: goes with a knowledge base, in whose place "
+                        "--grounding-column is given."
+                    )
         _ = self.verdicts
 
     @functools.cached_property

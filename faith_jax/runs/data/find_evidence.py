@@ -34,7 +34,7 @@ from faith_jax.core.table import Table, figure_text
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.raw.dialfact import Evidence
 from faith_jax.datasets.samples import SAMPLE, sample_folder
-from faith_jax.input.score_input import Responses
+from faith_jax.input.score_input import Responses, ScoreInput
 from faith_jax.report.table_pages import rendered
 from faith_jax.retrieval import sentence_ranking as ranking
 from faith_jax.retrieval.documents import BM25, ENTITIES, Bm25, Entities, Query, Retriever, fused
@@ -116,10 +116,14 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
     yield from bad_rows.told()
 
 
-def responses_of(files: Sequence[str], options: ClaimColumns) -> Responses:
-    """Returns a reader of the responses, or claims, of files."""
-    return Responses(
+def responses_of(
+    files: Sequence[str], options: ClaimColumns, grounding_column: str = ""
+) -> ScoreInput:
+    """Returns a reader of the responses, or claims, of files; and of the grounding of each."""
+    reader = ScoreInput if grounding_column else Responses
+    return reader(
         input=tuple(files),
+        grounding_column=grounding_column,
         input_format=options.input_format,
         perspective_column="",
         response_column=options.response_column,

@@ -75,6 +75,7 @@ from faith_jax.retrieval.sentence_ranking import about
 from faith_jax.runs.data.find_evidence import Finder, responses_of
 from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import CheckOptions, FindingOptions
+from faith_jax.statistics.passages import PassageFinder
 from faith_jax.statistics.text_metrics import lexical_overlap
 from faith_jax.tokenizers.unknown import UnknownTokens, counting_unknown, unknown_warnings
 
@@ -137,7 +138,8 @@ class FactChecker:
     """Checks what responses claim against a knowledge base.
 
     Args:
-      knowledge_base: a folder of `faith-jax index`, or "sample", the package's encyclopedia.
+      knowledge_base: a folder of `faith-jax index`, or "sample", the package's encyclopedia; None =
+        the evidence is in the groundings that `check_all` is given.
       model: the verifier, see `ClaimVerifier`; "mini_nli" is in the package.
       form: "nli" or "dialfact", likewise.
       labels: likewise.
@@ -158,7 +160,7 @@ class FactChecker:
 
     def __init__(
         self,
-        knowledge_base: str | pathlib.Path = SAMPLE,
+        knowledge_base: str | pathlib.Path | None = SAMPLE,
         model: str = MINI_NLI,
         form: str = CheckOptions.form,
         labels: str | Sequence[str] | None = None,
@@ -171,8 +173,9 @@ class FactChecker:
         finding = checked("finding", finding or FindingOptions(), FindingOptions)
         _check_names(options)
         check_is_there(model)
-        self.base = open_base(knowledge_base)
-        self._finder = Finder(self.base, finding)
+        self.base = None if knowledge_base is None else open_base(knowledge_base)
+        self._finder = Finder(self.base, finding) if self.base else None
+        self._sentences = finding.sentences
         from faith_jax.scoring.claims import ClaimVerifier
         from faith_jax.scoring.registry import load_scorer
 
@@ -187,22 +190,33 @@ class FactChecker:
         return self.check_all([response], [history])[0]
 
     def check_all(
-        self, responses: Sequence[str], histories: Sequence[Sequence[str]] | None = None
+        self,
+        responses: Sequence[str],
+        histories: Sequence[Sequence[str]] | None = None,
+        groundings: Sequence[Grounding] | None = None,
     ) -> list[CheckedResponse]:
         """Checks each response and each of its sentences.
 
         Args:
           responses: texts.
           histories: what was said before each, oldest first; None = nothing.
+          groundings: what each was made from, without a knowledge base.
 
         Raises:
-          ConfigError: a text in place of a list, a response that is no text, and other than one
-            history for each response.
+          ConfigError: a text in place of a list, a response that is no text, other than one history
+            or grounding for each response, and groundings beside a knowledge base or neither.
         """
         dialogues = [()] * len(responses) if histories is None else histories
         for name, value in {"responses": responses, "histories": dialogues}.items():
             if isinstance(value, str):
                 raise ConfigError(f"{name}: expected a list, got a text: {value[:80]!r}.")
+        if (groundings is None) != (self.base is not None):
+            raise ConfigError("groundings: give them without a knowledge base, and only then.")
+        if groundings is not None and len(groundings) != len(responses):
+            raise ConfigError(
+                f"groundings: expected {len(responses)}, one for each response, "
+                f"got {len(groundings)}."
+            )
         wrong = [response for response in responses if not isinstance(response, str)]
         if wrong:
             raise ConfigError(f"response: expected a text, got {wrong[0]!r:.80}.")
@@ -219,15 +233,19 @@ class FactChecker:
             for own_claims, before in zip(sentences, dialogues, strict=True)
             for place, claim in enumerate(own_claims)
         ]
-        finds = list(self._finder(claims))
-        ranked = [select_evidence(find.evidence) for find in finds]
+        if self._finder:
+            ranked, about_subjects = self._find(claims, self._finder)
+        else:
+            finders = [PassageFinder(grounding.texts) for grounding in groundings or ()]
+            ranked = about_subjects = [
+                evidence_in(finder, claim, self._sentences)
+                for finder, own_claims in zip(finders, sentences, strict=True)
+                for claim in own_claims
+            ]
         # Whether a claim can be verified is told by all that was found, not only by its subject's.
         overlaps = self._overlap.score(
             [_example(*pair) for pair in zip(claims, ranked, strict=True)]
         )
-        about_subjects = [
-            about(self.base, find.subjects, best) for find, best in zip(finds, ranked, strict=True)
-        ]
         read = [
             [sentence for sentence in evidence if self._may_decide(claim, sentence)]
             for (claim, _), evidence in zip(claims, about_subjects, strict=True)
@@ -242,6 +260,18 @@ class FactChecker:
         return [
             CheckedResponse(response_verdict(claim.verdict for claim in b), b) for b in by_response
         ]
+
+    def _find(
+        self, claims: Sequence[tuple[str, Sequence[str]]], finder: Finder
+    ) -> tuple[list[list[Evidence]], list[list[Evidence]]]:
+        """Returns the evidence of the knowledge base, and what of it is about a claim's subject."""
+        finds = list(finder(claims))
+        ranked = [select_evidence(find.evidence) for find in finds]
+        about_subjects = [
+            about(finder.base, find.subjects, best)
+            for find, best in zip(finds, ranked, strict=True)
+        ]
+        return ranked, about_subjects
 
     def _may_decide(self, claim: str, evidence: Evidence) -> bool:
         """Whether a sentence has enough words of a claim; a model that reads all weighs them."""
@@ -301,11 +331,22 @@ def claims_of(response: str) -> list[str]:
     return [text for text in sentences if any(map(str.isalnum, _ADDRESS.sub("", text)))]
 
 
+def evidence_in(finder: PassageFinder, claim: str, most: int) -> list[Evidence]:
+    """Returns passages of a grounding that have words of a claim, best first.
+
+    Their scores are the shares of the claim's content words that they have.
+    """
+    passages = [Evidence("", "", *passage) for passage in finder(claim, most - 1)]
+    # Python's sort keeps a single sentence before the passage around it that has no more words.
+    return select_evidence(list(dict.fromkeys(passages)), most)
+
+
 def _example(
     claim: tuple[str, Sequence[str]], evidence: Sequence[Evidence], name: str = "claim"
 ) -> GroundedExample:
     """Returns a claim with what was said before it, and its evidence, as scorers read it."""
-    grounding = Grounding(tuple(e.sentence for e in evidence), tuple(e.title for e in evidence))
+    titles = tuple(e.title for e in evidence)
+    grounding = Grounding(tuple(e.sentence for e in evidence), titles if any(titles) else ())
     return GroundedExample(name, grounding, tuple(claim[1]), claim[0])
 
 
@@ -380,7 +421,9 @@ def check(options: CheckOptions) -> Iterator[str]:
         target = path_of(options.output or f"{folder}/checked.jsonl")
         form = form_of(target)
         bad_rows = BadRows(skip=options.skip_bad_rows)
-        source = responses_of(options.input, options) if options.input else None
+        source = None
+        if options.input:
+            source = responses_of(options.input, options, options.grounding_column)
         rows = functools.partial(_responses, options, source)
         count = silent = labelled = 0
         columns: dict[str, Any] = {}
@@ -406,7 +449,7 @@ def check(options: CheckOptions) -> Iterator[str]:
             notes, unknown = [f"Claims: {target}"], None
         else:
             checker = FactChecker(
-                options.knowledge_base,
+                None if options.grounding_column else options.knowledge_base,
                 options.model,
                 options.form,
                 options.labels,
@@ -498,11 +541,15 @@ def _gold(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
     return _Gold(response_verdict(right) if all(right) else "", right)
 
 
-def _notes(options: CheckOptions, base: KnowledgeBase) -> list[str]:
+def _notes(options: CheckOptions, base: KnowledgeBase | None) -> list[str]:
     """Returns lines that name the responses, the knowledge base and the verifier."""
+    knowledge = f"Grounding: {options.grounding_column} of each response"
+    if base:
+        articles = counted(len(base), "article")
+        knowledge = f"Knowledge base: {options.knowledge_base} ({articles})"
     return [
         *(f"Responses: {path}" for path in options.input),
-        f"Knowledge base: {options.knowledge_base} ({counted(len(base), 'article')})",
+        knowledge,
         f"Verifier: {options.model}, --form={options.form}",
         *([_TINY] if options.model == MINI_NLI else []),
     ]
@@ -517,7 +564,7 @@ def _run(options: CheckOptions, source: ScoreInput | None, checker: FactChecker)
     run = {k: v for k, v in dataclasses.asdict(options).items() if k not in left_out}
     return run | {
         "read": source.stamp() if source else [],
-        "base": msgspec.structs.asdict(checker.base.manifest),
+        "base": msgspec.structs.asdict(checker.base.manifest) if checker.base else {},
         "models": [checkpoint_digest(model) for model in models],
     }
 
@@ -537,7 +584,11 @@ def _check(
     left = itertools.islice(rows, done, None)
     while batch := list(itertools.islice(left, size)):
         examples = [row.example for row in batch]
-        responses = checker.check_all([e.response for e in examples], [e.history for e in examples])
+        responses = checker.check_all(
+            [example.response for example in examples],
+            [example.history for example in examples],
+            None if checker.base else [example.grounding for example in examples],
+        )
         gold = [_gold(row, options) for row in batch]
         scored = map(_scored_claims, batch, responses, gold)
         append_rows(kept, ({"claims": list(claims)} for claims in scored))

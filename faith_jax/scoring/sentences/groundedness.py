@@ -18,10 +18,10 @@ from faith_jax.scoring.model_cards import GROUNDEDNESS
 from faith_jax.scoring.pair_classifier import ClassifierOptions
 from faith_jax.scoring.sentences.pairs import SentencePairScorer
 from faith_jax.scoring.words.text_scorer import SPACED_SCRIPTS
+from faith_jax.statistics.passages import PassageFinder
 from faith_jax.statistics.text_metrics import (
     ContentWord,
     argument_overlap,
-    content_words,
     rouge,
     words_in_none,
 )
@@ -99,36 +99,19 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
         """Returns the response's words, and each of its sentences with its passages."""
         if self.why_unread(example):
             return None
-        grounding = [s for text in example.grounding.texts for s in split_sentences(text)]
+        passages_for = PassageFinder(example.grounding.texts)
         sentences = list(_placed_sentences(example.response))
-        stems = [{word.stem for word in content_words(sentence)} for sentence in grounding]
         encode, name = self._classify.encode, f"example {example.id!r}"
         rows, counts = list[PairRow](), list[int]()
         for sentence, _ in sentences:
-            passages = self._passages_of(sentence, grounding, stems)
-            rows += [encode(passage, sentence, name) for passage in passages]
+            passages = passages_for(sentence, self._passages)
+            rows += [encode(passage.text, sentence, name) for passage in passages]
             counts.append(len(passages))
         overlap = argument_overlap(example.response, {"": _with_its_numbers(example)})
         words = list(zip(overlap.response_words, overlap.response_matched, strict=True))
         # A response that is nothing but an answer is judged by it.
         words = [(word, has) for word, has in words if word.text.lower() not in ANSWERS] or words
         return ReadResponse(words, sentences, rows, counts, summed(row.cut for row in rows))
-
-    def _passages_of(
-        self, sentence: str, grounding: Sequence[str], stems: Sequence[set[str]]
-    ) -> list[str]:
-        """Returns the sentences that share most words with one, and the best with its neighbours.
-
-        Of those that share as many, earlier ones are taken.
-        """
-        words = [word.stem for word in content_words(sentence)]
-        shared = [sum(word in passage_stems for word in words) for passage_stems in stems]
-        order = sorted(range(len(grounding)), key=lambda number: (-shared[number], number))
-        best = order[0]
-        passages = [grounding[number] for number in order[: self._passages]]
-        if len(grounding) > 1:
-            passages.append(" ".join(grounding[max(best - 1, 0) : best + 2]))
-        return passages
 
     def judged(
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]

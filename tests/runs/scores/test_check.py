@@ -1,5 +1,6 @@
 """Claims of responses, their evidence and verdicts, through the command and in Python."""
 
+import csv
 import gzip
 import json
 import math
@@ -10,6 +11,7 @@ import pytest
 import faith_jax
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import VERDICTS, DialFactLabel, response_verdict
+from faith_jax.core.types import Grounding
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report.claims import GOLD, GOLD_RESPONSE
 from faith_jax.retrieval.index import build
@@ -461,6 +463,15 @@ def test_mini_nli_and_the_encyclopedia_need_nothing(command, new_user_cache, cap
         (["--claim=Tea.", "--model=nowhere"], "nowhere"),
         (["--claim=Tea.", "--verifiable=2"], "--verifiable"),
         (["--claim=Tea.", "--label-column=x"], "--label-column: goes with --input"),
+        (["--claim=Tea.", "--grounding-column=x"], "--grounding-column: goes with --input"),
+        (
+            ["--input=b.csv", "--grounding-column=x", "--knowledge-base=base"],
+            "--knowledge-base: goes with a knowledge base, in whose place --grounding-column is",
+        ),
+        (
+            ["--input=b.csv", "--grounding-column=x", "--retrievers=bm25"],
+            "--retrievers: goes with a knowledge base",
+        ),
         (["--claim=Tea.", "--output=no/x.jsonl"], "(no such folder); make its folder first"),
         (["--input=none.jsonl", "--output=x.jsonl"], "none.jsonl"),
     ],
@@ -471,6 +482,51 @@ def test_wrong_options(command, tmp_path, monkeypatch, arguments, message):
     assert (status, out) == (2, "")
     assert message in err
     assert not list(tmp_path.iterdir())
+
+
+def test_claims_are_checked_by_the_grounding_of_their_response(command, tmp_path):
+    answers = REPOSITORY / "docs" / "first_steps" / "answers.csv"
+    output, page = tmp_path / "checked.jsonl", tmp_path / "checked.html"
+    given = ("check", f"--input={answers}", "--grounding-column=context")
+    status, _, err = command(*given, f"--output={output}", f"--html={page}")
+    assert status == 0, err
+    rows = list(read_scored_rows(output))
+    verdicts = {row["id"]: row["fields"]["verdict"] for row in rows}
+    # What mini_nli gets right: three of the answers that are supported, and one that is invented.
+    assert [verdicts[f"{number}#0"] for number in (2, 4, 8)] == ["SUPPORTS"] * 3
+    assert verdicts["7#0"] == "NOT VERIFIABLE"
+    # A claim that joins two sentences is judged by both.
+    by_id = {row["id"]: row for row in rows}
+    decisive = by_id["4#0"]["fields"]["decisive"]
+    assert decisive.startswith("You may return an unused lamp within 30 days. Return postage")
+    context_by_id = {}
+    with answers.open(newline="") as file:
+        for number, line in enumerate(csv.DictReader(file), 1):
+            context_by_id[f"{number}#0"] = line["context"]
+    assert all(text in context_by_id[row["id"]] for row in rows for text in row["grounding"])
+    text = page.read_text()
+    assert "Grounding: context of each response" in text
+    assert "<li>: " not in text
+    status, _, err = command(*given[:2], "--grounding-column=contxt")
+    assert status == 2
+    assert "column 'contxt' is missing. Did you mean 'context'?" in err
+
+
+def test_groundings_in_python(nli, base):
+    checker = FactChecker(None, nli)
+    tea, lake = Grounding(("Tea is a hot drink. It is made of leaves.",)), Grounding(("Ice.",))
+    said = "Tea is made of leaves. I like it."
+    tea_response, lake_response = checker.check_all([said, said], groundings=[tea, lake])
+    assert [len(claim.evidence) for claim in tea_response.claims] == [3, 0]
+    assert [claim.evidence for claim in lake_response.claims] == [[], []]
+    assert lake_response.verdict == "NOT VERIFIABLE"
+    assert tea_response.claims[0].decisive in tea_response.claims[0].evidence
+    with pytest.raises(ConfigError, match="groundings: expected 1, one for each response, got 2"):
+        checker.check_all([said], groundings=[tea, lake])
+    with pytest.raises(ConfigError, match="groundings: give them without a knowledge base"):
+        checker.check_all([said])
+    with pytest.raises(ConfigError, match="groundings: give them without a knowledge base"):
+        FactChecker(base, nli).check_all([said], groundings=[tea])
 
 
 def test_an_id_that_is_given_twice(command, nli, base, tmp_path):

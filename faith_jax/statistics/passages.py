@@ -1,0 +1,53 @@
+"""Passages of texts that share most words with a sentence: what an NLI model reads beside it."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from faith_jax.core.words import split_sentences
+from faith_jax.statistics.text_metrics import content_words
+
+
+class Passage(NamedTuple):
+    """One or a few neighbouring sentences.
+
+    Attributes:
+      text: of the passage.
+      share: of the content words of a sentence that it has, from 0 to 1.
+    """
+
+    text: str
+    share: float
+
+
+class PassageFinder:
+    """Finds passages in texts by the stems of content words.
+
+    >>> finder = PassageFinder(["Tea is a drink. It is hot. Rain is wet."])
+    >>> [passage.text for passage in finder("Tea is hot.", 1)]
+    ['Tea is a drink.', 'Tea is a drink. It is hot.']
+    """
+
+    def __init__(self, texts: Iterable[str]):
+        self._sentences = [sentence for text in texts for sentence in split_sentences(text)]
+        self._stems = [_stems(sentence) for sentence in self._sentences]
+
+    def __call__(self, sentence: str, most: int) -> list[Passage]:
+        """Returns the `most` sentences with most of its words, and the best with its neighbours.
+
+        Of sentences that have as many, earlier ones come first.
+        """
+        words = [word.stem for word in content_words(sentence)]
+        shared = [sum(word in stems for word in words) for stems in self._stems]
+        order = sorted(range(len(shared)), key=lambda number: (-shared[number], number))
+        count = max(1, len(words))
+        passages = [Passage(self._sentences[n], shared[n] / count) for n in order[:most]]
+        if len(order) > 1:
+            near = slice(max(order[0] - 1, 0), order[0] + 2)
+            stems = set[str]().union(*self._stems[near])
+            share = sum(word in stems for word in words) / count
+            passages.append(Passage(" ".join(self._sentences[near]), share))
+        return passages
+
+
+def _stems(text: str) -> set[str]:
+    return {word.stem for word in content_words(text)}
