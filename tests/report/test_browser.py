@@ -94,9 +94,7 @@ def status(browser):
     return browser.find_element("id", "status").text
 
 
-@pytest.fixture(scope="module")
-def page(browser, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("report")
+def open_two_corpora(browser, folder):
     scores = [(0.1, 5.0), (0.9, 4.0), (0.5, 3.0), (None, 2.0), (0.3, 1.0)]
     rows = [{"scores": {"one": a, "two": b}} for a, b in scores]
     rows[1] |= {"generated_text": EVIL, "grounding": [f"Tea & {EVIL}"]}
@@ -107,6 +105,11 @@ def page(browser, tmp_path_factory):
     other = [{"scores": {"one": 0.2, "two": 0.2}, "label": None}]
     files = write(folder / "a.jsonl", rows), write(folder / "b.jsonl", other, "other")
     opened(browser, folder, *files)
+
+
+@pytest.fixture(scope="module")
+def page(browser, tmp_path_factory):
+    open_two_corpora(browser, tmp_path_factory.mktemp("report"))
     return browser
 
 
@@ -203,7 +206,7 @@ def test_rows_with_the_same_words_are_one(browser, tmp_path):
     assert shown(browser) == ["0", "2"]
     line = browser.find_element("css selector", "#examples tbody tr")
     assert "query: Why?" in line.text
-    button = line.find_element("tag name", "button")
+    button = line.find_element("css selector", "button[aria-expanded]")
     assert button.text == "and 2 like it"
     button.click()
     assert shown(browser) == ["0", "1", "3", "2"]
@@ -294,8 +297,11 @@ def test_examples_in_files_are_found_filtered_and_sorted(browser, tmp_path, monk
     assert status(browser) == "60 of 60 examples, 59 of them different"
     assert shown(browser)[:3] == ["4", "9", "14"]
     first = browser.find_element("css selector", "#examples tbody tr")
-    first.find_element("tag name", "button").click()
+    first.find_element("css selector", "button[aria-expanded]").click()
     wait(lambda: shown(browser)[:2] == ["4", "50"])
+    press(browser, 51, "wrong")  # a row of another file
+    (marked,) = browser.execute_script("return markedRows()")
+    assert (json.loads(marked)["id"], json.loads(marked)["label"]) == ("50", 0)
     choose(browser, "order", "down1")
     wait(lambda: shown(browser)[:3] == ["59", "58", "57"])
     browser.find_element("css selector", "#examples mark")
@@ -371,3 +377,64 @@ def test_systems_side_by_side(browser, tmp_path):
     assert status(browser) == "1 input, the largest differences first"
     choose(browser, "view", "")
     assert status(browser) == "1 of 8 examples"
+
+
+def pressed(browser, number):
+    """Whether the buttons right and wrong of a row are pressed."""
+    script = (
+        f"return [...document.querySelector('a[href=\"#row-{number}\"]').closest('tr')"
+        ".querySelectorAll('.marks button')].map((one) => one.ariaPressed)"
+    )
+    return browser.execute_script(script)
+
+
+def press(browser, number, name):
+    from selenium.webdriver.common.keys import Keys
+
+    line = f"//tr[.//a[@href='#row-{number}']]"
+    browser.find_element("xpath", f"{line}//button[text()='{name}']").send_keys(Keys.ENTER)
+
+
+def test_a_row_has_an_address(browser, tmp_path):
+    open_two_corpora(browser, tmp_path)
+    browser.find_element("css selector", "a[href='#row-3']").click()
+    time.sleep(0.1)
+    assert (shown(browser), status(browser).split(",")[0]) == (["2"], "example 3 of 6")
+    browser.get(browser.current_url.partition("#")[0] + "#row-6")  # opened at the row
+    browser.refresh()
+    assert shown(browser) == ["0"]
+    browser.find_element("css selector", "button[type=reset]").click()
+    time.sleep(0.1)
+    assert (len(shown(browser)), status(browser)) == (6, "6 of 6 examples")
+    assert browser.current_url.endswith("#")
+
+
+def test_marks_are_kept_and_evaluated(browser, tmp_path, capsys):
+    open_two_corpora(browser, tmp_path)
+    capsys.readouterr()
+    for number, name in {1: "wrong", 2: "right", 3: "wrong", 5: "right"}.items():
+        press(browser, number, name)
+    press(browser, 3, "wrong")  # takes it back
+    assert pressed(browser, 1) == ["false", "true"]
+    assert pressed(browser, 2) == ["true", "false"]
+    assert pressed(browser, 3) == ["false", "false"]
+    browser.refresh()
+    assert pressed(browser, 1) == ["false", "true"]
+    assert browser.find_element("id", "marked").text == "2 marked as right, 1 as wrong"
+    marks = tmp_path / "marks.jsonl"
+    marks.write_text("".join(browser.execute_script("return markedRows()")), encoding="utf-8")
+    rows = [json.loads(line) for line in marks.read_text(encoding="utf-8").splitlines()]
+    assert [(row["id"], row["label"], row["scores"]) for row in rows] == [
+        ("0", 0, {"one": 0.1, "two": 5.0}),
+        ("1", 1, {"one": 0.9, "two": 4.0}),
+        ("4", 1, {"one": 0.3, "two": 1.0}),
+    ]
+    assert rows[1]["generated_text"] == EVIL
+    assert main(["evaluate", str(marks), "--resamples=100"]) == 0
+    table = capsys.readouterr().out
+    assert "100.0" in next(line for line in table.splitlines() if line.startswith("one"))
+    browser.find_element("id", "unmark").click()
+    assert browser.find_element("id", "marked").text == "0 marked as right, 0 as wrong"
+    assert not browser.find_element("id", "download").is_enabled()
+    browser.refresh()
+    assert pressed(browser, 1) == ["false", "false"]
