@@ -70,6 +70,25 @@ def test_two_files_of_one_corpus_are_two_systems(capsys, tmp_path):
     assert [row["corpus"] for row in data] == ["old"] * 3 + ["new"] * 3
 
 
+def test_the_page_begins_with_the_verdict(capsys, tmp_path):
+    page = tmp_path / "report.html"
+    for name, shift in {"old": 0, "new": 0.5}.items():
+        rows = [
+            {"id": str(n), "grounding": [f"G {n}."], "scores": {"s": shift + n % 7 / 20}}
+            | {"corpus": "c", "generated_text": f"R {n}.", "label": None, "fields": {}, "words": {}}
+            for n in range(40)
+        ]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    files = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    assert report(capsys, *files, f"--output={page}")[0] == 0
+    html = page.read_text(encoding="utf-8")
+    before_figures = html.partition('<h2 id="figures">')[0]
+    verdict = before_figures.partition('<p class="verdict">')[2].partition("</p>")[0]
+    assert verdict == "c: Verdict: new is better by s (p &lt; 0.001); 40 rows."
+    assert html.count(verdict) == 1
+
+
 def test_corpora_of_other_scorers_have_tables_of_their_own(capsys, tmp_path):
     one = write(tmp_path / "one.jsonl", "s", corpus="c")
     two = write(tmp_path / "two.jsonl", "t", corpus="d")
