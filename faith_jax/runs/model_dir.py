@@ -60,6 +60,7 @@ _FREE = (
     "checkpoint_period",
     "keep_last",
     "keep_best",
+    "early_stopping",
     "decoding",
     "eval_dataset",
     "partitioner_for",

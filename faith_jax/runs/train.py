@@ -50,6 +50,8 @@ from faith_jax.training.metrics import (
     MOVED,
     MetricsWriter,
     is_measured,
+    losses_until,
+    no_longer_falls,
     prompt_movement,
     trained_prompts,
 )
@@ -90,6 +92,7 @@ def train(
     checkpoint_period: Positive = 100,
     keep_last: Positive = 2,
     keep_best: NotNegative = 1,
+    early_stopping: Positive | None = None,
     vocabulary: str | None = None,
     question_checkpoint_path: str | None = None,
     dry_run: bool = False,
@@ -127,6 +130,8 @@ def train(
       checkpoint_period: steps between checkpoints.
       keep_last: newest checkpoints to keep.
       keep_best: checkpoints with the lowest validation loss to keep besides.
+      early_stopping: measurements of the loss on `eval_dataset` after which training ends if none
+        of them is lower than all before; None = it goes on to `total_steps`.
       vocabulary: of our tasks: "english_4096", or a tokenizer's folder or file; default: what
         `initial_checkpoint_path` carries, or else "english_4096".
       question_checkpoint_path: what the encoder of questions starts from, in a model that has one;
@@ -144,6 +149,10 @@ def train(
     if eval_dataset is not None and eval_dataset.split is None:
         eval_dataset = None
         logger.info("EVAL_SPLIT = None: nothing is measured; the newest checkpoints are kept")
+    if early_stopping and eval_dataset is None:
+        raise ConfigError(
+            "EARLY_STOPPING looks at the loss on EVAL_SPLIT, which is None: set one of them."
+        )
     folder = path_of(model_dir).expanduser()
     chosen = chosen.resumed(folder)
     step = step_of(initial_checkpoint_path) if initial_checkpoint_path is not None else None
@@ -180,7 +189,12 @@ def train(
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
     changed = check_former_run(folder, model.config, base, has_frozen, tokenizer)
     last_step = newest_step(folder)
-    is_due = functools.partial(_is_due, total_steps, decoded_eval_period)
+    losses: list[float] = []
+    if early_stopping and eval_dataset is not None and last_step is not None:
+        losses = losses_until(folder, last_step, str(eval_dataset.split))
+    has_converged = no_longer_falls(losses, early_stopping)
+    end = last_step if has_converged and last_step is not None else total_steps
+    is_due = functools.partial(_is_due, end, decoded_eval_period)
     # A run may have been killed, or a metric may have failed, after a state was saved.
     unmeasured = (
         decoding is not None
@@ -189,10 +203,12 @@ def train(
         and is_due(last_step)
         and not is_measured(folder, last_step, f"{eval_dataset.split}{DECODED}")
     )
-    if last_step is not None and last_step >= total_steps and not (dry_run or unmeasured):
+    if last_step is not None and last_step >= end and not (dry_run or unmeasured):
+        reason = f"TRAIN_STEPS is {total_steps:,}"
+        if has_converged:
+            reason = f"its loss did not fall in {early_stopping} measurements (EARLY_STOPPING)"
         logger.info(
-            "%s is already at step %s; TRAIN_STEPS is %s, nothing to train",
-            *(folder, f"{last_step:,}", f"{total_steps:,}"),
+            "%s is already at step %s; %s, nothing to train", folder, f"{last_step:,}", reason
         )
         return {}
     log_changes(folder, changed)
@@ -243,15 +259,15 @@ def train(
         )
         first_step = int(state.step)
         writer = MetricsWriter(folder if jax.process_index() == 0 else None, first_step)
-        progress = Progress("step", total_steps, first_step)
+        progress = Progress("step", end, first_step)
         watcher = _Watcher(
             writer, progress, rows.config.split or "", prompt_starts, trainer, frozen, evaluated,
-            decoded, eval_period, is_due,
+            decoded, eval_period, is_due, early_stopping, losses,
         )  # fmt: skip
-        periods = Periods(total_steps, log_period, checkpoint_period)
+        periods = Periods(end, log_period, checkpoint_period)
         try:
             if unmeasured:
-                watcher.write_decoded_metrics(first_step, state.params, first_step == total_steps)
+                watcher.write_decoded_metrics(first_step, state.params, first_step == end)
             batches = _batches(rows, partitioner, first_step)
             fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
             if jax.process_index() == 0:
@@ -325,6 +341,8 @@ class _Watcher:
     decoded: DecodedEvaluation | None
     loss_period: int
     is_due: Callable[[int], bool]  # whether decoded metrics are, after a step
+    patience: int | None = None  # measurements of the loss without a lower one
+    losses: list[float] = dataclasses.field(default_factory=list)  # on the validation data
     last: dict[str, Any] = dataclasses.field(default_factory=dict)
     failure: MetricError | None = None
 
@@ -355,14 +373,25 @@ class _Watcher:
         losses = dataset_loss(self.trainer, params, self.frozen, self.evaluated)
         logger.info("step %d  %s loss %.4f", step, split, losses["loss"])
         self._write(step, str(split), losses)
+        self.losses.append(losses["loss"])
+        if not final and self.has_converged():
+            logger.info(
+                "step %d  training ends: the %s loss has not fallen in %d measurements "
+                "(EARLY_STOPPING)",
+                *(step, split, self.patience),
+            )
         return losses
+
+    def has_converged(self) -> bool:
+        """Whether the loss on the validation data no longer falls."""
+        return no_longer_falls(self.losses, self.patience)
 
     def write_decoded_metrics(self, step: int, params: PyTree, final: bool) -> None:
         """Writes the task's metrics of decoded responses, where they are due.
 
         Those that fail are kept as `failure`: training goes on, since its state is worth more.
         """
-        if self.evaluated is None or self.decoded is None or not self.is_due(step):
+        if self.evaluated is None or self.decoded is None or not (final or self.is_due(step)):
             return
         split = self.evaluated.config.split
         try:

@@ -4,7 +4,7 @@ import json
 import math
 import numbers
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -161,6 +161,31 @@ def is_measured(folder: pathlib.Path, step: int, part: str) -> bool:
         (row.get("step"), row.get("part")) == (step, part) and FAILED not in row
         for _, row in _lines(folder / METRICS)
     )
+
+
+def losses_until(folder: pathlib.Path, step: int, part: str) -> list[float]:
+    """Returns the losses of a part in metrics.jsonl up to a step, in order; NaN where it has none.
+
+    Each step counts once, with what was written last.
+    """
+    loss_by_step = {
+        row["step"]: float(row.get("loss", math.nan))
+        for _, row in _lines(folder / METRICS)
+        if row.get("part") == part and row.get("step", math.inf) <= step
+    }
+    return [loss_by_step[at] for at in sorted(loss_by_step)]
+
+
+def no_longer_falls(losses: Sequence[float], patience: int | None) -> bool:
+    """Whether none of the last `patience` losses is below all before them; None = never.
+
+    >>> no_longer_falls([3.0, 1.0, 2.0, 1.5], 2), no_longer_falls([3.0, 1.0, 2.0, 0.5], 2)
+    (True, False)
+    """
+    if patience is None or len(losses) <= patience:
+        return False
+    known = [math.inf if math.isnan(loss) else loss for loss in losses]
+    return min(known[-patience:]) >= min(known[:-patience])
 
 
 def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:

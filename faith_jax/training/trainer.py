@@ -319,6 +319,9 @@ class Watcher(Protocol):
     def write_losses(self, step: int, params: PyTree, final: bool) -> Mapping[str, float] | None:
         """Writes and returns the validation losses that are due, by which checkpoints are kept."""
 
+    def has_converged(self) -> bool:
+        """Whether training ends here, since the validation loss no longer falls."""
+
     def write_decoded_metrics(self, step: int, params: PyTree, final: bool) -> None:
         """Writes the decoded metrics that are due; may fail, since a state is saved before."""
 
@@ -333,6 +336,8 @@ def fit(
     checkpoints: "TrainCheckpoints",
 ) -> TrainState:
     """Trains from a state to the last step, with global batches from that state on.
+
+    It ends before it where the watcher sees no further gain.
 
     Returns:
       The last state, which is saved.
@@ -349,6 +354,7 @@ def fit(
             if final or step % periods.log == 0:
                 watcher.write_training_metrics(step, metrics, state.params, final)
             validation = watcher.write_losses(step, state.params, final)
+            final = final or watcher.has_converged()
             stopping = is_asked_to_stop(step)
             if final or stopping or step % periods.checkpoint == 0:
                 if jax.process_index() == 0:  # Orbax would leave half a checkpoint
@@ -359,6 +365,8 @@ def fit(
             if stopping and not final:
                 raise Stopped(f"Stopped at step {step}; run the same command to resume.")
             watcher.write_decoded_metrics(step, state.params, final)
+            if final:
+                break
     return state
 
 
