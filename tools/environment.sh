@@ -1,6 +1,9 @@
 # Sourced by quickstart.sh, test.sh and docs.sh: makes the virtual environment and installs into it.
 #
-# usage: prepare_environment EXTRAS   (such as "" or "[dev]"); sets PYTHON to its interpreter.
+# usage: prepare_environment EXTRAS [FOLDER [newest]]   (such as "" or "[dev]"; .venv by default)
+#
+# Sets PYTHON to its interpreter. "newest" takes the newest packages that setup.cfg allows, once; to
+# take newer ones later, remove the folder.
 #
 # A version of Python is accepted if it has constraints: tools/constraints-VERSION.txt.
 
@@ -43,7 +46,8 @@ find_python() {
 }
 
 prepare_environment() {
-  local extras="$1" folder="$repository/.venv" version wanted constraints python=""
+  local extras="$1" folder="$repository/${2:-.venv}" release="${3:-constrained}"
+  local version wanted constraints python=""
   PYTHON="$folder/bin/python"
   # An environment keeps its Python unless FAITH_JAX_PYTHON asks for another version.
   if [ -n "${FAITH_JAX_PYTHON:-}" ] || ! accepted_version "$PYTHON" >/dev/null; then
@@ -52,7 +56,7 @@ prepare_environment() {
   version="$(accepted_version "${python:-$PYTHON}")"
   constraints="$repository/tools/constraints-$version.txt"
   wanted="$(cat "$repository/setup.cfg" "$repository/pyproject.toml" "$constraints" | cksum)"
-  wanted+=" python $version extras $extras"
+  wanted+=" $release python $version extras $extras"
   # An environment with more extras serves whoever needs fewer.
   if [ -x "$PYTHON" ] && grep -qsF "${wanted%]}" "$folder/installed"; then
     return
@@ -63,6 +67,7 @@ prepare_environment() {
     echo "Making the virtual environment $folder with Python $version (a few minutes, once) …"
     "$python" -m venv --clear "$folder"
   fi
+  if [ "$release" = newest ]; then constraints=/dev/null; fi
   "$PYTHON" -m pip install --quiet --disable-pip-version-check \
     --constraint "$constraints" --editable "$repository$extras"
   echo "$wanted" >"$folder/installed"

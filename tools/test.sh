@@ -1,13 +1,23 @@
 #!/usr/bin/env bash
 # Installs faith_jax with its test tools into .venv, then lints, checks types and runs the tests.
 #
-# usage: tools/test.sh [--all | --faults] [pytest arguments]
+# usage: tools/test.sh [--python VERSION] [--newest] [--all | --faults] [pytest arguments]
 #
+# --python takes another Python, such as 3.13, and --newest the newest versions of all packages in
+# place of the constraints: each in an environment of its own, .venv-3.13 or .venv-3.13-newest.
 # It leaves out what takes long and has quicker tests beside it: the markers of pyproject.toml.
 # --all leaves out nothing; --faults runs what kills processes, breaks stores and lets them race.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
-prepare_environment "[dev]"
+environment=.venv release=constrained
+while true; do
+  case "${1:-}" in
+    --python) export FAITH_JAX_PYTHON="python$2"; environment+="-$2"; shift 2 ;;
+    --newest) release=newest; environment+="-newest"; shift ;;
+    *) break ;;
+  esac
+done
+prepare_environment "[dev]" "$environment" "$release"
 cd "$repository"
 export TF_CPP_MIN_LOG_LEVEL=3
 unset PYTHONDONTWRITEBYTECODE  # tests start processes, each of which would compile the package again

@@ -59,7 +59,7 @@ def prepare(tmp_path):
         shutil.copy(file, tmp_path / "tools")
     bash = shutil.which("bash")
 
-    def run(*installed, extras="", chosen=""):
+    def run(*installed, extras="", chosen="", more=""):
         folder = tmp_path / "path"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -70,6 +70,7 @@ def prepare(tmp_path):
             python.write_text(FAKE.replace("VERSION", version))
             python.chmod(0o755)
         code = f'set -euo pipefail; source tools/environment.sh; prepare_environment "{extras}"'
+        code += f" {more}"
         return subprocess.run(
             [bash, "-c", code],
             cwd=tmp_path,
@@ -102,6 +103,18 @@ def test_the_lowest_accepted_python_is_taken_or_the_chosen_one(
     assert process.returncode == 0, process.stderr
     assert f"with Python {taken} " in process.stdout
     assert installs(tmp_path) == [(taken, "")]
+
+
+def test_the_newest_packages_have_an_environment_of_their_own(prepare, tmp_path):
+    assert prepare("3.11").returncode == 0
+    more = ".venv-3.13-newest newest"
+    for _ in range(2):  # the second time there is nothing to do
+        process = prepare("3.11", "3.13", chosen="python3.13", more=more, extras="[dev]")
+        assert process.returncode == 0, process.stderr
+    (line,) = (tmp_path / ".venv-3.13-newest/bin/installs").read_text().splitlines()
+    assert "--constraint /dev/null --editable" in line
+    assert line.endswith("[dev]")
+    assert installs(tmp_path) == [("3.11", "")]
 
 
 @pytest.mark.parametrize(
