@@ -5,10 +5,11 @@ import json
 import logging
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from faith_jax.core.errors import CheckpointError, did_you_mean
 from faith_jax.core.files.stores import is_remote, path_of
+from faith_jax.core.types import Grounding
 
 logger = logging.getLogger("faith_jax")
 
@@ -32,6 +33,21 @@ def embedded_models() -> list[str]:
 def reads_two_sides(path_or_name: str | pathlib.Path) -> bool:
     """Whether a path or name is of `mini`, which knows arguments of two sides only."""
     return checkpoint_path(path_or_name).resolve() == _FOLDER / "mini"
+
+
+def warn_of_other_texts(path: str | pathlib.Path | None, groundings: Iterable[Grounding]) -> None:
+    """Warns, once, where `mini` is asked about texts that are no arguments of two sides."""
+    if path is not None and reads_two_sides(path) and not all(g.perspectives for g in groundings):
+        _warn_once(str(path))
+
+
+@functools.cache
+def _warn_once(path: str) -> None:
+    logger.warning(
+        "%s was trained on arguments of two sides: its scores and gradients say little about other "
+        "texts. Score with groundedness, or give another model.",
+        path,
+    )
 
 
 def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:

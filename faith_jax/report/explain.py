@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Unpack
 
-from faith_jax.checkpoints.embedded import reads_two_sides
+from faith_jax.checkpoints.embedded import warn_of_other_texts
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference.base import BaseModel
@@ -84,13 +84,7 @@ def pictures(
     Raises:
       InputError: for an example without content words.
     """
-    path = salience.engine.model.path
-    if reads_two_sides(path or "") and not all(e.grounding.perspectives for e in examples):
-        logger.warning(
-            "%s was trained on arguments of two sides: its gradients say little about other texts. "
-            "Look at the words with a star, or score with npov_rouge1_hallucination.",
-            path,
-        )
+    warn_of_other_texts(salience.engine.model.path, (e.grounding for e in examples))
     if writes:
         examples = [_with_response(salience, example) for example in examples]
     shown_pictures = []

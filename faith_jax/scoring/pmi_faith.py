@@ -18,6 +18,7 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
+from faith_jax.checkpoints.embedded import warn_of_other_texts
 from faith_jax.core import templates
 from faith_jax.core.cutting import CutTokens, Kind, Part, parse
 from faith_jax.core.errors import ConfigError
@@ -232,6 +233,7 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
         self, examples: Sequence[GroundedExample], rows: Sequence[ScoredPrompt]
     ) -> list[Judgement]:
         """Returns the sums or means, and the words' sums."""
+        warn_of_other_texts(self._compute.engine.model.path, (e.grounding for e in examples))
         return [
             (float(pmi.mean() if self._mean else pmi.sum()), _words(example.response, row, pmi))
             for example, row, pmi in zip(examples, rows, self._compute(rows), strict=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import faith_jax
+from faith_jax.checkpoints import embedded
 from faith_jax.checkpoints.embedded import checkpoint_path, embedded_models, reads_two_sides
 from faith_jax.core import templates
 from faith_jax.core.rows import BadRows
@@ -16,6 +18,7 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.raw.dialfact import read_claims
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.scoring.claims import ClaimVerifier
+from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.argument_coverage import tell_arguments
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
@@ -100,3 +103,19 @@ def test_mini_nli_verifies_claims_of_the_sample():
     verdicts = verifier.verdicts([verifier.read(example) for example in examples])
     right = [v.label == row["response_label"] for v, row in zip(verdicts, rows, strict=True)]
     assert sum(right) / len(right) > 0.7
+
+
+def test_scores_of_mini_on_other_texts_are_warned_of_once(caplog):
+    embedded._warn_once.cache_clear()
+    two_sides = Grounding(("It is hot.", "It is dear."), ("pro", "con"))
+    embedded.warn_of_other_texts("mini", [two_sides])
+    embedded.warn_of_other_texts("mini_nli", [Grounding(("Tea is hot.",))])
+    embedded.warn_of_other_texts(None, [Grounding(("Tea is hot.",))])
+    assert not caplog.messages
+    scorer = load_scorer("pmi_faith_mean", model="mini")
+    for _ in range(2):
+        example = GroundedExample("1", Grounding(("Tea is hot.",)), (), "Tea is hot.")
+        (score,) = scorer.score([example])
+        assert math.isfinite(score.value)
+    (warning,) = [text for text in caplog.messages if "two sides" in text]
+    assert "mini was trained on arguments of two sides: its scores" in warning

@@ -12,6 +12,7 @@ from typing import Unpack, cast
 
 import numpy as np
 
+from faith_jax.checkpoints.embedded import warn_of_other_texts
 from faith_jax.core.cutting import by_name
 from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.inference.base import BaseModel
@@ -118,6 +119,7 @@ class SalienceScorer(ModelScorer[SalienceInput]):
         self, examples: Sequence[GroundedExample], rows: Sequence[SalienceInput]
     ) -> list[Judgement]:
         """Returns the means and the words' shares."""
+        warn_of_other_texts(self._compute.engine.model.path, (e.grounding for e in examples))
         return [self._judge(salience) for salience in self._compute.maps(rows)]
 
     def _judge(self, salience: WordSalience) -> Judgement:
