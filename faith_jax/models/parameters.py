@@ -44,7 +44,7 @@ def random_params(
 
 
 def _evaluate_initializers(
-    traced: ClosedJaxpr, key: Array, shardings: Mapping[Var, NamedSharding]
+    traced: ClosedJaxpr, key: Array, shardings: Mapping[Any, NamedSharding]
 ) -> list[Array]:
     """Returns the outputs of a traced `init`, whose sharding is given for each variable.
 
