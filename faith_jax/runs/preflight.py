@@ -39,6 +39,7 @@ Report = dict[str, Any]
 
 PARTS = (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE, Kind.OTHER)
 MOST_CUT = 0.05  # share of rows
+_MULTIPLE = 8  # of tokens, of lengths that are proposed
 EXAMPLES = 3
 UNKNOWN_MARK = " \u2047 "  # as SentencePiece shows an unknown token
 
@@ -49,8 +50,8 @@ def training_report(
     """Reports on the rows that a training of so many steps will read.
 
     `members` has their rows, readings and epochs; `cut` is by part, see `cut_report`; `validation`
-    has its rows and cuts, and how many of its rows share a grounding with training rows; `warnings`
-    are sentences.
+    has its rows and cuts, and how many of its rows share a grounding with training rows;
+    `shorter_lengths` are TASK_FEATURE_LENGTHS that would do; `warnings` are sentences.
     """
     num_places = rows.places(steps - 1)[-1][-1] + 1
     readings = rows.order.count_read(np.array([num_places]))[:, 0].tolist()
@@ -81,6 +82,7 @@ def training_report(
             name: percentiles(np.concatenate([m.lengths(name) for m in rows.members]))
             for name in ("inputs", "targets")
         },
+        "shorter_lengths": _shorter_lengths([rows, *([validation] if validation else [])]),
         "unknown": _unknown(rows.members),
         "examples": list(_examples(rows, tokenizer)),
     }
@@ -97,6 +99,27 @@ def training_report(
         }
     report["warnings"] = list(_warnings(report))
     return report
+
+
+def _shorter_lengths(splits: "Sequence[SplitRows]") -> dict[str, int]:
+    """Returns lengths of inputs and targets that have room for all rows, if they save a third.
+
+    Rows are padded to TASK_FEATURE_LENGTHS, and a step computes what is padding, too. Empty = there
+    is nothing to save, or rows are packed.
+    """
+    config = splits[0].config
+    limits = {name: config.task_feature_lengths[name] for name in ("inputs", "targets")}
+    longest = {
+        name: max(int(member.lengths(name).max()) for split in splits for member in split.members)
+        for name in limits
+    }
+    shorter = {
+        name: min(limit, -(-longest[name] // _MULTIPLE) * _MULTIPLE)
+        for name, limit in limits.items()
+    }
+    if config.pack or 3 * sum(shorter.values()) > 2 * sum(limits.values()):
+        return {}
+    return shorter
 
 
 def inference_report(
@@ -402,6 +425,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"{report['source']}: {counted(report['rows'], 'row')}{_looked_at(report)}"
     for name, lengths in report["lengths"].items():
         yield f"  tokens of {name}: {shown_percentiles(lengths)}"
+    if shorter := report.get("shorter_lengths"):
+        yield f"  TASK_FEATURE_LENGTHS = {shorter} has room for all rows, and computes less padding"
     yield from cut_lines(report["cut"])
     yield from unknown_lines(report["unknown"])
     if report.get("labels"):

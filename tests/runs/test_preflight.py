@@ -86,6 +86,18 @@ def test_what_is_cut_is_told_by_part(capsys):
     assert any("knowledge, which their targets may need" in text for text in found["warnings"])
 
 
+def test_lengths_that_are_mostly_padding_are_told(capsys):
+    task = seqio_task("preflight_shuffled", facts)
+    lengths = report(task, steps=60, inputs=100)["shorter_lengths"]
+    longest = len(load_vocabulary().encode("<knowledge> Fact 100. <seeker> Why?")) + 1
+    assert lengths["inputs"] % 8 == 0
+    assert longest <= lengths["inputs"] < longest + 8
+    assert lengths["targets"] == 8
+    assert report(task, steps=60, inputs=lengths["inputs"])["shorter_lengths"] == {}
+    tell(report(task, steps=60, inputs=100), None, dry_run=True)
+    assert f"TASK_FEATURE_LENGTHS = {lengths} has room for all rows" in capsys.readouterr().out
+
+
 def test_percentiles_of_a_cut_are_of_the_rows_that_are_cut():
     cut = np.zeros(200, int)
     cut[:30] = np.arange(1, 31)
