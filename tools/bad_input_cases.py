@@ -109,7 +109,7 @@ _TRAIN_MACROS = {
         "MIXTURE_OR_TASK_NAME": None, "MIXTURE_OR_TASK_MODULE": None, "MODEL_DIR": None,
         "TASK_FEATURE_LENGTHS": None, "TRAINABLE": None, "INITIAL_CHECKPOINT_PATH": None,
         "PACK": None, "CUT_POLICY": None, "USE_CACHED_TASKS": None, "KEEP_BEST": None,
-        "EARLY_STOPPING": 1,
+        "PATIENCE": 1,
         "LEARNING_RATE_SCHEDULE": None, "config.TransformerConfig.emb_dim": 1,
         "config.TransformerConfig.num_heads": 1, "config.TransformerConfig.mlp_activations": None,
     }.items()

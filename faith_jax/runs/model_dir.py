@@ -60,7 +60,7 @@ _FREE = (
     "checkpoint_period",
     "keep_last",
     "keep_best",
-    "early_stopping",
+    "patience",
     "decoding",
     "eval_dataset",
     "partitioner_for",

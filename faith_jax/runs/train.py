@@ -92,7 +92,7 @@ def train(
     checkpoint_period: Positive = 100,
     keep_last: Positive = 2,
     keep_best: NotNegative = 1,
-    early_stopping: Positive | None = None,
+    patience: Positive | None = None,
     vocabulary: str | None = None,
     question_checkpoint_path: str | None = None,
     dry_run: bool = False,
@@ -130,7 +130,7 @@ def train(
       checkpoint_period: steps between checkpoints.
       keep_last: newest checkpoints to keep.
       keep_best: checkpoints with the lowest validation loss to keep besides.
-      early_stopping: measurements of the loss on `eval_dataset` after which training ends if none
+      patience: measurements of the loss on `eval_dataset` after which training ends if none
         of them is lower than all before; None = it goes on to `total_steps`.
       vocabulary: of our tasks: "english_4096", or a tokenizer's folder or file; default: what
         `initial_checkpoint_path` carries, or else "english_4096".
@@ -149,9 +149,9 @@ def train(
     if eval_dataset is not None and eval_dataset.split is None:
         eval_dataset = None
         logger.info("EVAL_SPLIT = None: nothing is measured; the newest checkpoints are kept")
-    if early_stopping and eval_dataset is None:
+    if patience and eval_dataset is None:
         raise ConfigError(
-            "EARLY_STOPPING looks at the loss on EVAL_SPLIT, which is None: set one of them."
+            "PATIENCE looks at the loss on EVAL_SPLIT, which is None: set one of them."
         )
     folder = path_of(model_dir).expanduser()
     chosen = chosen.resumed(folder)
@@ -190,9 +190,9 @@ def train(
     changed = check_former_run(folder, model.config, base, has_frozen, tokenizer)
     last_step = newest_step(folder)
     losses: list[float] = []
-    if early_stopping and eval_dataset is not None and last_step is not None:
+    if patience and eval_dataset is not None and last_step is not None:
         losses = losses_until(folder, last_step, str(eval_dataset.split))
-    has_converged = no_longer_falls(losses, early_stopping)
+    has_converged = no_longer_falls(losses, patience)
     end = last_step if has_converged and last_step is not None else total_steps
     is_due = functools.partial(_is_due, end, decoded_eval_period)
     # A run may have been killed, or a metric may have failed, after a state was saved.
@@ -206,7 +206,7 @@ def train(
     if last_step is not None and last_step >= end and not (dry_run or unmeasured):
         reason = f"TRAIN_STEPS is {total_steps:,}"
         if has_converged:
-            reason = f"its loss did not fall in {early_stopping} measurements (EARLY_STOPPING)"
+            reason = f"its loss did not fall in {patience} measurements (PATIENCE)"
         logger.info(
             "%s is already at step %s; %s, nothing to train", folder, f"{last_step:,}", reason
         )
@@ -262,7 +262,7 @@ def train(
         progress = Progress("step", end, first_step)
         watcher = _Watcher(
             writer, progress, rows.config.split or "", prompt_starts, trainer, frozen, evaluated,
-            decoded, eval_period, is_due, early_stopping, losses,
+            decoded, eval_period, is_due, patience, losses,
         )  # fmt: skip
         periods = Periods(end, log_period, checkpoint_period)
         try:
@@ -376,8 +376,7 @@ class _Watcher:
         self.losses.append(losses["loss"])
         if not final and self.has_converged():
             logger.info(
-                "step %d  training ends: the %s loss has not fallen in %d measurements "
-                "(EARLY_STOPPING)",
+                "step %d  training ends: the %s loss has not fallen in %d measurements (PATIENCE)",
                 *(step, split, self.patience),
             )
         return losses

@@ -1,4 +1,4 @@
-"""EARLY_STOPPING ends a run whose validation loss no longer falls, and a resumed one likewise."""
+"""PATIENCE ends a run whose validation loss no longer falls, and a resumed one likewise."""
 
 import json
 import math
@@ -17,7 +17,7 @@ def train(command, caplog, folder, steps, patience):
     caplog.clear()
     status, _, err = command(
         *TINY, *FLAT, f"--gin.MODEL_DIR={folder}", f"--gin.TRAIN_STEPS={steps}",
-        f"--gin.EARLY_STOPPING={patience}", "--gin.CHECKPOINT_PERIOD=5",
+        f"--gin.PATIENCE={patience}", "--gin.CHECKPOINT_PERIOD=5",
     )  # fmt: skip
     return status, err + caplog.text
 
@@ -53,11 +53,9 @@ def test_a_run_ends_when_the_loss_no_longer_falls(command, caplog, tmp_path):
 
 def test_nothing_measured_is_an_error(command, tmp_path):
     none = "--gin.EVAL_SPLIT=None"
-    status, _, err = command(
-        *TINY, *FLAT, none, "--gin.EARLY_STOPPING=2", f"--gin.MODEL_DIR={tmp_path}"
-    )
+    status, _, err = command(*TINY, *FLAT, none, "--gin.PATIENCE=2", f"--gin.MODEL_DIR={tmp_path}")
     assert status == 2
-    assert "EARLY_STOPPING looks at the loss on EVAL_SPLIT, which is None" in err
+    assert "PATIENCE looks at the loss on EVAL_SPLIT, which is None" in err
 
 
 @pytest.mark.parametrize(
