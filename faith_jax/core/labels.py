@@ -111,10 +111,11 @@ class DialFactLabel(_FirstIsFaithful):
 
 NOT_VERIFIABLE = "NOT VERIFIABLE"
 VERDICTS = (*(label.value for label in DialFactLabel), NOT_VERIFIABLE)
+UNSUPPORTED = "UNSUPPORTED"  # a label for all of them but SUPPORTS
 
 
 # What other data sets call them.
-_VERDICTS = {name: name for name in VERDICTS} | {
+_VERDICTS = {name: name for name in (*VERDICTS, UNSUPPORTED)} | {
     "SUPPORTED": DialFactLabel.SUPPORTS.value,
     "ENTAILMENT": DialFactLabel.SUPPORTS.value,
     "REFUTED": DialFactLabel.REFUTES.value,
@@ -125,7 +126,7 @@ _VERDICTS = {name: name for name in VERDICTS} | {
 
 
 def known_verdict(text: str) -> str | None:
-    """Returns the one of `VERDICTS` that a text means, in any case; None = it is none.
+    """Returns the one of `VERDICTS`, or UNSUPPORTED, that a text means, in any case; None = none.
 
     >>> known_verdict(" not_enough info"), known_verdict("entailment"), known_verdict("true")
     ('NOT ENOUGH INFO', 'SUPPORTS', None)
@@ -137,7 +138,8 @@ def response_verdict(verdicts: Iterable[str]) -> str:
     """Returns the verdict on a response by those on its claims, which are of `VERDICTS`.
 
     One refuted claim refutes it; else one without enough information leaves it without; else it is
-    supported. Claims that cannot be verified do not count, unless there are no others.
+    supported. Claims that cannot be verified do not count, unless there are no others. With labels,
+    one that is UNSUPPORTED leaves it so.
 
     >>> response_verdict(["SUPPORTS", "NOT VERIFIABLE"]), response_verdict([])
     ('SUPPORTS', 'NOT VERIFIABLE')
@@ -145,6 +147,8 @@ def response_verdict(verdicts: Iterable[str]) -> str:
     'REFUTES'
     """
     distinct = set(verdicts)
+    if UNSUPPORTED in distinct:
+        return UNSUPPORTED
     decisive = (DialFactLabel.REFUTES, DialFactLabel.NOT_ENOUGH_INFO, DialFactLabel.SUPPORTS)
     return next((label.value for label in decisive if label.value in distinct), NOT_VERIFIABLE)
 

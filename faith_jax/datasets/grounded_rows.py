@@ -32,7 +32,7 @@ _SAYING = {
     **dict.fromkeys(("unfaithful", "not faithful", "unsupported", "not supported"), 0),
     **dict.fromkeys(("inconsistent", "not attributable", "hallucinated", "hallucination"), 0),
 }
-_LABELS = _ANSWERS | _SAYING
+KNOWN_LABELS = _ANSWERS | _SAYING  # in lower case: 1 = faithful
 # Several systems may respond to one row, and several trainings of one system.
 SYSTEM_FIELDS = ("system", "replicate")
 
@@ -97,7 +97,7 @@ class Columns:
     @functools.cached_property
     def known_labels(self) -> dict[str, int | None]:
         """The meaning of each label, in lower case: 1, 0, or None."""
-        label_meanings: dict[str, int | None] = {"": None, **_LABELS}
+        label_meanings: dict[str, int | None] = {"": None, **KNOWN_LABELS}
         for part in filter(None, map(str.strip, self.label_values.split(","))):
             name, equals, value = (text.strip() for text in part.rpartition("="))
             if not (name and equals and value in ("0", "1", "")):
@@ -523,7 +523,9 @@ def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
     value = None if _is_missing(value) else value
     meanings, text = columns.known_labels, _to_text(value).strip().lower()
     if text not in meanings:
-        user_labels = "".join(f"{label}, " for label in meanings if label and label not in _LABELS)
+        user_labels = "".join(
+            f"{label}, " for label in meanings if label and label not in KNOWN_LABELS
+        )
         expected = f"{user_labels}1 or yes (faithful), 0 or no, faithful, hallucinated, or nothing"
         raise field_error(
             place, name, expected, value, "say what others mean with --label-values=LABEL=1,…"

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.labels import NOT_VERIFIABLE, VERDICTS, DialFactLabel
+from faith_jax.core.labels import NOT_VERIFIABLE, UNSUPPORTED, VERDICTS, DialFactLabel
 from faith_jax.core.table import Table
 from faith_jax.export.scored_rows import ScoredRow
 from faith_jax.report.table_pages import page_template
@@ -125,7 +125,8 @@ def verdict_table(rows: Iterable[ScoredRow]) -> Table:
 def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: str = "") -> Table:
     """Returns how well verdicts agree with what is right, in per cent with intervals.
 
-    A claim that cannot be verified counts as NOT ENOUGH INFO (Gupta 2022, section 5.3). Where rows
+    A claim that cannot be verified counts as NOT ENOUGH INFO (Gupta 2022, section 5.3), and where a
+    label is UNSUPPORTED all verdicts but SUPPORTS count as that. Where rows
     of both kinds are there, it also says how well those that can be verified are told. Claims of a
     response are drawn together, or those of the rows with the same value of `cluster_field`.
 
@@ -177,6 +178,13 @@ def _agreement(
 ) -> Iterator[tuple[str, Figure]]:
     """Yields figures by name of pairs of what is right and what is said, with their cluster."""
     right, called, groups = zip(*triples, strict=True)
+    if UNSUPPORTED in right:  # labels of two kinds
+        labels, calls = (
+            [verdict if verdict == DialFactLabel.SUPPORTS else UNSUPPORTED for verdict in side]
+            for side in (right, called)
+        )
+        yield from _name_figures(call_figures(labels, calls, draws, groups), "accuracy", "macro F1")
+        return
     labels, calls = ([_IN_THREE.get(label, label) for label in side] for side in (right, called))
     yield from _name_figures(call_figures(labels, calls, draws, groups), "accuracy", "macro F1")
     if len({label == NOT_VERIFIABLE for label in right}) > 1:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.labels import VERDICTS, known_verdict
+from faith_jax.core.labels import UNSUPPORTED, VERDICTS, known_verdict
 from faith_jax.core.settings import (
     InputFormat,
     NotNegative,
@@ -201,9 +201,10 @@ class CheckOptions(FindingOptions, ClaimColumns):
       input (FILE): .jsonl, .json, .csv, .tsv or .parquet: responses and, where they are known, ids
         and what was said before, in columns as score knows them (repeatable)
       label_column (NAME): SUPPORTS, REFUTES, NOT ENOUGH INFO or NOT VERIFIABLE: what is right of a
-        response, or a list of what is right of each of its sentences; the verdicts are compared
-        with it (default: response_label, where there is one)
-      label_values (LABEL=VERDICT): what other labels mean, with commas: 1=SUPPORTS,0=REFUTES
+        response, or a list of what is right of each of its sentences; or 1, yes or faithful for
+        SUPPORTS, and 0, no or hallucinated for any other (UNSUPPORTED); the verdicts are compared
+        with it (default: response_label, or with --grounding-column label, where there is one)
+      label_values (LABEL=VERDICT): what other labels mean, with commas: good=SUPPORTS,bad=REFUTES
       claim (TEXT): or a single response
       history (TEXT): what was said before it, oldest first (repeatable)
       knowledge_base (FOLDER): of faith-jax index; or sample, an encyclopedia of 188 articles
@@ -268,7 +269,8 @@ class CheckOptions(FindingOptions, ClaimColumns):
             label, equals, value = (text.strip() for text in part.rpartition("="))
             verdict = known_verdict(value)
             if not (label and equals and verdict):
-                expected = f"LABEL=VERDICT, a verdict being one of {', '.join(VERDICTS)}"
+                verdicts = ", ".join((*VERDICTS, UNSUPPORTED))
+                expected = f"LABEL=VERDICT, a verdict being one of {verdicts}"
                 raise ConfigError(f"--label-values: expected {expected}; got {part!r}.")
             by_label[label.lower()] = verdict
         return by_label

@@ -43,6 +43,7 @@ from faith_jax.core.files import (
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.labels import (
     NOT_VERIFIABLE,
+    UNSUPPORTED,
     VERDICTS,
     DialFactLabel,
     DialFactType,
@@ -54,7 +55,7 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.settings import Share, checked
 from faith_jax.core.types import GroundedExample, Grounding, Score
 from faith_jax.core.words import split_sentences, visible
-from faith_jax.datasets.grounded_rows import ExampleRow
+from faith_jax.datasets.grounded_rows import KNOWN_LABELS, ExampleRow
 from faith_jax.datasets.list_cells import read_list
 from faith_jax.datasets.raw.dialfact import Evidence, select_evidence
 from faith_jax.datasets.samples import SAMPLE
@@ -92,7 +93,7 @@ _TINY = (
 )
 SCORERS = ("claim_supports", "claim_refutes", "claim_not_enough_info")
 _LABELS = tuple(DialFactLabel)
-DIALFACT_LABEL = "response_label"
+DIALFACT_LABEL, LABEL = "response_label", "label"
 _UNJUDGED = "no sentence of evidence was judged"
 _ROWS = "rows.jsonl"
 # Of Markdown: headings and the marks of lists, before which a paragraph ends; and emphasis.
@@ -516,7 +517,7 @@ def _gold(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
       InputError: it says anything else, or not as many as there are claims.
     """
     column = options.label_column
-    name = DIALFACT_LABEL if column is None else column
+    name = _label_column(row, options)
     value = row.fields.get(name, "")
     if isinstance(value, str) and (cell := read_list(value)):
         value = cell.texts
@@ -525,20 +526,34 @@ def _gold(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
     values = value if isinstance(value, list) else [value]
     texts = ["" if label is None else str(label).strip() for label in values]
     verdicts = [
-        text and (options.verdicts.get(text.lower()) or known_verdict(text)) for text in texts
+        text and (options.verdicts.get(text.lower()) or _verdict_of_label(text)) for text in texts
     ]
     right = [verdict for verdict in verdicts if verdict is not None]
     if len(right) < len(verdicts):
         remedy = (
             "say what others mean with --label-values=LABEL=VERDICT,…; --label-column= reads none"
         )
-        raise field_error(place, name, f"one of {', '.join(VERDICTS)}", value, remedy)
+        expected = f"one of {', '.join(VERDICTS)}, 1 (SUPPORTS) or 0 (any other)"
+        raise field_error(place, name, expected, value, remedy)
     if not isinstance(value, list):
         return _Gold(*right)
     if (count := len(claims_of(row.example.response))) != len(right):
         expected = f"a text, or one for each of the {counted(count, 'sentence')} of the response"
         raise field_error(place, name, expected, value)
     return _Gold(response_verdict(right) if all(right) else "", right)
+
+
+def _label_column(row: ExampleRow, options: CheckOptions) -> str:
+    if options.label_column is not None:
+        return options.label_column
+    has_label = options.grounding_column and DIALFACT_LABEL not in row.fields
+    return LABEL if has_label else DIALFACT_LABEL
+
+
+def _verdict_of_label(text: str) -> str | None:
+    """Returns the verdict that a label means, SUPPORTS or UNSUPPORTED for those of `score`."""
+    of_answers = {1: DialFactLabel.SUPPORTS.value, 0: UNSUPPORTED}
+    return known_verdict(text) or of_answers.get(KNOWN_LABELS.get(text.lower(), -1))
 
 
 def _notes(options: CheckOptions, base: KnowledgeBase | None) -> list[str]:

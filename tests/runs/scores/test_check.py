@@ -213,7 +213,7 @@ def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
         *given, "--label-column=verdicts"
     )[2]  # fmt: skip
     for label, message in (
-        ("true", "r.jsonl, row 1: field 'response_label': expected one of SUPPORTS, REFUTES, NOT"),
+        ("maybe", "r.jsonl, row 1: field 'response_label': expected one of SUPPORTS, REFUTES, NOT"),
         (["SUPPORTS"], "expected a text, or one for each of the 2 sentences of the response"),
     ):
         path.write_text(json.dumps({"response": "Tea. Lake.", "response_label": label}))
@@ -223,17 +223,17 @@ def test_verdicts_are_measured_by_labels(command, nli, base, tmp_path):
 def test_other_labels_and_the_turns_of_a_chat(command, nli, base, tmp_path):
     path, output = tmp_path / "r.jsonl.gz", tmp_path / "c.jsonl"
     chat = [{"role": "user", "content": "Is tea hot?"}, {"role": "assistant", "content": " Yes."}]
-    labels = ["entailment", 1, "No", "neutral"]
+    labels = ["entailment", "ok", "Nay", "neutral"]
     rows = [{"response": "Tea is hot.", "history": chat, "truth": label} for label in labels]
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     given = ("check", f"--input={path}", f"--model={nli}", f"--knowledge-base={base}")
     given += ("--label-column=truth", f"--output={output}")
     assert "say what others mean with --label-values=LABEL=VERDICT" in command(*given)[2]
-    for values in ("no=false", "=REFUTES", "1"):
+    for values in ("nay=false", "=REFUTES", "ok"):
         assert "--label-values: expected LABEL=VERDICT" in command(
             *given, f"--label-values={values}"
         )[2]  # fmt: skip
-    status, _, err = command(*given, "--label-values=1=supports, no = Refutes")
+    status, _, err = command(*given, "--label-values=ok=supports, nay = Refutes")
     assert status == 0, err
     made = rows_of(output)
     expected = ["SUPPORTS", "SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
@@ -482,6 +482,29 @@ def test_wrong_options(command, tmp_path, monkeypatch, arguments, message):
     assert (status, out) == (2, "")
     assert message in err
     assert not list(tmp_path.iterdir())
+
+
+def test_labels_of_two_kinds(command, nli, tmp_path):
+    path, output, told = (tmp_path / name for name in ("r.csv", "c.jsonl", "told.json"))
+    lines = ["context,response,label"]
+    # Of no word, and so not verifiable; and whatever the random model says.
+    lines += ["Tea is a hot drink.,Qwxyz.,0", "Tea is a hot drink.,Qwxyz.,true"]
+    lines += ["Tea is a hot drink.,Tea is a hot drink.,Faithful", "Tea is hot.,Qwxyz.,"]
+    path.write_text("\n".join(lines))
+    given = ("check", f"--input={path}", f"--model={nli}", "--grounding-column=context")
+    status, out, err = command(*given, f"--output={output}")
+    assert status == 0, err
+    made = rows_of(output)
+    gold = [row["fields"].get(GOLD_RESPONSE) for row in made]
+    assert gold == ["UNSUPPORTED", "SUPPORTS", "SUPPORTS", None]
+    command("evaluate", str(output), f"--json={told}")
+    (accuracy,) = (
+        row for row in json.loads(told.read_text())["verdicts_against_labels"]
+        if row["figure"] == "accuracy"
+    )  # fmt: skip
+    hits = 1 + (made[2]["fields"]["response_verdict"] == "SUPPORTS")
+    assert (accuracy["number"], accuracy["value"]) == (3, pytest.approx(100 * hits / 3))
+    assert "F1 UNSUPPORTED" in out
 
 
 def test_claims_are_checked_by_the_grounding_of_their_response(command, tmp_path):
