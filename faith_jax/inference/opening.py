@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 import numpy as np
 
+from faith_jax.checkpoints.checkpoint import unstack_layers
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.native import ERROR_LABELS, is_native, read_model_json, run_folder
 from faith_jax.checkpoints.open import open_checkpoint
@@ -69,7 +70,11 @@ def load_model(
         )
     checkpoint = open_checkpoint(os.fspath(path), base=base)
     config = checkpoint.config if dtype is None else checkpoint.config.replace(dtype=dtype)
-    opened = checkpoint.params, str(path), mesh, params_dtype
+    params = checkpoint.params
+    if config.scan_layers and not config.is_encoder_only:
+        # See `models.transformer.for_decoding`.
+        config, params = config.replace(scan_layers=False), unstack_layers(params)
+    opened = params, str(path), mesh, params_dtype
     if config.is_decoder_only:
         return CausalModel(config, *opened)
     if config.is_encoder_only:

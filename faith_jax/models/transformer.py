@@ -609,6 +609,15 @@ def output_layer(module: Transformer, params: Any) -> OutputLayer:
     return layer
 
 
+def for_decoding(module: Transformer) -> Transformer:
+    """Returns the model as it decodes: the parameters of each layer are arrays of their own.
+
+    Where layers are scanned, each step of a decoding loop copies those of a layer out of their
+    stack before it reads them.
+    """
+    return module.clone(config=module.config.replace(scan_layers=False))
+
+
 def initial_variables(module: Transformer, key: Array) -> Any:
     """Returns newly initialised variables of any family: `params` and their logical axes."""
     return module.init(key, method="initialize")

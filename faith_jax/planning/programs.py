@@ -22,7 +22,7 @@ from faith_jax.inference.row_likelihoods import LikelihoodRow, scoring_program
 from faith_jax.input.task_batches import batch_shapes
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import SLICE_AXIS, Partitioner
-from faith_jax.models.transformer import Transformer, parameter_shapes
+from faith_jax.models.transformer import Transformer, for_decoding, parameter_shapes
 from faith_jax.planning.topologies import partition_counts
 from faith_jax.runs import (
     infer,
@@ -347,7 +347,7 @@ def _decoding_of(arguments: Mapping[str, Any]) -> DecodingConfig:
 
 
 def _inference(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
-    module, rows = _model(arguments), arguments["batch_size"]
+    module, rows = for_decoding(_model(arguments)), arguments["batch_size"]
     setup.check_generates(module.config)
     partitioner = _partitioner(arguments, module.config, choice, devices, rows)
     params = merge_params(*_param_shapes(module, partitioner, (), arguments["params_dtype"]))

@@ -32,7 +32,12 @@ from faith_jax.models.parameters import param_shardings, random_params
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.quantization import quantized
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
-from faith_jax.models.transformer import QUESTION_ENCODER, Transformer, parameter_shapes
+from faith_jax.models.transformer import (
+    QUESTION_ENCODER,
+    Transformer,
+    for_decoding,
+    parameter_shapes,
+)
 from faith_jax.tokenizers.carried import RunVocabulary
 from faith_jax.tokenizers.vocabularies import default_vocabulary
 from faith_jax.training.in_batch_negatives import InBatchNegatives
@@ -196,10 +201,14 @@ def load_for_inference(
     model: Transformer | None = None,
     params_dtype: InferenceDtype = "float32",
 ) -> tuple[Transformer, PyTree, Partitioner]:
-    """Opens a checkpoint on the mesh; a model, if given, must have its dimensions."""
+    """Opens a checkpoint on the mesh; a model, if given, must have its dimensions.
+
+    The model that is returned has its layers apart, see `for_decoding`.
+    """
     checked("PARAMS_DTYPE", params_dtype, InferenceDtype)
     checkpoint = open_checkpoint(path)
     module = model or Transformer(checkpoint.config)
+    module = module if module.config.is_encoder_only else for_decoding(module)
     partitioner = partitioner_for(module.config)
     params = matching_params(checkpoint, module.config)
     params = rounded(params, "float32" if params_dtype == "int8" else params_dtype)

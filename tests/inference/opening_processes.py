@@ -24,10 +24,11 @@ def check(folder: str) -> str:
     counts = []
     for scan, dtype in ((False, "float32"), (True, "bfloat16")):
         config = checkpoint.config.replace(scan_layers=scan)
-        _, params, _ = load_for_inference(
+        module, params, _ = load_for_inference(
             folder, lambda config: make_partitioner(config, 8), Transformer(config), dtype
         )
-        jax.tree.map(same, params, matching_params(checkpoint.read(), config))
+        assert not module.config.scan_layers
+        jax.tree.map(same, params, matching_params(checkpoint.read(), module.config))
         assert {leaf.dtype.name for leaf in jax.tree.leaves(params)} == {dtype}
         split = [not leaf.sharding.is_fully_replicated for leaf in jax.tree.leaves(params)]
         counts.append(f"{sum(split)} of {len(split)}")
