@@ -38,7 +38,7 @@ def cost_report(job: Job, topology: Topology, evaluations: bool = True) -> Repor
     report: Report = {
         "topology": topology.name,
         "devices": topology.size,
-        "compiler": "libtpu" if topology.is_tpu else "CPU",
+        "compiler": "CPU" if topology.compilers() == ("jaxlib",) else topology.compilers()[0],
         "job": job.name,
         "settings": dict(job.settings),
         "mesh": dict(job.partitioner.mesh.shape),

@@ -35,6 +35,11 @@ _CALLED = re.compile(r"(?:calls|to_apply|body)=%?([\w.\-]+)|branch_computations=
 _IOTA = re.compile(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _BETWEEN_SLICES = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
 _MESH = re.compile(r"mesh\[([^\]]*)\]\s*\{([^}]*)\}")
+# A product that cuBLAS computes, whose second result is room to work in; and what it sums over.
+_CUBLAS = 'custom_call_target="__cublas$'
+_CONTRACTED = re.compile(
+    r'lhs_contracting_dims=\{([\d,]*)\}|"lhs_contracting_dimensions":\[([\d,"]*)\]'
+)
 _BITS = {"pred": 8, "token": 0, "opaque": 0, "c64": 64, "c128": 128}
 # What is no work of its own: names for parts of memory, and the ends of what has started before.
 _FREE = {
@@ -260,6 +265,8 @@ class _Program:
             return Work(operations=_dot_operations(op, shapes))
         if kind == "convolution":
             return Work(operations=_convolution_operations(op, shapes))
+        if _is_cublas(op):
+            return Work(operations=_dot_operations(op, shapes))
         return Work()
 
     def _called_computations(self, op: Instruction) -> list[str]:
@@ -462,7 +469,7 @@ def _moved_bytes(op: Instruction, computation: Mapping[str, Instruction]) -> flo
         result = op.shapes[1 if op.opcode == "slice-start" else 0]
         source = sum(s.main_bytes for shapes in operands for s in shapes)
         return min(source, result.bytes) + result.main_bytes
-    written = sum(shape.main_bytes for shape in op.shapes)
+    written = sum(shape.main_bytes for shape in op.shapes[: 1 if _is_cublas(op) else None])
     if op.opcode.endswith("-start"):  # the result stands beside the operand
         written -= sum(s.main_bytes for shapes in operands for s in shapes)
         written = max(0.0, written)
@@ -486,9 +493,13 @@ def _updated_bytes(part: Instruction, inner: Mapping[str, Instruction]) -> float
     return sum(shape.bytes for shape in inner[part.operands[1]].shapes)
 
 
+def _is_cublas(op: Instruction) -> bool:
+    return op.opcode == "custom-call" and _CUBLAS in op.attributes
+
+
 def _dot_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
-    contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", op.attributes)
-    dims = _numbers(contracted[1]) if contracted else []
+    contracted = _CONTRACTED.search(op.attributes)
+    dims = _numbers((contracted[1] or contracted[2]).replace('"', "")) if contracted else []
     return 2.0 * math.prod(op.shapes[0].dims) * math.prod(shapes[0].dims[d] for d in dims)
 
 

@@ -1,11 +1,15 @@
 """Kinds of accelerators and how many of them a job has, by the names that clouds use.
 
-TPUs are described by libtpu, which compiles for them on any machine. For GPUs and CPUs, which have
-no such compiler here, a process's CPU pretends to be as many devices.
+TPUs are described by libtpu, which compiles for them on any machine, and GPUs whose description is
+in gpu_targets/ likewise by JAX's plugin for CUDA. For the others, and without these packages, a
+process's CPU pretends to be as many devices.
 """
 
+import importlib
 import importlib.util
 import math
+import os
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -74,6 +78,13 @@ _EXAMPLES = [
     for sizes in several
 ]
 _MOST_DEVICES = 8192
+# What XLA has to know of a GPU, as it writes it on a machine with one (--xla_dump_to), by chip.
+_GPU_TARGETS = {
+    path.stem: path for path in (pathlib.Path(__file__).parent / "gpu_targets").glob("*.txt")
+}
+# Without the GPU no kernels can be tried out; and for some products XLA's own compiler of kernels
+# fails then, so that all are left to cuBLAS.
+_GPU_FLAGS = "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"
 _NAME = re.compile(
     r"((?P<slices>\d{1,4})x)?(?P<kind>[a-z][\w\-]*):(?P<sizes>\d{1,6}(x\d{1,6})*)", re.ASCII
 )
@@ -104,9 +115,18 @@ class Topology(NamedTuple):
         """How many devices there are: one for each chip."""
         return self.slices * math.prod(self.shape)
 
+    @property
+    def gpu_plugin(self) -> str:
+        """The plugin of JAX that compiles for it; "" where none is installed, or none can."""
+        if self.chip.name not in _GPU_TARGETS:
+            return ""
+        return next((name for name in ("xla_cuda13", "xla_cuda12") if _has_plugin(name)), "")
+
     def environment(self) -> dict[str, str]:
         """Returns the variables that a process must set before it imports JAX."""
         variables = {"JAX_PLATFORMS": "cpu"}
+        if self.gpu_plugin:
+            variables["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_GPU_FLAGS}".strip()
         if self.is_tpu:
             variables |= {"TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
             variables |= {"TPU_WORKER_HOSTNAMES": "localhost", "TPU_ACCELERATOR_TYPE": "v4-8"}
@@ -114,6 +134,8 @@ class Topology(NamedTuple):
 
     def compilers(self) -> tuple[str, ...]:
         """Returns the packages that compile for it, beside JAX."""
+        if plugin := self.gpu_plugin:
+            return (f"jax-{plugin.removeprefix('xla_')}-plugin",)
         return ("libtpu",) if self.is_tpu else ("jaxlib",)
 
     def devices(self) -> list[Any]:
@@ -124,6 +146,8 @@ class Topology(NamedTuple):
         """
         import jax
 
+        if plugin := self.gpu_plugin:
+            return _gpus(plugin, self)
         if not self.is_tpu:
             jax.config.update("jax_num_cpu_devices", self.size)
             return jax.devices("cpu")
@@ -175,6 +199,31 @@ class Topology(NamedTuple):
                 is_ring = len(places) == side and side % self.chip.wraps == 0
                 total += 2 * link if is_ring else link
         return total
+
+
+def _has_plugin(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(f"jax_plugins.{name}") is not None
+    except ModuleNotFoundError:  # there are no plugins at all
+        return False
+
+
+def _gpus(plugin: str, topology: Topology) -> list[Any]:
+    """Returns the devices of GPUs that are not here."""
+    module: Any = importlib.import_module(f"jax_plugins.{plugin}")
+    # It asks the driver, which is not here, whether the versions of CUDA's libraries fit it.
+    module._check_cuda_versions = lambda *_, **__: None
+    from jax.experimental import topologies
+
+    machines, gpus = -(-topology.size // topology.chip.host), topology.chip.host
+    return list(
+        topologies.get_topology_desc(
+            platform="cuda",
+            topology_name=topology.chip.name,
+            topology=f"1x{machines}x{min(gpus, topology.size)}",
+            target_config=_GPU_TARGETS[topology.chip.name].read_text(encoding="utf-8"),
+        ).devices
+    )[: topology.size]
 
 
 def partition_counts(devices: int, slices: int, rows: int) -> list[int]:

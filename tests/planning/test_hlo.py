@@ -220,6 +220,17 @@ def test_operations_of_a_convolution(shapes, attributes, operations):
     assert program_work(text, MESH).once.operations == 2 * operations
 
 
+def test_a_product_of_cublas():
+    body = """  %a = f32[8,16]{1,0} parameter(0)
+  %product = (f32[8,4]{1,0}, s8[33554432]{0}) custom-call(%a, %b), custom_call_target="__cublas$gemm", backend_config={"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}}}
+  ROOT %r = f32[8,4]{1,0} get-tuple-element(%product), index=0"""  # noqa: E501
+    body = body.replace("  %product", "  %b = f32[16,4]{1,0} parameter(1)\n  %product")
+    once, _ = program_work(module(body, parameters="a: f32[8,16], b: f32[16,4]"), {"data": 1})
+    assert once.operations == 2 * 8 * 16 * 4
+    # The room that it works in is not moved.
+    assert once.bytes == 4 * (8 * 16 + 16 * 4 + 8 * 4)
+
+
 def test_products_agree_with_xla_and_scanned_layers_with_unrolled_ones():
     def layers(x, kernels, unroll):
         def layer(x, kernel):

@@ -1,5 +1,6 @@
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 
@@ -133,3 +134,47 @@ def test_without_libtpu_the_extra_is_named(monkeypatch):
     with pytest.raises(ConfigError, match=r'pip install "faith_jax\[tpu-plan\]"'):
         check_libtpu(parse_topology("v4:4x4x4"))
     check_libtpu(parse_topology("h100:8"))
+
+
+def test_a_plugin_compiles_for_gpus_that_are_described(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=x")
+    for installed, plugin in (((), ""), (("xla_cuda12",), "xla_cuda12")):
+        monkeypatch.setattr(topologies, "_has_plugin", lambda name, has=installed: name in has)
+        for name in ("h100:8", "h200:1"):
+            gpus = parse_topology(name)
+            assert gpus.gpu_plugin == plugin
+            assert gpus.compilers() == (("jax-cuda12-plugin",) if plugin else ("jaxlib",))
+            flags = gpus.environment().get("XLA_FLAGS", "")
+            assert flags.startswith("--xla_dump_to=x --xla_gpu_autotune_level=0") == bool(plugin)
+        for name in ("a100:8", "cpu:2", "v4:2x2x1"):
+            assert parse_topology(name).gpu_plugin == ""
+
+
+def test_descriptions_of_gpus_say_what_is_known_of_them():
+    for name, chip in topologies.CHIPS.items():
+        if target := topologies._GPU_TARGETS.get(name):
+            values = dict(re.findall(r"(\w+): (\d+)$", target.read_text(), re.MULTILINE))
+            # Some of the memory is the driver's.
+            assert int(values["device_memory_size"]) == pytest.approx(chip.memory, rel=0.07)
+            assert int(values["memory_bandwidth"]) == pytest.approx(chip.bandwidth, rel=0.01)
+    assert set(topologies._GPU_TARGETS) == {"h100", "h200"}
+
+
+@pytest.mark.skipif(
+    not parse_topology("h200:1").gpu_plugin, reason="needs JAX's plugin for CUDA (gpu-plan)"
+)
+def test_a_program_for_gpus_that_are_not_here():
+    script = (
+        "import jax, jax.numpy as jnp\n"
+        "from faith_jax.planning.topologies import parse_topology\n"
+        "devices = parse_topology('h200:2').devices()\n"
+        "sharding = jax.sharding.SingleDeviceSharding(devices[0])\n"
+        "array = jax.ShapeDtypeStruct((256, 256), jnp.bfloat16, sharding=sharding)\n"
+        "text = jax.jit(jnp.matmul).lower(array, array).compile().as_text()\n"
+        "print(len(devices), '__cublas$' in text)"
+    )
+    environment = os.environ | parse_topology("h200:2").environment()
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == ["2", "True"]
