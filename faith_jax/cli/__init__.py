@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from faith_jax.cli.acceptance_commands import Accept, Calibrate
 from faith_jax.cli.checkpoint_commands import (
     ExportCheckpoint,
     ExportPrompt,
@@ -56,6 +57,7 @@ _COMMANDS = (
     *(Tasks, Prepare, Describe),
     *(Index, Embed, Evidence, Check),
     *(Score, Scorers, Evaluate, Report, Explain, Annotate),
+    *(Calibrate, Accept),
 )
 _EXAMPLES = """examples:
   faith-jax score --scorers=groundedness --input=answers.csv --output=scores.jsonl

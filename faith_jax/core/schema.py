@@ -159,7 +159,7 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
             hint = did_you_mean(name, sorted(other_names))
             return InputError(f"{place}: field '{field}' is missing.{hint}")
         value, problem = None, "Expected a value"
-    if problem.startswith("Invalid enum value"):
+    if problem.startswith(("Invalid enum value", "Invalid value")):  # the second of a tag
         choices = [
             str(choice) for alternative in _alternatives(kind) for choice in _choices(alternative)
         ]
@@ -199,13 +199,18 @@ def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]
             return name, typing.get_type_hints(alternative, include_extras=True)[name]
         if name and isinstance(alternative, type) and issubclass(alternative, msgspec.Struct):
             inner = {field.encode_name: field.type for field in msgspec.structs.fields(alternative)}
-            return name, inner[name]
+            return name, inner.get(name) or Literal[_tags(kind)]
         if item and item != "..." and typing.get_origin(alternative) in (list, tuple):
             return int(item), typing.get_args(alternative)[0]
         if item == "...":  # msgspec does not say which key of a dictionary it is
             inner_kind = typing.get_args(alternative)[1]
             return _first_bad(value, inner_kind), inner_kind
     return int(item), Any  # of a tuple
+
+
+def _tags(kind: Any) -> tuple[Any, ...]:
+    """Returns what the tags of a union of Structs may be."""
+    return tuple(sorted(struct.__struct_config__.tag for struct in _alternatives(kind)))
 
 
 def _first_bad(values: Mapping[str, Any], kind: Any) -> str:

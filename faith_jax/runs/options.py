@@ -63,6 +63,7 @@ Resamples = Annotated[
 Confidence = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")]
 Html = Annotated[str, _path(".html")]
 Png = Annotated[str, _path(".png")]
+Json = Annotated[str, _path(".json")]
 
 
 def scorer_options(

@@ -377,7 +377,19 @@ def pooled(name: str, corpora: Sequence[Corpus]) -> Corpus:
     }
     # Corpora may have the same ids; with the name they are unique.
     ids = tuple(f"{corpus.name}/{identifier}" for corpus in usable for identifier in corpus.ids)
-    return Corpus(name, ids, np.concatenate([corpus.labels for corpus in usable]), scores)
+    hashes = {
+        text: np.concatenate([corpus.hashes[text] for corpus in usable])
+        for text in corpora[0].hashes
+        if all(text in corpus.hashes for corpus in usable)
+    }
+    return Corpus(
+        name,
+        ids,
+        np.concatenate([corpus.labels for corpus in usable]),
+        scores,
+        fields=tuple(fields for corpus in usable for fields in corpus.fields),
+        hashes=hashes,
+    )
 
 
 def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:

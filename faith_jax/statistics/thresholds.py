@@ -102,6 +102,19 @@ ACCEPT = Wish(
 )
 
 
+def unit_folds(units: NDArray[np.intp], seed: int = 0, folds: int = FOLDS) -> NDArray[np.intp]:
+    """Returns the fold of each row [rows], from 0; the rows of a unit are in the same one.
+
+    Args:
+      units: [rows], the number of each row's unit, from 0.
+      seed: of which units are together.
+      folds: at most; there are no more than units.
+    """
+    total = int(units.max(initial=-1)) + 1
+    fold_of_unit = np.random.default_rng(seed).permutation(total) % max(min(folds, total), 1)
+    return fold_of_unit[units]
+
+
 def held_out_figures(
     wish: Wish,
     scores: Floats,
@@ -125,8 +138,7 @@ def held_out_figures(
       folds: at most; there are no more than units.
     """
     total = int(units.max(initial=-1)) + 1
-    fold_of_unit = np.random.default_rng(seed).permutation(total) % max(min(folds, total), 1)
-    fold_of_row = fold_of_unit[units]
+    fold_of_row = unit_folds(units, seed, folds)
     counts, among, acts = (np.zeros(scores.size, bool) for _ in range(3))
     for fold in range(min(folds, total)):
         rows, others = fold_of_row == fold, fold_of_row != fold

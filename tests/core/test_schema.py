@@ -50,6 +50,18 @@ class Dialogue(msgspec.Struct):
     arguments: tuple[Argument, ...] = ()
 
 
+class Circle(msgspec.Struct, tag_field="form", tag="circle"):
+    radius: float
+
+
+class Square(msgspec.Struct, tag_field="form", tag="square"):
+    side: float
+
+
+class Drawing(msgspec.Struct):
+    shapes: list[Circle | Square]
+
+
 TURN = {"role": "user", "text": " Hi\n"}
 ROW = {"id": "1", "turns": [TURN]}
 
@@ -163,3 +175,21 @@ def test_nothing_is_collected_at_the_end_of_python():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (
+            {"form": "sqare", "side": 1},
+            "field 'shapes[0].form': expected one of circle, square, got \"sqare\". "
+            "Did you mean 'square'?",
+        ),
+        ({"side": 1}, "field 'shapes[0].form' is missing."),
+        ({"form": "circle", "radius": "1"}, "field 'shapes[0].radius': expected a number"),
+    ],
+)
+def test_structs_that_a_tag_tells_apart(shape, message):
+    with pytest.raises(InputError) as caught:
+        converted({"shapes": [shape]}, "f:1", Drawing)
+    assert message in str(caught.value)

@@ -1,0 +1,1 @@
+"""The jobs `calibrate` and `accept`, and the file that the first writes and the second reads."""

@@ -1,0 +1,259 @@
+"""The run `accept`: decides about new rows by a calibration, and looks whether they are like it."""
+
+import dataclasses
+import json
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.core.errors import ConfigError, counted, did_you_mean
+from faith_jax.core.files import atomic_file, report_write_errors, reserve_outputs
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.table import Table
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.export.scored_rows import ScoredRow
+from faith_jax.report.table_pages import rendered
+from faith_jax.runs.calibration.options import AcceptOptions
+from faith_jax.runs.calibration.stored import (
+    ABSTAIN,
+    DECISIONS,
+    Calibration,
+    Decider,
+    check_range,
+    mix_of,
+    read_calibration,
+    read_scores,
+)
+from faith_jax.statistics.calibration.drift import compare_scores, compare_shares, noticed_share
+from faith_jax.statistics.calibration.guarantees import one_row_of_each
+from faith_jax.statistics.estimates import p_value_text
+from faith_jax.statistics.scored_corpora import Corpus, pooled
+from faith_jax.statistics.units import units_of
+
+logger = logging.getLogger("faith_jax")
+
+# All corpora that pooled thresholds decide about, in the comparison of scores.
+POOLED = "all together"
+_COLUMNS = ("corpus", "rows", *DECISIONS, "a change of the scores")
+_NOTICED = (
+    "A change of the scores is looked for by the two-sample test of Kolmogorov and Smirnov, with "
+    "one row of each group. Low scores are those of the calibration's lowest tenth: where so many "
+    "new rows have them, the test finds it four times in five."
+)
+
+
+def _inputs_and_outputs(options: AcceptOptions) -> tuple[list[str], dict[str, str]]:
+    return [*options.files, options.calibration], {"--output": options.output}
+
+
+@reserve_outputs(_inputs_and_outputs)
+def accept(options: AcceptOptions) -> str:
+    """Decides about the rows of scored files, writes them, and returns a table as text.
+
+    Raises:
+      FaithJaxError: for a bad or missing file, wrong options, and files of which the calibration
+        covers no corpus.
+    """
+    calibration = read_calibration(path_of(options.calibration))
+    field = options.cluster_field or calibration.cluster_field
+    corpora, scorer = read_scores(options.files, calibration.scorer, field)
+    low = -math.inf if calibration.low is None else calibration.low
+    high = math.inf if calibration.high is None else calibration.high
+    for corpus in corpora.values():
+        check_range(corpus, low, high)
+    deciders = _deciders(calibration, options, list(corpora))
+    counts = {name: Counter[str]() for name in corpora}
+    with report_write_errors(options.output), atomic_file(options.output) as beside:
+        with open(beside, "w", encoding="utf-8") as file:
+            for row in _rows(options.files):
+                decided = row | _decision(row, scorer, deciders[row["corpus"]])
+                counts[row["corpus"]].update(_counted(decided))
+                file.write(json.dumps(decided, ensure_ascii=False) + "\n")
+        likenesses = _likenesses(options, corpora, deciders, field)
+    return rendered(_table(calibration, options, deciders, counts, likenesses))
+
+
+def _rows(files: Sequence[str]) -> Iterator[ScoredRow]:
+    return (row for path in files for row in read_scored_rows(path_of(path)))
+
+
+def _deciders(
+    calibration: Calibration, options: AcceptOptions, names: Sequence[str]
+) -> dict[str, Decider | str]:
+    """Returns by corpus what decides about its rows, or why nothing does.
+
+    Raises:
+      ConfigError: nothing decides about any of the corpora.
+    """
+    known = calibration.corpora
+    where = options.calibration
+    if options.pooled:
+        if calibration.pooled is None:
+            raise ConfigError(
+                f"--pooled: {where} has no pooled thresholds, only of {_listed(known)}."
+            )
+        pooled = calibration.pooled
+        deciders: dict[str, Decider | str] = {
+            name: pooled if name in pooled.mix else f"corpus {name!r} is none of the pooled ones"
+            for name in names
+        }
+    elif options.corpus:
+        if options.corpus not in known:
+            reason = calibration.left_out.get(options.corpus, did_you_mean(options.corpus, known))
+            raise ConfigError(
+                f"--corpus: {where} has no thresholds of {options.corpus!r}, only of "
+                f"{_listed(known)}. {reason.strip()}".rstrip()
+            )
+        deciders = dict.fromkeys(names, known[options.corpus])
+    else:
+        deciders = {name: known.get(name) or _why_unknown(calibration, name) for name in names}
+    if not any(isinstance(decider, Decider) for decider in deciders.values()):
+        raise ConfigError(
+            f"{where} decides about rows of {_listed(known)}, not of {', '.join(names)}. If these "
+            "are rows of the same kind, from the same system, say so by "
+            f"--corpus={next(iter(known)) if len(known) == 1 else 'NAME'}."
+        )
+    return deciders
+
+
+def _listed(known: Mapping[str, Decider]) -> str:
+    return ", ".join(known) or "all corpora together (--pooled)"
+
+
+def _why_unknown(calibration: Calibration, name: str) -> str:
+    if name in calibration.left_out:
+        return f"corpus {name!r} has no thresholds: {calibration.left_out[name]}"
+    return f"the calibration has no corpus {name!r}"
+
+
+def _decision(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str, Any]:
+    """Returns the fields that a row gets."""
+    score = row["scores"][scorer]
+    if isinstance(decider, str):
+        return {"decision": ABSTAIN, "probability": None, "reason": decider}
+    if score is None:
+        why = row["undefined"].get(scorer, "")
+        reason = f"the score is undefined{why and f': {why}'}"
+        return {"decision": ABSTAIN, "probability": None, "reason": reason}
+    decision, reason = decider.decide(score)
+    probability = float(decider.probabilities.probabilities(np.array([score]))[0])
+    return {"decision": decision, "probability": round(probability, 6), "reason": reason}
+
+
+def _counted(row: ScoredRow) -> Iterator[str]:
+    """Yields the names under which a row is counted: its decision, and that with its label."""
+    yield row["decision"]
+    if row["label"] is not None:
+        yield f"{row['decision']} {row['label']}"
+
+
+class _Likeness(NamedTuple):
+    """Whether new scores look like a calibration's.
+
+    Attributes:
+      text: for the table.
+      alarm: what is wrong; "" = nothing was noticed.
+    """
+
+    text: str
+    alarm: str = ""
+
+
+def _likenesses(
+    options: AcceptOptions,
+    corpora: Mapping[str, Corpus],
+    deciders: Mapping[str, Decider | str],
+    field: str,
+) -> dict[str, _Likeness]:
+    """Returns by corpus, or of pooled ones together, whether scores are as they were."""
+    # Those that `pooled` keeps: it leaves out rows without a label or a score.
+    covered = [
+        dataclasses.replace(corpus, labels=np.zeros(len(corpus.ids)))
+        for corpus in corpora.values()
+        if isinstance(deciders[corpus.name], Decider)
+    ]
+    covered = [corpus.part(corpus.usable()) for corpus in covered]
+    groups = {POOLED: covered} if options.pooled else {c.name: [c] for c in covered}
+    likenesses = {}
+    for name, members in groups.items():
+        decider = deciders[members[0].name]
+        new = pooled(name, members)
+        if isinstance(decider, str) or not new.ids:
+            continue
+        drawn = one_row_of_each(units_of([new], field).numbers, options.seed)
+        likenesses[name] = _compared(name, decider, new, drawn, mix_of(members, drawn), options)
+    return likenesses
+
+
+def _compared(
+    name: str,
+    decider: Decider,
+    new: Corpus,
+    drawn: NDArray[np.intp],
+    mix: Mapping[str, int],
+    options: AcceptOptions,
+) -> _Likeness:
+    (scores,) = new.scores.values()
+    reference = np.array(decider.sample)
+    p_value = compare_scores(reference, scores[drawn]).p_value
+    if p_value <= options.alarm:
+        return _Likeness(
+            f"FOUND ({p_value_text(p_value)})",
+            f"{name}: the scores do not look like those of the calibration "
+            f"({p_value_text(p_value)}): do not rely on the guarantee; label some of these rows "
+            "and calibrate again.",
+        )
+    if options.pooled and (mixed := _mix_p_value(decider.mix, mix)) <= options.alarm:
+        return _Likeness(
+            f"FOUND: another mix ({p_value_text(mixed)})",
+            f"{name}: the rows are another mix of corpora than the calibration's "
+            f"({p_value_text(mixed)}), for which the pooled guarantee does not hold; decide by the "
+            "threshold of each corpus, without --pooled.",
+        )
+    share = noticed_share(reference, drawn.size, options.alarm, seed=options.seed)
+    power = (
+        "of so few rows, none would be" if math.isnan(share) else f"{share:.0%} low scores would be"
+    )
+    return _Likeness(f"none found ({p_value_text(p_value)}; {power})")
+
+
+def _mix_p_value(old: Mapping[str, int], new: Mapping[str, int]) -> float:
+    names = sorted({*old, *new})
+    counts = [np.array([mix.get(name, 0) for name in names]) for mix in (old, new)]
+    return compare_shares(*counts)
+
+
+def _table(
+    calibration: Calibration,
+    options: AcceptOptions,
+    deciders: Mapping[str, Decider | str],
+    counts: Mapping[str, Counter[str]],
+    likenesses: Mapping[str, _Likeness],
+) -> Table:
+    cells, notes = [], []
+    for name, count in counts.items():
+        rows = sum(count[decision] for decision in DECISIONS)
+        shares = (f"{count[decision]:,} ({count[decision] / rows:.0%})" for decision in DECISIONS)
+        compared = POOLED if options.pooled else name
+        likeness = likenesses.get(compared) if isinstance(deciders[name], Decider) else None
+        cells.append((name, rows, *shares, likeness.text if likeness else "not compared"))
+        wrong, right = count["accept 0"], count["accept 1"]
+        if wrong + right:
+            notes.append(
+                f"{name}: of {counted(wrong + right, 'accepted row')} with a label, {wrong:,} "
+                f"({wrong / (wrong + right):.1%}) are unfaithful."
+            )
+    for likeness in likenesses.values():
+        if likeness.alarm:
+            logger.warning("%s", likeness.alarm)
+    return Table(
+        f"Decisions by {calibration.scorer}",
+        _COLUMNS,
+        tuple(cells),
+        (*calibration.promises(), *notes, _NOTICED),
+    )

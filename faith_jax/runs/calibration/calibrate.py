@@ -1,0 +1,289 @@
+"""The run `calibrate`: probabilities, and thresholds with a guarantee, from labelled scores."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.files import reserve_outputs
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.table import Table
+from faith_jax.core.types import Direction
+from faith_jax.report.table_pages import rendered
+from faith_jax.runs.calibration.options import CalibrateOptions
+from faith_jax.runs.calibration.stored import (
+    Calibration,
+    Decider,
+    check_range,
+    mix_of,
+    percent,
+    read_scores,
+    write_calibration,
+)
+from faith_jax.scoring.registry import scorer_card, scorer_names
+from faith_jax.statistics.auc import area_components
+from faith_jax.statistics.calibration.guarantees import (
+    controlling_threshold,
+    one_row_of_each,
+    rows_to_control,
+    rows_to_test,
+    safe_thresholds,
+    unit_weights,
+    units_to_test,
+    widest_pair,
+)
+from faith_jax.statistics.calibration.maps import CONSTANT, choose_map
+from faith_jax.statistics.scored_corpora import Corpus, pooled, row_notes
+from faith_jax.statistics.units import Units, units_of
+
+Floats = NDArray[np.float64]
+_COLUMNS = ("corpus", "groups", "accept", "reject", "probability", "log loss (nats)")
+# In the table; a corpus may have any name.
+_TOGETHER = "all together"
+# Of the interval of an AUC below 0.5 as a whole, where labels mean the opposite.
+_SURE = 0.99
+
+
+class LabelledScores(NamedTuple):
+    """The usable rows of a corpus, or of several.
+
+    Attributes:
+      name: of the corpus, for people.
+      scores: [rows], higher = more faithful.
+      labels: [rows], 1 = faithful, 0 = not.
+      units: which rows depend on each other.
+      drawn: [units], the number of one row of each unit.
+    """
+
+    name: str
+    scores: Floats
+    labels: Floats
+    units: Units
+    drawn: NDArray[np.intp]
+
+    def accepting(self, options: CalibrateOptions, level: float, target: float) -> Floats:
+        """Returns the thresholds from which on rows may be accepted, from strict to lenient."""
+        return self._thresholds(self.scores, self.labels == 0, options, level, target)
+
+    def rejecting(self, options: CalibrateOptions, level: float, target: float) -> Floats:
+        """Returns the thresholds up to which rows may be rejected, from strict to lenient."""
+        # As accepting by negative scores, of which faithful rows are the errors.
+        return -self._thresholds(-self.scores, self.labels == 1, options, level, target)
+
+    def _thresholds(
+        self,
+        scores: Floats,
+        is_wrong: NDArray[np.bool_],
+        options: CalibrateOptions,
+        level: float,
+        target: float,
+    ) -> Floats:
+        if options.guarantee == "learn_then_test":
+            drawn, seed = self.drawn, (options.seed, 1)
+            return safe_thresholds(scores[drawn], is_wrong[drawn], target, level, seed)
+        threshold = controlling_threshold(scores, is_wrong, self.units.numbers, target)
+        # A stricter threshold loses no more, so that it has the guarantee too.
+        return np.unique(scores[scores >= threshold])[::-1]
+
+    def share(self, rows: NDArray[np.bool_]) -> float:
+        """Returns the share of some rows [rows] in a random row of a random unit."""
+        return float(np.mean(np.bincount(self.units.numbers, rows * self.weights)))
+
+    @property
+    def weights(self) -> Floats:
+        """One over the number of rows in each row's unit: [rows]."""
+        return unit_weights(self.units.numbers)
+
+
+def _inputs_and_outputs(options: CalibrateOptions) -> tuple[Sequence[str], dict[str, str]]:
+    return options.files, {"--output": options.output, "--figure": options.figure}
+
+
+@reserve_outputs(_inputs_and_outputs)
+def calibrate(options: CalibrateOptions) -> str:
+    """Calibrates labelled scores, writes what is asked for, and returns the table as text.
+
+    Raises:
+      FaithJaxError: for a bad or missing file, wrong options, and scores of which nothing can be
+        guaranteed: too few groups, one class, labels that say the opposite.
+    """
+    corpora, scorer = read_scores(options.files, options.scorer, options.cluster_field)
+    if _TOGETHER in corpora:
+        raise InputError(f"{_TOGETHER!r}: stands for all corpora; give this one another name.")
+    low, high = _range_of(scorer)
+    for corpus in corpora.values():
+        check_range(corpus, low, high)
+    parts = [corpus.part(corpus.usable()) for corpus in corpora.values()]
+    together = [pooled(_TOGETHER, parts)] if len(parts) > 1 else []
+    groups = parts + together
+    # Of each corpus an accepting and a rejecting threshold.
+    level = (1 - options.confidence) / (2 * len(groups) if options.simultaneous else 1)
+    reports, left_out = [], {}
+    for corpus in groups:
+        rows = _labelled_scores(corpus, options)
+        if problem := _why_unusable(rows, options, level):
+            left_out[corpus.name] = problem
+        else:
+            _check_direction(rows, scorer)
+            reports.append(_calibrated(rows, options, level, (low, high)))
+    if not reports:
+        raise InputError(" ".join(f"{name}: {problem}" for name, problem in left_out.items()))
+    deciders = {report.rows.name: report.decider for report in reports}
+    whole = deciders.pop(_TOGETHER) if together and _TOGETHER not in left_out else None
+    if whole is not None:
+        whole = msgspec.structs.replace(whole, mix=mix_of(parts, reports[-1].rows.drawn))
+    calibration = Calibration(
+        scorer=scorer,
+        low=low if math.isfinite(low) else None,
+        high=high if math.isfinite(high) else None,
+        guarantee=options.guarantee,
+        target=options.target,
+        reject_target=options.reject_target or options.target,
+        confidence=options.confidence,
+        simultaneous=options.simultaneous,
+        cluster_field=options.cluster_field,
+        corpora=deciders,
+        pooled=whole,
+        left_out=left_out,
+    )
+    table = _table(calibration, reports, row_notes(corpora))
+    write_calibration(path_of(options.output), calibration)
+    return rendered(table)
+
+
+def _range_of(scorer: str) -> tuple[float, float]:
+    """Returns the ends of a scorer's range, infinite where they are unknown.
+
+    Raises:
+      ConfigError: higher scores of it do not mean more faithful.
+    """
+    if scorer not in scorer_names():
+        return -math.inf, math.inf
+    card = scorer_card(scorer)
+    if card.direction is not Direction.FAITHFUL:
+        raise ConfigError(
+            f"--scorer={scorer}: {card.direction}, so that no threshold of it accepts responses; "
+            "choose one that `faith-jax scorers` lists with higher = more faithful."
+        )
+    return card.low, card.high
+
+
+def _labelled_scores(corpus: Corpus, options: CalibrateOptions) -> LabelledScores:
+    units = units_of([corpus], options.cluster_field)
+    (scores,) = corpus.scores.values()
+    drawn = one_row_of_each(units.numbers, (options.seed, 0))
+    return LabelledScores(corpus.name, scores, corpus.labels, units, drawn)
+
+
+def _why_unusable(rows: LabelledScores, options: CalibrateOptions, level: float) -> str:
+    """Returns why rows cannot be calibrated, with the remedy; "" = they can."""
+    if not rows.labels.size:
+        return (
+            "no row has a label (1 = faithful, 0 = not) and a score; see score --label-column, and "
+            "label some rows."
+        )
+    if np.ptp(rows.labels) == 0:
+        return (
+            f"all {counted(rows.labels.size, 'row')} have the label {rows.labels[0]:.0f}; a "
+            "calibration needs faithful rows (1) and others (0)."
+        )
+    is_tested = options.guarantee == "learn_then_test"
+    if is_tested:
+        needed = units_to_test(options.target, level)
+        why = (
+            f"a fifth of them chooses thresholds, and {rows_to_test(options.target, level)} "
+            f"accepted ones without a single error show with {percent(1 - level)} confidence that "
+            f"at most {percent(options.target)} are unfaithful"
+        )
+    else:
+        needed = rows_to_control(options.target)
+        why = "1 / (their number + 1) must not be more than the target"
+    if rows.units.total >= needed:
+        return ""
+    field = rows.units.field
+    noun = f"of rows with the same {field}" if field else "with a label and a score"
+    return (
+        f"{counted(rows.units.total, 'group' if field else 'row')} {noun}: at least {needed} are "
+        f"needed, because {why}. Label more, or ask for a larger --target"
+        f"{' or a smaller --confidence' if is_tested else ''}."
+    )
+
+
+def _check_direction(rows: LabelledScores, scorer: str) -> None:
+    """Checks that the faithful rows are not those with low scores, beyond chance."""
+    areas = area_components([rows.scores], rows.labels, rows.units.numbers.tolist())
+    interval = areas.estimate([1.0]).interval(_SURE, (0.0, 1.0))
+    if interval.high < 0.5:
+        raise InputError(
+            f"{rows.name}: rows with the label 0 have higher scores of {scorer} than those with 1 "
+            f"(AUC {areas.areas[0]:.2f}, {_SURE:.0%} interval up to {interval.high:.2f}). 1 must "
+            "mean faithful, and higher scores more faithful; score --label-values=1=0,0=1 turns "
+            "labels that mean an error."
+        )
+
+
+class _Calibrated(NamedTuple):
+    """The rows of a corpus, what decides by their score, and the log losses of maps by name."""
+
+    rows: LabelledScores
+    decider: Decider
+    losses: Mapping[str, float]
+
+
+def _calibrated(
+    rows: LabelledScores, options: CalibrateOptions, level: float, ends: tuple[float, float]
+) -> _Calibrated:
+    accepting = rows.accepting(options, level, options.target)
+    rejecting = rows.rejecting(options, level, options.reject_target or options.target)
+    # Each of them has the guarantee, so that the choice between them is free.
+    accept, reject = widest_pair(accepting, rejecting, rows.scores, rows.weights)
+    fitted, losses = choose_map(rows.scores, rows.labels, rows.units.numbers, *ends, options.seed)
+    decider = Decider(
+        rows=rows.labels.size,
+        groups=rows.units.total,
+        accept=None if math.isnan(accept) else accept,
+        reject=None if math.isnan(reject) else reject,
+        probabilities=fitted,
+        sample=np.sort(rows.scores[rows.drawn]).tolist(),
+    )
+    return _Calibrated(rows, decider, losses)
+
+
+def _table(
+    calibration: Calibration, reports: Sequence[_Calibrated], row_notes: Sequence[str]
+) -> Table:
+    cells, notes = [], list[str]()
+    for rows, decider, losses in reports:
+        accept, reject = decider.accept, decider.reject
+        best, loss = next(item for item in losses.items() if item[0] != CONSTANT)
+        cells.append(
+            (
+                rows.name,
+                decider.groups,
+                _shown(">=", accept, 0.0 if accept is None else rows.share(rows.scores >= accept)),
+                _shown("<=", reject, 0.0 if reject is None else rows.share(rows.scores <= reject)),
+                best,
+                f"{loss:.3f} (constant {losses[CONSTANT]:.3f})",
+            )
+        )
+        notes += rows.units.notes(rows.name)
+        if loss >= losses[CONSTANT]:
+            notes.append(
+                f"{rows.name}: on held-out rows, probabilities by the score are no better than the "
+                "share of faithful rows."
+            )
+    notes += [f"{name} is left out: {why}" for name, why in calibration.left_out.items()]
+    return Table(
+        f"Calibration of {calibration.scorer}",
+        _COLUMNS,
+        tuple(cells),
+        (*calibration.promises(), *notes, *row_notes),
+    )
+
+
+def _shown(sign: str, threshold: float | None, share: float) -> str:
+    return "none" if threshold is None else f"{sign} {threshold:.4g}: {share:.1%}"

@@ -1,0 +1,100 @@
+"""The options of `calibrate` and `accept`, as the command line has them, and as the runs take them.
+
+`faith_jax.cli.parser` says how a field becomes an option. Nothing slow is imported here.
+"""
+
+import dataclasses
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.settings import NotNegative
+from faith_jax.runs.options import Confidence, Json, Png
+
+Target = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")]
+Guarantee = Literal["learn_then_test", "conformal_risk_control"]
+
+
+@dataclasses.dataclass(frozen=True)
+class CalibrateOptions:
+    """Labelled scores, and the guarantee that is wanted of a threshold.
+
+    Attributes:
+      files (FILE): scored .jsonl or .parquet files, or TFDS folders, with labels: 1 = faithful
+      output (JSON): the calibration, which faith-jax accept reads
+      scorer (NAME): whose scores are calibrated (default: the only one)
+      guarantee: learn_then_test: of the accepted responses at most TARGET are unfaithful, with this
+        confidence; conformal_risk_control: of all responses at most TARGET are accepted and
+        unfaithful, on average over calibrations
+      target (SHARE): of unfaithful responses at most, in (0, 1)
+      reject_target (SHARE): likewise of faithful responses, among those that are rejected (default:
+        TARGET)
+      confidence: that learn_then_test holds, for each threshold
+      simultaneous: it holds for all thresholds of all corpora at once
+      cluster_field (NAME): rows with the same value of this field depend on each other: id,
+        grounding, question or a column of yours; none = all rows are independent; auto = rows with
+        the same grounding depend on each other
+      seed: of what is drawn
+      figure (PATH): write which share is accepted at which target (PNG)
+    """
+
+    files: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    output: Json
+    scorer: str = ""
+    guarantee: Guarantee = "learn_then_test"
+    target: Target = 0.05
+    reject_target: Target | None = None
+    confidence: Confidence = 0.95
+    simultaneous: bool = False
+    cluster_field: str = "auto"
+    seed: NotNegative = 0
+    figure: Png = ""
+
+    # Conformal risk control holds on average, not with a confidence.
+    _OF_TESTS: ClassVar = ("confidence", "simultaneous")
+
+    def __post_init__(self):
+        if not self.output:
+            raise ConfigError("--output: name the file of the calibration, such as scores.json.")
+        defaults = {field.name: field.default for field in dataclasses.fields(self)}
+        for name in self._OF_TESTS:
+            is_given = getattr(self, name) != defaults[name]
+            if is_given and self.guarantee != "learn_then_test":
+                raise ConfigError(f"--{name}: goes with --guarantee=learn_then_test.")
+
+
+@dataclasses.dataclass(frozen=True)
+class AcceptOptions:
+    """New scores, and the calibration that decides about them.
+
+    Attributes:
+      files (FILE): scored .jsonl or .parquet files, or TFDS folders
+      calibration (JSON): of faith-jax calibrate
+      output (JSONL): the rows with decision (accept, reject or abstain), probability (that the
+        response is faithful, null = unknown) and reason
+      corpus (NAME): the corpus of the calibration that these rows are like, whatever their own is
+        called (default: that of the same name)
+      pooled: decide by the threshold of all corpora together, for rows in the same mix of corpora
+      alarm (LEVEL): of the test whether scores look like the calibration's: how often it may alarm
+        where nothing has changed
+      cluster_field (NAME): as of faith-jax calibrate (default: the calibration's)
+      seed: of what is drawn for the test
+    """
+
+    files: tuple[str, ...]
+    _: dataclasses.KW_ONLY
+    calibration: str
+    output: str
+    corpus: str = ""
+    pooled: bool = False
+    alarm: Target = 0.01
+    cluster_field: str = ""
+    seed: NotNegative = 0
+
+    def __post_init__(self):
+        if self.corpus and self.pooled:
+            raise ConfigError("Give either --corpus or --pooled.")
+        if not self.output.endswith(".jsonl") and self.output != "-":
+            raise ConfigError(f"--output: {self.output}: name a .jsonl file.")

@@ -1,0 +1,218 @@
+"""The file of a calibration: what `faith-jax calibrate` writes, and `faith-jax accept` reads."""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.files import write_json
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.schema import read_json_as
+from faith_jax.export.read_scored import read_scored_rows
+from faith_jax.runs.calibration.options import Guarantee, Target
+from faith_jax.statistics.calibration.maps import Map
+from faith_jax.statistics.scored_corpora import (
+    Corpus,
+    chosen_scorers,
+    only_fields,
+    read_corpora,
+)
+from faith_jax.statistics.units import AUTO, ROWS
+
+# Sums of float32 probabilities end a little beside their range.
+_TOLERANCE = 1e-5
+# Beyond it, a number is none of JSON.
+_Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+_Count = Annotated[int, msgspec.Meta(ge=1)]
+DECISIONS = ACCEPT, REJECT, ABSTAIN = ("accept", "reject", "abstain")
+
+
+class Decision(NamedTuple):
+    """What is done with a response, and why.
+
+    Attributes:
+      decision: one of `DECISIONS`.
+      reason: a phrase with the score and the threshold.
+    """
+
+    decision: str
+    reason: str
+
+
+class Decider(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the scores of a corpus, or of several together.
+
+    Attributes:
+      rows: with a label and a score, that it was made of.
+      groups: of these rows, which are independent of each other.
+      accept: the score from which on rows are accepted; None = no threshold has the guarantee.
+      reject: the score up to which rows are rejected; likewise.
+      probabilities: the map from scores to the probability that a response is faithful.
+      sample: the scores of one row of each group, rising.
+      mix: of several corpora, how many rows of the sample are of each.
+    """
+
+    rows: _Count
+    groups: _Count
+    accept: _Finite | None = None
+    reject: _Finite | None = None
+    probabilities: Map
+    sample: Annotated[list[_Finite], msgspec.Meta(min_length=1)]
+    mix: dict[str, int] = {}
+
+    def __post_init__(self) -> None:
+        if self.accept is not None and self.reject is not None and not self.accept > self.reject:
+            raise ValueError("a threshold of accept above that of reject")
+
+    def decide(self, score: float) -> Decision:
+        """Returns what is done with a response of this score."""
+        if self.accept is not None and score >= self.accept:
+            return Decision(ACCEPT, f"score {score:.4g} >= {self.accept:.4g}")
+        if self.reject is not None and score <= self.reject:
+            return Decision(REJECT, f"score {score:.4g} <= {self.reject:.4g}")
+        limits = [
+            f"accepting from {self.accept:.4g} on" if self.accept is not None else "accepting none",
+            f"rejecting up to {self.reject:.4g}" if self.reject is not None else "rejecting none",
+        ]
+        return Decision(ABSTAIN, f"score {score:.4g}: the guarantee covers {' and '.join(limits)}")
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """Thresholds and probabilities of a scorer, with what they guarantee.
+
+    Attributes:
+      format: of the file.
+      scorer: whose scores these are; higher = more faithful.
+      low: the smallest score; None = unknown.
+      high: the largest score; None = unknown.
+      guarantee: which one the thresholds have.
+      target: the largest share of unfaithful responses.
+      reject_target: likewise of faithful ones, where responses are rejected.
+      confidence: of each threshold, or of all at once.
+      simultaneous: whether it is of all at once.
+      cluster_field: what rows share that depend on each other.
+      corpora: by name.
+      pooled: of all corpora; None = there is only one.
+      left_out: by name, why a corpus, or "pooled", has no thresholds.
+    """
+
+    format: Literal["faith_jax calibration 1"] = "faith_jax calibration 1"
+    scorer: Annotated[str, msgspec.Meta(min_length=1)]
+    low: _Finite | None = None
+    high: _Finite | None = None
+    guarantee: Guarantee
+    target: Target
+    reject_target: Target
+    confidence: Target
+    simultaneous: bool = False
+    cluster_field: str
+    corpora: dict[str, Decider]
+    pooled: Decider | None = None
+    left_out: dict[str, str] = {}
+
+    def promises(self) -> tuple[str, ...]:
+        """Returns what the thresholds guarantee, as sentences."""
+        target, reject_target = percent(self.target), percent(self.reject_target)
+        if self.guarantee == "conformal_risk_control":
+            return (
+                f"Guarantee (conformal risk control): of all responses, at most {target} are "
+                f"accepted and unfaithful, and at most {reject_target} rejected and faithful, on "
+                "average over calibrations. It says nothing of the share among the accepted ones.",
+                _SCOPE,
+            )
+        together = "for all thresholds at once" if self.simultaneous else "for each threshold"
+        return (
+            f"Guarantee (Learn-then-Test): with {percent(self.confidence)} confidence {together}, "
+            f"at most {target} of the accepted responses are unfaithful, and at most "
+            f"{reject_target} of the rejected ones are faithful.",
+            _SCOPE,
+        )
+
+
+def percent(share: float) -> str:
+    """Returns a share in percent, with the digits that it has.
+
+    >>> percent(0.05), percent(0.9975)
+    ('5%', '99.75%')
+    """
+    return f"{100 * share:.6g}%"
+
+
+_SCOPE = (
+    "The shares are of a random response of a random group, so that each group weighs the same. "
+    "The guarantee holds for new groups that are exchangeable with the calibration's: the same "
+    "system, the same kind of questions and documents, and for pooled thresholds the same mix of "
+    "corpora."
+)
+
+
+def read_scores(
+    files: Sequence[str], scorer: str, cluster_field: str
+) -> tuple[dict[str, Corpus], str]:
+    """Returns the corpora of scored files with one scorer, and its name.
+
+    Args:
+      files: the paths.
+      scorer: "" = the only one.
+      cluster_field: that names the unit of independence.
+
+    Raises:
+      FaithJaxError: for a bad or missing file, an unknown scorer, and several without a choice.
+    """
+    fields = () if cluster_field in (AUTO, ROWS) else (cluster_field,)
+    rows = {path: read_scored_rows(path_of(path)) for path in files}
+    corpora = read_corpora(rows, only_fields(*fields))
+    names = list(dict.fromkeys(name for corpus in corpora.values() for name in corpus.scores))
+    if not scorer and len(names) > 1:
+        raise ConfigError(f"--scorer: the rows have scores of {', '.join(names)}; choose one.")
+    scorer = scorer or names[0]
+    return chosen_scorers(corpora, (scorer,)), scorer
+
+
+def mix_of(corpora: Sequence[Corpus], drawn: NDArray[np.intp]) -> dict[str, int]:
+    """Returns how many drawn rows are of each corpus, where all their rows stand one after another.
+
+    Args:
+      corpora: whose rows these are.
+      drawn: [drawn], the numbers of rows.
+    """
+    ends = np.cumsum([len(corpus.ids) for corpus in corpora])
+    counts = np.bincount(np.searchsorted(ends, drawn, side="right"), minlength=len(corpora))
+    names = (corpus.name for corpus in corpora)
+    return {name: count for name, count in zip(names, counts.tolist(), strict=True) if count}
+
+
+def check_range(corpus: Corpus, low: float, high: float) -> None:
+    """Checks that the scores of a corpus's only scorer lie in its range.
+
+    Raises:
+      InputError: names the row, its score and the range.
+    """
+    ((scorer, scores),) = corpus.scores.items()
+    outside = (scores < low - _TOLERANCE) | (scores > high + _TOLERANCE)
+    if outside.any():
+        place = int(np.argmax(outside))
+        raise InputError(
+            f"{corpus.name}: row {corpus.ids[place]!r}: field 'scores.{scorer}': expected a number "
+            f"from {low:g} to {high:g}, the range of this scorer, got {scores[place]:g}; score the "
+            "rows again with `faith-jax score`, or give a score of your own another name."
+        )
+
+
+def read_calibration(path: pathlib.Path) -> Calibration:
+    """Returns a calibration.
+
+    Raises:
+      ConfigError: the file cannot be read, or is not one.
+    """
+    return read_json_as(path, Calibration)
+
+
+def write_calibration(path: pathlib.Path, calibration: Calibration) -> None:
+    """Writes a calibration, whole or not at all."""
+    value: Any = msgspec.to_builtins(calibration)
+    write_json(path, value)

@@ -1,0 +1,1 @@
+"""What scores are worth: probabilities of them, thresholds with a guarantee, and alarms."""

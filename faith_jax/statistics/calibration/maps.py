@@ -1,0 +1,203 @@
+"""Maps from scores to the probability that a response is faithful.
+
+Three maps that never fall as the score rises. `platt` is a logistic curve of the score, `beta` one
+of the logarithms of its distances from the ends of its range, and `isotonic` is the best monotone
+one of any form, which needs the most rows. Which is best is told by the log loss on held-out units.
+
+References: Platt 1999, Probabilistic outputs for support vector machines (section 2.2 for the
+targets that keep the curve finite). Kull, Silva Filho & Flach 2017, Beta calibration: a
+well-founded and easily implemented improvement on logistic calibration for binary classifiers.
+Zadrozny & Elkan 2002, Transforming classifier scores into accurate multiclass probability
+estimates (isotonic regression).
+
+>>> labels = np.array([0.0, 0.0, 1.0, 0.0, 1.0, 1.0])
+>>> fitted = fit_isotonic(np.arange(6.0), labels)
+>>> fitted.probabilities(np.array([0.0, 2.5, 9.0])).tolist()
+[0.125, 0.5, 0.875]
+"""
+
+import math
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.statistics.thresholds import unit_folds
+
+Floats = NDArray[np.float64]
+
+# Of the range: a score nearer to an end counts as one so near, whose logarithm is finite.
+_NEAREST = 1e-6
+# The map that reads no score, beside which the others are judged.
+CONSTANT = "constant"
+
+
+class Platt(msgspec.Struct, frozen=True, tag_field="form", tag="platt"):
+    """The map 1 / (1 + exp(-(slope * score + intercept))), with a slope of at least 0."""
+
+    slope: float
+    intercept: float
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Returns the probability of each score: [rows]."""
+        return _sigmoid(self.slope * scores + self.intercept)
+
+
+class Beta(msgspec.Struct, frozen=True, tag_field="form", tag="beta"):
+    """The map whose log-odds are a * log(s) - b * log(1 - s) + intercept.
+
+    Attributes:
+      low: the score that s = 0 stands for.
+      high: the score that s = 1 stands for.
+      a: at least 0.
+      b: at least 0.
+      intercept: the log-odds where both logarithms are 0.
+    """
+
+    low: float
+    high: float
+    a: float
+    b: float
+    intercept: float
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Returns the probability of each score: [rows]."""
+        logs = _distances(scores, self.low, self.high)
+        return _sigmoid(logs @ np.array([self.a, self.b]) + self.intercept)
+
+
+class Isotonic(msgspec.Struct, frozen=True, tag_field="form", tag="isotonic"):
+    """The map that joins points by straight lines, and is level beyond them.
+
+    Attributes:
+      scores: of the points, rising.
+      values: their probabilities.
+    """
+
+    scores: list[float]
+    values: list[float]
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.scores) == len(self.values):
+            raise ValueError("as many scores as values, at least one")
+
+    def probabilities(self, scores: Floats) -> Floats:
+        """Returns the probability of each score: [rows]."""
+        return np.interp(scores, self.scores, self.values)
+
+
+Map = Platt | Beta | Isotonic
+
+
+def fit_platt(scores: Floats, labels: Floats) -> Platt:
+    """Returns the logistic curve of scores [rows] with labels [rows], 1 = faithful."""
+    (slope,), intercept = _fit_logistic(scores[:, None], labels)
+    return Platt(slope, intercept)
+
+
+def fit_beta(scores: Floats, labels: Floats, low: float, high: float) -> Beta:
+    """Returns the beta map of scores [rows] from `low` to `high` with labels [rows]."""
+    (a, b), intercept = _fit_logistic(_distances(scores, low, high), labels)
+    return Beta(low, high, a, b, intercept)
+
+
+def fit_isotonic(scores: Floats, labels: Floats) -> Isotonic:
+    """Returns the isotonic map of scores [rows] with labels [rows], 1 = faithful.
+
+    Probabilities keep as far from 0 and 1 as a row of each class more would keep them: that all
+    rows so far were faithful does not make the next one certain.
+    """
+    from sklearn.isotonic import IsotonicRegression
+
+    fitted = IsotonicRegression().fit(scores, labels)
+    least = 1 / (labels.size + 2)
+    values = np.clip(fitted.y_thresholds_, least, 1 - least)
+    return Isotonic(fitted.X_thresholds_.tolist(), values.tolist())
+
+
+def choose_map(
+    scores: Floats,
+    labels: Floats,
+    units: NDArray[np.intp],
+    low: float,
+    high: float,
+    seed: int = 0,
+) -> tuple[Map, dict[str, float]]:
+    """Returns the map with the smallest log loss on held-out units, fitted on all rows.
+
+    Args:
+      scores: [rows], higher = more faithful.
+      labels: [rows], 1 = faithful, 0 = not; both occur.
+      units: [rows], the number of each row's unit, from 0.
+      low: the smallest score there can be; without two finite ends there is no beta map.
+      high: the largest one.
+      seed: of the folds.
+
+    Returns:
+      The map, and by name the mean log loss in nats of each map on held-out rows, the smallest
+      first; `CONSTANT` is that of the share of faithful rows, which reads no score.
+    """
+    fits: dict[str, Callable[[Floats, Floats], Map]] = {"platt": fit_platt}
+    if math.isfinite(high - low):
+        fits["beta"] = lambda scores, labels: fit_beta(scores, labels, low, high)
+    fits["isotonic"] = fit_isotonic
+    folds = unit_folds(units, seed)
+    held_out = {name: np.empty(scores.size) for name in (*fits, CONSTANT)}
+    for fold in range(int(folds.max(initial=-1)) + 1):
+        rows, others = folds == fold, folds != fold
+        for name, fit in fits.items():
+            fitted = fit(scores[others], labels[others])
+            held_out[name][rows] = fitted.probabilities(scores[rows])
+        held_out[CONSTANT][rows] = (labels[others].sum() + 1) / (others.sum() + 2)
+    losses = {name: log_loss(values, labels) for name, values in held_out.items()}
+    best = min(fits, key=lambda name: losses[name])
+    return fits[best](scores, labels), dict(sorted(losses.items(), key=lambda item: item[1]))
+
+
+def log_loss(probabilities: Floats, labels: Floats) -> float:
+    """Returns the mean of -log(probability of the label) in nats; lower is better."""
+    return float(-np.mean(np.log(np.where(labels == 1, probabilities, 1 - probabilities))))
+
+
+def _sigmoid(logits: Floats) -> Floats:
+    from scipy import special
+
+    # Beyond this, 1 - p is 0 in binary, and the log loss of a wrong row infinite.
+    return special.expit(np.clip(logits, -30, 30))
+
+
+def _distances(scores: Floats, low: float, high: float) -> Floats:
+    """Returns log(s) and -log(1 - s) of scores mapped to 0 to 1: [rows, 2]."""
+    shares = np.clip((scores - low) / (high - low), _NEAREST, 1 - _NEAREST)
+    return np.stack([np.log(shares), -np.log1p(-shares)], axis=1)
+
+
+def _fit_logistic(features: Floats, labels: Floats) -> tuple[list[float], float]:
+    """Returns slopes of at least 0 and the intercept of the most likely logistic curve.
+
+    Args:
+      features: [rows, features].
+      labels: [rows], 1 = faithful.
+    """
+    from scipy import optimize
+
+    # Platt's targets: with 0 and 1, the slope of classes that a threshold separates is infinite.
+    faithful = labels.sum()
+    high, low = (faithful + 1) / (faithful + 2), 1 / (labels.size - faithful + 2)
+    targets = np.where(labels == 1, high, low)
+    middle, spread = features.mean(axis=0), features.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    scaled = (features - middle) / spread
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        logits = scaled @ weights[1:] + weights[0]
+        errors = (_sigmoid(logits) - targets) / labels.size
+        value = float(np.mean(np.logaddexp(0, logits) - targets * logits))
+        return value, np.concatenate([[errors.sum()], scaled.T @ errors])
+
+    count = features.shape[1]
+    start, bounds = np.zeros(count + 1), [(None, None), *[(0, None)] * count]
+    weights = optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    slopes = weights[1:] / spread
+    return slopes.tolist(), float(weights[0] - slopes @ middle)
