@@ -12,6 +12,7 @@ from faith_jax.core.files import atomic_file, report_write_errors
 from faith_jax.report.panels import (
     CLASS_COLOURS,
     CLASSES,
+    AcceptancePanel,
     CurvePanel,
     HistogramPanel,
     Line,
@@ -120,6 +121,42 @@ def _draw_steps(axes: Any, panel: CurvePanel) -> None:
     axes.set_title(_literal(panel.title), fontsize="medium", wrap=True)
     # Beside the curves, whose ends it would cover.
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def save_acceptance(panels: Sequence[AcceptancePanel], path: pathlib.Path) -> list[pathlib.Path]:
+    """Draws which share of the responses is accepted at which risk, six panels in a file.
+
+    See `save_pages`.
+    """
+
+    def draw(axes: Any, panel: AcceptancePanel) -> None:
+        style: dict[str, Any] = {"linewidth": 1.8, "drawstyle": "steps-post"}
+        axes.plot(
+            100 * panel.targets,
+            100 * panel.guaranteed,
+            label="with the guarantee",
+            color=CLASS_COLOURS[CLASSES[0]],
+            **style,
+        )
+        axes.plot(
+            100 * panel.risks,
+            100 * panel.accepted,
+            label="as observed in the calibration rows, not guaranteed",
+            color="grey",
+            linewidth=1,
+        )
+        axes.axvline(
+            100 * panel.target,
+            label=f"the target, {100 * panel.target:.6g}%",
+            color=CLASS_COLOURS[CLASSES[1]],
+            linestyle=":",
+        )
+        axes.set_title(_literal(panel.title), fontsize="medium")
+        axes.set(xlabel=panel.risk, ylabel="% of the responses accepted")
+        axes.set(xlim=(0, 100 * panel.targets[-1]), ylim=(0, 102))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize="small")
+
+    return save_pages(panels, draw, path, columns=2, lines=3, size=(6.0, 4.6))
 
 
 def _literal(text: str) -> str:

@@ -204,3 +204,25 @@ def curve_panel(
             thinned = np.unique(np.linspace(0, len(steps) - 1, _POINTS).astype(int))
             kept[name] = Curve(steps[thinned], values[thinned])
     return CurvePanel(title, quantity, kept, lines_of(list(kept)), logarithmic)
+
+
+class AcceptancePanel(NamedTuple):
+    """Which share of the responses is accepted at which risk.
+
+    Attributes:
+      title: whose responses they are.
+      risk: what is limited, in words.
+      targets: limits of the risk, rising: [targets].
+      guaranteed: the share accepted with the guarantee at each target: [targets].
+      risks: of the calibration rows, the risk at each of their thresholds: [thresholds].
+      accepted: the share of them that is accepted: [thresholds].
+      target: that was asked for.
+    """
+
+    title: str
+    risk: str
+    targets: NDArray[np.float64]
+    guaranteed: NDArray[np.float64]
+    risks: NDArray[np.float64]
+    accepted: NDArray[np.float64]
+    target: float

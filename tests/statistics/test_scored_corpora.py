@@ -11,10 +11,12 @@ from faith_jax.statistics.scored_corpora import (
     check_usable,
     chosen_scorers,
     only_fields,
+    pooled,
     read_corpora,
     row_notes,
     with_ensembles,
 )
+from faith_jax.statistics.units import units_of
 
 
 def row(identifier, scores, label=1, corpus="c", **fields):
@@ -219,3 +221,18 @@ def test_a_sum_of_float32_may_end_a_little_outside():
 def test_ensembles_that_cannot_be(scores, name, scale, error, message):
     with pytest.raises(error, match=message):
         with_ensembles(members(**scores), {name: ("e_minus_c",)}, lambda _: scale)
+
+
+def test_pooled_corpora_keep_what_their_rows_share():
+    """A page or a field that rows of two corpora share makes them depend on each other."""
+    rows = [
+        row("1", {"a": 0.1}, source="x") | {"grounding": ["page 1"]},
+        row("2", {"a": None}, source="x") | {"grounding": ["page 2"]},
+        row("1", {"a": 0.2}, 0, "d", source="y") | {"grounding": ["page 1"]},
+        row("3", {"a": 0.3}, 0, "d", source="x") | {"grounding": ["page 3"]},
+    ]
+    together = pooled("both", list(read_corpora({"f": iter(rows)}).values()))
+    assert together.ids == ("c/1", "d/1", "d/3")
+    assert together.labels.tolist() == [1, 0, 0]
+    assert units_of([together]).numbers.tolist() == [0, 0, 1]
+    assert units_of([together], "source").numbers.tolist() == [0, 1, 0]

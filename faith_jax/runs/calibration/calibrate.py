@@ -13,6 +13,8 @@ from faith_jax.core.files import reserve_outputs
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.core.types import Direction
+from faith_jax.report.figures import save_acceptance
+from faith_jax.report.panels import AcceptancePanel
 from faith_jax.report.table_pages import rendered
 from faith_jax.runs.calibration.options import CalibrateOptions
 from faith_jax.runs.calibration.stored import (
@@ -46,6 +48,8 @@ _COLUMNS = ("corpus", "groups", "accept", "reject", "probability", "log loss (na
 _TOGETHER = "all together"
 # Of the interval of an AUC below 0.5 as a whole, where labels mean the opposite.
 _SURE = 0.99
+# Points of the picture's curve.
+_TARGETS = 60
 
 
 class LabelledScores(NamedTuple):
@@ -151,6 +155,9 @@ def calibrate(options: CalibrateOptions) -> str:
         left_out=left_out,
     )
     table = _table(calibration, reports, row_notes(corpora))
+    if options.figure:
+        panels = [_panel(report.rows, options, level) for report in reports]
+        save_acceptance(panels, path_of(options.figure))
     write_calibration(path_of(options.output), calibration)
     return rendered(table)
 
@@ -251,6 +258,35 @@ def _calibrated(
         sample=np.sort(rows.scores[rows.drawn]).tolist(),
     )
     return _Calibrated(rows, decider, losses)
+
+
+def _panel(rows: LabelledScores, options: CalibrateOptions, level: float) -> AcceptancePanel:
+    """Returns what is accepted at targets around the one that was asked for."""
+    is_tested = options.guarantee == "learn_then_test"
+    # Up to the risk of accepting all responses, and a little beyond.
+    order = np.argsort(-rows.scores, kind="stable")
+    weights = rows.weights / rows.units.total
+    accepted, wrong = (
+        np.cumsum((weights * chosen)[order]) for chosen in (np.ones(order.size), rows.labels == 0)
+    )
+    # Of equal scores the last one: all of them are accepted, or none.
+    last = np.append(np.diff(rows.scores[order]) != 0, True)
+    risks = (wrong / accepted if is_tested else wrong)[last]
+    highest = min(max(1.3 * wrong[-1], 1.3 * options.target), 0.99)
+    targets = np.unique([*np.linspace(highest / _TARGETS, highest, _TARGETS), options.target])
+    guaranteed = []
+    for target in targets:
+        thresholds = rows.accepting(options, level, float(target))
+        guaranteed.append(rows.share(rows.scores >= thresholds[-1]) if thresholds.size else 0.0)
+    return AcceptancePanel(
+        title=f"{rows.name}: {rows.units.text()}",
+        risk="% unfaithful among the accepted" if is_tested else "% accepted and unfaithful",
+        targets=targets,
+        guaranteed=np.array(guaranteed),
+        risks=risks,
+        accepted=accepted[last],
+        target=options.target,
+    )
 
 
 def _table(

@@ -36,7 +36,7 @@ class CalibrateOptions:
         grounding, question or a column of yours; none = all rows are independent; auto = rows with
         the same grounding depend on each other
       seed: of what is drawn
-      figure (PATH): write which share is accepted at which target (PNG)
+      figure (PATH): draw which share is accepted at which target (PNG); choose the target before
     """
 
     files: tuple[str, ...]

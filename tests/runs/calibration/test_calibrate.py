@@ -4,6 +4,7 @@ import pytest
 
 from faith_jax.cli import main
 from faith_jax.core.errors import ConfigError
+from faith_jax.runs.calibration import calibrate
 from faith_jax.runs.calibration.stored import read_calibration
 from tests.runs.calibration.worlds import SCORER, scored_rows, write_rows
 
@@ -153,6 +154,28 @@ def test_a_file_that_is_no_calibration_names_the_field(run, tmp_path, path, new,
     with pytest.raises(ConfigError, match=r"calibration\.json") as caught:
         read_calibration(file)
     assert message in str(caught.value)
+
+
+def test_the_picture_shows_more_accepted_at_higher_targets(run, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(calibrate, "save_acceptance", lambda panels, path: drawn.extend(panels))
+    rows = scored_rows(600, effect=2.0, of_a_page=3)
+    assert run(rows, "--target=0.1", f"--figure={tmp_path}/p.png")[0] == 0
+    (panel,) = drawn
+    assert panel.title == "bot: 200 groups (600 rows)"
+    assert panel.target == 0.1
+    assert 0.1 in panel.targets
+    # Nothing can be promised at the smallest targets, and everything is accepted at the largest.
+    assert (panel.guaranteed[0], panel.guaranteed[-1] > 0.9) == (0, True)
+    assert (panel.risks[-1], panel.accepted[-1]) == pytest.approx((0.3, 1), abs=0.06)
+    assert len(panel.risks) == len({row["scores"][SCORER] for row in rows})
+
+
+@pytest.mark.parametrize("options", [[], [CONFORMAL]])
+def test_the_picture_is_written(run, tmp_path, options):
+    figure = tmp_path / "accepted.png"
+    assert run(scored_rows(300), "--target=0.1", f"--figure={figure}", *options)[0] == 0
+    assert figure.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
 def test_the_scorer_is_the_only_one_or_named(run, tmp_path):

@@ -17,6 +17,7 @@ from faith_jax.statistics.calibration.guarantees import (
     safe_thresholds,
     unit_weights,
     units_to_test,
+    widest_pair,
 )
 from faith_jax.statistics.thresholds import accepting_threshold
 
@@ -109,6 +110,42 @@ def test_one_row_of_each_cluster_keeps_the_promise_and_all_rows_break_it(step):
     # Scores spread by 0.01, which hardly changes what is accepted.
     assert failures(by_cluster, step=step) <= MOST_FAILURES
     assert failures(by_row, step=step) > 2 * MOST_FAILURES
+
+
+def test_accepting_and_rejecting_both_keep_their_promise():
+    """Also where the pair of thresholds is chosen by the rows that tested them."""
+    rng, accepting, rejecting = np.random.default_rng(8), [], []
+    for seed in range(DRAWS):
+        scores, is_wrong = draw(rng, 500, effect=3.0)
+        accepts = safe_thresholds(scores, is_wrong, TARGET, LEVEL, seed)
+        rejects = -safe_thresholds(-scores, ~is_wrong, TARGET, LEVEL, seed)
+        accept, reject = widest_pair(accepts, rejects, scores, np.ones(500))
+        assert not reject >= accept
+        accepting.append(accept)
+        rejecting.append(reject)
+    assert failures(accepting, effect=3.0) <= MOST_FAILURES
+    # Rejected are scores up to the threshold: mirrored, with faithful rows as the wrong ones.
+    rejected = np.array(rejecting)[~np.isnan(rejecting)]
+    faithful = FAITHFUL * stats.norm.cdf(rejected, 3.0)
+    risks = faithful / (faithful + (1 - FAITHFUL) * stats.norm.cdf(rejected))
+    assert np.sum(risks > TARGET) <= MOST_FAILURES
+    assert rejected.size > 0.7 * DRAWS
+
+
+def test_the_pair_that_decides_most():
+    scores, weights = np.array([1.0, 2, 3, 4, 5]), np.array([1.0, 1, 1, 1, 2])
+    pairs = {
+        # All is accepted: nothing is left to reject.
+        (1.0, 3.0, 5.0): ((2.0,), (1.0, math.nan)),
+        # 3 to 5 and 1 to 2 are all rows; of 4 to 5 and 1 to 3, fewer are accepted.
+        (3.0, 4.0): ((2.0, 3.0), (3.0, 2.0)),
+        # What would be both is only accepted.
+        (2.0,): ((3.0,), (2.0, math.nan)),
+        (): ((3.0,), (math.nan, 3.0)),
+    }
+    for accepts, (rejects, expected) in pairs.items():
+        pair = widest_pair(np.array(accepts), np.array(rejects), scores, weights)
+        assert pair == pytest.approx(expected, nan_ok=True)
 
 
 def test_another_mix_breaks_the_promise():
