@@ -1,0 +1,181 @@
+"""Checks the guarantees of `faith-jax calibrate` by simulation: how often are they broken?
+
+Draws calibrations from worlds whose risks are known, finds the thresholds of each, and looks what
+they do on 200,000 new responses: in how many calibrations more than the target of the accepted
+responses are unfaithful (Learn-then-Test; aim: at most 5%), and which share of all responses is
+accepted and unfaithful on average (conformal risk control; aim: at most the target). In the last
+worlds the groups are not exchangeable with the new ones, and the guarantees are broken.
+
+    python tools/check_guarantees.py                  # 4,000 calibrations each, half a minute
+    python tools/check_guarantees.py --draws=1000
+    python tools/check_guarantees.py --markdown=table.md
+"""
+
+import argparse
+import math
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from faith_jax.core.table import Table
+from faith_jax.report.table_pages import rendered
+from faith_jax.statistics.calibration.guarantees import (
+    controlling_threshold,
+    one_row_of_each,
+    safe_thresholds,
+)
+
+Floats = NDArray[np.float64]
+_TARGET, _LEVEL = 0.1, 0.05
+_NEW = 200_000
+
+
+class World(NamedTuple):
+    """How responses are drawn.
+
+    Attributes:
+      name: of the world in the table.
+      groups: of a calibration.
+      size: how many rows each group has; 0 = one, or many: a geometric number, three on average.
+      step: that scores are rounded up to; 0 = no ties.
+      faithful: the share of faithful responses.
+      effect: by how many deviations their scores are higher.
+      new_faithful: of new responses.
+      new_shift: by how many deviations all their scores are higher.
+      ignores_groups: rows are taken as independent.
+    """
+
+    name: str
+    groups: int = 400
+    size: int = 1
+    step: float = 0.0
+    faithful: float = 0.7
+    effect: float = 2.0
+    new_faithful: float = 0.7
+    new_shift: float = 0.0
+    ignores_groups: bool = False
+
+    def rows(
+        self, generator: np.random.Generator, groups: int
+    ) -> tuple[Floats, NDArray[np.bool_], NDArray[np.intp]]:
+        """Returns the scores of rows, which are wrong, and the number of their group: [rows]."""
+        sizes = np.full(groups, self.size) if self.size else generator.geometric(1 / 3, groups)
+        units = np.repeat(np.arange(groups), sizes)
+        # Rows of a group are alike: in nine of ten, the label is that of the group.
+        of_group = generator.random(groups) >= self.faithful
+        own = generator.random(units.size) >= self.faithful
+        is_wrong = np.where(generator.random(units.size) < 0.9, of_group[units], own)
+        scores = 0.8 * generator.normal(size=groups)[units] + self.effect * ~is_wrong
+        return self.rounded(scores + 0.6 * generator.normal(size=units.size)), is_wrong, units
+
+    def new_rows(self, generator: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+        """Returns the scores of new rows, one of a group, and which are wrong."""
+        new = self._replace(size=1, step=0.0, faithful=self.new_faithful)
+        scores, is_wrong, _ = new.rows(generator, _NEW)
+        return self.rounded(scores + self.new_shift), is_wrong
+
+    def rounded(self, scores: Floats) -> Floats:
+        """Returns scores with the ties of this world."""
+        return np.ceil(scores / self.step) * self.step if self.step else scores
+
+
+WORLDS = (
+    World("400 responses"),
+    World("400 responses, ties", step=0.5),
+    World("400 responses, a weak scorer", effect=0.5, faithful=0.895, new_faithful=0.895),
+    World("150 groups of ten", groups=150, size=10),
+    World("150 groups of unequal size", groups=150, size=0),
+    World("150 groups of ten, ties", groups=150, size=10, step=0.5),
+    World("broken: rows of 150 groups taken as independent", 150, 10, ignores_groups=True),
+    World("broken: of new responses 50% are faithful, not 70%", new_faithful=0.5),
+    World("broken: new scores are higher by half a deviation", new_shift=0.5),
+)
+
+
+class Measured(NamedTuple):
+    """The outcome of a simulation: shares.
+
+    Attributes:
+      broken: of the calibrations, whose accepted responses are wrong more often than the target.
+      accepting: of the calibrations that accept anything.
+      accepted: of the new responses, on average over calibrations.
+      lost: of the new responses, accepted by conformal risk control and wrong, on average.
+    """
+
+    broken: float
+    accepting: float
+    accepted: float
+    lost: float
+
+
+def measured(world: World, draws: int, seed: int) -> Measured:
+    """Returns what the thresholds of so many calibrations do on new responses."""
+    generator = np.random.default_rng([seed, WORLDS.index(world)])
+    scores, is_wrong = world.new_rows(generator)
+    everything, wrong = np.sort(scores), np.sort(scores[is_wrong])
+    tested, controlled = [], []
+    for draw in range(draws):
+        scores, is_wrong, units = world.rows(generator, world.groups)
+        if world.ignores_groups:
+            units = np.arange(units.size)
+        rows = one_row_of_each(units, draw)
+        thresholds = safe_thresholds(scores[rows], is_wrong[rows], _TARGET, _LEVEL, draw)
+        tested.append(thresholds[-1] if thresholds.size else math.inf)
+        controlled.append(controlling_threshold(scores, is_wrong, units, _TARGET))
+    accepted = everything.size - np.searchsorted(everything, tested)
+    failing = wrong.size - np.searchsorted(wrong, tested)
+    lost = wrong.size - np.searchsorted(wrong, controlled)  # NaN, which accepts none, is the last
+    return Measured(
+        float(np.mean(failing > _TARGET * accepted)),
+        float(np.mean(accepted > 0)),
+        float(np.mean(accepted)) / _NEW,
+        float(np.mean(lost)) / _NEW,
+    )
+
+
+def table(worlds: Sequence[World], draws: int, seed: int) -> Table:
+    """Returns the outcomes by world; what misses an aim by more than chance is marked."""
+    error = 3 * math.sqrt(_LEVEL * (1 - _LEVEL) / draws)
+    rows = []
+    for world in worlds:
+        outcome = measured(world, draws, seed)
+        marks = ("!" * (outcome.broken > _LEVEL + error), "!" * (outcome.lost > _TARGET + 0.002))
+        shown = [f"{100 * share:.1f}" for share in outcome]
+        shown[0], shown[3] = f"{shown[0]} {marks[0]}".strip(), f"{shown[3]} {marks[1]}".strip()
+        rows.append((world.name, *shown))
+    columns = ("world", "broken", "accepting", "accepted", "accepted and unfaithful")
+    note = (
+        f"{draws:,} calibrations each. Learn-then-Test: with {1 - _LEVEL:.0%} confidence, at most "
+        f"{_TARGET:.0%} of the accepted responses are unfaithful: broken may be {_LEVEL:.0%}, give "
+        f"or take {100 * error:.1f} points. The last column is of conformal risk control: at most "
+        f"{_TARGET:.0%}. Marked (!) is what misses its aim."
+    )
+    return Table("Guarantees in simulation, in per cent", columns, tuple(rows), (note,))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the simulation and prints its table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--draws", type=int, default=4000, help="calibrations of each world")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--world", default="", help="only worlds whose names hold this text")
+    parser.add_argument("--markdown", type=pathlib.Path, help="also write the table here")
+    options = parser.parse_args(arguments)
+    worlds = [world for world in WORLDS if options.world in world.name]
+    if options.draws < 1 or not worlds:
+        names = ", ".join(world.name for world in WORLDS)
+        sys.exit(f"--draws: expected a positive number; --world: part of one of {names}.")
+    shown = table(worlds, options.draws, options.seed)
+    print(rendered(shown))
+    if options.markdown:
+        options.markdown.write_text(rendered(shown, "markdown"), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
