@@ -307,6 +307,13 @@ def _table(
             )
         )
         notes += rows.units.notes(rows.name)
+        if accept is None:
+            notes.append(
+                f"{rows.name}: of no threshold could the guarantee be shown for accepting. More "
+                "groups, a better scorer or a larger --target can help; --figure draws from which "
+                "target on anything is accepted. Once you have chosen a target by these rows, "
+                "calibrate with others."
+            )
         if loss >= losses[CONSTANT]:
             notes.append(
                 f"{rows.name}: on held-out rows, probabilities by the score are no better than the "

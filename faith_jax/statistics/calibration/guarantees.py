@@ -83,10 +83,10 @@ def safe_thresholds(
     with this score or a higher one, at most a share `target` is wrong. So any of them may be used,
     also one that is chosen by looking at the data. [0] = none could be shown.
 
-    A random fifth of the rows chooses the thresholds and the one to begin with, where the test is
-    clearest. The other rows test them one after the other, each at the whole level, until the first
-    fails (fixed sequence testing). Given how many of these rows are accepted, the wrong ones among
-    them are binomial, which makes each test exact. Thresholds that the tested rows themselves
+    A random fifth of the rows chooses the thresholds and the one to begin with, whose risk has the
+    smallest upper bound. The other rows test them one after the other, each at the whole level,
+    until the first fails (fixed sequence testing). Given how many of these rows are accepted, the
+    wrong ones among them are binomial, which makes each test exact. Thresholds that the tested rows themselves
     chose, such as their own scores, would be chosen by their luck.
 
     Args:
@@ -106,10 +106,11 @@ def safe_thresholds(
     places = np.linspace(0, candidates.size - 1, min(candidates.size, _MOST_TESTED)).astype(int)
     candidates = candidates[places]
     rows, wrong = _counts_from(candidates, scores[choosing], is_wrong[choosing])
-    # How many standard errors the risk lies below the target. Half an error is added, or few rows
-    # without an error would be the clearest.
-    clarity = (target - (wrong + 0.5) / (rows + 1)) * np.sqrt(rows)
-    candidates = candidates[int(np.argmax(clarity)) :]
+    # Clopper and Pearson's upper bounds of the risks, if the tested rows were like these. Where it
+    # is smallest does not depend on the target, so that a larger target never accepts less.
+    right = np.maximum(rows - wrong, _ROUNDING)
+    bounds = stats.beta.isf(level, (_CHOOSING - 1) * wrong + 1, (_CHOOSING - 1) * right)
+    candidates = candidates[int(np.argmin(bounds)) :]
     rows, wrong = _counts_from(candidates, scores[testing], is_wrong[testing])
     fails = stats.binom.cdf(wrong, rows, target) > level
     return candidates[: int(np.argmax(fails)) if fails.any() else candidates.size]

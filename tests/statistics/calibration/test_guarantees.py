@@ -232,6 +232,14 @@ def test_one_row_of_each_unit_is_any_of_its_rows():
     assert unit_weights(units).tolist() == [1 / 2, 1 / 3, 1 / 3, 1 / 3, 1, 1 / 2]
 
 
+@given(st.integers(0, 10_000), st.integers(5, 300), st.floats(0.01, 0.98), st.floats(0.01, 0.98))
+def test_a_larger_target_never_accepts_less(seed, rows, first, second):
+    scores, is_wrong = draw(np.random.default_rng(seed), rows, step=0.25)
+    low, high = sorted([first, second])
+    few, many = (safe_thresholds(scores, is_wrong, target, LEVEL) for target in (low, high))
+    assert few.tolist() == many[: few.size].tolist()
+
+
 def test_nothing_is_shown_without_rows():
     nothing = np.zeros(0)
     assert safe_thresholds(nothing, nothing.astype(bool), 0.1, 0.05).size == 0
