@@ -214,8 +214,8 @@ def _why_unusable(rows: LabelledScores, options: CalibrateOptions, level: float)
     field = rows.units.field
     noun = f"of rows with the same {field}" if field else "with a label and a score"
     return (
-        f"{counted(rows.units.total, 'group' if field else 'row')} {noun}: at least {needed} are "
-        f"needed, because {why}. Label more, or ask for a larger --target"
+        f"only {counted(rows.units.total, 'group' if field else 'row')} {noun}; at least {needed} "
+        f"are needed, because {why}. Label more, or ask for a larger --target"
         f"{' or a smaller --confidence' if is_tested else ''}."
     )
 

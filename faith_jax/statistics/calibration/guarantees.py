@@ -86,8 +86,8 @@ def safe_thresholds(
     A random fifth of the rows chooses the thresholds and the one to begin with, whose risk has the
     smallest upper bound. The other rows test them one after the other, each at the whole level,
     until the first fails (fixed sequence testing). Given how many of these rows are accepted, the
-    wrong ones among them are binomial, which makes each test exact. Thresholds that the tested rows themselves
-    chose, such as their own scores, would be chosen by their luck.
+    wrong ones among them are binomial, which makes each test exact. Thresholds that the tested rows
+    themselves chose, such as their own scores, would be chosen by their luck.
 
     Args:
       scores: [rows], higher = more faithful; of independent rows.

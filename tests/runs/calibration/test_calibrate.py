@@ -55,7 +55,9 @@ def test_each_corpus_and_all_together_have_thresholds(run, tmp_path):
     assert list(calibration.corpora) == ["bot", "web"]
     assert calibration.pooled.mix == {"bot": 200, "web": 200, "few": 15}
     assert calibration.pooled.rows == 830
-    needed = "few is left out: 15 groups of rows with the same grounding: at least 36 are needed"
+    needed = (
+        "few is left out: only 15 groups of rows with the same grounding; at least 36 are needed"
+    )
     assert needed in out
     assert "needed" in calibration.left_out["few"]
 
@@ -91,11 +93,11 @@ CONFORMAL = "--guarantee=conformal_risk_control"
     [
         (ALL_FAITHFUL, [], "bot: all 200 rows have the label 1; a calibration needs faithful"),
         (WITHOUT_LABELS, [], "bot: no row has a label (1 = faithful, 0 = not) and a score"),
-        (scored_rows(144), [], "bot: 72 groups of rows with the same grounding: at least 73 are"),
+        (scored_rows(144), [], "bot: only 72 groups of rows with the same grounding; at least 73"),
         (scored_rows(144), ["--confidence=0.99"], "at least 112 are needed"),
         (scored_rows(144), ["--simultaneous"], "at least 89 are needed, because a fifth of them"),
-        (scored_rows(72, of_a_page=1), [], "bot: 72 rows with a label and a score: at least 73"),
-        (scored_rows(36), [CONFORMAL], "bot: 18 groups of rows with the same grounding: at least"),
+        (scored_rows(72, of_a_page=1), [], "bot: only 72 rows with a label and a score; at least"),
+        (scored_rows(36), [CONFORMAL], "bot: only 18 groups of rows with the same grounding; at"),
         (TURNED, ["--target=0.1"], "rows with the label 0 have higher scores of ours than those"),
         (OTHER_LABELS, [], "labelled.jsonl:1: field 'label': expected 1, 0 or null, got \"yes\""),
         (OUTSIDE, [], "row '0': field 'scores.token_f1': expected a number from 0 to 1"),
