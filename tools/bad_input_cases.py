@@ -223,6 +223,28 @@ def _scored(good: pathlib.Path) -> Iterator[Case]:
         yield Case(f"report {form}", arguments, file, (), ("id", "scores"), more, 12)
 
 
+def _acceptance(good: pathlib.Path) -> Iterator[Case]:
+    """Labelled scores, the calibration that is made of them, and new scores."""
+    scored = [
+        {"id": str(i), "corpus": "c", "label": i % 2, "scores": {"token_f1": i % 2 * 0.5 + i / 500}}
+        for i in range(200)
+    ]
+    rows = write_rows(good / "acceptance/rows.jsonl", scored)
+    required = ("id", "scores", UNIQUE)
+    calibrate = ("calibrate", "{IN}", "--target=0.1", "--output={OUT}.json")
+    ends = {"--target": 0, "--reject-target": 0, "--confidence": 0, "--seed": 0}
+    choices = {"--scorer": None, "--guarantee": None, "--cluster-field": None, **ends}
+    yield Case("calibrate", calibrate, rows, (), required, choices, 20)
+    calibration = good / "acceptance/calibration.json"
+    done("calibrate", rows, "--target=0.1", f"--output={calibration}")
+    accept = ("accept", "{IN}", f"--calibration={calibration}", "--output={OUT}.jsonl")
+    choices = {"--alarm": 0, "--seed": 0, "--corpus": None, "--cluster-field": None}
+    yield Case("accept", accept, rows, (), required, choices, 20)
+    decide = ("accept", f"{rows}", "--calibration={IN}", "--output={OUT}.jsonl")
+    needed = ("format", "scorer", "guarantee", "target", "corpora", "sample", "probabilities")
+    yield Case("accept by a calibration", decide, calibration, ("*",), needed, share=20)
+
+
 def _responses(good: pathlib.Path) -> Iterator[Case]:
     """Sheets of annotators, NPOV's inputs and sets, and control tokens."""
     from faith_jax.datasets.samples import sample_folder
@@ -626,7 +648,8 @@ def all_cases(good: pathlib.Path, only: Collection[str] = ()) -> list[Case]:
       only: names of cases, or what several begin with.
     """
     good.mkdir(parents=True)
-    makers = (_scoring, _scored, _responses, _raw_data, _columns, _models, _options, _archives)
+    makers = (_scoring, _scored, _acceptance, _responses, _raw_data)
+    makers += (_columns, _models, _options, _archives)
     found: list[Case] = []
     for make in makers:
         found += make(good)

@@ -18,6 +18,7 @@ from faith_jax.report.panels import AcceptancePanel
 from faith_jax.report.table_pages import rendered
 from faith_jax.runs.calibration.options import CalibrateOptions
 from faith_jax.runs.calibration.stored import (
+    FORMAT,
     Calibration,
     Decider,
     check_range,
@@ -141,6 +142,7 @@ def calibrate(options: CalibrateOptions) -> str:
     if whole is not None:
         whole = msgspec.structs.replace(whole, mix=mix_of(parts, reports[-1].rows.drawn))
     calibration = Calibration(
+        format=FORMAT,
         scorer=scorer,
         low=low if math.isfinite(low) else None,
         high=high if math.isfinite(high) else None,

@@ -28,6 +28,8 @@ _TOLERANCE = 1e-5
 # Beyond it, a number is none of JSON.
 _Finite = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 _Count = Annotated[int, msgspec.Meta(ge=1)]
+Format = Literal["faith_jax calibration 1"]
+FORMAT: Format = "faith_jax calibration 1"
 DECISIONS = ACCEPT, REJECT, ABSTAIN = ("accept", "reject", "abstain")
 
 
@@ -100,7 +102,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
       left_out: by name, why a corpus, or "pooled", has no thresholds.
     """
 
-    format: Literal["faith_jax calibration 1"] = "faith_jax calibration 1"
+    format: Format
     scorer: Annotated[str, msgspec.Meta(min_length=1)]
     low: _Finite | None = None
     high: _Finite | None = None
@@ -113,6 +115,10 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     corpora: dict[str, Decider]
     pooled: Decider | None = None
     left_out: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if not (self.corpora or self.pooled):
+            raise ValueError("the thresholds of a corpus, or of several together")
 
     def promises(self) -> tuple[str, ...]:
         """Returns what the thresholds guarantee, as sentences."""

@@ -18,6 +18,7 @@ estimates (isotonic regression).
 
 import math
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -27,6 +28,9 @@ from faith_jax.statistics.thresholds import unit_folds
 
 Floats = NDArray[np.float64]
 
+# What files may have: a map that fell would turn scores around.
+_Slope = Annotated[float, msgspec.Meta(ge=0)]
+_Probability = Annotated[float, msgspec.Meta(ge=0, le=1)]
 # Of the range: a score nearer to an end counts as one so near, whose logarithm is finite.
 _NEAREST = 1e-6
 # The map that reads no score, beside which the others are judged.
@@ -36,7 +40,7 @@ CONSTANT = "constant"
 class Platt(msgspec.Struct, frozen=True, tag_field="form", tag="platt"):
     """The map 1 / (1 + exp(-(slope * score + intercept))), with a slope of at least 0."""
 
-    slope: float
+    slope: _Slope
     intercept: float
 
     def probabilities(self, scores: Floats) -> Floats:
@@ -57,9 +61,13 @@ class Beta(msgspec.Struct, frozen=True, tag_field="form", tag="beta"):
 
     low: float
     high: float
-    a: float
-    b: float
+    a: _Slope
+    b: _Slope
     intercept: float
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError("low below high")
 
     def probabilities(self, scores: Floats) -> Floats:
         """Returns the probability of each score: [rows]."""
@@ -76,11 +84,13 @@ class Isotonic(msgspec.Struct, frozen=True, tag_field="form", tag="isotonic"):
     """
 
     scores: list[float]
-    values: list[float]
+    values: list[_Probability]
 
     def __post_init__(self) -> None:
         if not 0 < len(self.scores) == len(self.values):
             raise ValueError("as many scores as values, at least one")
+        if self.scores != sorted(self.scores) or self.values != sorted(self.values):
+            raise ValueError("scores and values that rise")
 
     def probabilities(self, scores: Floats) -> Floats:
         """Returns the probability of each score: [rows]."""

@@ -101,6 +101,16 @@ def test_maps_are_read_back_as_they_were(fitted):
     assert msgspec.json.decode(msgspec.json.encode(fitted), type=Map) == fitted
 
 
-def test_points_that_do_not_fit_together_are_an_error():
-    with pytest.raises(msgspec.ValidationError, match="as many scores as values"):
-        msgspec.json.decode(b'{"form": "isotonic", "scores": [1], "values": []}', type=Map)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"form": "isotonic", "scores": [1], "values": []}', "as many scores as values"),
+        ('{"form": "isotonic", "scores": [2, 1], "values": [0, 1]}', "scores and values that rise"),
+        ('{"form": "isotonic", "scores": [1], "values": [2]}', "`float` <= 1"),
+        ('{"form": "platt", "slope": -1, "intercept": 0}', "`float` >= 0"),
+        ('{"form": "beta", "low": 1, "high": 1, "a": 1, "b": 1, "intercept": 0}', "low below high"),
+    ],
+)
+def test_files_of_maps_that_make_no_sense(text, message):
+    with pytest.raises(msgspec.ValidationError, match=message):
+        msgspec.json.decode(text, type=Map)
