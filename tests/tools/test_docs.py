@@ -99,6 +99,29 @@ def test_the_walkthrough_shows_what_its_commands_print(tmp_path, monkeypatch, ca
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
+def test_the_guide_to_guarantees_shows_what_its_commands_print(
+    tmp_path, monkeypatch, capsys, offline_data_dir
+):
+    """Lines of an ellipsis stand for others."""
+    page = (REPOSITORY / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    compared, printed = 0, ""
+    for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", page, re.M | re.S):
+        if kind == "text":
+            assert set(block.splitlines()) - {"…"} <= set(printed.splitlines())
+            compared += 1
+        for line in block.replace("\\\n", " ").splitlines() if not kind else ():
+            assert cli.main(shlex.split(line)[1:]) == 0
+            printed = capsys.readouterr().out
+    assert compared == 2
+    decided = (tmp_path / "decided.jsonl").read_text(encoding="utf-8").splitlines()
+    shown = re.findall(r"^\| (accept|reject|abstain) \| (\S+) \| (.+) \|$", page, re.M)
+    rows = [json.loads(line) for line in decided]
+    there = {(row["decision"], str(row["probability"]), row["reason"]) for row in rows}
+    assert len(shown) == 3
+    assert set(shown) <= there
+
+
 def test_the_readme_is_short():
     assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
 
