@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from faith_jax.statistics.calibration import drift
 from faith_jax.statistics.calibration.drift import compare_scores, compare_shares, noticed_share
 
 DRAWS, LEVEL = 1000, 0.05
@@ -53,6 +54,13 @@ def test_more_rows_notice_less():
     assert shares[0] < 1
     assert math.isnan(noticed_share(reference, 1, LEVEL))
     assert math.isnan(noticed_share(np.ones(300), 100, LEVEL))  # all scores are of any tenth
+
+
+def test_many_values_are_no_harder_than_few(monkeypatch):
+    reference = np.random.default_rng(3).normal(size=5000)
+    share = noticed_share(reference, 1000, LEVEL)
+    monkeypatch.setattr(drift, "_MOST_VALUES", 5000)
+    assert share == pytest.approx(noticed_share(reference, 1000, LEVEL), abs=0.011)
 
 
 def test_the_distance_by_hand():
