@@ -325,15 +325,20 @@ def left_behind(folder: pathlib.Path, output: pathlib.Path | None = None) -> str
     return f"left behind: {left[:5]}" if left else ""
 
 
-def refused(setting: Setting, name: str, folder: pathlib.Path) -> str:
-    """Runs a job whose output a kill has left complete, and removes it; returns what is wrong."""
+def kept_complete(setting: Setting, name: str, folder: pathlib.Path) -> str:
+    """Runs a job whose output a kill has left complete, and removes it; returns what is wrong.
+
+    The next run refuses to overwrite the output. `score` may know it as finished instead, where it
+    was killed after it had noted that. Neither changes the output.
+    """
     output = output_of(name, folder)
-    if setting.jobs[name].digest(output) != setting.digests[name]:
-        return "another output"
+    allowed = {0, 2} if name.startswith("score") else {2}
     pathlib.Path(f"{folder}.err").write_text("")
     statuses = ended(started(setting, name, folder, os.environ))
-    if problem := complaint(folder, statuses, {2}) or left_behind(folder, output):
+    if problem := complaint(folder, statuses, allowed) or left_behind(folder, output):
         return f"the next run, which finds the output: {problem}"
+    if setting.jobs[name].digest(output) != setting.digests[name]:
+        return "another output"
     shutil.rmtree(output) if output.is_dir() else output.unlink()
     return ""
 
@@ -376,7 +381,7 @@ def kill_trial(setting: Setting, name: str, seed: int) -> Trial:
         if job.writes == "new" and output.exists():
             break
     is_done = output.exists() and job.writes == "new"
-    problem = refused(setting, name, folder) if is_done else ""
+    problem = kept_complete(setting, name, folder) if is_done else ""
     problem = problem or finished(setting, name, folder)
     shutil.rmtree(folder)
     return Trial("power cut" if seed % 4 == 0 else "kill", name, problem and f"{seed}: {problem}")
