@@ -154,17 +154,19 @@ def configured(job: str = "run") -> Configured:
 def _configured_job(
     name: str, make: Callable[..., Job], arguments: Mapping[str, Any]
 ) -> Configured:
-    config = _model(arguments).config
     if name == "train":
-        dataset = arguments["train_dataset"]
+        config, partitioner_for = arguments["model"].config, arguments["partitioner_for"]
+        dataset = arguments["dataset"]
         rows, lengths = dataset.batch_size, dataset.task_feature_lengths
         tokens = lengths.get("inputs", 0), lengths.get("targets", 0)
     else:
+        models: infer.Models = arguments["models"]
+        config, partitioner_for = _decoding_model(models).config, models.partitioner_for
         rows = arguments["batch_size"]
         tokens = _input_length(arguments), _decoding_of(arguments).max_length
 
     def partitioner(devices: Sequence[Any]) -> Partitioner:
-        return arguments["partitioner_for"](config, num_partitions=1, devices=devices)
+        return partitioner_for(config, num_partitions=1, devices=devices)
 
     summed = summed_bytes(config, *tokens)
     return Configured(name, rows, functools.partial(make, arguments), partitioner, summed)
@@ -192,13 +194,13 @@ def _no_model(error: CheckpointError) -> str:
     )
 
 
-def _model(arguments: Mapping[str, Any]) -> Transformer:
-    """Returns the model of a run; of `infer` that of its checkpoint, where none is given."""
-    return arguments["model"] or Transformer(_checkpoint_config(arguments["checkpoint_path"]))
+def _decoding_model(models: infer.Models) -> Transformer:
+    """Returns the model of a run `infer`: that of its checkpoint, where none is given."""
+    return models.model or Transformer(_checkpoint_config(models.checkpoint_path))
 
 
 def _partitioner(
-    arguments: Mapping[str, Any],
+    partitioner_for: Callable[..., Partitioner],
     config: TransformerConfig,
     choice: Choice,
     devices: Sequence[Any],
@@ -207,7 +209,7 @@ def _partitioner(
     """Returns the partitioner of a run, over which so many rows of a batch divide."""
     names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
     chosen = {name: value for name, value in choice.given().items() if name in names}
-    partitioner = arguments["partitioner_for"](config, devices=devices, **chosen)
+    partitioner = partitioner_for(config, devices=devices, **chosen)
     try:
         partitioner.local_rows(rows)
     except ConfigError as error:
@@ -236,25 +238,27 @@ def _param_shapes(
 def _training(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
     """Returns the training step of a run `train`, and its evaluations."""
     module: Transformer = arguments["model"]
+    start: setup.StartingPoint = arguments["start"]
+    optimization: train.Optimization = arguments["optimization"]
     if choice.remat_policy is not None:
         module = Transformer(module.config.replace(remat_policy=choice.remat_policy))
-    config, dataset = module.config, arguments["train_dataset"]
-    objective = setup.objective_of(config, arguments["objective"])
+    config, dataset = module.config, arguments["dataset"]
+    objective = setup.objective_of(config, optimization.objective)
     objective.check(module, dataset.further_features)
-    partitioner = _partitioner(arguments, config, choice, devices, dataset.batch_size)
-    microbatches = choice.num_microbatches or arguments["num_microbatches"]
+    partitioner = _partitioner(
+        arguments["partitioner_for"], config, choice, devices, dataset.batch_size
+    )
+    microbatches = choice.num_microbatches or optimization.num_microbatches
     if dataset.batch_size % microbatches:
         raise ConfigError(
             f"BATCH_SIZE = {dataset.batch_size} does not divide into NUM_MICROBATCHES = "
             f"{microbatches}."
         )
-    trained, frozen = _param_shapes(
-        module, partitioner, arguments["trainable"], arguments["params_dtype"]
-    )
-    optimizer, seed = arguments["optimizer"], arguments["seed"]
+    trained, frozen = _param_shapes(module, partitioner, start.trainable, start.params_dtype)
     trainer = Trainer(
-        module, objective, optimizer, partitioner, seed, microbatches, arguments["use_hardware_rng"]
-    )
+        module, objective, optimization.optimizer, partitioner, optimization.seed, microbatches,
+        optimization.use_hardware_rng,
+    )  # fmt: skip
     state, batch = trainer.state_shapes(trained), batch_shapes(config, dataset, partitioner)
     held = {
         "trained_parameters": trained,
@@ -271,17 +275,17 @@ def _training(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[An
         "TASK_FEATURE_LENGTHS": dict(dataset.task_feature_lengths),
         "NUM_MICROBATCHES": microbatches,
         "REMAT_POLICY": config.remat_policy,
-        **_model_settings(config, partitioner, arguments["params_dtype"]),
+        **_model_settings(config, partitioner, start.params_dtype),
     }
-    evaluations = _evaluations(arguments, trainer, held)
+    evaluations = _evaluations(arguments["evaluation"], trainer, held)
     return Job("train", partitioner, settings, step, evaluations)
 
 
 def _evaluations(
-    arguments: Mapping[str, Any], trainer: Trainer, held: Mapping[str, PyTree]
+    evaluation: train.Evaluation, trainer: Trainer, held: Mapping[str, PyTree]
 ) -> dict[str, Program]:
     """Returns the evaluations of a run `train`: the loss, and decoding for the task's metrics."""
-    dataset, decoding = arguments["eval_dataset"], arguments["decoding"]
+    dataset, decoding = evaluation.dataset, evaluation.decoding
     if dataset is None or dataset.split is None:
         return {}
     module, partitioner = trainer.module, trainer.partitioner
@@ -339,7 +343,7 @@ def _input_length(arguments: Mapping[str, Any]) -> int:
     dataset = arguments["dataset"]
     if dataset is not None:
         return dataset.task_feature_lengths["inputs"]
-    return arguments["max_input_length"]
+    return arguments["file"].max_length
 
 
 def _decoding_of(arguments: Mapping[str, Any]) -> DecodingConfig:
@@ -347,16 +351,17 @@ def _decoding_of(arguments: Mapping[str, Any]) -> DecodingConfig:
 
 
 def _inference(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
-    module, rows = for_decoding(_model(arguments)), arguments["batch_size"]
+    models: infer.Models = arguments["models"]
+    module, rows = for_decoding(_decoding_model(models)), arguments["batch_size"]
     setup.check_generates(module.config)
-    partitioner = _partitioner(arguments, module.config, choice, devices, rows)
-    params = merge_params(*_param_shapes(module, partitioner, (), arguments["params_dtype"]))
+    partitioner = _partitioner(models.partitioner_for, module.config, choice, devices, rows)
+    params = merge_params(*_param_shapes(module, partitioner, (), models.params_dtype))
     length, decoding = _input_length(arguments), _decoding_of(arguments)
     settings = {
         "BATCH_SIZE": rows,
         "MAX_INPUT_LENGTH": length,
         "DECODE_LENGTH": decoding.max_length,
-        **_model_settings(module.config, partitioner, arguments["params_dtype"]),
+        **_model_settings(module.config, partitioner, models.params_dtype),
     }
     return _Inference(module, partitioner, params, rows, decoding, length, settings)
 

@@ -73,28 +73,77 @@ _NONE = -1
 _PARTS = tuple(kind.name.lower() for kind in (Kind.KNOWLEDGE, Kind.HISTORY, Kind.RESPONSE))
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Models:
+    """The models that respond.
+
+    Attributes:
+      checkpoint_path: a checkpoint of any form; or several by the names of their systems, or lists
+        of them, such as trainings with other seeds. Rows then have the field `system`, and of lists
+        also `replicate`, the number.
+      model: a module in place of the checkpoint's, with the same dimensions.
+      system: of a single checkpoint, the rows' field `system`; "" = none.
+      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter,
+        see `faith_jax.models.quantization`.
+      partitioner_for: makes the mesh for the model's config.
+      vocabulary: default: what the checkpoint carries, or else "english_4096".
+    """
+
+    checkpoint_path: str | Mapping[str, str | Sequence[str]]
+    model: Transformer | None = None
+    system: str = ""
+    params_dtype: setup.InferenceDtype = "float32"
+    partitioner_for: Callable[..., Partitioner] = make_partitioner
+    vocabulary: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputFile:
+    """A file of rows to respond to.
+
+    Attributes:
+      path: of a JSONL, CSV or TSV file, see `read_input_file`.
+      knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or the
+        name of an embedded sample.
+      arguments_per_side: how many arguments are drawn for such a row.
+      max_length: tokens of an input, the end token included.
+    """
+
+    path: str
+    knowledge: str = "procon_npov"
+    arguments_per_side: NotNegative = 2
+    max_length: Positive = 512
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where responses are written, and how.
+
+    Attributes:
+      folder: a new or empty folder, or one with the responses of the same run, which is kept. Of
+        several checkpoints it has `predictions.jsonl` of all and the folder SYSTEM, or
+        SYSTEM/REPLICATE, of each.
+      formats: "jsonl", "tfds" or both.
+      shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
+    """
+
+    folder: Path
+    formats: Sequence[str] = ("jsonl",)
+    shards: NotNegative = 0
+
+
 @with_own_vocabulary
 def infer(
-    checkpoint_path: str | Mapping[str, str | Sequence[str]],
-    output_dir: Path,
+    models: Models,
+    output: Output,
     dataset: DatasetConfig | None = None,
-    input_file: str | None = None,
-    knowledge: str = "procon_npov",
-    arguments_per_side: NotNegative = 2,
-    max_input_length: Positive = 512,
-    batch_size: BatchSize = 16,
+    file: InputFile | None = None,
     decoding: DecodingConfig | None = None,
-    model: Transformer | None = None,
+    batch_size: BatchSize = 16,
     seed: NotNegative = 0,
-    formats: Sequence[str] = ("jsonl",),
-    partitioner_for: Callable[..., Partitioner] = make_partitioner,
-    params_dtype: setup.InferenceDtype = "float32",
-    vocabulary: str | None = None,
     cut_policy: str = "knowledge",
-    system: str = "",
-    limit: NotNegative = 0,
     control_tokens: Sequence[str] = (),
-    shards: NotNegative = 0,
+    limit: NotNegative = 0,
     restart: bool = False,
     dry_run: bool = False,
     joins_only: bool = False,
@@ -111,39 +160,24 @@ def infer(
     lists all of them, each with its `score`, by which a search ranks them.
 
     Args:
-      checkpoint_path: a checkpoint of any form; or several by the names of their systems, or lists
-        of them, such as trainings with other seeds. Rows then have the field `system`, and of lists
-        also `replicate`, the number.
-      output_dir: a new or empty folder, or one with the responses of the same run, which is kept.
-        Of several checkpoints it has `predictions.jsonl` of all and the folder SYSTEM, or
-        SYSTEM/REPLICATE, of each.
+      models: the models that respond, each to all rows.
+      output: where responses are written.
       dataset: the task and split to respond to.
-      input_file: or a JSONL, CSV or TSV file, see `read_input_file`.
-      knowledge: where a row has a query without arguments: a folder of the raw NPOV format, or the
-        name of an embedded sample.
-      arguments_per_side: how many arguments are drawn for such a row.
-      max_input_length: tokens of an input of a file, the end token included.
-      batch_size: rows decoded at once; one that has ended gives its place to the next.
+      file: or a file of rows.
       decoding: default: greedy, 64 tokens.
-      model: a module in place of the checkpoint's, with the same dimensions.
+      batch_size: rows decoded at once; one that has ended gives its place to the next.
       seed: of sampling, to which a replicate adds its number, and of the choice of arguments.
-      formats: "jsonl", "tfds" or both.
-      partitioner_for: makes the mesh for the model's config.
-      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter,
-        see `faith_jax.models.quantization`.
-      vocabulary: default: what the checkpoint carries, or else "english_4096".
       cut_policy: what is cut of a longer input, see `faith_jax.core.cutting`.
-      system: of a single checkpoint, the rows' field `system`; "" = none.
-      limit: only the first rows; 0 = all.
       control_tokens: in front of all inputs, one of each kind (`datasets.control_tokens`).
-      shards: how many shards any number of processes share; 0 = one for every 5,000 rows.
+      limit: only the first rows; 0 = all.
       restart: discard what a stopped run with other settings has made.
-      dry_run: only report what the model would read, also to `output_dir`.preflight.json.
+      dry_run: only report what the model would read, also to OUTPUT.preflight.json.
       joins_only: only join what other processes have made.
 
     Returns:
       The output folder; while other processes compute some of it, it is not there yet.
     """
+    formats = output.formats
     if isinstance(formats, str):  # as --gin.FORMATS=jsonl,tfds gives them
         formats = [name.strip() for name in formats.split(",")]
     if not formats or set(formats) - {"jsonl", "tfds"}:
@@ -152,22 +186,24 @@ def infer(
     if batch_size < 1:
         raise ConfigError(f"BATCH_SIZE: expected a positive number, got {batch_size}.")
     check_policy(cut_policy)
-    if dataset is not None and input_file is None:
+    if dataset is not None and file is None:
         source = _task_source(dataset)
-    elif input_file is not None and dataset is None:
-        drawn = knowledge, arguments_per_side, seed
-        source = _file_source(input_file, max_input_length, cut_policy, drawn)
+    elif file is not None and dataset is None:
+        source = _file_source(file, cut_policy, seed)
     else:
         raise ConfigError("Give either MIXTURE_OR_TASK_NAME or INPUT_FILE, not both or neither.")
     decoding = decoding or DecodingConfig()
-    output, several = path_of(output_dir).expanduser(), not isinstance(checkpoint_path, str)
+    folder, several = (
+        path_of(output.folder).expanduser(),
+        not isinstance(models.checkpoint_path, str),
+    )
     finished, is_made = [], True
-    plan = functools.cache(functools.partial(_plan, source, limit, shards))
-    for system_run in _systems(checkpoint_path, output, system):
+    plan = functools.cache(functools.partial(_plan, source, limit, output.shards))
+    for system_run in _systems(models, folder):
         # Its rows, and whether they have responses already.
         system_run = system_run.pinned({} if restart else partial_note(system_run.output))
-        chosen = RunVocabulary.choose(vocabulary, system_run.checkpoint)
-        make_folder(str(output.parent if dry_run else system_run.output.parent))
+        chosen = RunVocabulary.choose(models.vocabulary, system_run.checkpoint)
+        make_folder(str(folder.parent if dry_run else system_run.output.parent))
         tokenizer = source.tokenizer(chosen)
         system_run = system_run._replace(prefix=_control_prefix(control_tokens, tokenizer))
         load = functools.partial(
@@ -181,17 +217,17 @@ def infer(
             loaded=functools.partial(
                 setup.load_for_inference,
                 system_run.checkpoint,
-                partitioner_for,
-                model,
-                params_dtype,
+                models.partitioner_for,
+                models.model,
+                models.params_dtype,
             ),
         )
         if dry_run:
             rows = map(system_run.row, itertools.islice(source.read((0, 0)), limit or None))
             report = preflight.inference_report(source.name, rows, load(system_run).read)
             if jax.process_index() == 0:
-                preflight.tell(report, preflight.beside(output), dry_run=True)
-            return output
+                preflight.tell(report, preflight.beside(folder), dry_run=True)
+            return folder
         run = {
             "checkpoint": checkpoint_digest(system_run.checkpoint),
             "tokenizer": fingerprint_of(tokenizer),
@@ -202,10 +238,10 @@ def infer(
             "BATCH_SIZE": batch_size,
             "INPUT_CONTROL_TOKENS": system_run.prefix,
             "fields": system_run.fields,
-            "SHARDS": shards,
+            "SHARDS": output.shards,
             "FORMATS": list(formats),
-            "model": model and model.config.to_dict(),
-            "PARAMS_DTYPE": params_dtype,
+            "model": models.model and models.model.config.to_dict(),
+            "PARAMS_DTYPE": models.params_dtype,
         }
         with _job(system_run.output, run, source, plan, restart, joins_only) as job:
             if job.finished:
@@ -226,12 +262,12 @@ def infer(
                     is_made &= shard_counts is not None or is_complete(system_run.output)
         finished.append(system_run.output)
     if several and is_made and jax.process_index() == 0:
-        with atomic_file(output / PREDICTIONS) as beside, open(beside, "wb") as joined:
-            for folder in finished:
-                with opened_binary(folder / PREDICTIONS) as part:
+        with atomic_file(folder / PREDICTIONS) as beside, open(beside, "wb") as joined:
+            for system_folder in finished:
+                with opened_binary(system_folder / PREDICTIONS) as part:
                     shutil.copyfileobj(part, joined)
-    wait_for_all(f"{output} is written")
-    return output
+    wait_for_all(f"{folder} is written")
+    return folder
 
 
 def first_responses(output: pathlib.Path, count: int = 3) -> Iterator[str]:
@@ -279,10 +315,7 @@ def _task_source(dataset: DatasetConfig) -> _Source:
     )
 
 
-def _file_source(
-    path: str, max_length: int, cut_policy: str, drawn: tuple[str, int, int]
-) -> _Source:
-    """Returns a JSONL file; `drawn` says which arguments a query without any gets."""
+def _file_source(file: InputFile, cut_policy: str, seed: int) -> _Source:
 
     def tokenizer(vocabulary: RunVocabulary) -> Any:
         if "faith_jax.tasks.faithdial" in sys.modules:  # gin may steer its tasks alone
@@ -292,14 +325,16 @@ def _file_source(
         return vocabulary.tokenizer
 
     return _Source(
-        pathlib.Path(path).name,
+        pathlib.Path(file.path).name,
         "rows",
         "MAX_INPUT_LENGTH",
-        max_length,
+        file.max_length,
         cut_policy,
-        functools.partial(read_input_file, path, *drawn),
+        functools.partial(
+            read_input_file, file.path, file.knowledge, file.arguments_per_side, seed
+        ),
         tokenizer,
-        (path,),
+        (file.path,),
     )
 
 
@@ -351,11 +386,10 @@ class _System(NamedTuple):
         return dataclasses.replace(row, inputs=self.prefix + row.inputs, fields=fields)
 
 
-def _systems(
-    checkpoints: str | Mapping[str, str | Sequence[str]], output: pathlib.Path, system: str
-) -> Iterator[_System]:
+def _systems(models: Models, output: pathlib.Path) -> Iterator[_System]:
+    checkpoints = models.checkpoint_path
     if isinstance(checkpoints, str):
-        yield _System(checkpoints, output, {"system": system} if system else {})
+        yield _System(checkpoints, output, {"system": models.system} if models.system else {})
         return
     if not isinstance(checkpoints, Mapping) or not checkpoints:
         raise ConfigError(

@@ -54,21 +54,17 @@ Starts = dict[str, NDArray[np.float32]]
 
 # Arguments of `train` that do not decide what is trained, and may change when a run is resumed.
 _FREE = (
-    "log_period",
-    "eval_period",
-    "decoded_eval_period",
-    "checkpoint_period",
-    "keep_last",
-    "keep_best",
-    "patience",
-    "decoding",
-    "eval_dataset",
+    "evaluation",
+    "output.log_period",
+    "output.checkpoint_period",
+    "output.keep_last",
+    "output.keep_best",
     "partitioner_for",
-    "num_microbatches",
-    "train_dataset.module",
+    "optimization.num_microbatches",
+    "dataset.module",
 )
 # Those that say where something is: what is there is compared, not its path.
-_PLACES = ("model_dir", "initial_checkpoint_path", "vocabulary", "model")
+_PLACES = ("output.model_dir", "start.initial_checkpoint_path", "start.vocabulary", "model")
 # Of a model's config: how it is computed, not what.
 _FORMS = ("scan_layers", "remat_policy", "attention_block_length", "attention_kernel")
 _INITIAL = "initial_checkpoint"
@@ -245,15 +241,17 @@ def _is_free(difference: Difference, changed: list[Difference]) -> bool:
         return True
     # A schedule that ends where training does.
     steps = [(d.before, d.now) for d in changed if d.path == TRAIN_STEPS]
-    return (
-        difference.path.endswith(f".{TRAIN_STEPS}") and (difference.before, difference.now) in steps
-    )
+    return _ends_schedule(difference) and (difference.before, difference.now) in steps
+
+
+def _ends_schedule(difference: Difference) -> bool:
+    return difference.path != TRAIN_STEPS and difference.path.endswith(".total_steps")
 
 
 def log_changes(folder: pathlib.Path, changed: list[Difference]) -> None:
     """Logs with which settings a run goes on; a change of TRAIN_STEPS is a warning."""
     steps = next((d for d in changed if d.path == TRAIN_STEPS), None)
-    if steps and any(d.path.endswith(f".{TRAIN_STEPS}") for d in changed):
+    if steps and any(map(_ends_schedule, changed)):
         logger.warning(
             "%s was %s and is %s now: the learning rates from here on follow the new schedule, so "
             "the result differs from that of a run that has it from the start",

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import gin
 from gin import config_parser
 
-from faith_jax.runs.gin.config import with_present_names
+from faith_jax.runs.gin.former_names import with_present_names
 
 CONFIG = "config.gin"  # in MODEL_DIR
-TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "total_steps"
+TRAIN, TRAIN_STEPS = "faith_jax.runs.train.train", "optimization.total_steps"
 
 
 class Reference(NamedTuple):
@@ -54,7 +54,7 @@ class Setting(NamedTuple):
 class Difference(NamedTuple):
     """An argument that two configs give other values, as gin writes them."""
 
-    path: str  # from the run's arguments: "train_dataset.batch_size"
+    path: str  # from the run's arguments: "dataset.batch_size"
     name: str  # by which it is set
     before: str
     now: str

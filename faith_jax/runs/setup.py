@@ -84,23 +84,39 @@ class BaseModel:
         return {"path": self.path, "content_hash": self.content_hash}
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StartingPoint:
+    """The parameters that a training starts from, and which of them it changes.
+
+    Attributes:
+      initial_checkpoint_path: the model to start from; None = random parameters.
+      question_checkpoint_path: what the encoder of questions starts from, in a model that has one;
+        None = `initial_checkpoint_path`.
+      prompt_initializer: start of the soft prompt.
+      trainable: regular expressions of whole parameter names; the rest is frozen: no gradient, no
+        optimizer state, no bytes in the checkpoints.
+      params_dtype: of frozen parameters: "bfloat16" takes half the memory. Trained ones, their
+        gradients and the optimizer's state are float32.
+      vocabulary: of our tasks: "english_4096", or a tokenizer's folder or file; default: what
+        `initial_checkpoint_path` carries, or else "english_4096".
+    """
+
+    initial_checkpoint_path: str | None = None
+    question_checkpoint_path: str | None = None
+    prompt_initializer: PromptInitializer | None = None
+    trainable: Sequence[str] = (".*",)
+    params_dtype: ParamsDtype = "float32"
+    vocabulary: str | None = None
+
+
 def initial_params(
-    module: Transformer,
-    partitioner: Partitioner,
-    checkpoint_path: str | None,
-    seed: int = 0,
-    prompt_initializer: PromptInitializer | None = None,
-    trainable: Sequence[str] = (".*",),
-    params_dtype: ParamsDtype = "float32",
-    question_checkpoint_path: str | None = None,
+    module: Transformer, partitioner: Partitioner, start: StartingPoint, seed: int = 0
 ) -> tuple[PyTree, BaseModel | None]:
     """Returns the parameters a run starts from, on the mesh, and their base.
 
-    They are random without a checkpoint; the initializer makes prompts that it does not have. Those
-    that are trained are float32; the others have the `params_dtype`. An encoder of questions that
-    the checkpoint lacks begins as that of `question_checkpoint_path`, or else as the checkpoint's.
+    The initializer makes the prompts that the checkpoint does not have.
     """
-    config = module.config
+    config, checkpoint_path = module.config, start.initial_checkpoint_path
     if checkpoint_path is None:
         if config.encoder_prompt_length or config.decoder_prompt_length:
             raise ConfigError(
@@ -124,21 +140,21 @@ def initial_params(
         checkpoint, config.replace(question_encoder=False) if new_questions else config
     )
     if new_questions:
-        question_model = open_checkpoint(question_checkpoint_path or checkpoint_path)
+        question_model = open_checkpoint(start.question_checkpoint_path or checkpoint_path)
         params[QUESTION_ENCODER] = _question_encoder(question_model, config)
-        if split_params(params, trainable)[1].get(QUESTION_ENCODER):
+        if split_params(params, start.trainable)[1].get(QUESTION_ENCODER):
             raise ConfigError("TRAINABLE: the new encoder of questions must be trained as a whole.")
     key = jax.random.fold_in(jax.random.key(seed), 1)
     for index, name in enumerate(PROMPTS):
         length = getattr(config, f"{name}_length")
         if length and name not in params:
-            initialize = prompt_initializer or sampled_vocabulary()
+            initialize = start.prompt_initializer or sampled_vocabulary()
             embedding = jnp.asarray(np.asarray(params["token_embedder"]["embedding"], np.float32))
             prompt = initialize(jax.random.fold_in(key, index), length, embedding)
             params[name] = {"embedding": np.asarray(prompt, np.float32)}
     check_params(config, params)
-    trained, frozen = split_params(params, trainable)
-    params = merge_params(rounded(trained, "float32"), rounded(frozen, params_dtype))
+    trained, frozen = split_params(params, start.trainable)
+    params = merge_params(rounded(trained, "float32"), rounded(frozen, start.params_dtype))
     return partitioner.put(params, param_shardings(module, partitioner)), base
 
 

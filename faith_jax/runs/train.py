@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -29,7 +29,7 @@ from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
 from faith_jax.input.task_metrics import text_of
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner
-from faith_jax.models.soft_prompt import PromptInitializer, initializer_name
+from faith_jax.models.soft_prompt import initializer_name
 from faith_jax.models.transformer import Transformer
 from faith_jax.runs import preflight, setup
 from faith_jax.runs.evaluate import DecodedEvaluation, dataset_loss
@@ -58,7 +58,7 @@ from faith_jax.training.metrics import (
 from faith_jax.training.objectives import Batch, Metrics, Objective
 from faith_jax.training.trainer import Periods, Stopped, Trainer, fit, merge_params, split_params
 
-__all__ = ["Stopped", "train"]
+__all__ = ["Evaluation", "Optimization", "Output", "Stopped", "train"]
 
 logger = logging.getLogger("faith_jax")
 
@@ -66,77 +66,96 @@ DECODED = "_decoded"  # ends the part of decoded metrics in metrics.jsonl
 ROWS = "rows"  # the folder in MODEL_DIR that keeps the data's rows until training ends
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optimization:
+    """How parameters are updated, and how often.
+
+    Attributes:
+      optimizer: an Optax transformation.
+      total_steps: steps at which training ends.
+      objective: default: cross-entropy, of targets or of classes.
+      num_microbatches: pieces of a batch whose gradients are added up before an update.
+      loss_normalizing_factor: what the gradient is divided by, see `Trainer`.
+      seed: of parameters, prompts and dropout.
+      use_hardware_rng: a cheaper generator for dropout, see `Trainer`.
+      counts_from_0: say so if the checkpoint to start from has taken some steps.
+    """
+
+    optimizer: optax.GradientTransformation
+    total_steps: Positive
+    objective: Objective | None = None
+    num_microbatches: Positive = 1
+    loss_normalizing_factor: PositiveNumber | None = None
+    seed: NotNegative = 0
+    use_hardware_rng: bool = False
+    counts_from_0: bool = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """What is measured while a model is trained.
+
+    Attributes:
+      dataset: what the loss and the decoded metrics are measured on; None, or one without a split
+        = neither.
+      period: steps between losses.
+      decoding: how responses are decoded for SeqIO's metrics; None = not at all.
+      decoded_period: steps between decoded metrics; default: at the end only.
+      patience: losses after which training ends if none of them is lower than all before; None =
+        it goes on to `total_steps`.
+    """
+
+    dataset: DatasetConfig | None = None
+    period: Positive = 100
+    decoding: DecodingConfig | None = None
+    decoded_period: Positive | None = None
+    patience: Positive | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where a training writes, and how often.
+
+    Attributes:
+      model_dir: where everything is written; a run found there resumes.
+      log_period: steps between training metrics.
+      checkpoint_period: steps between checkpoints.
+      keep_last: newest checkpoints to keep.
+      keep_best: checkpoints with the lowest validation loss to keep besides.
+    """
+
+    model_dir: Path
+    log_period: Positive = 10
+    checkpoint_period: Positive = 100
+    keep_last: Positive = 2
+    keep_best: NotNegative = 1
+
+
 @with_own_vocabulary
 def train(
     model: Transformer,
-    model_dir: Path,
-    train_dataset: DatasetConfig,
-    optimizer: optax.GradientTransformation,
-    total_steps: Positive,
-    eval_dataset: DatasetConfig | None = None,
-    decoding: DecodingConfig | None = None,
-    objective: Objective | None = None,
-    initial_checkpoint_path: str | None = None,
-    trainable: Sequence[str] = (".*",),
-    prompt_initializer: PromptInitializer | None = None,
+    dataset: DatasetConfig,
+    start: setup.StartingPoint,
+    optimization: Optimization,
+    evaluation: Evaluation,
+    output: Output,
     partitioner_for: Callable[..., Partitioner] = make_partitioner,
-    params_dtype: setup.ParamsDtype = "float32",
-    num_microbatches: Positive = 1,
-    seed: NotNegative = 0,
-    use_hardware_rng: bool = False,
-    loss_normalizing_factor: PositiveNumber | None = None,
-    counts_from_0: bool = True,
-    log_period: Positive = 10,
-    eval_period: Positive = 100,
-    decoded_eval_period: Positive | None = None,
-    checkpoint_period: Positive = 100,
-    keep_last: Positive = 2,
-    keep_best: NotNegative = 1,
-    patience: Positive | None = None,
-    vocabulary: str | None = None,
-    question_checkpoint_path: str | None = None,
     dry_run: bool = False,
 ) -> dict[str, Any]:
     """Trains a model, or only its soft prompt.
 
     What the run will read is reported before its first step (`faith_jax.runs.preflight`), and
-    written to `model_dir`/preflight.json.
+    written to MODEL_DIR/preflight.json.
 
     Args:
       model: the module, soft prompts included.
-      model_dir: where everything is written; a run found there resumes.
-      train_dataset: what is trained on.
-      optimizer: an Optax transformation.
-      total_steps: steps at which training ends.
-      eval_dataset: what the loss and the decoded metrics are measured on; None, or one without a
-        split = neither.
-      decoding: how responses are decoded for SeqIO's metrics; None = not at all.
-      objective: default: cross-entropy, of targets or of classes.
-      initial_checkpoint_path: the model to start from; None = random parameters.
-      trainable: regular expressions of whole parameter names; the rest is frozen: no gradient,
-        no optimizer state, no bytes in the checkpoints.
-      prompt_initializer: start of the soft prompt.
+      dataset: what is trained on.
+      start: the parameters to start from, and which of them are trained.
+      optimization: how they are updated, and how often.
+      evaluation: what is measured on other data.
+      output: where everything is written, and how often.
       partitioner_for: makes the mesh for the model's config.
-      params_dtype: of frozen parameters: "bfloat16" takes half the memory. Trained ones, their
-        gradients and the optimizer's state are float32.
-      num_microbatches: pieces of a batch whose gradients are added up before an update.
-      seed: of parameters, prompts and dropout.
-      use_hardware_rng: a cheaper generator for dropout, see `Trainer`.
-      loss_normalizing_factor: what the gradient is divided by, see `Trainer`.
-      counts_from_0: say so if `initial_checkpoint_path` has taken some steps.
-      log_period: steps between training metrics.
-      eval_period: steps between losses on `eval_dataset`.
-      decoded_eval_period: steps between decoded metrics; default: at the end only.
-      checkpoint_period: steps between checkpoints.
-      keep_last: newest checkpoints to keep.
-      keep_best: checkpoints with the lowest validation loss to keep besides.
-      patience: measurements of the loss on `eval_dataset` after which training ends if none
-        of them is lower than all before; None = it goes on to `total_steps`.
-      vocabulary: of our tasks: "english_4096", or a tokenizer's folder or file; default: what
-        `initial_checkpoint_path` carries, or else "english_4096".
-      question_checkpoint_path: what the encoder of questions starts from, in a model that has one;
-        None = `initial_checkpoint_path`.
-      dry_run: only report what the run would read, to `model_dir`.preflight.json.
+      dry_run: only report what the run would read, to MODEL_DIR.preflight.json.
 
     Returns:
       The last evaluation's metrics.
@@ -145,7 +164,9 @@ def train(
       Stopped: after a SIGTERM, when the state is saved.
       MetricError: a metric of the task failed; training ended as if it had not.
     """
-    chosen = RunVocabulary.choose(vocabulary, initial_checkpoint_path, "INITIAL_CHECKPOINT_PATH")
+    initial, total_steps = start.initial_checkpoint_path, optimization.total_steps
+    chosen = RunVocabulary.choose(start.vocabulary, initial, "INITIAL_CHECKPOINT_PATH")
+    eval_dataset, decoding, patience = evaluation.dataset, evaluation.decoding, evaluation.patience
     if eval_dataset is not None and eval_dataset.split is None:
         eval_dataset = None
         logger.info("EVAL_SPLIT = None: nothing is measured; the newest checkpoints are kept")
@@ -153,37 +174,35 @@ def train(
         raise ConfigError(
             "PATIENCE looks at the loss on EVAL_SPLIT, which is None: set one of them."
         )
-    folder = path_of(model_dir).expanduser()
+    folder = path_of(output.model_dir).expanduser()
     chosen = chosen.resumed(folder)
-    step = step_of(initial_checkpoint_path) if initial_checkpoint_path is not None else None
-    if counts_from_0 and step:
+    step = step_of(initial) if initial is not None else None
+    if optimization.counts_from_0 and step:
         logger.info(
             "TRAIN_STEPS = %s counts from 0: the %s steps of %s are not among them",
-            *(f"{total_steps:,}", f"{step:,}", initial_checkpoint_path),
+            *(f"{total_steps:,}", f"{step:,}", initial),
         )
-    objective = setup.objective_of(model.config, objective)
+    objective = setup.objective_of(model.config, optimization.objective)
     partitioner = partitioner_for(model.config)
-    tokenizer = _check_datasets(model.config, train_dataset, eval_dataset, chosen, num_microbatches)
+    num_microbatches = optimization.num_microbatches
+    tokenizer = _check_datasets(model.config, dataset, eval_dataset, chosen, num_microbatches)
     if decoding is not None:
         setup.check_generates(model.config)
-    objective.check(model, train_dataset.further_features)
-    check_folder(folder, keep_last, keep_best)
+    objective.check(model, dataset.further_features)
+    check_folder(folder, output.keep_last, output.keep_best)
 
     # The model, its trainable parameters, and the step.
-    params, base = setup.initial_params(
-        model, partitioner, initial_checkpoint_path, seed, prompt_initializer, trainable,
-        params_dtype, question_checkpoint_path,
-    )  # fmt: skip
-    setup.log_vocabulary(chosen, train_dataset)
-    trained, frozen = split_params(params, trainable)
+    params, base = setup.initial_params(model, partitioner, start, optimization.seed)
+    setup.log_vocabulary(chosen, dataset)
+    trained, frozen = split_params(params, start.trainable)
     has_frozen = bool(jax.tree.leaves(frozen))
     if has_frozen and base is None:
         raise ConfigError(
             "TRAINABLE leaves parameters frozen at random values: set INITIAL_CHECKPOINT_PATH."
         )
     trainer = Trainer(
-        model, objective, optimizer, partitioner, seed, num_microbatches, use_hardware_rng,
-        loss_normalizing_factor,
+        model, objective, optimization.optimizer, partitioner, optimization.seed, num_microbatches,
+        optimization.use_hardware_rng, optimization.loss_normalizing_factor,
     )  # fmt: skip
 
     # Nothing is written before all settings are checked, and nothing where nothing is trained.
@@ -194,7 +213,7 @@ def train(
         losses = losses_until(folder, last_step, str(eval_dataset.split))
     has_converged = no_longer_falls(losses, patience)
     end = last_step if has_converged and last_step is not None else total_steps
-    is_due = functools.partial(_is_due, end, decoded_eval_period)
+    is_due = functools.partial(_is_due, end, evaluation.decoded_period)
     # A run may have been killed, or a metric may have failed, after a state was saved.
     unmeasured = (
         decoding is not None
@@ -214,11 +233,11 @@ def train(
     log_changes(folder, changed)
 
     # The data, and what the run will see of it.
-    with contextlib.nullcontext() if dry_run else own_folder(model_dir):
+    with contextlib.nullcontext() if dry_run else own_folder(output.model_dir):
         if newest_step(folder) != last_step:
             raise ConfigError(f"MODEL_DIR: another run has just written to {folder}; start again.")
         kept = None if dry_run else folder / ROWS
-        rows = SplitRows(train_dataset, model.config, kept)
+        rows = SplitRows(dataset, model.config, kept)
         evaluated = decoded = None
         if eval_dataset is not None:
             evaluated = SplitRows(eval_dataset, model.config, kept)
@@ -241,30 +260,33 @@ def train(
 
         # Training, from the newest checkpoint or from the start.
         prompts = trained_prompts(trained)
-        checkpoints = TrainCheckpoints(folder / "checkpoints", keep_last, keep_best)
+        checkpoints = TrainCheckpoints(folder / "checkpoints", output.keep_last, output.keep_best)
         if last_step is not None:
             state = checkpoints.restore(state)
             logger.info("Resuming from step %d of %s", int(state.step), folder)
         if jax.process_index() == 0:
-            labels = train_dataset.error_labels
+            labels = dataset.error_labels
             describe_run(folder, model.config, base, has_frozen, tokenizer, labels)
-        origin = {"initializer": initializer_name(prompt_initializer), "seed": str(seed)}
+        origin = {
+            "initializer": initializer_name(start.prompt_initializer),
+            "seed": str(optimization.seed),
+        }
         prompt_starts = read_or_write_prompt_starts(folder, prompts, origin, last_step is not None)
         logger.info(
             "Training %s of %s parameters on %s, %s a batch",
             f"{setup.count_params(trained):,}",
             f"{setup.count_params(params):,}",
             counted(jax.device_count(), "device"),
-            counted(train_dataset.batch_size, "row"),
+            counted(dataset.batch_size, "row"),
         )
         first_step = int(state.step)
         writer = MetricsWriter(folder if jax.process_index() == 0 else None, first_step)
         progress = Progress("step", end, first_step)
         watcher = _Watcher(
             writer, progress, rows.config.split or "", prompt_starts, trainer, frozen, evaluated,
-            decoded, eval_period, is_due, patience, losses,
+            decoded, evaluation.period, is_due, patience, losses,
         )  # fmt: skip
-        periods = Periods(end, log_period, checkpoint_period)
+        periods = Periods(end, output.log_period, output.checkpoint_period)
         try:
             if unmeasured:
                 watcher.write_decoded_metrics(first_step, state.params, first_step == end)

@@ -94,9 +94,10 @@ def test_frozen_weights_may_take_half_the_memory(succeed, base, tuned, tmp_path)
     assert faith_jax.load_model(str(folder)).params["encoder_prompt"] is not None
     model = setup.model_from_checkpoint(str(base), encoder_prompt_length=5)
     partitioner = make_partitioner(model.config)
-    params, _ = setup.initial_params(
-        model, partitioner, str(base), trainable=(".*_prompt/.*",), params_dtype="bfloat16"
+    start = setup.StartingPoint(
+        initial_checkpoint_path=str(base), trainable=(".*_prompt/.*",), params_dtype="bfloat16"
     )
+    params, _ = setup.initial_params(model, partitioner, start)
     dtypes = {name: array.dtype.name for name, array in flatten(params).items()}
     assert dtypes.pop("encoder_prompt/embedding") == "float32"
     assert set(dtypes.values()) == {"bfloat16"}

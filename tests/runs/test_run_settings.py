@@ -31,15 +31,17 @@ def changed(*bindings, files=()):
 
 def test_arguments_are_followed_through_macros_references_and_scopes():
     found = parsed("BATCH_SIZE=4")
-    assert found["total_steps"] == (5, "TRAIN_STEPS")
-    assert found["optimizer"].value == Reference("faith_jax.training.optimizers.adafactor")
-    assert found["optimizer.learning_rate.total_steps"] == (5, "TRAIN_STEPS")
-    assert found["train_dataset.batch_size"] == (4, "BATCH_SIZE")
+    assert found["optimization.total_steps"] == (5, "TRAIN_STEPS")
+    assert found["optimization.optimizer"].value == Reference(
+        "faith_jax.training.optimizers.adafactor"
+    )
+    assert found["optimization.optimizer.learning_rate.total_steps"] == (5, "TRAIN_STEPS")
+    assert found["dataset.batch_size"] == (4, "BATCH_SIZE")
     # The same configurable in two scopes.
-    assert found["train_dataset.split"].value == "train"
-    assert found["eval_dataset.split"].value == "validation"
-    assert found["eval_dataset.pack"].value is False  # a default
-    assert found["train_dataset.task_feature_lengths"].value == {"inputs": 8, "targets": 9}
+    assert found["dataset.split"].value == "train"
+    assert found["evaluation.dataset.split"].value == "validation"
+    assert found["evaluation.dataset.pack"].value is False  # a default
+    assert found["dataset.task_feature_lengths"].value == {"inputs": 8, "targets": 9}
 
 
 def test_a_written_config_is_the_same():
@@ -51,20 +53,23 @@ def test_a_written_config_is_the_same():
 @pytest.mark.parametrize(
     ("binding", "expected"),
     [
-        ("RANDOM_SEED=3", ("seed", "RANDOM_SEED", "0", "3")),
-        ("LABEL_SMOOTHING=0.1", ("objective.label_smoothing", "LABEL_SMOOTHING", "0.0", "0.1")),
+        ("RANDOM_SEED=3", ("optimization.seed", "RANDOM_SEED", "0", "3")),
+        (
+            "LABEL_SMOOTHING=0.1",
+            ("optimization.objective.label_smoothing", "LABEL_SMOOTHING", "0.0", "0.1"),
+        ),
         (
             "optimizers.adafactor.decay_rate=0.5",
-            ("optimizer.decay_rate", "adafactor.decay_rate", "0.8", "0.5"),
+            ("optimization.optimizer.decay_rate", "adafactor.decay_rate", "0.8", "0.5"),
         ),
         (
             "LEARNING_RATE=0.5",
-            ("optimizer.learning_rate.learning_rate", "LEARNING_RATE", "0.001", "0.5"),
+            ("optimization.optimizer.learning_rate.learning_rate", "LEARNING_RATE", "0.001", "0.5"),
         ),
         (
             "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 7}",
             (
-                "train_dataset.task_feature_lengths",
+                "dataset.task_feature_lengths",
                 "TASK_FEATURE_LENGTHS",
                 "{'inputs': 8, 'targets': 9}",
                 "{'inputs': 8, 'targets': 7}",
@@ -79,7 +84,7 @@ def test_a_difference_is_named_as_it_is_set(binding, expected):
 def test_another_reference_hides_its_arguments():
     assert changed("OPTIMIZER=@optimizers.adamw()") == [
         (
-            "optimizer",
+            "optimization.optimizer",
             "OPTIMIZER",
             "@training.optimizers.adafactor",
             "@training.optimizers.adamw",
@@ -106,9 +111,9 @@ def test_references_in_lists_are_followed():
     head = "from faith_jax.runs import train\nimport a\n"
     one, other = (settings_of(head + text.format("trainable", y, 5)) for y in (1, 2))
     (found,) = differences(one, other)
-    assert found == ("trainable.0.y", "f.y", "1", "2")
+    assert found == ("start.trainable.0.y", "f.y", "1", "2")
     third = settings_of(head + text.format("trainable", 1, 6))
-    assert [d.path for d in differences(one, third)] == ["trainable"]
+    assert [d.path for d in differences(one, third)] == ["start.trainable"]
 
 
 @pytest.mark.parametrize("text", ["", "train.train.x = [", "A = %A\nfoo.bar = %A\n"])

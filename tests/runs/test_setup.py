@@ -5,7 +5,7 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.models.parameters import random_params
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer
-from faith_jax.runs.setup import initial_params
+from faith_jax.runs.setup import StartingPoint, initial_params
 from tests.checkpoints import family_folders
 from tests.models import families
 
@@ -16,7 +16,9 @@ def test_a_new_head_keeps_the_pooler(tmp_path):
     assert config.pooler
     config = config.replace(label_names=("yes", "no"))
     params, _ = initial_params(
-        Transformer(config), make_partitioner(config), str(tmp_path / "bert")
+        Transformer(config),
+        make_partitioner(config),
+        StartingPoint(initial_checkpoint_path=str(tmp_path / "bert")),
     )
     head = jax.device_get(params["classifier"])
     pooler = family_folders.draw(family_folders.shapes_of("bert_base_model"))["pooler.dense.weight"]

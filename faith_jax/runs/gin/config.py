@@ -25,6 +25,7 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
 from faith_jax.core.settings import checked
 from faith_jax.runs.gin import t5x_counterparts, translate_t5x
+from faith_jax.runs.gin.former_names import with_present_names
 from faith_jax.runs.gin.log_once import forget_lines
 from faith_jax.runs.gin.safety import IMPORTABLE, check_calls, check_imports, check_macros_end
 
@@ -33,34 +34,11 @@ _CHECKED = (int, float, bool, str, type(None))
 _MACRO = re.compile(r"^[A-Z][A-Z0-9_]*$")
 _REQUIRED = "%gin.REQUIRED"  # how gin shows the value
 _MACRO_USE = re.compile(r"%([A-Za-z_][A-Za-z0-9_.]*)")
-# Modules that gin files and MODEL_DIRs of former versions name otherwise.
-RENAMED_MODULES = {
-    "faith_jax.models.prompts": "faith_jax.models.soft_prompt",
-    "faith_jax.runs.checkpoint_decoding": "faith_jax.inference.checkpoint_decoding",
-    "faith_jax.runs.datasets": "faith_jax.input.task_batches",
-    "faith_jax.training.classification": "faith_jax.training.label_cross_entropy",
-    "faith_jax.training.contrastive": "faith_jax.training.infonce",
-    "faith_jax.training.partitioning": "faith_jax.models.partitioning",
-    "faith_jax.training.truncation": "faith_jax.training.loss_truncation",
-}
-# What former bindings call by the last name of such a module.
-RENAMED_CONFIGURABLES = {
-    "classification.LabelCrossEntropy": "label_cross_entropy.LabelCrossEntropy",
-    "contrastive.InfoNCE": "infonce.InfoNCE",
-    "datasets.DatasetConfig": "task_batches.DatasetConfig",
-    "prompts.class_labels": "soft_prompt.class_labels",
-    "prompts.from_npy": "soft_prompt.from_npy",
-    "prompts.sampled_vocabulary": "soft_prompt.sampled_vocabulary",
-    "prompts.uniform": "soft_prompt.uniform",
-    "truncation.LossTruncation": "loss_truncation.LossTruncation",
-}
 _MACRO_SET = re.compile(r"^([A-Z][A-Z0-9_]*)\s*=", re.MULTILINE)
 _GIN_ERRORS = (
     ValueError, SyntaxError, OSError, ImportError, LookupError, NameError, TypeError,
     AttributeError,
 )  # fmt: skip
-_FROM = re.compile(r"^from (\S+) import (\w+)(?: as (\w+))?[ \t]*$", re.MULTILINE)
-_NAME = re.compile(r"\b(?<![\w.])(\w+\.\w+)\b")
 
 
 def config_folder() -> pathlib.Path:
@@ -382,26 +360,3 @@ def _gin_message(error: BaseException, paths: Sequence[str]) -> str:
     if missing:
         _check_file(missing.group(1), paths)
     return f"gin: {text}"
-
-
-def with_present_names(text: str) -> str:
-    """Returns a gin config whose imports and bindings have the names of this version.
-
-    >>> with_present_names("from faith_jax.training import contrastive")
-    'from faith_jax.training import infonce'
-    >>> with_present_names("contrastive.InfoNCE.temperature = 0.1")
-    'infonce.InfoNCE.temperature = 0.1'
-    """
-    text = _FROM.sub(_present_import, text)
-    for former, present in RENAMED_MODULES.items():
-        text = re.sub(rf"\b{re.escape(former)}\b(?!\.gin)", present, text)
-    return _NAME.sub(lambda name: RENAMED_CONFIGURABLES.get(name[1], name[1]), text)
-
-
-def _present_import(match: re.Match[str]) -> str:
-    package, name, alias = match.groups()
-    present = RENAMED_MODULES.get(f"{package}.{name}")
-    if present is None:
-        return match[0]
-    package, _, renamed = present.rpartition(".")
-    return f"from {package} import {renamed}" + (f" as {alias}" if alias else "")

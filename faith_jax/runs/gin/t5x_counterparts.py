@@ -362,7 +362,7 @@ _KNOWN: dict[str, Counterpart] = {
     "__main__.train.model_dir": _macro("MODEL_DIR"),
     "__main__.train.train_dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
     "__main__.train.train_eval_dataset_cfg": lambda value, where: (
-        ["train.train.eval_dataset = None"] if value is None else []
+        ["train.Evaluation.dataset = None"] if value is None else []
     ),
     "__main__.train.infer_eval_dataset_cfg": lambda value, where: [
         "DECODING = None" if value is None else "DECODING = @decoding_config.DecodingConfig()"

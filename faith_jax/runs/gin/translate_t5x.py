@@ -379,7 +379,7 @@ def _steps(statements: Sequence[Statement]) -> Iterator[str]:
     step = _STEP.search(os.fspath(path)) if isinstance(path, str) else None
     first = int(step[1]) if step else 0
     if first:
-        yield "train.train.counts_from_0 = False"
+        yield "train.Optimization.counts_from_0 = False"
     yield f"optimizers.factored_rate.first_step = {first}"
     if "DECODED_EVAL_PERIOD" not in values:  # T5X decodes whenever it evaluates
         yield "DECODED_EVAL_PERIOD = %EVAL_PERIOD"

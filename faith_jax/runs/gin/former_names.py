@@ -1,0 +1,154 @@
+"""The names of former versions in gin files and in the configs of MODEL_DIRs."""
+
+import re
+
+# Modules that gin files and MODEL_DIRs of former versions name otherwise.
+RENAMED_MODULES = {
+    "faith_jax.models.prompts": "faith_jax.models.soft_prompt",
+    "faith_jax.runs.checkpoint_decoding": "faith_jax.inference.checkpoint_decoding",
+    "faith_jax.runs.datasets": "faith_jax.input.task_batches",
+    "faith_jax.training.classification": "faith_jax.training.label_cross_entropy",
+    "faith_jax.training.contrastive": "faith_jax.training.infonce",
+    "faith_jax.training.partitioning": "faith_jax.models.partitioning",
+    "faith_jax.training.truncation": "faith_jax.training.loss_truncation",
+}
+# What former bindings call by the last name of such a module.
+RENAMED_CONFIGURABLES = {
+    "classification.LabelCrossEntropy": "label_cross_entropy.LabelCrossEntropy",
+    "contrastive.InfoNCE": "infonce.InfoNCE",
+    "datasets.DatasetConfig": "task_batches.DatasetConfig",
+    "prompts.class_labels": "soft_prompt.class_labels",
+    "prompts.from_npy": "soft_prompt.from_npy",
+    "prompts.sampled_vocabulary": "soft_prompt.sampled_vocabulary",
+    "prompts.uniform": "soft_prompt.uniform",
+    "truncation.LossTruncation": "loss_truncation.LossTruncation",
+}
+# Arguments that runs had one by one, and the argument of a record that each is now.
+RENAMED_ARGUMENTS = {
+    "train.train": {
+        "train_dataset": "train.train.dataset",
+        "initial_checkpoint_path": "setup.StartingPoint.initial_checkpoint_path",
+        "question_checkpoint_path": "setup.StartingPoint.question_checkpoint_path",
+        "prompt_initializer": "setup.StartingPoint.prompt_initializer",
+        "trainable": "setup.StartingPoint.trainable",
+        "params_dtype": "setup.StartingPoint.params_dtype",
+        "vocabulary": "setup.StartingPoint.vocabulary",
+        "optimizer": "train.Optimization.optimizer",
+        "total_steps": "train.Optimization.total_steps",
+        "objective": "train.Optimization.objective",
+        "num_microbatches": "train.Optimization.num_microbatches",
+        "loss_normalizing_factor": "train.Optimization.loss_normalizing_factor",
+        "seed": "train.Optimization.seed",
+        "use_hardware_rng": "train.Optimization.use_hardware_rng",
+        "counts_from_0": "train.Optimization.counts_from_0",
+        "eval_dataset": "train.Evaluation.dataset",
+        "eval_period": "train.Evaluation.period",
+        "decoding": "train.Evaluation.decoding",
+        "decoded_eval_period": "train.Evaluation.decoded_period",
+        "patience": "train.Evaluation.patience",
+        "model_dir": "train.Output.model_dir",
+        "log_period": "train.Output.log_period",
+        "checkpoint_period": "train.Output.checkpoint_period",
+        "keep_last": "train.Output.keep_last",
+        "keep_best": "train.Output.keep_best",
+    },
+    "infer.infer": {
+        "checkpoint_path": "infer.Models.checkpoint_path",
+        "model": "infer.Models.model",
+        "system": "infer.Models.system",
+        "params_dtype": "infer.Models.params_dtype",
+        "partitioner_for": "infer.Models.partitioner_for",
+        "vocabulary": "infer.Models.vocabulary",
+        "input_file": "infer.InputFile.path",
+        "knowledge": "infer.InputFile.knowledge",
+        "arguments_per_side": "infer.InputFile.arguments_per_side",
+        "max_input_length": "infer.InputFile.max_length",
+        "output_dir": "infer.Output.folder",
+        "formats": "infer.Output.formats",
+        "shards": "infer.Output.shards",
+    },
+}
+# The arguments of the runs that are these records.
+_RECORDS = {
+    "setup.StartingPoint": "train.train.start",
+    "train.Optimization": "train.train.optimization",
+    "train.Evaluation": "train.train.evaluation",
+    "train.Output": "train.train.output",
+    "infer.Models": "infer.infer.models",
+    "infer.InputFile": "infer.infer.file",
+    "infer.Output": "infer.infer.output",
+}
+_FROM = re.compile(r"^from (\S+) import (\w+)(?: as (\w+))?[ \t]*$", re.MULTILINE)
+_IMPORT = re.compile(r"^(?:from|import) .*\n", re.MULTILINE)
+_NAME = re.compile(r"\b(?<![\w.])(\w+\.\w+)\b")
+_RUN = r"^(faith_jax\.runs\.|)(train\.train|infer\.infer)"
+_BLOCK = re.compile(_RUN + r":[ \t]*(?:#.*)?\n((?:[ \t]+\S.*(?:\n|\Z)|[ \t]*\n)+)", re.MULTILINE)
+_ARGUMENT = re.compile(_RUN + r"\.(\w+)(?=[ \t]*=)", re.MULTILINE)
+
+
+def with_present_names(text: str) -> str:
+    """Returns a gin config whose imports and bindings have the names of this version.
+
+    >>> with_present_names("from faith_jax.training import contrastive")
+    'from faith_jax.training import infonce'
+    >>> with_present_names("contrastive.InfoNCE.temperature = 0.1")
+    'infonce.InfoNCE.temperature = 0.1'
+    >>> with_present_names("train.train.eval_period = 20")
+    'train.Evaluation.period = 20'
+    """
+    text = _FROM.sub(_present_import, text)
+    for former, present in RENAMED_MODULES.items():
+        text = re.sub(rf"\b{re.escape(former)}\b(?!\.gin)", present, text)
+    text = _NAME.sub(lambda name: RENAMED_CONFIGURABLES.get(name[1], name[1]), text)
+    return _with_records(_BLOCK.sub(_as_bindings, text))
+
+
+def _present_import(match: re.Match[str]) -> str:
+    package, name, alias = match.groups()
+    present = RENAMED_MODULES.get(f"{package}.{name}")
+    if present is None:
+        return match[0]
+    package, _, renamed = present.rpartition(".")
+    return f"from {package} import {renamed}" + (f" as {alias}" if alias else "")
+
+
+def _as_bindings(block: re.Match[str]) -> str:
+    """Returns a block of a run's arguments as single bindings, if it has arguments of records."""
+    package, run, body = block.groups()
+    indentation = min(len(line) - len(line.lstrip()) for line in body.splitlines() if line.strip())
+    argument = re.compile(rf"^[ \t]{{{indentation}}}(?=(\w+)[ \t]*=)", re.MULTILINE)
+    if not RENAMED_ARGUMENTS[run].keys() & set(argument.findall(body)):
+        return block[0]
+    return argument.sub(f"{package}{run}.", body)
+
+
+def _with_records(text: str) -> str:
+    """Returns a config that gives arguments of runs to the records that have them now.
+
+    A config with imports also gives the records to the runs.
+    """
+    records: dict[str, str] = {}  # by record, the package that their names begin with
+
+    def renamed(match: re.Match[str]) -> str:
+        package, run, argument = match.groups()
+        present = RENAMED_ARGUMENTS[run].get(argument)
+        if present is None:
+            return match[0]
+        record = present.rpartition(".")[0]
+        if record in _RECORDS:
+            records[record] = package
+        return f"{package}{present}"
+
+    text = _ARGUMENT.sub(renamed, text)
+    first_import = _IMPORT.search(text)
+    if not records or first_import is None:
+        return text
+    package = records.get("setup.StartingPoint")
+    if package is not None:
+        line = "import faith_jax.runs.setup" if package else "from faith_jax.runs import setup"
+        text = f"{text[: first_import.end()]}{line}\n{text[first_import.end() :]}"
+    references = (
+        f"\n{package}{_RECORDS[record]} = @{package}{record}()"
+        for record, package in records.items()
+    )
+    return text.rstrip("\n") + "".join(references) + "\n"
