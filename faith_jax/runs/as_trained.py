@@ -29,7 +29,7 @@ logger = logging.getLogger("faith_jax")
 Paths = str | Mapping[str, str | Sequence[str]]  # CHECKPOINT_PATH
 _LENGTH, _POLICY = 512, "knowledge"  # where a checkpoint is of no run of ours
 _DECODINGS = {"DecodingConfig": DecodingConfig, "from_checkpoint": from_checkpoint}
-_DATA = "train_dataset"
+_DATA, _DECODING = "dataset", "evaluation.decoding"  # paths of arguments of `train`
 
 
 def decode_length(path: Paths) -> int:
@@ -168,14 +168,14 @@ def _settings(path: str) -> dict[str, Setting] | None:
 
 def _decoding(settings: Mapping[str, Setting]) -> DecodingConfig | None:
     """Returns a run's DECODING; None where it decodes nothing, or that cannot be read any more."""
-    reference = settings.get("decoding")
+    reference = settings.get(_DECODING)
     if reference is None or not isinstance(reference.value, Reference):
         return None
     make: Any = _DECODINGS.get(reference.value.name.rpartition(".")[2])
-    arguments = _arguments(settings, "decoding")
+    arguments = _arguments(settings, _DECODING)
     try:
         if isinstance(arguments.get("pmi"), Reference):
-            arguments["pmi"] = PMIConfig(**_arguments(settings, "decoding.pmi"))
+            arguments["pmi"] = PMIConfig(**_arguments(settings, f"{_DECODING}.pmi"))
         return None if make is None else make(**arguments)
     except (FaithJaxError, TypeError) as error:  # another version's, or a folder that has moved
         logger.warning("The DECODING that it was trained with is not taken: %s", error)

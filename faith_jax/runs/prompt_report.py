@@ -38,11 +38,11 @@ _DEFAULT_START = "sampled_vocabulary"
 _BASES_START = "the base's prompt"
 # What is shown of a run's settings, by the paths of its arguments.
 _SETTINGS = {
-    "seed": "seed",
-    "learning_rate": "optimizer.learning_rate.learning_rate",
-    "steps": "total_steps",
-    "task": "train_dataset.mixture_or_task_name",
-    "lengths": "train_dataset.task_feature_lengths",
+    "seed": "optimization.seed",
+    "learning_rate": "optimization.optimizer.learning_rate.learning_rate",
+    "steps": "optimization.total_steps",
+    "task": "dataset.mixture_or_task_name",
+    "lengths": "dataset.task_feature_lengths",
 }
 
 
@@ -236,9 +236,10 @@ def _initializer(
         return _BASES_START
     if "initializer" in origin:
         return origin["initializer"]
-    if "prompt_initializer" not in settings:
+    setting = settings.get("start.prompt_initializer")
+    if setting is None:
         return UNKNOWN
-    initializer = settings["prompt_initializer"].value
+    initializer = setting.value
     if isinstance(initializer, Reference):
         return initializer.name.rsplit("/", 1)[-1].rsplit(".", 1)[-1]
     return _DEFAULT_START if initializer is None else UNKNOWN

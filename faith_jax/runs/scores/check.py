@@ -387,7 +387,7 @@ def _check_form(model: str, form: str) -> None:
     if (run / "config.gin").is_file():
         from faith_jax.runs.run_settings import read_settings
 
-        task = (read_settings(run) or {}).get("train_dataset.mixture_or_task_name")
+        task = (read_settings(run) or {}).get("dataset.mixture_or_task_name")
     if task is None:
         if model != MINI_NLI:
             logger.warning("%s: whether it was trained on %s cannot be seen in it.", path, needed)
