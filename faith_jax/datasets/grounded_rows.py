@@ -60,9 +60,11 @@ class Columns:
     """
 
     group: ClassVar = "columns"
-    needs_grounding: ClassVar[bool] = True  # else a row's grounding is not read
+    reads_grounding: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ("grounding", "response")  # parts that each row has
     empty_remedy: ClassVar[str] = ""  # what to do where a grounding is empty
     unknown_remedy: ClassVar[str] = "name it with {}"  # where no column is known; {} = the options
+    ambiguous_remedy: ClassVar[str] = "say which does with {}"  # where several are
     grounding_column: str = ""
     split_grounding: Annotated[str, unescaped] = ""
     perspective_column: str = "perspectives"
@@ -305,8 +307,7 @@ def _example_row(
     notes: TableNotes,
 ) -> ExampleRow:
     names, further_fields = layout.names, layout.further_fields
-    needed = ("grounding", "response") if columns.needs_grounding else ("response",)
-    if missing := [part for part in needed if not names[part]]:
+    if missing := [part for part in columns.needs if not names[part]]:
         options = [f"--{part}-column={_likely(part, fields)}" for part in missing]
         raise InputError(
             f"{place}: none of the columns {', '.join(fields)} is known to hold the "
@@ -325,7 +326,7 @@ def _example_row(
         _identifier(identifier, place, number, columns.id_column),
         _grounding(fields, place, spec, columns, sides),
         _texts(fields, place, names["history"]) if names["history"] else (),
-        _response(response, names["response"], place, notes),
+        _response(response, names["response"], place, notes) if names["response"] else "",
         _label(label, columns, names["label"], place),
     )
     kept, left_out = _json_fields(
@@ -375,7 +376,7 @@ def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
     names = {"grounding": ""}
     taken = {field_named(name, fields) for name in columns.named_texts}
     for part in USUAL:
-        if part == "grounding" and not columns.needs_grounding:
+        if part == "grounding" and not columns.reads_grounding:
             continue
         option = getattr(columns, f"{part}_column")
         if option:
@@ -383,7 +384,9 @@ def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
             candidates = [_match_fields(name, fields) for name in named]
             names[part] = next((name for name in candidates if name in fields), candidates[0])
         elif option is None or part not in ("label", "id", "corpus"):
-            names[part] = usual_name(part, fields, taken if part in _TEXTS else ())
+            names[part] = usual_name(
+                part, fields, taken if part in _TEXTS else (), columns.ambiguous_remedy
+            )
         else:
             names[part] = ""
         if part in _TEXTS:
@@ -479,6 +482,8 @@ def _grounding(
             raise field_error(place, columns.perspective_column, expected, sides)
         sided_texts = [(side, text) for side, (_, text) in zip(sides, sided_texts, strict=True)]
     if not sided_texts:
+        if "grounding" not in columns.needs:
+            return Grounding(())
         expected = "a text that is not empty, or several"
         raise field_error(place, spec, expected, [], columns.empty_remedy)
     named, texts = zip(*sided_texts, strict=True)

@@ -67,13 +67,19 @@ _CONTAINERS = frozenset(("inputs", "outputs", "item", "sample", "attributes"))
 _MOST_LEVELS = 4
 
 
-def usual_name(part: str, fields: Iterable[str], taken: Collection[str] = ()) -> str:
+def usual_name(
+    part: str,
+    fields: Iterable[str],
+    taken: Collection[str] = (),
+    remedy: str = "say which does with {}",
+) -> str:
     """Returns the column that holds a part of an example by its name; "" = none.
 
     Args:
       part: a key of `USUAL`.
       fields: the columns.
       taken: those that hold another part.
+      remedy: where two columns may hold it; {} = the option that names one.
 
     Returns:
       The column; of pro and con arguments both, as "pro=NAME,con=NAME".
@@ -93,7 +99,7 @@ def usual_name(part: str, fields: Iterable[str], taken: Collection[str] = ()) ->
             if len(matching) > 1:
                 raise InputError(
                     f"the columns {' and '.join(map(repr, matching))} may both hold the {part}; "
-                    f"say which does with --{part}-column={matching[0]}"
+                    + remedy.format(f"--{part}-column={matching[0]}")
                 )
             if matching:
                 return matching[0]

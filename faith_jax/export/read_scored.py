@@ -1,8 +1,10 @@
-"""Reading scored rows: what `faith-jax score` writes, and scores of other origin in its form.
+"""Reading scored rows: what `faith-jax score` writes, and scores of other origin.
 
-A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scores.md has all.
+A row needs no more than `id`, `scores` and, to be evaluated, `label`; docs/scores.md has all. Or it
+is of a table with a column for each scorer (`faith_jax.export.score_columns`).
 """
 
+import itertools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -12,7 +14,8 @@ from msgspec import UNSET, UnsetType
 
 from faith_jax.core.errors import InputError, did_you_mean, field_error
 from faith_jax.core.rows import Row, read_jsonl
-from faith_jax.datasets.tables import FORMATS, TableForm, file_form, read_rows
+from faith_jax.datasets.tables import FORMATS, TableForm, decimal_commas, file_form, read_rows
+from faith_jax.export.score_columns import ScoredColumns, score_columns, scored_fields
 from faith_jax.export.scored_rows import ScoredRow, field_texts
 
 # No score is larger; beyond it, differences and the bins of a histogram overflow.
@@ -22,11 +25,16 @@ _WORD = "[start, end, score, number of the grounding's text or null] within the 
 T = TypeVar("T")
 
 
-def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
-    """Yields the rows of a scored JSON, Parquet or Arrow file, or of a TFDS folder.
+def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterator[ScoredRow]:
+    """Yields the rows of a scored JSON, CSV, TSV, Parquet or Arrow file, or of a TFDS folder.
 
     What a row lacks is filled in: the corpus by the file's name, `generated_text` by None, and the
     rest by what is empty. Fields are texts, see `faith_jax.export.scored_rows.field_texts`.
+
+    Args:
+      path: of the file or folder.
+      scorers: of a table with a column for each scorer, those that are read; default: the columns
+        that are named as scorers.
 
     Raises:
       InputError: for a file of another form, with the row and field, and for scores that are not
@@ -36,24 +44,44 @@ def read_scored_rows(path: pathlib.Path) -> Iterator[ScoredRow]:
         from faith_jax.export.tfds import read_scored_tfds
 
         rows: Iterator[Row] = read_scored_tfds(path)
-    elif path.suffix in (".json", ".parquet", ".arrow"):
+    elif path.suffix in (".json", ".parquet", ".arrow", ".csv", ".tsv"):
         rows = read_rows(path)
     elif path.suffix == ".jsonl" or not path.exists():
         file_form(path, TableForm(form="jsonl"))  # an error for Parquet
         rows = read_jsonl(path, usual=_USUAL)
     else:
-        expected = "expected scores as .jsonl or .parquet, or a folder of TFDS"
+        expected = "expected scores as .jsonl, .csv or .parquet, or a folder of TFDS"
         raise InputError(f"{path}: {expected}.{_score_first(path)}")
+    first = next(rows, None)
+    if first is None:
+        return
+    rows = itertools.chain([first], rows)
+    if isinstance(first.fields, Mapping) and first.fields.get("scores") is None:
+        columns = score_columns(list(first.fields), scorers)
+        if columns:
+            commas = decimal_commas(path, "") if path.suffix in (".csv", ".tsv") else frozenset()
+            rows = scored_fields(rows, columns, ScoredColumns(), path.stem, commas)
+        elif path.suffix in (".csv", ".tsv"):
+            raise _no_scores(path, first, scorers)
     for row in rows:
         yield _check_row(row, path)
 
 
-def _score_first(path: pathlib.Path) -> str:
+def _no_scores(path: pathlib.Path, first: Row, scorers: Sequence[str]) -> InputError:
+    fields = ", ".join(first.fields)
+    named = f"is {' or '.join(scorers)}" if scorers else "is named as a scorer"
+    return InputError(
+        f"{path}: none of the columns {fields} {named}; say which are scores with --scorers=NAMES."
+        f"{_score_first(path, 'Or score')}"
+    )
+
+
+def _score_first(path: pathlib.Path, advice: str = "Score") -> str:
     """Returns advice on how to score the responses of a file; "" = it holds none."""
     if path.suffix not in FORMATS:
         return ""
     command = f"faith-jax score --scorers=NAMES --input={path} --output=scores.jsonl"
-    return f" Score its responses first: {command}"
+    return f" {advice} its responses first: {command}"
 
 
 def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:

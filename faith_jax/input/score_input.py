@@ -129,7 +129,7 @@ class ScoreInput(Columns):
             read = functools.partial(
                 file_examples, path, self.table_form, self, corpus, bad_rows, first, notes
             )
-            return _blame_raw_files(read, path) if self.needs_grounding else read()
+            return _blame_raw_files(read, path) if self.reads_grounding else read()
         if self.task_module:
             import_user_module(self.task_module, "--task-module")
         name, split = list(self._data_sets())[part]
@@ -157,7 +157,8 @@ class ScoreInput(Columns):
 class Responses(ScoreInput):
     """Responses whose evidence is yet to be found."""
 
-    needs_grounding: ClassVar[bool] = False
+    reads_grounding: ClassVar[bool] = False
+    needs: ClassVar[tuple[str, ...]] = ("response",)
 
 
 def _blame_raw_files(

@@ -498,7 +498,8 @@ class Comparison(_Draws):
     """Which scorers are compared, and how.
 
     Attributes:
-      scorers (NAMES): only these, in this order, separated by commas (default: all)
+      scorers (NAMES): only these, in this order, separated by commas (default: all; of a CSV file
+        the columns that are named as scorers)
       baseline (NAME): the scorer (or system) that others must beat
       test: of significance, with a baseline; t is that of the intervals
       cluster_field (NAME): rows with the same value of this field depend on each other: id,
@@ -522,6 +523,11 @@ class Comparison(_Draws):
                 "--test: goes with --baseline, the scorer that others are tested with; give "
                 "--baseline=SCORER."
             )
+
+    @property
+    def score_columns(self) -> tuple[str, ...]:
+        """The columns of tables that are scores, whatever they are named."""
+        return self.scorers
 
 
 SPLIT = "split"  # for --development
@@ -599,13 +605,22 @@ class EvaluateOptions(Comparison):
                 )
         super().__post_init__()
 
+    @property
+    def score_columns(self) -> tuple[str, ...]:
+        """The columns of tables that are scores, those of ensembles too."""
+        from faith_jax.runs.scores.ensembles import read_ensembles
+
+        ensembles = read_ensembles(self.ensemble).values()
+        members = (name.removeprefix("-") for ranges in ensembles for name in ranges)
+        return (*self.scorers, *members)
+
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateFiles(EvaluateOptions):
     """Files of scores to evaluate, and the outputs.
 
     Attributes:
-      files (FILE): scored .jsonl or .parquet files, or TFDS folders
+      files (FILE): scored .jsonl, .csv or .parquet files, or TFDS folders
       json (PATH): write all figures
       markdown (PATH): write the table
       latex (PATH): write the table
@@ -647,7 +662,7 @@ class ReportOptions(_ReportSalience, Comparison):
     """A page that shows scored files.
 
     Attributes:
-      files (FILE): scored .jsonl or .parquet files, or TFDS folders
+      files (FILE): scored .jsonl, .csv or .parquet files, or TFDS folders
       output (HTML): the page; many examples are in a folder beside it
       title: of the page (default: the files' names)
       most_examples (N): that are shown; the figures are of all rows

@@ -70,7 +70,7 @@ def accept(options: AcceptOptions) -> str:
     counts = {name: Counter[str]() for name in corpora}
     with report_write_errors(options.output), atomic_file(options.output) as beside:
         with open(beside, "w", encoding="utf-8") as file:
-            for row in _rows(options.files):
+            for row in _rows(options.files, scorer):
                 decided = row | _decision(row, scorer, deciders[row["corpus"]])
                 counts[row["corpus"]].update(_counted(decided))
                 file.write(json.dumps(decided, ensure_ascii=False) + "\n")
@@ -78,8 +78,8 @@ def accept(options: AcceptOptions) -> str:
     return rendered(_table(calibration, options, deciders, counts, likenesses))
 
 
-def _rows(files: Sequence[str]) -> Iterator[ScoredRow]:
-    return (row for path in files for row in read_scored_rows(path_of(path)))
+def _rows(files: Sequence[str], scorer: str) -> Iterator[ScoredRow]:
+    return (row for path in files for row in read_scored_rows(path_of(path), [scorer]))
 
 
 def _deciders(

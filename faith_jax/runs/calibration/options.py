@@ -21,9 +21,10 @@ class CalibrateOptions:
     """Labelled scores, and the guarantee that is wanted of a threshold.
 
     Attributes:
-      files (FILE): scored .jsonl or .parquet files, or TFDS folders, with labels: 1 = faithful
+      files (FILE): scored .jsonl, .csv or .parquet files, or TFDS folders, with labels (1 =
+        faithful)
       output (JSON): the calibration, which faith-jax accept reads
-      scorer (NAME): whose scores are calibrated (default: the only one)
+      scorer (NAME): whose scores are calibrated, in CSV files the column (default: the only one)
       guarantee: learn_then_test: of the accepted responses at most TARGET are unfaithful, with this
         confidence; conformal_risk_control: of all responses at most TARGET are accepted and
         unfaithful, on average over calibrations
@@ -70,7 +71,7 @@ class AcceptOptions:
     """New scores, and the calibration that decides about them.
 
     Attributes:
-      files (FILE): scored .jsonl or .parquet files, or TFDS folders
+      files (FILE): scored .jsonl, .csv or .parquet files, or TFDS folders
       calibration (JSON): of faith-jax calibrate
       output (JSONL): the rows with decision (accept, reject or abstain), probability (that the
         response is faithful, null = unknown) and reason

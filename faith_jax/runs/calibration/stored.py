@@ -170,7 +170,8 @@ def read_scores(
       FaithJaxError: for a bad or missing file, an unknown scorer, and several without a choice.
     """
     fields = () if cluster_field in (AUTO, ROWS) else (cluster_field,)
-    rows = {path: read_scored_rows(path_of(path)) for path in files}
+    named = [scorer] if scorer else []
+    rows = {path: read_scored_rows(path_of(path), named) for path in files}
     corpora = read_corpora(rows, only_fields(*fields))
     names = list(dict.fromkeys(name for corpus in corpora.values() for name in corpus.scores))
     if not scorer and len(names) > 1:

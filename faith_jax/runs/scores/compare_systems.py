@@ -13,6 +13,7 @@ from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.runs.options import (
+    Comparison,
     EvaluateOptions,
 )
 from faith_jax.runs.scores.protocols import (
@@ -73,7 +74,7 @@ def compare_systems(
     a corpus have are then left out. If they are no systems, but corpora of their own, nothing is
     compared.
     """
-    system_rows = _SystemRows(options, {} if options.table else systems_by_file(files))
+    system_rows = _SystemRows(options, {} if options.table else systems_by_file(files, options))
     layout = read_layout(options.table, Layout) if options.table else None
     columns = layout.columns.values() if layout else ()
     references = [column.reference for column in columns if not column.scorer]
@@ -171,12 +172,13 @@ def _columns(
     return columns
 
 
-def systems_by_file(files: Sequence[str]) -> dict[str, str]:
+def systems_by_file(files: Sequence[str], options: Comparison) -> dict[str, str]:
     """Returns the names of files that are systems: of one corpus, with scores of the same scorers.
 
     Files of one corpus with other scorers are of one system, and are joined.
     """
-    firsts = {path: next(iter(read_scored_rows(path_of(path))), None) for path in files}
+    named = options.score_columns
+    firsts = {path: next(read_scored_rows(path_of(path), named), None) for path in files}
     plain = {path: row for path, row in firsts.items() if row and "system" not in row["fields"]}
     names: dict[str, str] = {}
     for path, row in plain.items():
@@ -241,7 +243,7 @@ class _SystemRows:
 
     def rows(self, path: str) -> Iterator[dict[str, Any]]:
         """Yields the rows of a file, whose corpus is then the name of their system."""
-        for row in read_scored_rows(path_of(path)):
+        for row in read_scored_rows(path_of(path), self._options.score_columns):
             fields = row["fields"]
             system = fields.get("system", self._systems.get(path))
             key = (_NO_CORPUS, row["corpus"]) if system is None else (row["corpus"], system)

@@ -83,7 +83,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     if options.protocol == AUTO:
         with_labels, without = CHOSEN_BY_LABELS
         options = dataclasses.replace(
-            options, protocol=with_labels if has_labels(files) else without
+            options, protocol=with_labels if has_labels(files, options) else without
         )
     protocol = load_protocol(options.protocol)
     try:
@@ -123,12 +123,12 @@ def checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table
 
     There is none where no file begins with such a claim.
     """
-    systems = systems_by_file(files)
+    systems = systems_by_file(files, options)
 
     def rows() -> Iterator[dict[str, Any]]:
         for path in files:
             named = {"system": systems[path]} if path in systems else {}
-            for row in read_scored_rows(path_of(path)):
+            for row in read_scored_rows(path_of(path), options.score_columns):
                 if VERDICT not in row["fields"]:
                     break
                 yield {**row, "fields": named | row["fields"]}
@@ -141,9 +141,10 @@ def checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table
     return {name: table for name, table in tables.items() if table.rows}
 
 
-def has_labels(files: Sequence[str]) -> bool:
+def has_labels(files: Sequence[str], options: Comparison) -> bool:
     """Whether a row of scored files has a label."""
-    rows = (row for path in files for row in read_scored_rows(path_of(path)))
+    paths = map(path_of, files)
+    rows = (row for path in paths for row in read_scored_rows(path, options.score_columns))
     return any(row["label"] is not None for row in rows)
 
 

@@ -7,20 +7,18 @@ Frames of pandas, Polars and Arrow, lists of mappings and mappings of columns ar
 import dataclasses
 import pathlib
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.rows import Row
 from faith_jax.core.table import Table
-from faith_jax.datasets.grounded_rows import Columns, example_rows, have_usual_names
 from faith_jax.datasets.tables import frame_rows
+from faith_jax.export.score_columns import ScoredColumns, score_columns, scored_fields
 from faith_jax.runs.options import EvaluateOptions, ReportOptions
 from faith_jax.runs.scores.evaluate_scores import evaluation
 from faith_jax.runs.scores.score_frames import as_frame, named_columns
-from faith_jax.scoring.registry import scorer_names
 
 
 def evaluate(
@@ -200,7 +198,7 @@ def _scored_rows(
             for row, label in zip(rows, labels, strict=True)
         ]
     fields = list(rows[0].fields)
-    chosen = list(scorers) or [column for column in fields if column in scorer_names()]
+    chosen = list(scorers) or score_columns(fields, ())
     for scorer in chosen:
         if scorer not in fields:
             hint = did_you_mean(scorer, fields)
@@ -210,39 +208,6 @@ def _scored_rows(
             f"scorers: no column of {name} is named as a scorer; say which ones are scores. Its "
             f"columns: {', '.join(fields)}."
         )
-    has_texts = bool({"grounding", "response"} & set(columns)) or have_usual_names(fields)
-    layout = Columns(corpus_column="", **named_columns(columns))
-    if not has_texts:
-        yield from _without_texts(rows, chosen, columns.get("label", "label"))
-        return
-    for row, read in zip(rows, example_rows(rows, layout, "rows"), strict=True):
-        further = {key: value for key, value in read.fields.items() if key not in chosen}
-        example = read.example
-        yield {
-            "id": example.id,
-            "grounding": list(example.grounding.texts),
-            "perspectives": list(example.grounding.perspectives),
-            "history": list(example.history),
-            "generated_text": example.response,
-            "label": example.label,
-            "fields": further,
-            "scores": _scores(row.fields, chosen),
-        }
-
-
-def _without_texts(
-    rows: Iterable[Row], scorers: Sequence[str], label: str
-) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(rows):
-        value = row.fields.get(label)
-        yield {
-            "id": str(row.fields.get("id", number)),
-            "label": None if value is None or value != value else value,
-            "scores": _scores(row.fields, scorers),
-        }
-
-
-def _scores(fields: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
-    """Returns the scores of a row, None where they are undefined."""
-    values = {scorer: fields[scorer] for scorer in scorers}
-    return {name: None if value != value else value for name, value in values.items()}
+    layout = ScoredColumns(corpus_column="", **named_columns(columns))
+    for row in scored_fields(rows, chosen, layout, "rows"):
+        yield {key: value for key, value in row.fields.items() if key != "corpus"}

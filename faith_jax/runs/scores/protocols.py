@@ -135,7 +135,7 @@ def chosen_corpora(
     Raises:
       FaithJaxError: for a bad file, an unknown scorer and a wrong ensemble.
     """
-    rows = {path: read_scored_rows(path_of(path)) for path in files}
+    rows = {path: read_scored_rows(path_of(path), options.score_columns) for path in files}
     corpora = read_corpora(rows, kept)
     ensembles = read_ensembles(options.ensemble)
     for name, ranges in ensembles.items():

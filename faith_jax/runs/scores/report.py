@@ -85,8 +85,8 @@ def report(options: ReportOptions) -> pathlib.Path:
     examples = _Examples()
     texts: dict[_Key, int] = {}
     protocol_reports = report_tables()
-    systems = systems_by_file(options.files)
-    rows = {path: _file_rows(path, systems) for path in options.files}
+    systems = systems_by_file(options.files, options)
+    rows = {path: _file_rows(path, systems, options) for path in options.files}
     if options.salience_model:
         rows = {path: _noting_texts(file_rows, texts) for path, file_rows in rows.items()}
     all_corpora = read_corpora(
@@ -132,9 +132,11 @@ def report(options: ReportOptions) -> pathlib.Path:
     return target
 
 
-def _file_rows(path: str, systems: Mapping[str, str]) -> Iterator[ScoredRow]:
+def _file_rows(
+    path: str, systems: Mapping[str, str], options: ReportOptions
+) -> Iterator[ScoredRow]:
     """Yields the rows of a file; those of one of several systems are a corpus of its name."""
-    for row in read_scored_rows(path_of(path)):
+    for row in read_scored_rows(path_of(path), options.score_columns):
         if path in systems:
             row["corpus"] = systems[path]
         yield row
@@ -201,9 +203,9 @@ def _salience(
         chosen = usable[: options.salience_rows]
         rule = f"The first {len(chosen)} rows; none has a score of {scorer}."
     rows = _Examples()
-    systems = systems_by_file(options.files)
+    systems = systems_by_file(options.files, options)
     for path in options.files:
-        again = _file_rows(path, systems)
+        again = _file_rows(path, systems, options)
         collections.deque(_gathering(again, rows, frozenset(chosen).__contains__), maxlen=0)
     examples = [_example(rows[key]) for key in chosen]
     # JAX, which other reports do without.

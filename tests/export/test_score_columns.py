@@ -1,0 +1,128 @@
+"""Tables with a column for each scorer are read as scored rows."""
+
+import json
+
+import pytest
+
+from faith_jax.core.errors import InputError
+from faith_jax.export.read_scored import read_scored_rows
+
+GERMAN = (
+    "id;question;answer;my_judge;label;team\n"
+    "1;What?;It is hot.;0,93;1;a\n"
+    '2;Where?;"In Rome; Italy";0,2;hallucinated;b\n'
+    "3;Who?;Nobody;;;b\n"
+)
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_scores_of_another_system_in_a_csv_file(tmp_path):
+    path = write(tmp_path / "answers.csv", GERMAN)
+    first, second, third = read_scored_rows(path, ["my_judge"])
+    assert first == {
+        "id": "1",
+        "corpus": "answers",
+        "grounding": [],
+        "perspectives": [],
+        "history": ["What?"],
+        "generated_text": "It is hot.",
+        "label": 1,
+        "fields": {"team": "a"},
+        "scores": {"my_judge": 0.93},
+        "cut_tokens": {},
+        "cut": {},
+        "undefined": {},
+        "words": {},
+    }
+    assert (second["generated_text"], second["label"]) == ("In Rome; Italy", 0)
+    assert second["scores"] == {"my_judge": 0.2}
+    assert (third["label"], third["scores"]) == (None, {"my_judge": None})
+
+
+def test_columns_named_as_scorers_are_scores_and_no_texts_are_needed(tmp_path):
+    path = write(tmp_path / "c.tsv", "token_f1\tlabel\tmine\n1\t1\t0.5\nnan\t0\t0.25\n")
+    assert [row["scores"] for row in read_scored_rows(path)] == [
+        {"token_f1": 1.0},
+        {"token_f1": None},
+    ]
+    rows = list(read_scored_rows(path, ["mine"]))
+    assert [row["scores"] for row in rows] == [
+        {"token_f1": 1.0, "mine": 0.5},
+        {"token_f1": None, "mine": 0.25},
+    ]
+    assert [(row["id"], row["label"]) for row in rows] == [("1", 1), ("2", 0)]
+
+
+def test_tables_of_other_forms_have_columns_of_scores_too(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"id": "x", "token_f1": 0.5, "label": 1}\n')
+    (row,) = read_scored_rows(path)
+    assert row["scores"] == {"token_f1": 0.5}
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = arrow.table({"answer": ["a", "b"], "mine": [0.5, None]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    rows = read_scored_rows(tmp_path / "a.parquet", ["mine"])
+    assert [(row["generated_text"], row["scores"]["mine"]) for row in rows] == [
+        ("a", 0.5),
+        ("b", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "id,mine\n1,high\n",
+            "a.csv:2: field 'mine': expected a number, or nothing, got \"high\"",
+        ),
+        ("id,mine\n1,1e200\n", "a.csv:2: field 'scores.mine': expected a finite number or null"),
+        ("id,mine,label\n1,1,maybe\n", "a.csv:2: field 'label'"),
+        (
+            "response,output,mine\na,b,1\n",
+            "may both hold the response; rename one of them.",
+        ),
+        (
+            "id,context,answer\n1,a,b\n",
+            "none of the columns id, context, answer is mine; say which are scores with "
+            "--scorers=NAMES. Or score its responses first: faith-jax score",
+        ),
+    ],
+)
+def test_bad_tables_are_one_line(tmp_path, text, problem):
+    path = write(tmp_path / "a.csv", text)
+    with pytest.raises(InputError) as raised:
+        list(read_scored_rows(path, ["mine"]))
+    assert problem in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_figures_of_a_csv_file_are_those_of_the_scored_rows(tmp_path, command):
+    scores = [(n, n % 3 / 2, int(n % 7 != 0)) for n in range(120)]
+    lines = [f"{number},{score},{label}\n" for number, score, label in scores]
+    write(tmp_path / "a.csv", "id,mine,label\n" + "".join(lines))
+    rows = [{"id": str(n), "label": label, "scores": {"mine": s}} for n, s, label in scores]
+    (tmp_path / "b").mkdir()
+    write(tmp_path / "b" / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    outputs = []
+    for path in (tmp_path / "a.csv", tmp_path / "b" / "a.jsonl"):
+        status, out, err = command("evaluate", path, "--scorers=mine")
+        assert (status, err) == (0, "")
+        outputs.append(out)
+    assert outputs[0] == outputs[1]
+    assert "mine" in outputs[0]
+    status, out, _ = command(
+        "calibrate", tmp_path / "a.csv", "--scorer=mine", f"--output={tmp_path / 'c.json'}"
+    )
+    assert status == 0
+    assert json.loads((tmp_path / "c.json").read_text())["scorer"] == "mine"
+
+
+def test_members_of_an_ensemble_are_columns_of_scores(tmp_path, command):
+    path = write(tmp_path / "a.csv", "id,one,two,label\n1,0,1,1\n2,0,0,0\n3,1,1,1\n4,0,0,0\n")
+    status, out, _ = command("evaluate", path, "--ensemble=both=one:0:1,two:0:1")
+    assert status == 0
+    assert {"one", "two", "both"} <= {line.split(" ")[0] for line in out.splitlines()}
