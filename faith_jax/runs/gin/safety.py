@@ -20,6 +20,7 @@ IMPORTABLE = ("faith_jax", "seqio", "t5x", "optax", "flax", "jax", "jaxlib")
 CALLABLE = (
     "faith_jax.decoding.config",
     "faith_jax.inference.checkpoint_decoding.from_checkpoint",
+    "faith_jax.input.epochs.steps",
     "faith_jax.input.task_batches.DatasetConfig",
     "faith_jax.models.config",
     "faith_jax.models.partitioning",
