@@ -71,7 +71,7 @@ OWNERS = {
     "mwparserfromhell": "retrieval.mediawiki",
     "safetensors": "checkpoints.tensors",
     "sentencepiece": "tokenizers.sentencepiece",
-    "spacy": "datasets.augmentation.tagging statistics.text_metrics",
+    "spacy": "datasets.augmentation.tagging statistics.texts.text_metrics",
     "tabulate": "cli.score_commands report.table_pages",
     "tensorstore": "checkpoints.native checkpoints.t5x",
     "tokenizers": "tokenizers.huggingface",

@@ -29,8 +29,8 @@ from typing import Any
 
 from faith_jax.core.errors import InputError
 from faith_jax.core.words import lower_words
-from faith_jax.statistics.argument_coverage import FRAMING_WORDS, tell_arguments
-from faith_jax.statistics.text_metrics import ENGLISH_STOP_WORDS
+from faith_jax.statistics.texts.argument_coverage import FRAMING_WORDS, tell_arguments
+from faith_jax.statistics.texts.text_metrics import ENGLISH_STOP_WORDS
 
 SIZES = ((1, 1), (2, 2), (3, 3), (4, 4), (1, 3), (4, 2))
 THRESHOLD = 0.8

@@ -23,7 +23,7 @@ from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS
 from faith_jax.core.errors import counted
 from faith_jax.core.table import Table, plain
 from faith_jax.statistics.bootstrap import percentile_interval, resampled_counts
-from faith_jax.statistics.text_metrics import content_words
+from faith_jax.statistics.texts.text_metrics import content_words
 
 Interval = tuple[float | None, float | None]
 _NO_INTERVAL: Interval = (None, None)

@@ -15,7 +15,7 @@ from faith_jax.core.labels import NliLabel
 from faith_jax.core.rows import BadRows
 from faith_jax.core.words import FIRST_PERSON
 from faith_jax.datasets.raw_dataset import Examples, Paths, Reader
-from faith_jax.statistics.text_metrics import english_tokens
+from faith_jax.statistics.texts.text_metrics import english_tokens
 
 
 class VoiceToken(enum.StrEnum):

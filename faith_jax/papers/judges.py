@@ -19,7 +19,7 @@ from faith_jax.papers.workflow import (
     scorer_flags,
 )
 from faith_jax.runs.options import scorer_options
-from faith_jax.statistics.text_metrics import has_spacy
+from faith_jax.statistics.texts.text_metrics import has_spacy
 
 _SPACY = "q2_baseline_token_f1"
 NEEDS_SPACY = "spaCy (pip install 'faith_jax[augmentation]')"

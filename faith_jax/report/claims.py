@@ -18,7 +18,7 @@ from faith_jax.statistics.classification import (
     Figure,
     call_figures,
 )
-from faith_jax.statistics.text_metrics import content_words
+from faith_jax.statistics.texts.text_metrics import content_words
 
 MOST = 2000  # claims in a page
 VERDICT = "response_verdict"  # the field of a claim that says that of its response

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 from faith_jax.core.types import GroundedExample
 from faith_jax.report.inks import HEAT, ink
 from faith_jax.report.table_pages import page_template
-from faith_jax.statistics.argument_coverage import FRAMING_WORDS
-from faith_jax.statistics.salience_scores import Floats, PlacedWord, WordSalience
-from faith_jax.statistics.text_metrics import words_in_none
+from faith_jax.statistics.texts.argument_coverage import FRAMING_WORDS
+from faith_jax.statistics.texts.salience_scores import Floats, PlacedWord, WordSalience
+from faith_jax.statistics.texts.text_metrics import words_in_none
 
 # Below this share of its gradients from one given word, a word is marked.
 THRESHOLD = 0.1

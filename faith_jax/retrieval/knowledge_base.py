@@ -19,7 +19,7 @@ from faith_jax.core.files import partial_folder
 from faith_jax.core.schema import read_json_as
 from faith_jax.core.templates import one_space
 from faith_jax.retrieval.articles import Article
-from faith_jax.statistics.text_metrics import ENGLISH_STOP_WORDS
+from faith_jax.statistics.texts.text_metrics import ENGLISH_STOP_WORDS
 
 DATABASE, MANIFEST = "articles.sqlite", "manifest.json"
 VERSION = 1

@@ -28,7 +28,7 @@ from faith_jax.scoring.base import BaseScorer, SeenInput, joined, remembers_last
 from faith_jax.scoring.model_cards import Q2
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
-from faith_jax.statistics.text_metrics import bag_f1
+from faith_jax.statistics.texts.text_metrics import bag_f1
 
 ASK = "answer: {answer}  context: {context}"
 ANSWER = "question: {question}  context: {context}"

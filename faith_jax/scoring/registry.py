@@ -17,7 +17,7 @@ from faith_jax.core.user_modules import load_entry_points
 from faith_jax.scoring.base import BaseScorer
 from faith_jax.scoring.model_cards import MODEL_SCORERS
 from faith_jax.scoring.words import lexical
-from faith_jax.statistics.text_metrics import ROUGE_TYPES
+from faith_jax.statistics.texts.text_metrics import ROUGE_TYPES
 
 # By name what imports and returns a scorer's factory, which `MODEL_SCORERS` have to import first.
 _FACTORIES: dict[str, Callable[[], Callable[..., BaseScorer]]] = {}

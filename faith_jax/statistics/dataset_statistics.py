@@ -14,7 +14,7 @@ from faith_jax.core.labels import begin_class
 from faith_jax.core.table import Table
 from faith_jax.core.templates import one_space
 from faith_jax.core.words import lower_words
-from faith_jax.statistics.text_metrics import extractiveness
+from faith_jax.statistics.texts.text_metrics import extractiveness
 
 Example = Mapping[str, Any]
 Splits = Mapping[str, Sequence[Example]]

@@ -19,7 +19,7 @@ from faith_jax.datasets.raw.dialfact import read_claims
 from faith_jax.datasets.samples import sample_folder
 from faith_jax.scoring.claims import ClaimVerifier
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.statistics.argument_coverage import tell_arguments
+from faith_jax.statistics.texts.argument_coverage import tell_arguments
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
 # Nothing of this is in the package's sample or in the model's training text.

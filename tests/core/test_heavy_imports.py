@@ -12,7 +12,7 @@ import pytest
 from faith_jax.core import heavy_imports
 from faith_jax.core.heavy_imports import light_module
 from faith_jax.core.words import split_sentences
-from faith_jax.statistics.text_metrics import content_words, rouge
+from faith_jax.statistics.texts.text_metrics import content_words, rouge
 from tests.paths import REPOSITORY
 
 TEXT = "Dr. Lee's generalizations of tea-drinking flies were happily dying. It was not! Was it?"
@@ -22,7 +22,7 @@ def test_stems_sentences_and_rouge_import_nothing_slow():
     code = f"""
 import sys
 from faith_jax.core.words import split_sentences
-from faith_jax.statistics.text_metrics import content_words, rouge
+from faith_jax.statistics.texts.text_metrics import content_words, rouge
 print([word.stem for word in content_words({TEXT!r})])
 print(split_sentences({TEXT!r}))
 print(rouge({TEXT!r}, "flying generalization", use_stemmer=True)["rouge1"].f1)

@@ -12,7 +12,7 @@ from faith_jax.papers.commands import ENTRY_POINTS
 from faith_jax.papers.pmi import published_scores as pmi_tables
 from faith_jax.papers.score_and_evaluate import comparable, with_published
 from faith_jax.papers.tables import ScorerTable
-from faith_jax.statistics import text_metrics
+from faith_jax.statistics.texts import text_metrics
 from tests.paths import REAL, needs_shared
 from tests.scoring import tiny_models
 

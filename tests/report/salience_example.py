@@ -3,8 +3,8 @@
 import numpy as np
 
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.statistics.salience_scores import PlacedWord, WordSalience
-from faith_jax.statistics.text_metrics import content_words
+from faith_jax.statistics.texts.salience_scores import PlacedWord, WordSalience
+from faith_jax.statistics.texts.text_metrics import content_words
 
 EXAMPLE = GroundedExample(
     "tea-1",

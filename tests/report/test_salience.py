@@ -10,7 +10,7 @@ from faith_jax.cli import main
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.report.salience import printable, salience_page, salience_picture, salience_text
 from faith_jax.scoring.salience.scorers import open_salience
-from faith_jax.statistics.salience_scores import WordSalience
+from faith_jax.statistics.texts.salience_scores import WordSalience
 from tests.report.salience_example import EXAMPLE, VALUES, word_salience
 from tests.scoring import tiny_models
 

@@ -16,7 +16,7 @@ from faith_jax.statistics.systems import (
     mean_measure,
     systems_table,
 )
-from faith_jax.statistics.text_metrics import corpus_bleu
+from faith_jax.statistics.texts.text_metrics import corpus_bleu
 
 RESPONSES = ["the cat sat on the mat today", "it rains in the north", "", "a dog"]
 GOLD = ["the cat sat on a mat today", "it rains a lot in the north", "no", "a dog barks at night"]

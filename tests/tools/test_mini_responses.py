@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 from faith_jax.core.words import lower_words
-from faith_jax.statistics.argument_coverage import tell_arguments
+from faith_jax.statistics.texts.argument_coverage import tell_arguments
 from tests.paths import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "tools"))

@@ -14,7 +14,7 @@ from faith_jax.datasets.augmentation.tagging import Entity, Replacement, TaggedT
 from faith_jax.papers.dialfact.antonyms import EMOTIONS, Antonyms
 from faith_jax.papers.dialfact.negation_rules import RuleClass, negations
 from faith_jax.papers.dialfact.senses import Senses
-from faith_jax.statistics.text_metrics import ENGLISH_STOP_WORDS
+from faith_jax.statistics.texts.text_metrics import ENGLISH_STOP_WORDS
 
 
 class Mutation(NamedTuple):

@@ -51,7 +51,7 @@ from faith_jax.scoring.claims import CLAIM_ONLY
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.statistics.classification import best_ordered_thresholds
 from faith_jax.statistics.dataset_statistics import bias_table
-from faith_jax.statistics.text_metrics import SPACY, has_spacy
+from faith_jax.statistics.texts.text_metrics import SPACY, has_spacy
 
 SPLITS = TEST, VALIDATION = "test", "validation"
 ORACLE, RETRIEVED = "oracle", "retrieved"

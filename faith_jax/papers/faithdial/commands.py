@@ -49,7 +49,7 @@ class ControlTokens:
 
         if self.pairs:
             return str(control_tokens.write_pairs(self.folder, self.pairs))
-        from faith_jax.statistics.text_metrics import english_tokenizer
+        from faith_jax.statistics.texts.text_metrics import english_tokenizer
 
         english_tokenizer()  # before a model classifies for hours
         if self.nli:

@@ -10,7 +10,7 @@ command or scorer that runs it.
     `faith_jax.scoring.words.lexical`
     scorers `npov_rouge1_hallucination`, `npov_rouge1_coverage`
 3.2 and appendix C, salience
-    `faith_jax.scoring.salience.scorers`, `faith_jax.statistics.salience_scores`
+    `faith_jax.scoring.salience.scorers`, `faith_jax.statistics.texts.salience_scores`
     scorers `salience_hallucination`, `salience_coverage`; `faith-jax explain`
 3.3, YES/NO classifiers
     `faith_jax.scoring.npov_labels`

@@ -32,9 +32,9 @@ from faith_jax.papers.npov.options import NpovCombinations, NpovDetection, NpovE
 from faith_jax.papers.options import check_names
 from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags
 from faith_jax.report.table_pages import joined, table_page, write_tables
-from faith_jax.statistics.salience_scores import AGGREGATIONS
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora
 from faith_jax.statistics.significance import SIGNIFICANT
+from faith_jax.statistics.texts.salience_scores import AGGREGATIONS
 
 # Classifiers by what they are trained on (section 5.2 and appendix B.1); table 1 has MAIN's.
 TRAINED_ON = ("synth", "para", "dev", "org", "annotation_free")

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from faith_jax.core.words import split_sentences
-from faith_jax.statistics.text_metrics import content_words, matching_words
+from faith_jax.statistics.texts.text_metrics import content_words, matching_words
 
 # Why a response is not free of errors, by the rule.
 LEFT_OUT, UNUSED_TOLD, OTHER_WORDS, EMPTY = "left out", "unused told", "other words", "empty"

@@ -155,7 +155,7 @@ def _plot(name: str, splits: Splits, path: pathlib.Path) -> str:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    from faith_jax.statistics.text_metrics import extractiveness
+    from faith_jax.statistics.texts.text_metrics import extractiveness
 
     figure, axes = pyplot.subplots(1, len(splits), figsize=(4 * len(splits), 3.5), squeeze=False)
     for panel, (split, examples) in zip(axes[0], splits.items(), strict=True):

@@ -76,8 +76,8 @@ from faith_jax.retrieval.sentence_ranking import about
 from faith_jax.runs.data.find_evidence import Finder, responses_of
 from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import CheckOptions, FindingOptions
-from faith_jax.statistics.passages import PassageFinder
-from faith_jax.statistics.text_metrics import lexical_overlap
+from faith_jax.statistics.texts.passages import PassageFinder
+from faith_jax.statistics.texts.text_metrics import lexical_overlap
 from faith_jax.tokenizers.unknown import UnknownTokens, counting_unknown, unknown_warnings
 
 if TYPE_CHECKING:  # wrong options and files are told before JAX is imported

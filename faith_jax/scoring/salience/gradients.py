@@ -15,7 +15,7 @@ from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.salience.maps import METHODS, SalienceMaps, rows_in_bound, salience_maps
-from faith_jax.statistics.salience_scores import check_choice, normalized_columns
+from faith_jax.statistics.texts.salience_scores import check_choice, normalized_columns
 
 LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 # A compilation takes as long as so many backward passes of a row, or longer.

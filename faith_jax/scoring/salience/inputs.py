@@ -13,8 +13,8 @@ from faith_jax.core.cutting import CutTokens, Kind, Part, parse
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.inference.texts.text_reader import ReadResponse, TextReader
-from faith_jax.statistics.salience_scores import PlacedWord
-from faith_jax.statistics.text_metrics import ContentWord, content_words
+from faith_jax.statistics.texts.salience_scores import PlacedWord
+from faith_jax.statistics.texts.text_metrics import ContentWord, content_words
 
 # Stands for a text of the grounding while the model's input is put together; a private character.
 _MARK = "\ue000"

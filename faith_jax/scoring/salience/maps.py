@@ -26,7 +26,7 @@ from faith_jax.models.config import TransformerConfig
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.partitioning import Partitioner
 from faith_jax.models.transformer import Inputs, Transformer, output_layer
-from faith_jax.statistics.salience_scores import check_choice
+from faith_jax.statistics.texts.salience_scores import check_choice
 
 METHODS = ("gradient_x_input", "gradient_l2")
 # Backward passes that run together keep up to this many bytes of activations, by estimate.

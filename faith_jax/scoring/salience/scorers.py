@@ -23,8 +23,8 @@ from faith_jax.scoring.model_cards import SALIENCE
 from faith_jax.scoring.salience.gradients import SalienceEngine
 from faith_jax.scoring.salience.inputs import SalienceEncoder, SalienceInput
 from faith_jax.scoring.salience.maps import METHODS
-from faith_jax.statistics import salience_scores as scores
-from faith_jax.statistics.salience_scores import WordSalience
+from faith_jax.statistics.texts import salience_scores as scores
+from faith_jax.statistics.texts.salience_scores import WordSalience
 
 
 class Salience:

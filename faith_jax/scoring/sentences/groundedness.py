@@ -18,8 +18,8 @@ from faith_jax.scoring.model_cards import GROUNDEDNESS
 from faith_jax.scoring.pair_classifier import ClassifierOptions
 from faith_jax.scoring.sentences.pairs import SentencePairScorer
 from faith_jax.scoring.words.text_scorer import SPACED_SCRIPTS
-from faith_jax.statistics.passages import PassageFinder
-from faith_jax.statistics.text_metrics import (
+from faith_jax.statistics.texts.passages import PassageFinder
+from faith_jax.statistics.texts.text_metrics import (
     ContentWord,
     argument_overlap,
     rouge,

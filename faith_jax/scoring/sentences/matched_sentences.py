@@ -28,8 +28,8 @@ from faith_jax.scoring.base import Judgement
 from faith_jax.scoring.model_cards import NPOV_NLI
 from faith_jax.scoring.pair_classifier import ClassifierOptions
 from faith_jax.scoring.sentences.pairs import SentencePairScorer
-from faith_jax.statistics.argument_coverage import FRAMING_WORDS, tell_arguments
-from faith_jax.statistics.text_metrics import content_words
+from faith_jax.statistics.texts.argument_coverage import FRAMING_WORDS, tell_arguments
+from faith_jax.statistics.texts.text_metrics import content_words
 
 # "Critics argue that …", "They also note: …".
 _LINK = re.compile(r"[^:]{1,80}?(?: that|:) ")

@@ -19,9 +19,9 @@ from faith_jax.scoring.words.text_scorer import (
     Reads,
     TextScorer,
 )
-from faith_jax.statistics import text_metrics
-from faith_jax.statistics.argument_coverage import ToldArguments, tell_arguments
-from faith_jax.statistics.text_metrics import (
+from faith_jax.statistics.texts import text_metrics
+from faith_jax.statistics.texts.argument_coverage import ToldArguments, tell_arguments
+from faith_jax.statistics.texts.text_metrics import (
     PUBLISHED,
     UNICODE,
     ArgumentOverlap,
@@ -360,7 +360,7 @@ def argument_recall_scorer(
         "Share of the arguments that the response tells (by their content words); 1 or 0 for each.",
         0,
         1,
-        "faith_jax.statistics.argument_coverage",
+        "faith_jax.statistics.texts.argument_coverage",
         word_level=True,
     )
     return TextScorer(card, judge, reads)
@@ -400,7 +400,7 @@ def argument_precision_scorer(
         "words); 1 or 0 for each.",
         0,
         1,
-        "faith_jax.statistics.argument_coverage",
+        "faith_jax.statistics.texts.argument_coverage",
         word_level=True,
     )
     return TextScorer(card, judge, reads)

@@ -28,7 +28,7 @@ from faith_jax.papers.faithdial.generators import (
 from faith_jax.papers.faithdial.options import Faithdial
 from faith_jax.runs.gin.config import config_folder
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.statistics import text_metrics
+from faith_jax.statistics.texts import text_metrics
 from faith_jax.tasks import lookup
 from tests.papers.workflows import figures, rows_of, run_in_process, shown_commands
 from tests.scoring import tiny_models

@@ -11,7 +11,7 @@ from faith_jax.inference import load_model
 from faith_jax.papers.pmi.decoding_table import CORPORA, Table
 from faith_jax.papers.pmi.options import PmiDecode
 from faith_jax.scoring.registry import load_scorer
-from faith_jax.statistics.text_metrics import content_tokens
+from faith_jax.statistics.texts.text_metrics import content_tokens
 from faith_jax.tokenizers import vocabularies
 from tests.papers.planted import INVENTED, KNOWLEDGE, SHUFFLED, plant_q2, write_rows
 from tests.papers.workflows import figures, rows_of, run_in_process, shown_commands

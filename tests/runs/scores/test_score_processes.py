@@ -142,7 +142,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
         output.unlink()
 
     def plan():
-        given = infer._file_source(str(source), 64, "end", ("", 0, 0))
+        given = infer._file_source(infer.InputFile(path=str(source), max_length=64), "end", 0)
         assert len(infer._plan(given, 0, 3)["shards"]) == 3
 
     monkeypatch.setattr(shards, "MOST_SHARDS", 8)  # so that few digests are kept

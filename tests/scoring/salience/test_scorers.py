@@ -14,8 +14,8 @@ from faith_jax.scoring.registry import load_scorer, scorer_card
 from faith_jax.scoring.salience.gradients import SalienceEngine
 from faith_jax.scoring.salience.inputs import SalienceEncoder
 from faith_jax.scoring.salience.scorers import open_salience
-from faith_jax.statistics import salience_scores
-from faith_jax.statistics.text_metrics import content_words
+from faith_jax.statistics.texts import salience_scores
+from faith_jax.statistics.texts.text_metrics import content_words
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.checkpoints import family_folders
 from tests.scoring import tiny_models

@@ -11,9 +11,9 @@ from faith_jax.core.rows import BadRows
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.scoring.registry import load_scorer, scorer_card
-from faith_jax.statistics import text_metrics
 from faith_jax.statistics.auc import roc_auc
-from faith_jax.statistics.text_metrics import corpus_bleu, lexical_overlap
+from faith_jax.statistics.texts import text_metrics
+from faith_jax.statistics.texts.text_metrics import corpus_bleu, lexical_overlap
 from tests.paths import REAL, needs_shared
 
 RESPONSE, GROUNDING = "The cat sat in our hat.", "A cat sat on the mat, our cat."

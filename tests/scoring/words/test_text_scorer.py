@@ -9,7 +9,7 @@ from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import visible
 from faith_jax.scoring.registry import load_scorer, scorer_card, scorer_names, scorer_options
 from faith_jax.scoring.words.text_scorer import ALL_SCRIPTS, ASCII, SPACED_SCRIPTS
-from faith_jax.statistics.text_metrics import has_spacy
+from faith_jax.statistics.texts.text_metrics import has_spacy
 
 NAMES = [
     name

@@ -20,7 +20,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from faith_jax.core.words import split_sentences
-from faith_jax.statistics.text_metrics import PUBLISHED, content_words
+from faith_jax.statistics.texts.text_metrics import PUBLISHED, content_words
 
 # Words by which a response says that views differ, who holds them and how they follow each other.
 # They tell no argument, so that they do not count in a response.

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from faith_jax.statistics import salience_scores as scores
+from faith_jax.statistics.texts import salience_scores as scores
 
 WORDS = np.array([[0.5, 0.0, 0.25], [0.25, 0.0, 0.25]])
 MAPS = arrays.arrays(

@@ -14,8 +14,8 @@ from rouge_score import rouge_scorer
 from sklearn import metrics
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.statistics import text_metrics as tm
 from faith_jax.statistics.classification import best_threshold
+from faith_jax.statistics.texts import text_metrics as tm
 from tests.paths import REAL, needs_shared
 
 WORDS = st.lists(st.sampled_from(["tea", "Coffee", "calms", "the", "sleep.", "don't"]), max_size=8)

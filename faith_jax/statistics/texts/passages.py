@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from faith_jax.core.words import split_sentences
-from faith_jax.statistics.text_metrics import content_words
+from faith_jax.statistics.texts.text_metrics import content_words
 
 
 class Passage(NamedTuple):

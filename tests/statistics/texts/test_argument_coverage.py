@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.statistics import argument_coverage as told_arguments
-from faith_jax.statistics.argument_coverage import tell_arguments
+from faith_jax.statistics.texts import argument_coverage as told_arguments
+from faith_jax.statistics.texts.argument_coverage import tell_arguments
 
 ARGUMENTS = (
     "Night trains replace flights. A berth costs less than a hotel.",
