@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core import templates
-from faith_jax.statistics import text_metrics
+from faith_jax.statistics.texts import text_metrics
 
 Target = Mapping[str, Any]
 
