@@ -7,6 +7,7 @@ from faith_jax.core.errors import InputError, did_you_mean
 SAMPLE = "sample"
 _SAMPLES = pathlib.Path(__file__).parent / "sample"
 ENCYCLOPEDIA = _SAMPLES / "encyclopedia.jsonl"  # which DialFact's sample refers to
+ANSWERS = _SAMPLES / "answers.csv"  # of the README: questions, passages, answers
 
 
 def sample_folder(name: str) -> pathlib.Path:

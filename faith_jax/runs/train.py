@@ -99,6 +99,7 @@ class Evaluation:
       dataset: what the loss and the decoded metrics are measured on; None, or one without a split
         = neither.
       period: steps between losses.
+      before_training: measure the loss before the first step, too.
       decoding: how responses are decoded for SeqIO's metrics; None = not at all.
       decoded_period: steps between decoded metrics; default: at the end only.
       patience: losses after which training ends if none of them is lower than all before; None =
@@ -107,6 +108,7 @@ class Evaluation:
 
     dataset: DatasetConfig | None = None
     period: Positive = 100
+    before_training: bool = False
     decoding: DecodingConfig | None = None
     decoded_period: Positive | None = None
     patience: Positive | None = None
@@ -280,7 +282,9 @@ def train(
             counted(dataset.batch_size, "row"),
         )
         first_step = int(state.step)
-        writer = MetricsWriter(folder if jax.process_index() == 0 else None, first_step)
+        # A run that was killed before its first state measures again what is measured before it.
+        kept_until = first_step or -1
+        writer = MetricsWriter(folder if jax.process_index() == 0 else None, kept_until)
         progress = Progress("step", end, first_step)
         watcher = _Watcher(
             writer, progress, rows.config.split or "", prompt_starts, trainer, frozen, evaluated,
@@ -290,6 +294,8 @@ def train(
         try:
             if unmeasured:
                 watcher.write_decoded_metrics(first_step, state.params, first_step == end)
+            if evaluation.before_training and first_step == 0:
+                watcher.write_losses(0, state.params, False)
             batches = _batches(rows, partitioner, first_step)
             fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
             if jax.process_index() == 0:

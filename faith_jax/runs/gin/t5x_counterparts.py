@@ -383,7 +383,7 @@ _KNOWN: dict[str, Counterpart] = {
     "t5x.trainer.TerminateOnNanAction.task": _without_effect(_STRUCTURE),
     "__main__.evaluate.fallback_init_rng": _without_effect(_STRUCTURE),
     "__main__.infer.fallback_init_rng": _without_effect(_STRUCTURE),
-    "__main__.train.run_eval_before_training": _without_effect(_UNNEEDED),
+    "__main__.train.run_eval_before_training": _macro("EVAL_BEFORE_TRAINING"),
     "__main__.train.gc_period": _without_effect(_UNNEEDED),
     "__main__.evaluate.model": _reference_to("t5x.models.EncoderDecoderModel"),
     "__main__.evaluate.dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
