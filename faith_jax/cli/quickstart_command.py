@@ -49,11 +49,10 @@ class Quickstart:
 
     def run(self) -> int:
         from faith_jax.core.files import working_folder
-        from faith_jax.core.files.stores import is_remote, path_of
 
-        if is_remote(path_of(self.output)):
+        if "://" in self.output:
             raise ConfigError(f"OUTPUT: {self.output}: expected a folder of this machine.")
-        with working_folder(path_of(self.output).expanduser(), "OUTPUT") as (folder, _):
+        with working_folder(pathlib.Path(self.output).expanduser(), "OUTPUT") as (folder, _):
             return resumable(
                 lambda: self._run(folder), lambda: "the same command goes on where this one was."
             )
