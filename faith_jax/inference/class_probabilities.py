@@ -262,6 +262,18 @@ def _probabilities(
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
 
 
+def _label_masses(log_probs: Sequence[np.ndarray], classes: int) -> np.ndarray:
+    """Returns the probability of all labels together, float64 [rows].
+
+    Args:
+      log_probs: float32 [tokens] of label c behind row i, at i * classes + c.
+      classes: labels of a row.
+    """
+    # Of a label's text the product over its tokens; the labels exclude each other.
+    probabilities = np.exp([of_label.sum() for of_label in log_probs])
+    return probabilities.reshape(-1, classes).sum(axis=1)
+
+
 class ClassificationEngine:
     """Classifies rows with one model.
 
@@ -305,6 +317,7 @@ class ClassificationEngine:
         self._shapes: set[tuple[int, int, int]] = set()
         self._tokens, self._slots = 0, 0
         self._has_checked_labels = labels is None
+        self._first_masses: np.ndarray | None = None  # `label_mass` of the first rows, where known
 
     @property
     def num_compilations(self) -> int:
@@ -351,10 +364,7 @@ class ClassificationEngine:
         """
         if self._labels is None:
             return np.ones(len(rows))
-        log_probs = self._label_log_probs(rows, self._labels)
-        # Of a label's text the product over its tokens; the labels exclude each other.
-        probabilities = np.exp([token_log_probs.sum() for token_log_probs in log_probs])
-        return probabilities.reshape(len(rows), -1).sum(axis=1)
+        return _label_masses(self._label_log_probs(rows, self._labels), len(self._labels.tokens))
 
     def warn_of_rare_labels(
         self, rows: Sequence[Sequence[int]], words: Sequence[str], remedy: str
@@ -362,7 +372,8 @@ class ClassificationEngine:
         """Logs a warning where a language model hardly ever writes one of its labels.
 
         The softmax over the labels hides this: it compares them alone. Only the first rows of the
-        first call are looked at; their mean `label_mass` is compared with `LEAST_LABEL_MASS`.
+        first call are looked at; their mean `label_mass` is compared with `LEAST_LABEL_MASS`. It
+        costs nothing behind a call of `probabilities` with labels of several tokens.
 
         Args:
           rows: see `probabilities`.
@@ -372,7 +383,8 @@ class ClassificationEngine:
         if self._has_checked_labels or not rows:
             return
         self._has_checked_labels = True
-        mass = float(self.label_mass(rows[:_CHECKED_ROWS]).mean())
+        masses = self._first_masses
+        mass = float((self.label_mass(rows[:_CHECKED_ROWS]) if masses is None else masses).mean())
         if mass < LEAST_LABEL_MASS:
             logger.warning(
                 "model %s: it hardly ever writes %s (mean probability %.2g together, below %g), "
@@ -452,10 +464,10 @@ class ClassificationEngine:
             logits: np.ndarray = self._likelihoods.label_logits(whole, labels.tokens[:, 0].tolist())
             return logits
         weights = [weights[weights > 0] for weights in labels.weights]
-        scores = [
-            log_probs @ weights[number % classes]
-            for number, log_probs in enumerate(self._label_log_probs(rows, labels))
-        ]
+        log_probs = self._label_log_probs(rows, labels)
+        if self._first_masses is None and rows:
+            self._first_masses = _label_masses(log_probs[: _CHECKED_ROWS * classes], classes)
+        scores = [of_label @ weights[number % classes] for number, of_label in enumerate(log_probs)]
         return np.reshape(np.array(scores, np.float32), (len(rows), classes))
 
     def _split_prefix(self, labels: LabelTexts) -> tuple[list[int], list[int]]:

@@ -126,8 +126,8 @@ class NpovLabelScorer(ModelScorer[ReadText]):
     ) -> list[Judgement]:
         """Returns the probabilities of no error."""
         ids = [row.ids for row in rows]
-        self._engine.warn_of_rare_labels(ids, self._words, self._remedy)
         probabilities = self._engine.probabilities(ids)
+        self._engine.warn_of_rare_labels(ids, self._words, self._remedy)
         return [(float(value), ()) for value in probabilities[:, 0]]
 
 

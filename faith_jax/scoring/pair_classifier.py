@@ -86,9 +86,10 @@ class PairClassifier:
     def probabilities(self, rows: Sequence[PairRow]) -> np.ndarray:
         """Returns float64 [rows, classes]."""
         ids = [row.ids for row in rows]
+        probabilities = self.engine.probabilities(ids, [row.second for row in rows])
         if self.label_words:  # an encoder has classes of its own
             self.engine.warn_of_rare_labels(ids, self.label_words, _REMEDY)
-        return self.engine.probabilities(ids, [row.second for row in rows])
+        return probabilities
 
 
 def pair_classifier(

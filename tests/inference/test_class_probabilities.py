@@ -219,6 +219,21 @@ def test_the_mass_of_labels_is_what_they_have_of_all_probability(language_model,
     np.testing.assert_allclose(engine.probabilities(INPUTS).sum(axis=1), 1, rtol=1e-6)
 
 
+def test_what_rare_labels_are_told_by_is_computed_with_the_probabilities(
+    language_model, caplog, monkeypatch
+):
+    texts = LabelTexts.of([[3], [4, 10]], "mean")
+    mass = ClassificationEngine(language_model, texts).label_mass(INPUTS[:16]).mean()
+    monkeypatch.setattr(class_probabilities, "LEAST_LABEL_MASS", 1.1 * mass)
+    engine = ClassificationEngine(language_model, texts)
+    engine.probabilities(INPUTS)
+    compiled = engine.num_compilations
+    monkeypatch.delattr(ClassificationEngine, "label_mass")
+    engine.warn_of_rare_labels(INPUTS, ("YES", "NO"), "train it longer")
+    assert f"(mean probability {mass:.2g} together, below {1.1 * mass:g})" in caplog.text
+    assert engine.num_compilations == compiled
+
+
 def test_rare_labels_are_told_once(language_model, caplog, monkeypatch):
     engine = ClassificationEngine(language_model, LabelTexts.of([[3], [4]], "mean"))
     mass = engine.label_mass(INPUTS).mean()
