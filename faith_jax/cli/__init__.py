@@ -60,7 +60,7 @@ _COMMANDS = (
     *(Calibrate, Accept),
 )
 _EXAMPLES = """examples:
-  faith-jax quickstart
+  faith-jax quickstart runs/quickstart --steps=20
   faith-jax score --scorers=groundedness --input=answers.csv --output=scores.jsonl
   faith-jax evaluate old_system.jsonl new_system.jsonl
   faith-jax train --gin_file=quickstart.gin --gin.MODEL_DIR=runs/first

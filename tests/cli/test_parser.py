@@ -198,7 +198,7 @@ def test_without_a_command_the_help_is_shown(capsys, program):
 
 def test_the_examples_of_all_commands_are_those_of_a_command(capsys):
     lines = shown(capsys, main, "--help")[1].splitlines()
-    examples = lines[lines.index("examples:") + 1 :][:3]
+    examples = lines[lines.index("examples:") + 1 :][:4]
     for line in examples:
         program, name, *options = line.split()
         assert (program, bool(options)) == ("faith-jax", True)
