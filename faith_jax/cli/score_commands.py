@@ -9,7 +9,7 @@ from faith_jax.core.errors import counted
 from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.runs.options import listed_names, scorer_options
+from faith_jax.runs.options import listed_scorers, scorer_options
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Score(ScoreInput, OneOfSeveral):
     Attributes:
       scorers (NAMES): separated by commas; see the command scorers (default: groundedness).
         NAME=SCORER gives one a name of its own, so that it may score several times with different
-        options
+        options. FILE.toml is a judge by a card of your own, called FILE
       scorer_option (SCORER.NAME=VALUE): an option of a scorer; VALUE is a Python literal, or a
         text, which in prompts may hold \n (a line break), \t and \\ (repeatable)
       scorer_module (MODULE): of scorers of your own, my_scorers.py or my_package.scorers
@@ -64,6 +64,9 @@ class Score(ScoreInput, OneOfSeveral):
           --scorer-option=large.model=checkpoints/gpt2-xl --input=rows.jsonl --output=both.jsonl
       %(prog)s --scorer-module=my_scorers.py --scorers=my_scorer --input=rows.jsonl \
           --output=mine.jsonl
+      %(prog)s --scorers=minicheck_flan_t5_large,my_judge.toml \
+          --scorer-option=minicheck_flan_t5_large.model=checkpoints/minicheck \
+          --scorer-option=my_judge.model=checkpoints/mine --input=rows.jsonl --output=judged.jsonl
     """
 
     opens_checkpoints: ClassVar = True
@@ -104,8 +107,9 @@ class Score(ScoreInput, OneOfSeveral):
         from faith_jax.runs.scores import score
 
         modules = load_scorer_modules(self.scorer_module)
-        names = listed_names(self.scorers)
+        names = listed_scorers(self.scorers)
         options = scorer_options(names, self.scorer_option)
+        modules |= card_digests(names)
         bad_rows = BadRows(skip=self.skip_bad_rows)
         output = self.output, self.format or ""
         if self.dry_run:
@@ -151,11 +155,22 @@ def load_scorer_modules(places: Sequence[str]) -> dict[str, str]:
     return {place: load_scorer_module(place) for place in places}
 
 
+def card_digests(names: Sequence[str]) -> dict[str, str]:
+    """Returns the digests of the files of cards among the names of scorers."""
+    files = [scorer for name in names if (scorer := name.partition("=")[2]).endswith(".toml")]
+    if not files:
+        return {}
+    from faith_jax.scoring.judges.card import card_digest
+
+    return {file: card_digest(file) for file in files}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scorers:
-    r"""Lists the scorers with what they measure, their range and their source.
+    r"""Lists the scorers with what they measure, their range and their source; and the judges.
 
     `score` takes their names, and options of them. Those that need a model have the option `model`.
+    Judges are published models, each with its licence.
 
     Attributes:
       scorer_module (MODULE): of scorers of your own, my_scorers.py or my_package.scorers
@@ -175,16 +190,27 @@ class Scorers:
         import tabulate
 
         from faith_jax.scoring import registry
+        from faith_jax.scoring.judges.card import read_card
 
         load_scorer_modules(self.scorer_module)
 
-        rows = []
+        rows, judges = [], []
         for name in registry.scorer_names():
             card = registry.scorer_card(name)
+            range_ = f"{card.low:g} to {card.high:g}"
+            if registry.is_judge(name):
+                judge = read_card(name)
+                threshold = "" if judge.threshold is None else f"{judge.threshold:g}"
+                families = ", ".join(judge.architectures)
+                judges.append((name, families, range_, threshold, judge.licence, judge.source))
+                continue
             needs = "model" if card.needs_model else ""
             options = ", ".join(o for o in registry.scorer_options(name) if o != "model")
-            range_ = f"{card.low:g} to {card.high:g}"
             rows.append((name, range_, card.description, card.source, needs, options))
         columns = ("scorer", "range", "what it measures", "source", "needs", "options")
         widths = [None, None, 46, 20, None, 30]
-        return tabulate.tabulate(rows, columns, maxcolwidths=widths)
+        table = tabulate.tabulate(rows, columns, maxcolwidths=widths)
+        names = ("judge", "family", "range", "threshold", "licence of the model", "source")
+        listed = tabulate.tabulate(judges, names, disable_numparse=True)
+        options = ", ".join(registry.scorer_options(judges[0][0]))
+        return f"{table}\n\nJudges are published models; their options: {options}\n\n{listed}"

@@ -21,6 +21,7 @@ import enum
 import gc
 import pathlib
 import re
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,7 +37,7 @@ from faith_jax.core.errors import (
     field_error,
     shown,
 )
-from faith_jax.core.rows import BadRows, Row, parsed, read_json
+from faith_jax.core.rows import BadRows, Row, opened, parsed, read_json
 
 # At the end of Python, collecting what msgspec has made of a `Meta` can crash the process, after
 # all its work (msgspec issue 717); what is frozen is not collected.
@@ -101,6 +102,23 @@ def read_json_as(
         raise error(str(caught)) from None
 
 
+def read_toml_as(path: pathlib.Path, schema: type[Schema]) -> Schema:
+    """Returns the table of a TOML file as an instance of its schema.
+
+    Raises:
+      ConfigError: the file is missing or no TOML, or the first field that is missing or wrong.
+    """
+    try:
+        with opened(path) as file:
+            return converted(tomllib.loads(file.read().decode()), str(path), schema, strip=False)
+    except InputError as error:
+        raise ConfigError(str(error)) from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: expected UTF-8; save the file as UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is no TOML ({error}).") from None
+
+
 def read_as(
     schema: type[Schema],
     rows: Iterable[Row],
@@ -159,6 +177,13 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
             hint = did_you_mean(name, sorted(other_names))
             return InputError(f"{place}: field '{field}' is missing.{hint}")
         value, problem = None, "Expected a value"
+    if extra := re.fullmatch(r"Object contains unknown field `(.+)`", problem):
+        name = f"{field}.{extra[1]}" if field else extra[1]
+        names = _field_names(value, kind)
+        hint = did_you_mean(extra[1], names)
+        return InputError(
+            f"{place}: field '{name}' is unknown.{hint} There are: {', '.join(names)}."
+        )
     if problem.startswith(("Invalid enum value", "Invalid value")):  # the second of a tag
         choices = [
             str(choice) for alternative in _alternatives(kind) for choice in _choices(alternative)
@@ -211,6 +236,17 @@ def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]
 def _tags(kind: Any) -> tuple[Any, ...]:
     """Returns what the tags of a union of Structs may be."""
     return tuple(sorted(struct.__struct_config__.tag for struct in _alternatives(kind)))
+
+
+def _field_names(value: Any, kind: Any) -> list[str]:
+    """Returns the names of the fields of a Struct, of several that which the value's tag names."""
+    names = list[str]()
+    for struct in _alternatives(kind):
+        config = struct.__struct_config__
+        if config.tag is None or value.get(config.tag_field) == config.tag:
+            names = [*struct.__struct_encode_fields__]
+            return names if config.tag is None else [config.tag_field, *names]
+    return names
 
 
 def _first_bad(values: Mapping[str, Any], kind: Any) -> str:

@@ -119,12 +119,15 @@ class Score:
       cut: how many tokens of a too long input were cut, by part: "knowledge", "history",
         "response", and "other" for what stands between them. Uncut parts are left out.
       undefined: why the value is NaN; "" = it is not.
+      evidence: the passages of the grounding that the value rests on, each with the score that it
+        gives the response or, in order, one of its sentences.
     """
 
     value: float
     words: tuple[WordScore, ...] = ()
     cut: Mapping[str, int] = dataclasses.field(default_factory=dict)
     undefined: str = ""
+    evidence: tuple[WordScore, ...] = ()
 
     @property
     def cut_tokens(self) -> int:

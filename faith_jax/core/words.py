@@ -68,6 +68,14 @@ class Word(NamedTuple):
     end: int
 
 
+class Piece(NamedTuple):
+    """A piece of a text as it stands there, and its offsets in it."""
+
+    text: str
+    start: int
+    end: int
+
+
 def unicode_words(text: str) -> Iterator[Word]:
     """Yields the words of a text of any script, in NFKC with case folded.
 
@@ -127,3 +135,16 @@ def split_sentences(text: str) -> list[str]:
     """
     parts = (part for piece in _splitter().tokenize(text) for part in _END.split(piece))
     return [sentence for part in parts if (sentence := part.strip())]
+
+
+def placed_sentences(text: str) -> Iterator[Piece]:
+    """Yields the sentences of a text with where each begins and ends in it.
+
+    >>> list(placed_sentences("Tea is  hot.  Is it?"))
+    [Piece(text='Tea is  hot.', start=0, end=12), Piece(text='Is it?', start=14, end=20)]
+    """
+    end = 0
+    for sentence in split_sentences(text):
+        start = text.index(sentence, end)
+        end = start + len(sentence)
+        yield Piece(sentence, start, end)

@@ -22,6 +22,8 @@ from faith_jax.export.scored_rows import ScoredRow, field_texts
 LARGEST_SCORE = 1e100
 _WORD = "[start, end, score, number of the grounding's text or null] within the text"
 
+_PASSAGES = ("words", "evidence")  # both of this form
+
 T = TypeVar("T")
 
 
@@ -112,7 +114,8 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
             name: str(why) for name, why in _mapping(fields, "undefined", place).items() if why
         },
     }
-    scored_row["words"] = _words(_mapping(fields, "words", place), scored_row, place)
+    for name in _PASSAGES:
+        scored_row[name] = _words(_mapping(fields, name, place), scored_row, place, name)
     return scored_row
 
 
@@ -135,6 +138,7 @@ class _UsualRow(msgspec.Struct):
     label: Literal[0, 1] | UnsetType | None = UNSET
     fields: dict[str, Any] | UnsetType | None = UNSET
     words: dict[str, Any] | UnsetType | None = UNSET
+    evidence: dict[str, Any] | UnsetType | None = UNSET
     cut_tokens: dict[str, _Count | None] | UnsetType | None = UNSET
     cut: dict[str, Any] | UnsetType | None = UNSET
     undefined: dict[str, str] | UnsetType | None = UNSET
@@ -160,6 +164,8 @@ def _usual_row(row: _UsualRow, place: str, path: pathlib.Path) -> ScoredRow:
         "undefined": {name: why for name, why in (row.undefined or {}).items() if why},
     }
     scored_row["words"] = _words(row.words, scored_row, place) if row.words else {}
+    evidence = row.evidence
+    scored_row["evidence"] = _words(evidence, scored_row, place, "evidence") if evidence else {}
     return scored_row
 
 
@@ -240,7 +246,9 @@ def _cut(cut: Mapping[str, Any], place: str) -> dict[str, dict[str, int]]:
     return cut_by_scorer
 
 
-def _words(words: Mapping[str, Any], row: ScoredRow, place: str) -> dict[str, list[Any]]:
+def _words(
+    words: Mapping[str, Any], row: ScoredRow, place: str, field: str = "words"
+) -> dict[str, list[Any]]:
     """Returns each scorer's words as lists; Parquet has objects, and null for no words."""
     words_by_scorer = {}
     for name, its_words in words.items():
@@ -249,8 +257,8 @@ def _words(words: Mapping[str, Any], row: ScoredRow, place: str) -> dict[str, li
         )
         items = [list(word.values()) if isinstance(word, dict) else word for word in listed]
         for item in items:
-            if not _is_word(item, row):
-                raise field_error(place, f"words.{name}", _WORD, item)
+            if not _is_word(item, row) or (field == "evidence" and item[3] is None):
+                raise field_error(place, f"{field}.{name}", _WORD, item)
         if items:
             words_by_scorer[name] = items
     return words_by_scorer

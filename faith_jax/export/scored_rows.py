@@ -2,8 +2,9 @@
 
 A row holds the example (`id`, `corpus`, `grounding`, `perspectives`, `history`, `generated_text`,
 `label`), its other `fields`, and for each scorer its `scores` (null = undefined), `words` (start,
-end, score, and the number of the grounding's text, null = the response), `cut_tokens`, and `cut`,
-the same by part of the input, where there is anything; `undefined` says why scores are null.
+end, score, and the number of the grounding's text, null = the response), `evidence` (likewise, of
+the grounding), `cut_tokens`, and `cut`, the same by part of the input, where there is anything;
+`undefined` says why scores are null.
 """
 
 import itertools
@@ -38,7 +39,7 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
     example = row.example
     values: dict[str, float | None] = {}
     cut_tokens: dict[str, int] = {}
-    words, cut, undefined = {}, {}, {}
+    words, evidence, cut, undefined = {}, {}, {}, {}
     for name, score in scores.items():
         value = score.value
         if math.isinf(value):
@@ -47,6 +48,8 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
         cut_tokens[name] = score.cut_tokens if score.cut else 0
         if score.words:
             words[name] = [[w.start, w.end, w.score, w.text] for w in score.words]
+        if score.evidence:
+            evidence[name] = [[e.start, e.end, e.score, e.text] for e in score.evidence]
         if score.cut:
             cut[name] = dict(score.cut)
         if score.undefined:
@@ -62,6 +65,7 @@ def scored_row(row: ExampleRow, scores: Mapping[str, Score]) -> ScoredRow:
         "fields": dict(row.fields),
         "scores": values,
         "words": words,
+        "evidence": evidence,
         "cut_tokens": cut_tokens,
         "cut": cut,
         "undefined": undefined,
@@ -90,6 +94,7 @@ def write_parquet(rows: Iterable[ScoredRow], path: pathlib.Path, scorers: Sequen
             ("fields", pa.map_(pa.string(), pa.string())),
             ("scores", pa.struct([(name, pa.float64()) for name in scorers])),
             ("words", pa.struct([(name, pa.list_(word)) for name in scorers])),
+            ("evidence", pa.struct([(name, pa.list_(word)) for name in scorers])),
             ("cut_tokens", pa.struct([(name, pa.int32()) for name in scorers])),
             ("cut", pa.struct([(name, parts) for name in scorers])),
             ("undefined", pa.struct([(name, pa.string()) for name in scorers])),
@@ -156,11 +161,14 @@ def write_scored(
 
 def _nest_words(row: ScoredRow) -> ScoredRow:
     names = ("start", "end", "score", "text")
-    words = {
-        name: [dict(zip(names, word, strict=True)) for word in scorer_words]
-        for name, scorer_words in row["words"].items()
+    nested = {
+        field: {
+            name: [dict(zip(names, word, strict=True)) for word in scorer_words]
+            for name, scorer_words in row.get(field, {}).items()
+        }
+        for field in ("words", "evidence")
     }
-    return row | {"fields": list(field_texts(row["fields"]).items()), "words": words}
+    return row | {"fields": list(field_texts(row["fields"]).items())} | nested
 
 
 def field_texts(fields: Mapping[str, Any]) -> dict[str, str]:

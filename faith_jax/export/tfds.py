@@ -145,6 +145,7 @@ def scores(split: str, scorers: Sequence[str]) -> DataSet:
             "fields": tfds.features.Sequence({"name": text(), "value": text()}),
             "scores": {scorer: np.float32 for scorer in scorers},
             "words": {scorer: tfds.features.Sequence(words) for scorer in scorers},
+            "evidence": {scorer: tfds.features.Sequence(words) for scorer in scorers},
             "cut_tokens": {scorer: np.int64 for scorer in scorers},
             "cut": {scorer: dict.fromkeys(PARTS, np.int64) for scorer in scorers},
             "undefined": {scorer: text() for scorer in scorers},
@@ -156,19 +157,22 @@ def scores(split: str, scorers: Sequence[str]) -> DataSet:
 
 def _tfds_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
     names = ("start", "end", "score", "text")
-    words = {
-        scorer: [
-            dict(zip(names, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
-            for word in row["words"].get(scorer, [])
-        ]
-        for scorer in scorers
+    nested = {
+        field: {
+            scorer: [
+                dict(zip(names, [*word[:3], -1 if word[3] is None else word[3]], strict=True))
+                for word in row.get(field, {}).get(scorer, [])
+            ]
+            for scorer in scorers
+        }
+        for field in ("words", "evidence")
     }
     scores = {s: float("nan") if row["scores"][s] is None else row["scores"][s] for s in scorers}
     texts = field_texts(row["fields"])
     fields = [{"name": name, "value": value} for name, value in texts.items()]
     label = -1 if row["label"] is None else row["label"]
     cut = {s: {p: row.get("cut", {}).get(s, {}).get(p, 0) for p in PARTS} for s in scorers}
-    changed = {"label": label, "fields": fields, "scores": scores, "words": words, "cut": cut}
+    changed = {"label": label, "fields": fields, "scores": scores, "cut": cut} | nested
     changed["undefined"] = {s: row.get("undefined", {}).get(s, "") for s in scorers}
     return {**row, **changed, "cut_tokens": {s: row["cut_tokens"].get(s, 0) for s in scorers}}
 
@@ -240,7 +244,9 @@ def _scored_fields(example: Mapping[str, Any]) -> dict[str, Any]:
     scored_row["label"] = None if example["label"] < 0 else example["label"]
     scored_row["fields"] = dict(zip(names, values, strict=True))
     scored_row["scores"] = {s: None if math.isnan(value) else value for s, value in scores.items()}
-    scored_row["words"] = {s: _word_lists(words) for s, words in example["words"].items()}
+    for name in ("words", "evidence"):
+        by_scorer = example.get(name, {})
+        scored_row[name] = {s: _word_lists(words) for s, words in by_scorer.items()}
     reasons = example.get("undefined", {})
     scored_row["undefined"] = {s: why.decode() for s, why in reasons.items() if why}
     scored_row["cut_tokens"] = example["cut_tokens"]

@@ -262,16 +262,16 @@ def _probabilities(
     return jnp.mean(jax.lax.map(one_pass, jnp.arange(passes)), axis=0)
 
 
-def _label_masses(log_probs: Sequence[np.ndarray], classes: int) -> np.ndarray:
-    """Returns the probability of all labels together, float64 [rows].
+def _label_probabilities(log_probs: Sequence[np.ndarray], classes: int) -> np.ndarray:
+    """Returns the probability of each label, float64 [rows, classes]; they exclude each other.
 
     Args:
       log_probs: float32 [tokens] of label c behind row i, at i * classes + c.
       classes: labels of a row.
     """
-    # Of a label's text the product over its tokens; the labels exclude each other.
+    # Of a label's text the product over its tokens.
     probabilities = np.exp([of_label.sum() for of_label in log_probs])
-    return probabilities.reshape(-1, classes).sum(axis=1)
+    return probabilities.reshape(-1, classes)
 
 
 class ClassificationEngine:
@@ -344,14 +344,38 @@ class ClassificationEngine:
           rows: token ids with special tokens, in any order.
           second: where each row's tokens of type 1 begin, see `PairRow`; None = nowhere.
         """
-        # The model has no types by which to tell two texts apart.
-        if self.model.config.num_token_types < 2:
-            second = None
         if self.dropout.count:
-            return self._dropout_probabilities(rows, second)
+            return self._dropout_probabilities(rows, self._types(second))
+        return scipy.special.softmax(self.logits(rows, second), axis=-1)
+
+    def logits(
+        self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """Returns what `probabilities` without dropout has the softmax of, float32 [rows, classes].
+
+        Of a head these are its logits; of labels only their differences mean anything.
+        """
         if self._labels is None:
-            return scipy.special.softmax(self._head_logits(rows, second), axis=-1)
-        return scipy.special.softmax(self._label_scores(rows, self._labels), axis=-1)
+            return self._head_logits(rows, self._types(second))
+        return self._label_scores(rows, self._labels)
+
+    def _types(self, second: Sequence[int] | None) -> Sequence[int] | None:
+        # Some models have no types by which to tell two texts apart.
+        return None if self.model.config.num_token_types < 2 else second
+
+    def written(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+        """Returns the probability that a language model writes each of its labels.
+
+        Args:
+          rows: see `probabilities`.
+
+        Returns:
+          float64 [rows, labels], in [0, 1]; the labels exclude each other.
+        """
+        if self._labels is None:
+            raise ValueError("A classification head writes no labels.")
+        log_probs = self._label_log_probs(rows, self._labels)
+        return _label_probabilities(log_probs, len(self._labels.tokens))
 
     def label_mass(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
         """Returns the probability that a language model writes any of its labels.
@@ -362,9 +386,7 @@ class ClassificationEngine:
         Returns:
           float64 [rows], in [0, 1].
         """
-        if self._labels is None:
-            return np.ones(len(rows))
-        return _label_masses(self._label_log_probs(rows, self._labels), len(self._labels.tokens))
+        return np.ones(len(rows)) if self._labels is None else self.written(rows).sum(axis=1)
 
     def warn_of_rare_labels(
         self, rows: Sequence[Sequence[int]], words: Sequence[str], remedy: str
@@ -466,7 +488,8 @@ class ClassificationEngine:
         weights = [weights[weights > 0] for weights in labels.weights]
         log_probs = self._label_log_probs(rows, labels)
         if self._first_masses is None and rows:
-            self._first_masses = _label_masses(log_probs[: _CHECKED_ROWS * classes], classes)
+            first = log_probs[: _CHECKED_ROWS * classes]
+            self._first_masses = _label_probabilities(first, classes).sum(axis=1)
         scores = [of_label @ weights[number % classes] for number, of_label in enumerate(log_probs)]
         return np.reshape(np.array(scores, np.float32), (len(rows), classes))
 

@@ -207,7 +207,14 @@ def _example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
         "history": row.get("history") or [],
         "response": row["generated_text"],
         "scores": [row["scores"].get(name) for name in scorers],
-        "words": {scorers.index(n): _words(row, n) for n in row["words"] if n in scorers},
+        **{
+            field: {
+                scorers.index(name): _placed(row, passages)
+                for name, passages in row.get(field, {}).items()
+                if name in scorers
+            }
+            for field in ("words", "evidence")
+        },
         "missing": _missing(row),
     }
 
@@ -222,10 +229,10 @@ def _missing(row: Mapping[str, Any]) -> list[int]:
     return sorted(zeros)
 
 
-def _words(row: Mapping[str, Any], scorer: str) -> list[list[Any]]:
-    """Returns a scorer's words with their places as JavaScript counts: in UTF-16 units."""
+def _placed(row: Mapping[str, Any], words: Iterable[Sequence[Any]]) -> list[list[Any]]:
+    """Returns words or passages with their places as JavaScript counts: in UTF-16 units."""
     placed = []
-    for start, end, score, place in row["words"][scorer]:
+    for start, end, score, place in words:
         text = row["generated_text"] if place is None else row["grounding"][place]
         if any(character > "\uffff" for character in text):
             start, end = (len(text[:i].encode("utf-16-le")) // 2 for i in (start, end))

@@ -34,6 +34,29 @@ def listed_names(listed: str) -> list[str]:
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
+def listed_scorers(listed: str) -> list[str]:
+    """Returns the names of scorers that commas separate; a file of a card is called as the file.
+
+    >>> listed_scorers("token_f1, cards/strict.toml, mine=cards/strict.toml")
+    ['token_f1', 'strict=cards/strict.toml', 'mine=cards/strict.toml']
+    """
+    return [named_scorer(name) for name in listed_names(listed)]
+
+
+def named_scorer(name: str) -> str:
+    """Returns the name of a scorer; of the file of a card it is "NAME=FILE".
+
+    Raises:
+      ConfigError: where the name of the file cannot be that of a scorer.
+    """
+    if "=" in name or not name.endswith(".toml"):
+        return name
+    stem = pathlib.Path(name).stem
+    if "." in stem:
+        raise ConfigError(f"--scorers: {name}: give it a name without a full stop, as NAME={name}.")
+    return f"{stem}={name}"
+
+
 def _whole_numbers(text: str) -> tuple[int, ...]:
     """Returns the numbers that commas separate."""
     with contextlib.suppress(ValueError):

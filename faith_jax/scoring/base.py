@@ -4,20 +4,19 @@ import abc
 import functools
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from faith_jax.core.cutting import CutTokens, by_name
 from faith_jax.core.types import GroundedExample, Grounding, Score, ScorerCard, WordScore
-from faith_jax.core.words import is_blank
+from faith_jax.core.words import Piece, is_blank
 
 logger = logging.getLogger("faith_jax")
 
 Result = TypeVar("Result")
 EMPTY_RESPONSE = "the response is empty"
 _FEW_SCORES = 4  # as many responses may well be alike
-# A value, and the scores of single words.
-Judgement = tuple[float, tuple[WordScore, ...]]
 
 
 def remembers_last(compute: Callable[..., Result]) -> Callable[..., Result]:
@@ -117,6 +116,14 @@ class BaseScorer(abc.ABC):
         return scores
 
 
+class Judgement(NamedTuple):
+    """A value, and what it rests on; see `Score`."""
+
+    value: float
+    words: tuple[WordScore, ...] = ()
+    evidence: tuple[WordScore, ...] = ()
+
+
 class ScoreRange(NamedTuple):
     """How many scores there are, and their ends."""
 
@@ -182,9 +189,9 @@ class ModelScorer(BaseScorer, Generic[Row]):
             for place, example in enumerate(examples)
         ]
         judged = self.judged([examples[place] for place in read], list(read.values()))
-        for (place, row), (value, words) in zip(read.items(), judged, strict=True):
+        for (place, row), (value, words, evidence) in zip(read.items(), judged, strict=True):
             undefined = _NOTHING_JUDGED if math.isnan(value) else ""
-            scores[place] = Score(value, words, by_name(row.cut), undefined)
+            scores[place] = Score(value, words, by_name(row.cut), undefined, evidence)
         return scores
 
 
@@ -241,6 +248,13 @@ def _to_text(text: Any, name: str) -> str:
     if not isinstance(text, str):
         raise ValueError(f"{name}: expected a text, got {text!r}.")
     return text
+
+
+def sentence_words(sentence: Piece, score: float) -> Iterator[WordScore]:
+    """Yields the score of a sentence of the response as that of its words."""
+    for word in re.finditer(r"\S+", sentence.text):
+        start = sentence.start + word.start()
+        yield WordScore(word.group(), start, start + len(word.group()), score)
 
 
 def joined(grounding: Grounding) -> str:

@@ -185,7 +185,7 @@ class BERTScorer(ModelScorer[TextIds]):
             precision_recall = self._match([rows[i] for i in batch.rows], batch)
             for i, value in zip(batch.rows, precision_recall, strict=False):
                 values[i] = self._value(*map(float, value))
-        return [(value, ()) for value in values.tolist()]
+        return [Judgement(value) for value in values.tolist()]
 
     def _match(self, rows: Sequence[TextIds], batch: Batch) -> np.ndarray:
         pad_id, (length, _) = self._module.config.pad_id, batch.shape

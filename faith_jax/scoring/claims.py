@@ -197,4 +197,4 @@ class ClaimScorer(ModelScorer[ClaimRows]):
     ) -> list[Judgement]:
         """Returns the probabilities."""
         verdicts = self._verifier.verdicts(rows)
-        return [(verdict.probabilities[self._place], ()) for verdict in verdicts]
+        return [Judgement(verdict.probabilities[self._place]) for verdict in verdicts]

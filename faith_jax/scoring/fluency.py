@@ -51,4 +51,4 @@ class FluencyScorer(ModelScorer[ReadResponse]):
         all_log_probs = self._engine.log_probs(
             [LikelihoodRow(row.inputs, row.response) for row in rows]
         )
-        return [(float(log_probs.mean()), ()) for log_probs in all_log_probs]
+        return [Judgement(float(log_probs.mean())) for log_probs in all_log_probs]

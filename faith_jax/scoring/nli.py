@@ -87,7 +87,7 @@ class PairScorer(ModelScorer[PairRow]):
         probabilities = self._classify.probabilities(rows)
         if self._calls:
             probabilities = np.eye(len(self._weights))[probabilities.argmax(axis=1)]
-        return [(float(value), ()) for value in probabilities @ self._weights]
+        return [Judgement(float(value)) for value in probabilities @ self._weights]
 
 
 def nli_label_numbers(

@@ -128,7 +128,7 @@ class NpovLabelScorer(ModelScorer[ReadText]):
         ids = [row.ids for row in rows]
         probabilities = self._engine.probabilities(ids)
         self._engine.warn_of_rare_labels(ids, self._words, self._remedy)
-        return [(float(value), ()) for value in probabilities[:, 0]]
+        return [Judgement(float(value)) for value in probabilities[:, 0]]
 
 
 def classifier_input(example: GroundedExample) -> str:

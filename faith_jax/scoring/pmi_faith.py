@@ -235,7 +235,9 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
         """Returns the sums or means, and the words' sums."""
         warn_of_other_texts(self._compute.engine.model.path, (e.grounding for e in examples))
         return [
-            (float(pmi.mean() if self._mean else pmi.sum()), _words(example.response, row, pmi))
+            Judgement(
+                float(pmi.mean() if self._mean else pmi.sum()), _words(example.response, row, pmi)
+            )
             for example, row, pmi in zip(examples, rows, self._compute(rows), strict=True)
         ]
 

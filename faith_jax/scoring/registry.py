@@ -15,6 +15,7 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.types import ScorerCard
 from faith_jax.core.user_modules import load_entry_points
 from faith_jax.scoring.base import BaseScorer
+from faith_jax.scoring.judges.card import ENDING, preset_names, read_card
 from faith_jax.scoring.model_cards import MODEL_SCORERS
 from faith_jax.scoring.words import lexical
 from faith_jax.statistics.texts.text_metrics import ROUGE_TYPES
@@ -79,7 +80,14 @@ def scorer_names() -> list[str]:
 def scorer_card(name: str) -> ScorerCard:
     """Returns a scorer's card, without loading its model; raises as `load_scorer` does."""
     _check_name(name)
+    if is_judge(name):
+        return read_card(name).scorer_card(name)
     return _CARDS[name] if name in _CARDS else load_scorer(name).card
+
+
+def is_judge(name: str) -> bool:
+    """Whether a name is that of a judge's card in the package, or a file with a card."""
+    return name.endswith(ENDING) or (name in preset_names() and name not in _OF_USERS)
 
 
 def scorer_options(name: str) -> list[str]:
@@ -93,7 +101,7 @@ def takes_words(name: str, option: str) -> type | None:
     Not at all means that it may be a number. If no scorer has this name (a table has names for
     models), any scorer's option of that name tells.
     """
-    scorers = [name] if name in _FACTORIES else scorer_names()
+    scorers = [name] if name in _FACTORIES or is_judge(name) else scorer_names()
     types = (_option_types(scorer).get(option) for scorer in scorers)
     hint = next((hint for hint in types if hint is not None), None)
     if hint == Sequence[str]:
@@ -106,7 +114,7 @@ def _option_types(name: str) -> dict[str, Any]:
     """Returns the types of a scorer's options, by name; raises as `load_scorer` does."""
     _check_name(name)
     types: dict[str, Any] = {}
-    for parameter in inspect.signature(_FACTORIES[name]()).parameters.values():
+    for parameter in inspect.signature(_factory(name)).parameters.values():
         shared = parameter.kind is parameter.VAR_KEYWORD and typing.get_args(parameter.annotation)
         if shared:
             hints = typing.get_type_hints(shared[0])
@@ -116,13 +124,22 @@ def _option_types(name: str) -> dict[str, Any]:
     return types
 
 
+def _factory(name: str) -> Callable[..., BaseScorer]:
+    if name.endswith(ENDING):
+        return _import_factory("judges.scorer.JudgeScorer", name)
+    return _FACTORIES[name]()
+
+
 def _check_name(name: str) -> None:
+    if name.endswith(ENDING):
+        return  # the reader of cards says whether there is such a file
     if name not in _FACTORIES:
         _load_entry_points()
     if name not in _FACTORIES:
         hint = did_you_mean(name, _FACTORIES) or f" There are: {', '.join(scorer_names())}."
         raise ConfigError(
-            f"There is no scorer {name!r}.{hint} One of your own needs --scorer-module=FILE."
+            f"There is no scorer {name!r}.{hint} One of your own needs --scorer-module=FILE, and a "
+            f"judge of your own is the FILE{ENDING} of its card."
         )
 
 
@@ -147,7 +164,7 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
     """
     check_scorer(name, options)
     try:
-        return _FACTORIES[name]()(**options)
+        return _factory(name)(**options)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
 
@@ -182,3 +199,5 @@ for _place, _cards in MODEL_SCORERS.items():
     for _name, _card in _cards.items():
         _first = (_name,) if len(_cards) > 1 else ()
         _register(_name, functools.partial(_import_factory, _place, *_first), _card)
+for _name in preset_names():
+    _register(_name, functools.partial(_import_factory, "judges.scorer.JudgeScorer", _name), None)

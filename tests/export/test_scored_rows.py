@@ -24,7 +24,7 @@ ROWS = [
         ExampleRow(EXAMPLE, "corpus", {"source": "wow"}),
         {
             "one": Score(0.1, WORDS, {"knowledge": 2, "history": 1}),
-            "two": Score(math.nan, undefined="no words"),
+            "two": Score(math.nan, (), {}, "no words", (WordScore("C.", 0, 2, 0.25, text=1),)),
         },
     ),
     scored_rows.scored_row(
@@ -46,6 +46,7 @@ def test_a_row():
         "fields": {"source": "wow"},
         "scores": {"one": 0.1, "two": None},
         "words": {"one": [[0, 8, 0.5, None], [0, 1, 1.0, 0]]},
+        "evidence": {"two": [[0, 2, 0.25, 1]]},
         "cut_tokens": {"one": 3, "two": 0},
         "cut": {"one": {"knowledge": 2, "history": 1}},
         "undefined": {"two": "no words"},
@@ -75,6 +76,8 @@ def test_tfds_gives_back_what_was_written(tmp_path):
     assert math.isnan(first["scores"]["two"])
     assert first["words"]["one"]["text"].tolist() == [-1, 0]
     assert first["words"]["one"]["score"].tolist() == [0.5, 1.0]
+    assert first["evidence"]["two"]["text"].tolist() == [1]
+    assert first["evidence"]["one"]["start"].tolist() == []
     assert first["fields"]["name"].tolist() == [b"source"]
     assert first["cut_tokens"]["one"] == 3
     assert first["cut"]["one"] == {"other": 0, "knowledge": 2, "history": 1, "response": 0}
@@ -138,6 +141,8 @@ def test_fields_keep_their_types_where_the_format_has_them(tmp_path):
         ({"words": {"one": [[0, 1]]}}, r"field 'words\.one': expected \[start, end, score"),
         ({"words": {"one": [[0, 9, 1, 0]]}}, r"field 'words\.one': expected \[start"),
         ({"words": {"one": [[0, 1, 1, 5]]}}, r"field 'words\.one': expected \[start"),
+        ({"evidence": {"one": [[0, 1, 1, None]]}}, r"field 'evidence\.one': expected \[start"),
+        ({"evidence": {"one": [[0, 9, 1, 0]]}}, r"field 'evidence\.one': expected \[start"),
         ({"cut": {"one": 3}}, r"field 'cut\.one': expected an object of whole numbers by part"),
         ({"cut": {"one": {"history": "3"}}}, r"field 'cut\.one': expected an object of whole"),
         ({"label": 2}, "field 'label': expected 1, 0 or null"),

@@ -102,6 +102,7 @@ def open_two_corpora(browser, folder):
         "generated_text": "\U0001f600 tea is hot",
         "words": {"one": [[2, 5, 0.25, None], [9, 12, 1.0, None], [4, 13, 0.0, 0]]},
     }
+    rows[3] |= {"evidence": {"two": [[4, 13, 0.875, 0], [4, 13, 0.875, 0]]}}
     other = [{"scores": {"one": 0.2, "two": 0.2}, "label": None}]
     files = write(folder / "a.jsonl", rows), write(folder / "b.jsonl", other, "other")
     opened(browser, folder, *files)
@@ -130,6 +131,11 @@ def test_it_loads_with_tables_curves_and_all_examples(page):
     assert len(curves) == 2
     assert curves[0].get_attribute("stroke") != curves[1].get_attribute("stroke")
     assert "ROC AUC in per cent" in page.find_element("tag name", "caption").text
+
+
+def test_evidence_is_told_once(page):
+    (told,) = page.find_elements("css selector", "p.evidence")
+    assert told.text == "evidence of two (0.875), text 1: grounding"
 
 
 def test_filters(page):

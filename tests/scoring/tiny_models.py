@@ -5,6 +5,7 @@ A model has one layer a side, unless a test asks for more: each makes its progra
 
 import json
 import shutil
+import string
 
 import numpy as np
 import safetensors.numpy
@@ -91,6 +92,20 @@ FAMILIES = {
         "pooler": True,
         "eos_ids": (),
     },
+    "albert": _SMALL
+    | _BERT
+    | {
+        "positions": "learned",
+        "max_positions": 64,
+        "num_token_types": 2,
+        "embedding_dim": 8,
+        "shared_layers": True,
+        "attention_scale": 8**-0.5,
+        "mlp_activations": ("gelu",),
+        "classifier_input_dropout": False,
+        "pooler": True,
+        "eos_ids": (3,),
+    },
     "deberta_nli": _SMALL
     | _BERT
     | {
@@ -148,6 +163,39 @@ def write_t5(folder, **changes):
     write_huggingface(Checkpoint(config, tiny.model_and_params(config)[1]), folder)
     (folder / MANIFEST).unlink()
     shutil.copy(checkpoint_path("mini") / "spiece.model", folder)
+    return str(folder)
+
+
+def write_judge_t5(folder, **changes):
+    """Writes a random T5 whose tokenizer has one token for each word that judges write.
+
+    As in T5's published vocabulary, "0" begins with the token of a space alone.
+    """
+    folder.mkdir(parents=True)
+    symbols = ("1", "Yes", "No", "At", "Contra", "Extra")
+    published_tokenizers.sentencepiece(
+        folder,
+        "spiece.model",
+        vocab_size=250,
+        model_type="unigram",
+        byte_fallback=False,
+        normalization_rule_name="nmt_nfkc",
+        remove_extra_whitespaces=True,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        required_chars=string.ascii_letters + string.digits + "?:,.'\"",
+        user_defined_symbols=[f"\u2581{symbol}" for symbol in symbols],
+    )
+    config = tiny.TINY.replace(vocab_size=512, num_encoder_layers=1, num_decoder_layers=1)
+    beside = folder.with_name(folder.name + "_model")
+    params = tiny.model_and_params(config.replace(**changes))[1]
+    write_huggingface(Checkpoint(config.replace(**changes), params), beside)
+    (beside / MANIFEST).unlink()
+    for file in beside.iterdir():
+        file.replace(folder / file.name)
+    beside.rmdir()
     return str(folder)
 
 

@@ -12,9 +12,9 @@ which words are hallucinated; rules of words favour detectors of words, such as 
 
 import collections
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from faith_jax.core.words import split_sentences
+from faith_jax.core.words import Piece, placed_sentences, split_sentences
 from faith_jax.statistics.texts.text_metrics import content_words, matching_words
 
 # Why a response is not free of errors, by the rule.
@@ -75,7 +75,7 @@ def retold_spans(response: str, argument: str, other_texts: Sequence[str]) -> li
     of its own.
     """
     shared = {stem for text in other_texts for stem in _stems(text)}
-    sentences = list(_placed_sentences(response))
+    sentences = list(placed_sentences(response))
     spans = []
     for part in split_sentences(argument):
         wanted = set(_stems(part)) - shared or set(_stems(part))
@@ -84,20 +84,11 @@ def retold_spans(response: str, argument: str, other_texts: Sequence[str]) -> li
     return sorted(set(spans))
 
 
-def _best_stretch(sentences: Sequence[tuple[str, int]], wanted: set[str]) -> tuple[int, int] | None:
+def _best_stretch(sentences: Sequence[Piece], wanted: set[str]) -> tuple[int, int] | None:
     best: tuple[int, tuple[int, int] | None] = (0, None)
-    for sentence, start in sentences:
+    for sentence, start, _ in sentences:
         hits = [word for word in content_words(sentence) if word.stem in wanted]
         count = len(collections.Counter(word.stem for word in hits))
         if count > best[0]:
             best = count, (start + hits[0].start, start + hits[-1].end)
     return best[1]
-
-
-def _placed_sentences(text: str) -> Iterator[tuple[str, int]]:
-    """Yields the sentences of a text with the offset of each."""
-    end = 0
-    for sentence in split_sentences(text):
-        start = text.index(sentence, end)
-        end = start + len(sentence)
-        yield sentence, start

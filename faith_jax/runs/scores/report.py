@@ -240,7 +240,8 @@ def _gathering(
         if key in examples:
             former = examples[key]
             label = row["label"] if former["label"] is None else former["label"]
-            merged = {name: {**former[name], **row[name]} for name in ("scores", "words")}
+            fields = ("scores", "words", "evidence")
+            merged = {name: {**former[name], **row[name]} for name in fields}
             texts = {name: former[name] or row[name] for name in _TEXTS}
             examples[key] = {**former, **merged, "label": label, **texts}
         elif is_wanted(key):

@@ -129,10 +129,11 @@ class SalienceScorer(ModelScorer[SalienceInput]):
         else:
             words, values = salience.argument_words, salience.contributions(self._aggregation)
             value = salience.contribution_score(self._aggregation, self._mean)
-        return value, tuple(
-            WordScore(word.text, word.start, word.end, float(value), text=word.number)
-            for word, value in zip(words, values, strict=True)
+        shares = (
+            WordScore(word.text, word.start, word.end, float(share), text=word.number)
+            for word, share in zip(words, values, strict=True)
         )
+        return Judgement(value, tuple(shares))
 
 
 def open_salience(model: str | BaseModel | None, **options: Unpack[SalienceOptions]) -> Salience:

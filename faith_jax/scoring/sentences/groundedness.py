@@ -11,7 +11,7 @@ from faith_jax.core.cutting import CutTokens, summed
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, WordScore
-from faith_jax.core.words import split_sentences
+from faith_jax.core.words import placed_sentences
 from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.scoring.base import Judgement, joined
 from faith_jax.scoring.model_cards import GROUNDEDNESS
@@ -100,7 +100,7 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
         if self.why_unread(example):
             return None
         passages_for = PassageFinder(example.grounding.texts)
-        sentences = list(_placed_sentences(example.response))
+        sentences = [(piece.text, piece.start) for piece in placed_sentences(example.response)]
         encode, name = self._classify.encode, f"example {example.id!r}"
         rows, counts = list[PairRow](), list[int]()
         for sentence, _ in sentences:
@@ -133,7 +133,7 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
 
 def _judge(example: GroundedExample, row: ReadResponse, by_sentence: np.ndarray) -> Judgement:
     if not row.words:
-        return math.nan, ()
+        return Judgement(math.nan)
     content = sum(has for _, has in row.words) / len(row.words)
     grounding = joined(example.grounding)
     bigrams = rouge(example.response, grounding, kinds=("rouge2",))["rouge2"].precision
@@ -144,7 +144,7 @@ def _judge(example: GroundedExample, row: ReadResponse, by_sentence: np.ndarray)
         + BIGRAMS * (content if math.isnan(bigrams) else bigrams)
         + NUMBERS * (not any(character.isdigit() for word in missing for character in word.text))
     )
-    return value, tuple(_words(row, by_sentence))
+    return Judgement(value, tuple(_words(row, by_sentence)))
 
 
 def _words(row: ReadResponse, by_sentence: np.ndarray) -> Iterator[WordScore]:
@@ -161,11 +161,3 @@ def _with_its_numbers(example: GroundedExample) -> tuple[str, ...]:
     numbers = {_THOUSANDS.sub("", number) for text in texts for number in _NUMBER.findall(text)}
     written = _NUMBER.findall(example.response)
     return (*texts, " ".join(n for n in written if _THOUSANDS.sub("", n) in numbers))
-
-
-def _placed_sentences(text: str) -> Iterator[tuple[str, int]]:
-    place = 0
-    for sentence in split_sentences(text):
-        place = text.index(sentence, place)
-        yield sentence, place
-        place += len(sentence)

@@ -178,7 +178,7 @@ class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
             alike = row.alike(part)
             scores = matched(alike.T if self._coverage else alike)
             sentences = row.argument_sentences if self._coverage else row.response_sentences
-            judgements.append((float(scores.min()), tuple(_words(sentences, scores))))
+            judgements.append(Judgement(float(scores.min()), tuple(_words(sentences, scores))))
         return judgements
 
 

@@ -1,19 +1,18 @@
 """SummaC zero-shot: natural language inference between single sentences (Laban 2022)."""
 
 import dataclasses
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Unpack
 
 import numpy as np
 
 from faith_jax.core.cutting import CutTokens, summed
 from faith_jax.core.labels import NliLabel
-from faith_jax.core.types import GroundedExample, WordScore
-from faith_jax.core.words import split_sentences
+from faith_jax.core.types import GroundedExample
+from faith_jax.core.words import Piece, placed_sentences
 from faith_jax.inference.opening import check_options
 from faith_jax.inference.texts.text_pairs import PairRow
-from faith_jax.scoring.base import Judgement
+from faith_jax.scoring.base import Judgement, sentence_words
 from faith_jax.scoring.model_cards import SUMMAC_ZS
 from faith_jax.scoring.pair_classifier import ClassifierOptions
 from faith_jax.scoring.sentences.pairs import SentencePairScorer
@@ -24,7 +23,7 @@ _SHORT = 10  # characters of the longest sentences that the authors' code drops
 class SentencePairs(NamedTuple):
     """The response's sentences, and a row of each with each sentence of the grounding."""
 
-    hypotheses: list[str]
+    hypotheses: list[Piece]
     rows: list[PairRow]
     cut: CutTokens
 
@@ -68,17 +67,17 @@ class SummaCScorer(SentencePairScorer[SentencePairs]):
 
     def read(self, example: GroundedExample) -> SentencePairs | None:
         """Returns the pairs of sentences."""
-        grounding = [s for text in example.grounding.texts for s in split_sentences(text)]
-        response = split_sentences(example.response)
+        grounding = [s for text in example.grounding.texts for s in placed_sentences(text)]
+        response = list(placed_sentences(example.response))
         if not (grounding and response):
             return None
         premises, hypotheses = self._long_enough(grounding), self._long_enough(response)
         encode, name = self._classify.encode, f"example {example.id!r}"
-        rows = [encode(p, h, name) for h in hypotheses for p in premises]
+        rows = [encode(p.text, h.text, name) for h in hypotheses for p in premises]
         return SentencePairs(hypotheses, rows, summed(row.cut for row in rows))
 
-    def _long_enough(self, sentences: Sequence[str]) -> list[str]:
-        return [sentence for sentence in sentences if len(sentence) > self._longest_dropped]
+    def _long_enough(self, sentences: Sequence[Piece]) -> list[Piece]:
+        return [piece for piece in sentences if len(piece.text) > self._longest_dropped]
 
     def judged(
         self, examples: Sequence[GroundedExample], rows: Sequence[SentencePairs]
@@ -86,15 +85,16 @@ class SummaCScorer(SentencePairScorer[SentencePairs]):
         """Returns the means and the sentences' scores."""
         probabilities = self._classify.probabilities([pair for row in rows for pair in row.rows])
         judgements, start = list[Judgement](), 0
-        for example, row in zip(examples, rows, strict=True):
+        for row in rows:
             if not row.rows:
-                judgements.append((0.0, ()))
+                judgements.append(Judgement(0.0))
                 continue
             part = probabilities[start : start + len(row.rows)]
             start += len(row.rows)
             scores = self._sentence_scores(part.reshape(len(row.hypotheses), -1, part.shape[1]))
-            words = tuple(_words(example.response, row.hypotheses, scores))
-            judgements.append((float(scores.mean()), words))
+            scored_sentences = zip(row.hypotheses, scores.tolist(), strict=True)
+            words = (word for pair in scored_sentences for word in sentence_words(*pair))
+            judgements.append(Judgement(float(scores.mean()), tuple(words)))
         return judgements
 
     def _sentence_scores(self, probabilities: np.ndarray) -> np.ndarray:
@@ -103,13 +103,3 @@ class SummaCScorer(SentencePairScorer[SentencePairs]):
         if self._contradiction is not None:
             scores -= probabilities[:, :, self._contradiction].max(axis=1)
         return scores
-
-
-def _words(response: str, sentences: Sequence[str], scores: np.ndarray) -> Iterator[WordScore]:
-    """Yields the score of each sentence as that of its words."""
-    place = 0
-    for sentence, score in zip(sentences, scores, strict=True):
-        place = response.index(sentence, place)
-        for word in re.finditer(r"\S+", sentence):
-            yield WordScore(word.group(), place + word.start(), place + word.end(), float(score))
-        place += len(sentence)

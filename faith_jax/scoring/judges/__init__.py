@@ -1,0 +1,1 @@
+"""Judges: published models that say whether a grounding supports a response, each by a card."""

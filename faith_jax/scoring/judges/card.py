@@ -1,0 +1,253 @@
+"""The card of a judge: what its model reads, what is read off the model, and what follows.
+
+The package's cards are `faith_jax/scoring/presets/*.toml`; docs/judges.md describes the fields.
+"""
+
+import functools
+import hashlib
+import pathlib
+import re
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.core.schema import Text, Texts, read_toml_as
+from faith_jax.core.settings import Positive, Share, ShareBelow1
+from faith_jax.core.types import ScorerCard
+
+PRESETS = pathlib.Path(__file__).parents[1] / "presets"
+ENDING = ".toml"
+GROUNDING, RESPONSE, QUERY = "grounding", "response", "query"
+_FIELD = re.compile(r"\{(\w+)\}")
+_ID = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The text of a model's input, in which {grounding}, {response} and {query} are replaced.
+
+    The query is the last turn of the history, or empty.
+
+    Attributes:
+      text: a single text; the tokenizer puts its special tokens around it.
+      pair: two texts in its place, which the tokenizer joins by special tokens.
+      special_tokens: special tokens that stand within the text, such as "</s>".
+    """
+
+    text: Text | None = None
+    pair: tuple[Text, Text] | None = None
+    special_tokens: list[Text] = []
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """The one text, or both."""
+        return self.pair or (self.text or "",)
+
+
+class ReadClass(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    tag_field="form",
+    tag="class",
+    rename={"supported": "class"},
+):
+    """The class of a classification head that means that the grounding supports the response.
+
+    Attributes:
+      supported: its number or its name in the model's config ("class" in the card).
+      activation: of the logits: "softmax" over the classes, or "sigmoid" of this class alone.
+      minus: a class whose largest probability over all chunks is subtracted.
+    """
+
+    supported: _ID | Text
+    activation: Literal["softmax", "sigmoid"] = "softmax"
+    minus: _ID | Text | None = None
+
+
+class ReadWords(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="form", tag="words"
+):
+    """The first token that an encoder-decoder writes.
+
+    Attributes:
+      words: what it may write, the word for a supported response first; of each counts the first
+        token.
+      ids: these tokens themselves, in place of words.
+      over: what the softmax is over: these "words", or the whole "vocabulary".
+    """
+
+    words: Annotated[list[Text], msgspec.Meta(min_length=2)] | None = None
+    ids: Annotated[list[_ID], msgspec.Meta(min_length=2)] | None = None
+    over: Literal["words", "vocabulary"] = "words"
+
+
+class Sentences(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method", tag="sentences"
+):
+    """Chunks of whole sentences, as many as fit; a longer sentence is a chunk of its own.
+
+    Attributes:
+      length: of a chunk at most, in units.
+      unit: "words" between white space, "treebank_words" (NLTK's), the model's "tokens", or
+        "sentences".
+      joined_by: stands between the sentences of a chunk.
+      keep_lines: line breaks of the grounding stay, and end sentences.
+      shortest: characters of the shortest sentence that counts.
+    """
+
+    length: Positive
+    unit: Literal["words", "treebank_words", "tokens", "sentences"]
+    joined_by: str = " "
+    keep_lines: bool = False
+    shortest: Positive = 1
+
+
+class Windows(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method", tag="windows"
+):
+    """Chunks of a fixed length, wherever sentences end.
+
+    Attributes:
+      length: of a chunk, in units.
+      unit: "words" between white space, the model's "tokens" of the grounding, or "row_tokens": all
+        tokens of the input, so that a long response leaves a chunk less.
+      overlap: the share of a chunk that the next one has too.
+    """
+
+    length: Positive
+    unit: Literal["words", "tokens", "row_tokens"]
+    overlap: ShareBelow1 = 0.0
+
+
+class EvenSentences(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method", tag="even"
+):
+    """Chunks of equally many sentences, so many that there are about `length` words in each.
+
+    Attributes:
+      length: words of a chunk, about.
+    """
+
+    length: Positive
+
+
+class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How a response is read.
+
+    Attributes:
+      sentences: "whole" = as one text; else each sentence by itself, and the score is their "mean"
+        or "min".
+      shortest: characters of the shortest sentence that counts.
+    """
+
+    sentences: Literal["whole", "mean", "min"] = "whole"
+    shortest: Positive = 1
+
+
+class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The card of a judge.
+
+    The score of a response, or of its sentence, is the largest of all chunks.
+
+    Attributes:
+      what: what it measures, in a sentence.
+      architectures: families of models that it fits, as `faith-jax` names them: "t5", "roberta" …
+      size: of the published model, in parameters.
+      checkpoint: the published model, as the Hugging Face Hub names it.
+      licence: of the published model.
+      source: the address of the model card or of the authors' repository.
+      max_length: tokens of an input at most.
+      input: what the model reads.
+      reads: what is read off the model.
+      threshold: a response is supported where its score is above it; none = none is published.
+      threshold_source: where the threshold is from.
+      chunks: how a grounding is divided; none = it is read whole, and cut where it is too long.
+      response: how a response is read.
+    """
+
+    what: Text
+    architectures: Texts
+    size: Text
+    checkpoint: Text
+    licence: Text
+    source: Annotated[str, msgspec.Meta(pattern=r"^https?://\S+$")]
+    max_length: Annotated[int, msgspec.Meta(ge=8, le=2**20)]
+    input: Input
+    reads: ReadClass | ReadWords
+    threshold: Share | None = None
+    threshold_source: Text | None = None
+    chunks: Sentences | Windows | EvenSentences | None = None
+    response: Response = Response()
+
+    def scorer_card(self, name: str) -> ScorerCard:
+        """Returns what a scorer of this card declares."""
+        subtracts = isinstance(self.reads, ReadClass) and self.reads.minus is not None
+        return ScorerCard(
+            name,
+            self.what,
+            low=-1.0 if subtracts else 0.0,
+            high=1.0,
+            source=self.source,
+            needs_model=True,
+            word_level=self.response.sentences != "whole",
+        )
+
+
+@functools.cache
+def preset_names() -> tuple[str, ...]:
+    """Returns the names of the package's cards, in alphabetical order."""
+    return tuple(sorted(path.stem for path in PRESETS.glob(f"*{ENDING}")))
+
+
+def read_card(name: str) -> JudgeCard:
+    """Returns a card of the package by its name, or that of a file.
+
+    Raises:
+      ConfigError: names the file and the field that is wrong.
+    """
+    path = pathlib.Path(name) if name.endswith(ENDING) else PRESETS / f"{name}{ENDING}"
+    card = read_toml_as(path, JudgeCard)
+    for field, problem in _problems(card):
+        raise ConfigError(f"{path}: field '{field}': {problem}.")
+    return card
+
+
+def card_digest(path: str) -> str:
+    """Returns a digest of a card's file; raises as `read_card` does."""
+    read_card(path)
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+
+
+def _problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
+    """Yields what the types of fields cannot say: fields with what is wrong."""
+    read, reads = card.input, card.reads
+    if (read.text is None) == (read.pair is None):
+        yield "input", "expected either 'text' or 'pair'"
+    whole = " ".join(read.templates)
+    names = _FIELD.findall(whole)
+    for name in (GROUNDING, RESPONSE):
+        if names.count(name) != 1:
+            yield "input", f"expected {{{name}}} once, got it {names.count(name)} times"
+    if unknown := set(names) - {GROUNDING, RESPONSE, QUERY}:
+        shown = ", ".join(f"{{{name}}}" for name in sorted(unknown))
+        yield "input", f"expected {{grounding}}, {{response}} and {{query}} alone, got {shown}"
+    for token in read.special_tokens:
+        if token not in whole:
+            yield "input.special_tokens", f"{token!r} does not occur in the text"
+    if (card.threshold is None) != (card.threshold_source is None):
+        yield "threshold_source", "says where 'threshold' is from; expected both or neither"
+    if isinstance(reads, ReadWords):
+        if (reads.words is None) == (reads.ids is None):
+            yield "reads", "expected either 'words' or 'ids'"
+        listed: list[object] = [*(reads.words or reads.ids or ())]
+        if len(set(listed)) != len(listed):
+            yield "reads", "expected different words, got one twice"
+    elif reads.minus is not None and reads.activation == "sigmoid":
+        yield "reads.minus", "is of a softmax over the classes, not of a sigmoid"
+
+
+def presets_for(architecture: str) -> list[str]:
+    """Returns the names of the package's cards that fit a family of models."""
+    return [name for name in preset_names() if architecture in read_card(name).architectures]

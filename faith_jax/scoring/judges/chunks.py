@@ -1,0 +1,136 @@
+"""Chunks of a grounding that is too long to be read at once."""
+
+import functools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from faith_jax.core.heavy_imports import light_module
+from faith_jax.core.words import Piece, placed_sentences
+from faith_jax.scoring.judges.card import EvenSentences, Sentences, Windows
+
+_LINE = "\n"
+
+
+def text_between(rule: Sentences | Windows | EvenSentences | None) -> str:
+    """Returns what stands between the texts of a grounding, which are read as one."""
+    return _LINE if isinstance(rule, Sentences) and rule.keep_lines else " "
+
+
+def text_chunks(
+    texts: Sequence[str],
+    rule: Sentences | Windows | EvenSentences | None,
+    count_tokens: Callable[[str], int],
+) -> list[Piece]:
+    """Returns the chunks of a grounding as the model reads them; none of a blank grounding.
+
+    Args:
+      texts: of the grounding.
+      rule: of a card. Windows of tokens are no texts: the grounding is then one chunk.
+      count_tokens: returns how many tokens a text has.
+
+    Returns:
+      texts, with their offsets in all texts joined by `text_between`. No sentence is of two texts.
+
+    >>> rule = Sentences(length=4, unit="words")
+    >>> chunks = text_chunks(["Tea is a leaf. It is hot. It is dry."], rule, len)
+    >>> [chunk.text for chunk in chunks]
+    ['Tea is a leaf.', 'It is hot.', 'It is dry.']
+    """
+    whole = text_between(rule).join(texts)
+    if not whole.strip():
+        return []
+    if isinstance(rule, Sentences):
+        return list(_filled(_sentences(texts, rule), rule, count_tokens))
+    if isinstance(rule, EvenSentences):
+        return list(_even(_sentences(texts, rule), len(whole.split()), rule))
+    if isinstance(rule, Windows) and rule.unit == "words":
+        words = [match.span() for match in re.finditer(r"\S+", whole)]
+        ends = windows(len(words), rule.length, rule.overlap)
+        spans = [(words[first][0], words[last - 1][1]) for first, last in ends]
+        return [Piece(whole[start:end], start, end) for start, end in spans]
+    return [Piece(whole, 0, len(whole))]
+
+
+def windows(count: int, length: int, overlap: float) -> list[tuple[int, int]]:
+    """Returns where windows of a sequence begin and end.
+
+    There are as many as in SCALE's code, so that the last may lie within the one before; and as
+    many more as reach the end.
+
+    Args:
+      count: of the sequence.
+      length: of a window.
+      overlap: the share of a window that the next one has too, in [0, 1).
+
+    >>> windows(10, 4, 0.25)
+    [(0, 4), (3, 7), (6, 10), (9, 10)]
+    """
+    if count <= length:
+        return [(0, count)]
+    step = max(1, int(length * (1 - overlap)))
+    number = math.ceil(count / (length * (1 - overlap)))
+    number = max(number, math.ceil((count - length) / step) + 1)
+    starts = range(0, min(number * step, count), step)
+    return [(start, min(start + length, count)) for start in starts]
+
+
+def _sentences(texts: Sequence[str], rule: Sentences | EvenSentences) -> Iterator[Piece]:
+    """Yields the sentences of a grounding; where lines are kept, their breaks too."""
+    keeps_lines = isinstance(rule, Sentences) and rule.keep_lines
+    shortest = rule.shortest if isinstance(rule, Sentences) else 1
+    start = 0
+    for text in texts:
+        for line in text.split(_LINE) if keeps_lines else [text]:
+            if keeps_lines and start:
+                yield Piece(_LINE, start - 1, start)
+            for piece in placed_sentences(line):
+                if len(piece.text) >= shortest:
+                    yield Piece(piece.text, start + piece.start, start + piece.end)
+            start += len(line) + 1  # the break, or what stands between two texts
+
+
+def _filled(
+    pieces: Iterable[Piece], rule: Sentences, count_tokens: Callable[[str], int]
+) -> Iterator[Piece]:
+    """Yields chunks of sentences, each with as many as fit."""
+    size_of = _COUNTS.get(rule.unit, count_tokens)
+    chunk, size = list[Piece](), 0
+    for piece in pieces:
+        count = size_of(piece.text)
+        if chunk and size + count > rule.length:
+            yield from _joined(chunk, rule.joined_by)
+            chunk, size = [], 0
+        chunk.append(piece)
+        size += count
+    yield from _joined(chunk, rule.joined_by)
+
+
+def _joined(pieces: Sequence[Piece], between: str) -> Iterator[Piece]:
+    """Yields the chunk of some sentences and line breaks; none of breaks alone."""
+    sentences = [piece for piece in pieces if piece.text != _LINE]
+    if sentences:
+        text = between.join(piece.text for piece in pieces)
+        # A line break needs no space around it.
+        text = text.replace(f" {_LINE} ", _LINE).strip()
+        yield Piece(text, sentences[0].start, sentences[-1].end)
+
+
+def _even(pieces: Iterable[Piece], words: int, rule: EvenSentences) -> Iterator[Piece]:
+    sentences = list(pieces)
+    number = max(len(sentences) // (words // rule.length + 1), 1)
+    for first in range(0, len(sentences), number):
+        yield from _joined(sentences[first : first + number], " ")
+
+
+@functools.cache
+def _treebank() -> Any:
+    return light_module("nltk.tokenize.destructive").NLTKWordTokenizer()
+
+
+_COUNTS: dict[str, Callable[[str], int]] = {
+    "words": lambda text: len(text.split()),
+    "treebank_words": lambda text: len(_treebank().tokenize(text)),
+    "sentences": lambda text: int(text != _LINE),
+}

@@ -1,0 +1,259 @@
+"""What a judge's model reads: the rows of a grounding, in chunks, with a response.
+
+The response is never cut. A chunk that does not fit loses its end, which is counted.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from faith_jax.core.cutting import Kind, Part, concatenated, cut, in_tokens
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.words import Piece
+from faith_jax.inference.opening import check_ids
+from faith_jax.inference.texts.text_pairs import PairRow
+from faith_jax.scoring.judges.card import GROUNDING, QUERY, RESPONSE, JudgeCard, Windows
+from faith_jax.scoring.judges.chunks import text_chunks, windows
+from faith_jax.tokenizers.base import NAMES, Tokenizer
+
+# A turn is never cut, unlike a response beside long knowledge (`core.cutting`).
+_KINDS = {GROUNDING: Kind.KNOWLEDGE, RESPONSE: Kind.HISTORY, QUERY: Kind.OTHER}
+_FIELDS = re.compile(rf"\{{({'|'.join(_KINDS)})\}}")
+
+
+class ChunkRow(NamedTuple):
+    """The row of a chunk with a response.
+
+    Attributes:
+      chunk: as the model reads it, with its offsets in the whole grounding.
+      row: its tokens.
+    """
+
+    chunk: Piece
+    row: PairRow
+
+
+class _Encoded(NamedTuple):
+    """An input in tokens, without the special ones around it, and its parts.
+
+    Attributes:
+      ids: int [tokens].
+      parts: the grounding's and the response's, in tokens.
+      offsets: of the grounding's tokens in its text.
+      split: tokens of the first text; of a single one all.
+    """
+
+    ids: np.ndarray
+    parts: list[Part]
+    offsets: list[tuple[int, int]]
+    split: int
+
+    @property
+    def knowledge(self) -> Part:
+        """The part of the grounding."""
+        return next(part for part in self.parts if part.kind == Kind.KNOWLEDGE)
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgeEncoder:
+    """Makes the rows of a judge's model.
+
+    Attributes:
+      card: of the judge.
+      tokenizer: the model's.
+      vocab_size: of the model.
+      max_length: tokens of a row, special ones included.
+      cut_policy: "knowledge", or "error" where nothing may be cut.
+
+    Raises:
+      ConfigError: for a special token that the tokenizer lacks, and for chunks that leave no room
+        for a response.
+    """
+
+    card: JudgeCard
+    tokenizer: Tokenizer
+    vocab_size: int
+    max_length: int
+    cut_policy: str = "knowledge"
+
+    def __post_init__(self):
+        prompt = self._length(self._encode({GROUNDING: "", RESPONSE: "", QUERY: ""}))
+        rule = self.card.chunks
+        length = getattr(rule, "length", 0)
+        unit = getattr(rule, "unit", "")
+        # Words and sentences may be of any number of tokens.
+        needed = {"tokens": prompt + length + 1, "row_tokens": prompt + 2}.get(unit, prompt + 2)
+        problem = ""
+        if needed > self.max_length:
+            problem = f"the judge's prompt of {prompt} tokens"
+            problem += f" and chunks of {length} leave" if unit == "tokens" else " leaves"
+        elif unit == "row_tokens" and not needed <= length <= self.max_length:
+            raise ConfigError(
+                f"chunks.length: expected {needed} to {self.max_length} tokens of a whole row, the "
+                f"judge's prompt of {prompt} included, got {length}."
+            )
+        if problem:
+            raise ConfigError(
+                f"{problem} no room for a response in max_length = {self.max_length}; give a "
+                "larger max_length, or a card with shorter chunks."
+            )
+
+    def chunks(self, texts: Sequence[str]) -> list[Piece]:
+        """Returns the chunks of a grounding; one where they are windows of tokens."""
+        return text_chunks(texts, self.card.chunks, lambda text: len(self.tokenizer.encode(text)))
+
+    def rows(
+        self, chunks: Sequence[Piece], response: str, query: str, where: str
+    ) -> list[ChunkRow]:
+        """Returns the row of each chunk with a response.
+
+        Args:
+          chunks: of `chunks`.
+          response: or one of its sentences.
+          query: the last turn of the history.
+          where: names the example, for errors.
+
+        Raises:
+          InputError: for a response that leaves no room for a chunk.
+        """
+        place = f"{where}: max_length = {self.max_length}"
+        rows = list[ChunkRow]()
+        for chunk in chunks:
+            encoded = self._encode({GROUNDING: chunk.text, RESPONSE: response, QUERY: query})
+            known = encoded.knowledge
+            around = self._length(encoded) - (known.end - known.start)
+            if around >= self.max_length and around + known.end - known.start > self.max_length:
+                raise InputError(
+                    f"{place}: the response and the judge's prompt have {around} tokens, which "
+                    "leaves no room for any of the grounding; a response is never cut: shorten it, "
+                    "or raise max_length."
+                )
+            if isinstance(self.card.chunks, Windows) and self.card.chunks.unit != "words":
+                rows += self._windows(chunk, encoded, around, self.card.chunks, place)
+                continue
+            rows.append(ChunkRow(chunk, self._row(encoded, place)))
+        return rows
+
+    def _windows(
+        self, chunk: Piece, encoded: _Encoded, around: int, rule: Windows, place: str
+    ) -> Iterator[ChunkRow]:
+        """Yields the rows of the windows of a grounding's tokens."""
+        known = encoded.knowledge
+        length = rule.length - (around if rule.unit == "row_tokens" else 0)
+        if length < 1:
+            raise InputError(
+                f"{place}: the response and the judge's prompt have {around} tokens, which leaves "
+                f"no room for any of the grounding in the card's chunks of {rule.length}; a "
+                "response is never cut: shorten it."
+            )
+        count = known.end - known.start
+        for first, last in windows(count, length, rule.overlap):
+            start, end = known.start + first, known.start + last
+            removed = count - (last - first)
+            window = _Encoded(
+                np.concatenate(
+                    [encoded.ids[: known.start], encoded.ids[start:end], encoded.ids[known.end :]]
+                ),
+                [_moved(part, known, last - first) for part in encoded.parts],
+                encoded.offsets[first:last],
+                encoded.split - removed * (known.start < encoded.split),
+            )
+            begin, stop = window.offsets[0][0], window.offsets[-1][1]
+            piece = Piece(chunk.text[begin:stop], chunk.start + begin, chunk.start + stop)
+            yield ChunkRow(piece, self._row(window, place))
+
+    def _row(self, encoded: _Encoded, place: str) -> PairRow:
+        room = self.max_length - len(self._around())
+        keep, tokens = cut(len(encoded.ids), encoded.parts, room, self.cut_policy, place)
+        first = encoded.ids[: encoded.split][keep[: encoded.split]].tolist()
+        second = encoded.ids[encoded.split :][keep[encoded.split :]].tolist()
+        if not self.card.input.pair:
+            row = self.tokenizer.add_special_tokens(first)
+            return PairRow(check_ids(row, self.vocab_size), tokens, len(row))
+        row = self.tokenizer.add_special_tokens(first, second)
+        start = self.tokenizer.second_start(len(first), len(row))
+        return PairRow(check_ids(row, self.vocab_size), tokens, start)
+
+    def _around(self) -> list[int]:
+        return self.tokenizer.add_special_tokens([], [] if self.card.input.pair else None)
+
+    def _length(self, encoded: _Encoded) -> int:
+        return len(encoded.ids) + len(self._around())
+
+    def _encode(self, values: Mapping[str, str]) -> _Encoded:
+        offsets = list[tuple[int, int]]()
+        texts = [
+            [self._segment(segment, values, offsets) for segment in segments]
+            for segments in self._segments
+        ]
+        ids, parts = concatenated(segment for text in texts for segment in text)
+        return _Encoded(ids, parts, offsets, sum(len(segment_ids) for segment_ids, _ in texts[0]))
+
+    def _segment(
+        self,
+        segment: int | list[str],
+        values: Mapping[str, str],
+        offsets: list[tuple[int, int]],
+    ) -> tuple[list[int], list[Part]]:
+        """Returns the tokens of a special token or of a stretch of text, and its parts.
+
+        Adds the offsets of the grounding's tokens.
+        """
+        if isinstance(segment, int):
+            return [segment], []
+        text, parts = "", list[Part]()
+        for number, piece in enumerate(segment):
+            start = len(text)
+            if number % 2:  # a field
+                text += values[piece]
+                parts.append(Part(_KINDS[piece], start, start, len(text), len(text)))
+            else:
+                text += piece
+        ids, places = self.tokenizer.encode_with_offsets(text)
+        in_ids = in_tokens(parts, text, ids, self.tokenizer)
+        for written, part in zip(parts, in_ids, strict=True):
+            if part.kind == Kind.KNOWLEDGE:
+                last = written.end - written.start
+                offsets += [
+                    (max(0, start - written.start), min(end - written.start, last))
+                    for start, end in places[part.start : part.end]
+                ]
+        return ids, in_ids
+
+    @functools.cached_property
+    def _segments(self) -> list[list[int | list[str]]]:
+        """The texts of the input: special tokens by id, and stretches of text and fields by turns.
+
+        A stretch begins and ends with text.
+        """
+        read = self.card.input
+        special = {token: self._special(token) for token in read.special_tokens}
+        marks = re.compile("|".join(f"({re.escape(token)})" for token in special) or "(?!)")
+        texts = []
+        for template in read.templates:
+            pieces = [piece for piece in marks.split(template) if piece]
+            texts.append([special.get(piece) or _FIELDS.split(piece) for piece in pieces])
+        return texts
+
+    def _special(self, text: str) -> int:
+        """Returns the id of a special token by its text."""
+        ids = {getattr(self.tokenizer, f"{name}_id") for name in NAMES} - {None}
+        texts = {self.tokenizer.stored_piece(token): token for token in sorted(ids)}
+        if text not in texts:
+            raise ConfigError(
+                f"input.special_tokens: the model's tokenizer has no {text!r}, but "
+                f"{', '.join(map(repr, texts))}; this card is for another tokenizer."
+            )
+        return texts[text]
+
+
+def _moved(part: Part, known: Part, length: int) -> Part:
+    """Returns a part where the grounding's has another length."""
+    if part.kind == Kind.KNOWLEDGE:
+        return Part(part.kind, *(min(place, known.start + length) for place in part[1:]))
+    shift = length - (known.end - known.start) if part.start >= known.end else 0
+    return Part(part.kind, *(place + shift for place in part[1:]))

@@ -1,0 +1,282 @@
+"""The scorer of a judge's card: one for all judges."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Unpack
+
+import msgspec
+import numpy as np
+import scipy.special
+
+from faith_jax.checkpoints.hugging_face.families import family_name
+from faith_jax.core.cutting import CutTokens, summed
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.settings import checked
+from faith_jax.core.types import GroundedExample, Grounding, WordScore
+from faith_jax.core.words import Piece, is_blank, placed_sentences
+from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
+from faith_jax.inference.encoder import EncoderModel
+from faith_jax.inference.encoder_decoder import EncoderDecoderModel
+from faith_jax.inference.opening import (
+    ModelOptions,
+    check_ids,
+    check_options,
+    input_limit,
+    open_model,
+    open_tokenizer,
+    require_model,
+)
+from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last, sentence_words
+from faith_jax.scoring.judges.card import (
+    JudgeCard,
+    ReadClass,
+    ReadWords,
+    presets_for,
+    read_card,
+)
+from faith_jax.scoring.judges.chunks import text_between
+from faith_jax.scoring.judges.rows import ChunkRow, JudgeEncoder
+from faith_jax.tokenizers.base import Tokenizer
+
+Reading = Literal["whole", "mean", "min"]
+_REMEDY = "give a model that was trained for this judge, or another card"
+
+
+class JudgeOptions(ModelOptions, total=False):
+    """The options of all judges.
+
+    Attributes:
+      sentences: how the response is read, in place of what the card says: "whole", or by sentences,
+        of which the score is the "mean" or the "min".
+    """
+
+    sentences: Reading | None
+
+
+@dataclasses.dataclass(eq=False)
+class Judge:
+    """A judge's model with what its card reads off it.
+
+    Attributes:
+      card: of the judge.
+      engine: of the model.
+      encode: makes its rows.
+      places: in the engine's classes of that which means supported, and of what is subtracted.
+    """
+
+    card: JudgeCard
+    engine: ClassificationEngine
+    encode: JudgeEncoder
+    places: tuple[int, ...]
+
+    @remembers_last
+    def support(self, rows: Sequence[Any]) -> np.ndarray:
+        """Returns the probability of support, and of what is subtracted: float64 [rows, 1 or 2]."""
+        ids, second = [row.ids for row in rows], [row.second for row in rows]
+        reads = self.card.reads
+        if isinstance(reads, ReadWords):
+            words = reads.words or list(map(str, reads.ids or ()))
+            self.engine.warn_of_rare_labels(ids, words, _REMEDY)
+            if reads.over == "vocabulary":
+                return self.engine.written(ids)[:, self.places]
+        elif reads.activation == "sigmoid":
+            logits = self.engine.logits(ids, second).astype(np.float64)
+            return np.asarray(scipy.special.expit(logits))[:, self.places]
+        probabilities = self.engine.probabilities(ids, second).astype(np.float64)
+        return probabilities[:, self.places]
+
+
+class JudgeRow(NamedTuple):
+    """What a judge reads of an example.
+
+    Attributes:
+      sentences: of the response, or all of it.
+      rows: of each of them the rows of the chunks.
+      cut: tokens.
+    """
+
+    sentences: list[Piece]
+    rows: list[list[ChunkRow]]
+    cut: CutTokens
+
+
+class JudgeScorer(ModelScorer[JudgeRow]):
+    """The score of a judge: the largest of all chunks of the grounding, for each sentence.
+
+    Its evidence is the chunk that decided, for each sentence; of equal ones the first. Undefined
+    where the grounding is blank.
+
+    Args:
+      name: the name of a card of the package, or a file's.
+      model: the folder of the judge's model.
+      sentences: see `JudgeOptions`.
+      **options: see `ModelOptions`; by default the card says how long an input may be.
+
+    Raises:
+      ConfigError: without a model, for a wrong option, and for a model that the card does not fit.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: str | None = None,
+        sentences: Reading | None = None,
+        **options: Unpack[ModelOptions],
+    ):
+        card = read_card(name)
+        if sentences is not None:
+            checked("sentences", sentences, Reading)
+            response = msgspec.structs.replace(card.response, sentences=sentences)
+            card = msgspec.structs.replace(card, response=response)
+        self.judge = open_judge(name, card, model, **options)
+        self.card = card.scorer_card(name)
+        self._reads = card.response
+
+    def why_unread(self, example: GroundedExample) -> str:
+        """Returns why nothing is read: one side is empty."""
+        if all(is_blank(text) for text in example.grounding.texts):
+            return "the grounding is empty"
+        shortest = self.judge.card.response.shortest
+        return f"no sentence of one side has {shortest} characters"
+
+    def read(self, example: GroundedExample) -> JudgeRow | None:
+        """Returns the rows of the response's sentences with the chunks."""
+        encode = self.judge.encode
+        chunks, sentences = encode.chunks(example.grounding.texts), self._sentences(example)
+        if not (chunks and sentences):
+            return None
+        query, name = " ".join(example.history[-1:]), f"example {example.id!r}"
+        rows = [encode.rows(chunks, sentence.text, query, name) for sentence in sentences]
+        cuts = (pair.row.cut for part in rows for pair in part)
+        return JudgeRow(sentences, rows, summed(cuts))
+
+    def _sentences(self, example: GroundedExample) -> list[Piece]:
+        response = example.response
+        if self._reads.sentences == "whole":
+            return [Piece(response, 0, len(response))]
+        shortest = self._reads.shortest
+        return [piece for piece in placed_sentences(response) if len(piece.text) >= shortest]
+
+    def texts(self, row: JudgeRow) -> dict[str, str]:
+        """Returns the first chunk's input."""
+        count = sum(map(len, row.rows))
+        shown = self.judge.encode.tokenizer.shown(row.rows[0][0].row.ids)
+        return {f"chunk 1 of {count}" if count > 1 else "input": shown}
+
+    def judged(
+        self, examples: Sequence[GroundedExample], rows: Sequence[JudgeRow]
+    ) -> list[Judgement]:
+        """Returns the scores with their evidence."""
+        pairs = [pair for row in rows for part in row.rows for pair in part]
+        support = self.judge.support([pair.row for pair in pairs])
+        judgements, start = list[Judgement](), 0
+        for example, row in zip(examples, rows, strict=True):
+            scores, words, evidence = list[float](), list[WordScore](), list[WordScore]()
+            for sentence, part in zip(row.sentences, row.rows, strict=True):
+                of_chunks = support[start : start + len(part)]
+                start += len(part)
+                best = of_chunks.max(axis=0).tolist()
+                scores.append(best[0] - sum(best[1:]))
+                chunk = part[int(of_chunks[:, 0].argmax())].chunk
+                evidence += _evidence(example.grounding, self.judge.card, chunk, scores[-1])
+                if self._reads.sentences != "whole":
+                    words += sentence_words(sentence, scores[-1])
+            value = min(scores) if self._reads.sentences == "min" else float(np.mean(scores))
+            judgements.append(Judgement(value, tuple(words), tuple(evidence)))
+        return judgements
+
+
+def _evidence(grounding: Grounding, card: JudgeCard, chunk: Piece, score: float) -> list[WordScore]:
+    """Returns a chunk's passages of the texts of a grounding."""
+    passages, start = list[WordScore](), 0
+    for number, text in enumerate(grounding.texts):
+        first, last = max(chunk.start - start, 0), min(chunk.end - start, len(text))
+        if first < last and text[first:last].strip():
+            passages.append(WordScore(text[first:last], first, last, score, number))
+        start += len(text) + len(text_between(card.chunks))
+    return passages
+
+
+def open_judge(
+    name: str, card: JudgeCard, model: str | None, **options: Unpack[ModelOptions]
+) -> Judge:
+    """Opens the model of a judge.
+
+    Args:
+      name: of the judge, for messages.
+      card: of the judge.
+      model: its folder.
+      **options: see `ModelOptions`.
+
+    Raises:
+      ConfigError: without a model, for a wrong option, and for a model that the card does not fit.
+    """
+    path = require_model(model)
+    check_options(options)
+    policy = options.get("cut_policy") or "knowledge"
+    if policy not in ("knowledge", "error"):
+        raise ConfigError(
+            f"cut_policy: expected knowledge or error, got {policy!r}; a judge never cuts a "
+            "response."
+        )
+    opened = open_model(path, options.get("dtype"), options.get("num_partitions"))
+    config = opened.config
+    family = family_name(config)
+    if family not in card.architectures:
+        fitting = presets_for(family)
+        raise ConfigError(
+            f"model {path}: is a model of the family {family}, but this judge's card is for "
+            f"{' or '.join(card.architectures)}. Cards for {family}: "
+            f"{', '.join(fitting) or 'none'}."
+        )
+    asked = options.get("max_length")
+    if asked is None and config.positions == "disentangled":
+        asked = card.max_length  # relative positions have no end
+    limit = input_limit(config, asked, card.max_length)
+    tokenizer = open_tokenizer(path, options.get("vocabulary"), config)
+    labels, places = _what_is_read(card, opened, tokenizer, path)
+    engine = ClassificationEngine(opened, labels, None, options.get("tokens_per_batch"))
+    encode = JudgeEncoder(card, tokenizer, config.vocab_size, limit, policy)
+    return Judge(card, engine, encode, places)
+
+
+def _what_is_read(
+    card: JudgeCard, opened: Any, tokenizer: Tokenizer, path: str
+) -> tuple[LabelTexts | None, tuple[int, ...]]:
+    """Returns the tokens that may be written, and the places of those classes that count."""
+    reads = card.reads
+    if isinstance(reads, ReadClass):
+        if not isinstance(opened, EncoderModel) or not opened.label_names:
+            raise ConfigError(
+                f"model {path}: has no classification head, whose class {reads.supported!r} the "
+                "card reads; give the judge's own checkpoint."
+            )
+        wanted = [reads.supported] + ([] if reads.minus is None else [reads.minus])
+        return None, tuple(_class_number(place, opened.label_names, path) for place in wanted)
+    if not isinstance(opened, EncoderDecoderModel):
+        raise ConfigError(
+            f"model {path}: is no encoder-decoder, whose words the card reads; give the judge's "
+            "own checkpoint."
+        )
+    ids = reads.ids or [token for word in reads.words or () for token in tokenizer.encode(word)[:1]]
+    if len(set(ids)) != len(reads.ids or reads.words or ()):
+        words, tokens = ", ".join(map(repr, reads.words or ())), ", ".join(map(str, ids))
+        raise ConfigError(
+            f"reads.words: expected words that begin with different tokens of the model's "
+            f"tokenizer; {words} begin with {tokens}."
+        )
+    check_ids(ids, opened.config.vocab_size)
+    return LabelTexts.of([[token] for token in ids], "sum"), (0,)
+
+
+def _class_number(wanted: int | str, names: Sequence[str], path: str) -> int:
+    lower = [name.lower() for name in names]
+    if isinstance(wanted, str) and lower.count(wanted.lower()) == 1:
+        return lower.index(wanted.lower())
+    if isinstance(wanted, int) and wanted < len(names):
+        return wanted
+    hint = did_you_mean(wanted, names) if isinstance(wanted, str) else ""
+    raise ConfigError(
+        f"model {path}: has no class {wanted!r}, which the card reads.{hint} Its classes: "
+        f"{', '.join(f'{number} = {name}' for number, name in enumerate(names))}."
+    )

@@ -1,0 +1,54 @@
+"""Tiny random models of the families that judges are of, with tokenizers in the published form."""
+
+import pathlib
+
+import pytest
+
+from tests.scoring import tiny_models
+
+CLASSES = ("LABEL_0", "LABEL_1", "LABEL_2")
+LONG = {"max_positions": 600}
+# The model of each card: which family, and how many classes its head has.
+HEADS = {
+    "minicheck_roberta_large": ("roberta", 2),
+    "minicheck_deberta_v3_large": ("deberta_nli", 2),
+    "factcg_deberta_v3_large": ("deberta_nli", 2),
+    "wecheck_deberta_v3": ("deberta_nli", 3),
+    "summac_zs_vitaminc": ("albert", 3),
+}
+T5 = (
+    "minicheck_flan_t5_large",
+    "true_t5_xxl",
+    "trueteacher_t5_11b",
+    "attrscore_flan_t5",
+    "scale_flan_t5",
+    "unieval_fact",
+    "unieval_sum",
+)
+
+
+class Models:
+    """Writes models when they are first asked for."""
+
+    def __init__(self, folder: pathlib.Path):
+        self._folder = folder
+        self._paths: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        """Returns the folder of a model for a card."""
+        family, classes = HEADS.get(name, ("t5", 0))
+        key = f"{family}_{classes}"
+        if key not in self._paths:
+            folder = self._folder / key
+            if family == "t5":
+                self._paths[key] = tiny_models.write_judge_t5(folder)
+            else:
+                self._paths[key] = tiny_models.write_model(
+                    folder, family, label_names=CLASSES[:classes], **LONG
+                )
+        return self._paths[key]
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    return Models(tmp_path_factory.mktemp("judges"))

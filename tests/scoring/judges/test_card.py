@@ -1,0 +1,161 @@
+import re
+
+import pytest
+
+from faith_jax.checkpoints.hugging_face.families import FAMILIES
+from faith_jax.core.errors import ConfigError
+from faith_jax.scoring.judges.card import (
+    ReadClass,
+    ReadWords,
+    card_digest,
+    preset_names,
+    presets_for,
+    read_card,
+)
+from faith_jax.scoring.registry import is_judge, scorer_card, scorer_names, scorer_options
+from tests.scoring.judges.models import HEADS, T5
+
+CARD = """\
+what = "How well the grounding supports the response, by a model of our own."
+architectures = ["t5"]
+size = "60 million"
+checkpoint = "checkpoints/mine"
+licence = "Apache-2.0"
+source = "https://example.org/judge"
+threshold = 0.4
+threshold_source = "our validation set"
+max_length = 512
+
+[input]
+text = "text: {grounding} claim: {response}"
+
+[reads]
+form = "words"
+words = ["Yes", "No"]
+
+[chunks]
+method = "sentences"
+length = 200
+unit = "words"
+"""
+
+
+def test_the_packages_cards_are_whole():
+    assert set(preset_names()) >= {*HEADS, *T5}
+    for name in preset_names():
+        card = read_card(name)
+        assert set(card.architectures) <= FAMILIES.keys()
+        assert card.what.endswith(".")
+        assert is_judge(name)
+        assert name in scorer_names()
+
+
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [
+        ("minicheck_flan_t5_large", ReadWords(["1", "0"])),
+        ("minicheck_roberta_large", ReadClass(1)),
+        ("true_t5_xxl", ReadWords(["1", "0"], over="vocabulary")),
+        ("wecheck_deberta_v3", ReadClass(0, "sigmoid")),
+        ("summac_zs_vitaminc", ReadClass(0, minus=1)),
+        ("unieval_sum", ReadWords(["Yes", "No"])),
+    ],
+)
+def test_what_is_read_off_the_model(name, reads):
+    assert read_card(name).reads == reads
+
+
+def test_a_card_is_a_scorers_card():
+    card = scorer_card("summac_zs_vitaminc")
+    assert (card.low, card.high, card.needs_model) == (-1.0, 1.0, True)
+    assert card.source == "https://github.com/tingofurro/summac"
+    assert scorer_card("factcg_deberta_v3_large").low == 0
+    options = scorer_options("factcg_deberta_v3_large")
+    assert options[:2] == ["model", "sentences"]
+    assert "cut_policy" in options
+
+
+def test_a_card_of_a_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(CARD)
+    card = read_card(str(path))
+    assert (card.threshold, card.chunks.length) == (0.4, 200)
+    assert is_judge(str(path))
+    before = card_digest(str(path))
+    assert before == card_digest(str(path))
+    path.write_text(CARD.replace("0.4", "0.5"))
+    assert card_digest(str(path)) != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "max_length = 512",
+            "max_length = 512\nmax_lenght = 3",
+            "field 'max_lenght' is unknown. Did you mean 'max_length'",
+        ),
+        (
+            'unit = "words"',
+            'unit = "words"\noverlap = 0.5',
+            "field 'chunks.overlap' is unknown. There are: method, length, unit, joined_by, "
+            "keep_lines, shortest.",
+        ),
+        (
+            'form = "words"\n',
+            'form = "words"\nclass = 1\n',
+            "field 'reads.class' is unknown. There are: form, words, ids, over.",
+        ),
+        (
+            'form = "words"',
+            'form = "word"',
+            "field 'reads.form': expected one of class, words, got \"word\". Did you mean 'words'?",
+        ),
+        ('licence = "Apache-2.0"\n', "", "field 'licence' is missing."),
+        ("max_length = 512", "max_length = 4", "field 'max_length': expected a whole number >= 8"),
+        ("threshold = 0.4", "threshold = 40", "field 'threshold': expected"),
+        ('threshold_source = "our validation set"\n', "", "field 'threshold_source': says where"),
+        ("https://", "", "field 'source': expected a text"),
+        ('{response}"', '"', "field 'input': expected {response} once, got it 0 times."),
+        (
+            "{response}",
+            "{response} {answer}",
+            "field 'input': expected {grounding}, {response} and",
+        ),
+        (
+            'text = "text: {grounding} claim: {response}"',
+            'text = "{grounding}"\npair = ["{grounding}", "{response}"]',
+            "field 'input': expected either 'text' or 'pair'.",
+        ),
+        (
+            "[reads]",
+            'special_tokens = ["</s>"]\n[reads]',
+            "field 'input.special_tokens': '</s>' does not occur in the text.",
+        ),
+        ('"Yes", "No"', '"Yes", "Yes"', "field 'reads': expected different words, got one twice."),
+        ('words = ["Yes", "No"]', "", "field 'reads': expected either 'words' or 'ids'."),
+        ("[chunks]", "[chunks", "is no TOML (Expected ']'"),
+    ],
+)
+def test_a_wrong_card_is_one_error_that_names_file_and_field(tmp_path, old, new, message):
+    path = tmp_path / "mine.toml"
+    assert CARD.count(old) == 1
+    path.write_text(CARD.replace(old, new))
+    with pytest.raises(ConfigError, match=f"^{re.escape(str(path))}: .*{re.escape(message)}"):
+        read_card(str(path))
+    with pytest.raises(ConfigError, match=re.escape(str(path))):
+        scorer_card(str(path))
+
+
+def test_a_card_that_is_not_there(tmp_path):
+    path = tmp_path / "mine.toml"
+    with pytest.raises(ConfigError, match=r"mine\.toml: no such file"):
+        read_card(str(path))
+    path.write_bytes(b"what = '\xff'")
+    with pytest.raises(ConfigError, match=r"mine\.toml: expected UTF-8"):
+        read_card(str(path))
+
+
+def test_cards_of_a_family():
+    assert presets_for("albert") == ["summac_zs_vitaminc"]
+    assert presets_for("gpt2") == []

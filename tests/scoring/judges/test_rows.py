@@ -1,0 +1,267 @@
+"""The tokens that each judge reads, against what its source's rules say, written out by hand."""
+
+import pathlib
+import re
+import shutil
+
+import pytest
+import tokenizers
+
+from faith_jax.core.cutting import by_name
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.scoring.judges.card import JudgeCard, Windows, preset_names, read_card
+from faith_jax.scoring.judges.chunks import windows
+from faith_jax.scoring.judges.rows import JudgeEncoder
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.paths import REAL, needs_shared
+from tests.scoring import tiny_models
+
+GROUNDING, RESPONSE, QUERY = "Tea is a leaf.", "It is hot.", "What is tea?"
+# Segments of the text between special tokens, by the sources' own code and model cards.
+SEGMENTS = {
+    "minicheck_flan_t5_large": [f"predict: {GROUNDING}", "</s>", RESPONSE],
+    "minicheck_roberta_large": [GROUNDING, "</s>", RESPONSE],
+    "minicheck_deberta_v3_large": [GROUNDING, "[SEP]", RESPONSE],
+    "factcg_deberta_v3_large": [
+        f"{GROUNDING}\n\nChoose your answer: based on the paragraph above can we conclude that "
+        f'"{RESPONSE}"?\n\nOPTIONS:\n- Yes\n- No\nI think the answer is '
+    ],
+    "true_t5_xxl": [f"premise: {GROUNDING} hypothesis: {RESPONSE}"],
+    "trueteacher_t5_11b": [f"premise: {GROUNDING} hypothesis: {RESPONSE}"],
+    "scale_flan_t5": [f'{GROUNDING} Question: Does this imply that "{RESPONSE}"? Yes or No?'],
+    "unieval_fact": [
+        "question: Is this claim consistent with the document? ",
+        "</s>",
+        f" claim: {RESPONSE} ",
+        "</s>",
+        f" document: {GROUNDING}",
+    ],
+}
+SEGMENTS["unieval_sum"] = SEGMENTS["unieval_fact"]
+
+
+def rows_of(scorer, grounding=GROUNDING, response=RESPONSE, query=""):
+    """Returns the ids of each row, sentence by sentence."""
+    history = (query,) if query else ()
+    row = scorer.read(GroundedExample("1", Grounding((grounding,)), history, response))
+    return [[pair.row.ids for pair in part] for part in row.rows]
+
+
+def special(tokenizer, text):
+    names = ("bos", "eos", "sep", "cls", "pad")
+    ids = {getattr(tokenizer, f"{name}_id") for name in names} - {None}
+    return next(token for token in ids if tokenizer.stored_piece(token) == text)
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_the_text_that_a_judge_reads(models, name):
+    scorer = load_scorer(name, model=models[name])
+    tokenizer = load_vocabulary(models[name])
+    expected = [
+        token
+        for segment in SEGMENTS[name]
+        for token in (
+            [special(tokenizer, segment)]
+            if segment in ("</s>", "[SEP]")
+            else tokenizer.encode(segment)
+        )
+    ]
+    around = tokenizer.prefix_ids, tokenizer.suffix_ids
+    assert rows_of(scorer) == [[[*around[0], *expected, *around[1]]]]
+    assert len(around[0]) == (0 if "t5" in name or "unieval" in name else 1)
+
+
+def test_robertas_special_token_is_split_as_the_published_tokenizer_does(models):
+    path = models["minicheck_roberta_large"]
+    published = tokenizers.Tokenizer.from_file(str(pathlib.Path(path) / "tokenizer.json"))
+    scorer = load_scorer("minicheck_roberta_large", model=path)
+    document = "Tea is a leaf.\n\nIt grows in the hills. It is hot."
+    # MiniCheck joins both texts by the tokenizer's end token and encodes them as one.
+    text = "Tea is a leaf.\n\n It grows in the hills. It is hot.</s>The lake freezes."
+    assert rows_of(scorer, document, "The lake freezes.") == [[published.encode(text).ids]]
+
+
+def test_pairs_are_as_the_tokenizer_joins_them(models):
+    for name in ("wecheck_deberta_v3", "summac_zs_vitaminc"):
+        tokenizer = load_vocabulary(models[name])
+        scorer = load_scorer(name, model=models[name])
+        expected = tokenizer.encode_with_special_tokens(GROUNDING, "It is very hot.")
+        assert rows_of(scorer, GROUNDING, "It is very hot.") == [[expected]]
+    row = (
+        scorer.read(GroundedExample("1", Grounding((GROUNDING,)), (), "It is very hot."))
+        .rows[0][0]
+        .row
+    )
+    # [CLS] grounding [SEP] | response [SEP]
+    assert row.second == len(tokenizer.encode(GROUNDING)) + 2
+
+
+def test_a_query_stands_before_the_answer(models):
+    scorer = load_scorer("attrscore_flan_t5", model=models["attrscore_flan_t5"])
+    tokenizer = load_vocabulary(models["attrscore_flan_t5"])
+    task = read_card("attrscore_flan_t5").input.text.partition("Claim:")[0]
+    assert task.endswith("based on the information provided in the context. \n\n")
+    for query in ("", QUERY):
+        expected = f"{task}Claim: {query} {RESPONSE} \n Reference: {GROUNDING}"
+        assert rows_of(scorer, query=query) == [[tokenizer.encode_with_special_tokens(expected)]]
+
+
+@needs_shared
+def test_the_ids_of_t5s_published_vocabulary(tmp_path):
+    """The ids that MiniCheck and FactCG write in their code: 3 and 209, 465 and 2163."""
+    folder = tmp_path / "t5"
+    tiny_models.write_t5(folder, vocab_size=32128)
+    shutil.copy(REAL / "t5_vocabulary" / "spiece.model", folder)
+    for name, ids in {
+        "minicheck_flan_t5_large": [209, 3],
+        "true_t5_xxl": [209, 3],
+        "unieval_sum": [2163, 465],
+        "scale_flan_t5": [2163, 465],
+        "attrscore_flan_t5": [486, 17277, 8505],
+    }.items():
+        scorer = load_scorer(name, model=str(folder))
+        assert scorer.judge.engine._labels.tokens[:, 0].tolist() == ids
+    row = rows_of(load_scorer("minicheck_flan_t5_large", model=str(folder)), "Tea is a\n\nleaf.")
+    # predict : Tea is _ a leaf . </s> It is hot . </s>
+    before, after = row[0][0][: row[0][0].index(1)], row[0][0][row[0][0].index(1) + 1 :]
+    tokenizer = load_vocabulary(str(folder))
+    assert before == tokenizer.encode("predict: Tea is a leaf.")
+    assert after == [*tokenizer.encode("It is hot."), 1]
+
+
+def test_windows_of_tokens_hold_prompt_and_response(models):
+    """SCALE's rules: the grounding's tokens in windows, so that a row has at most 1,000."""
+    scorer = load_scorer("scale_flan_t5", model=models["scale_flan_t5"])
+    tokenizer = load_vocabulary(models["scale_flan_t5"])
+    document = " ".join(f"Tea number {n} is a leaf." for n in range(150))
+    behind = tokenizer.encode(f'Question: Does this imply that "{RESPONSE}"? Yes or No?')
+    known = tokenizer.encode(document)
+    length = 1000 - len(behind) - 1
+    step = int(length * 0.75)
+    starts = [step * n for n in range(-(-len(known) // (length * 0.75)).__int__())]
+    assert len(starts) > 2
+    expected = [[*known[start : start + length], *behind, 1] for start in starts]
+    assert rows_of(scorer, document) == [expected]
+    assert max(map(len, expected)) == 1000
+    # Each passage is that of the window's tokens.
+    row = scorer.read(GroundedExample("1", Grounding((document,)), (), RESPONSE))
+    for pair, start in zip(row.rows[0], starts, strict=True):
+        shown = tokenizer.decode(known[start : start + length])
+        assert pair.chunk.text.split() == shown.split()
+        assert document[pair.chunk.start : pair.chunk.end] == pair.chunk.text
+
+
+CARD = {
+    "what": "Ours.",
+    "architectures": ["t5"],
+    "size": "1",
+    "checkpoint": "ours",
+    "licence": "none",
+    "source": "https://example.org",
+    "max_length": 64,
+    "input": {"text": "{grounding} claim: {response}"},
+    "reads": {"form": "words", "words": ["Yes", "No"]},
+}
+
+
+def encoder(models, max_length=64, policy="knowledge", **changes):
+    import msgspec
+
+    card = msgspec.convert(CARD | changes, JudgeCard)
+    tokenizer = load_vocabulary(models["unieval_sum"])
+    return JudgeEncoder(card, tokenizer, 512, max_length, policy)
+
+
+LONG = "Tea is a leaf that grows in the hills and it is dry and hot and old and green."
+
+
+def test_a_chunk_that_is_too_long_loses_its_end_and_says_so(models):
+    encode = encoder(models, 40)
+    tokenizer = encode.tokenizer
+    known, behind = tokenizer.encode(LONG), tokenizer.encode(f"claim: {RESPONSE}")
+    (pair,) = encode.rows(encode.chunks([LONG]), RESPONSE, "", "row 1")
+    assert pair.row.ids == [*known[: 39 - len(behind)], *behind, 1]
+    assert by_name(pair.row.cut) == {"knowledge": len(known) + len(behind) + 1 - 40}
+    strict = encoder(models, 40, "error")
+    with pytest.raises(InputError, match=r"row 1: max_length = 40: .* cut policy is 'error'"):
+        strict.rows(strict.chunks([LONG]), RESPONSE, "", "row 1")
+
+
+def test_a_response_is_never_cut(models):
+    encode = encoder(models, 40)
+    with pytest.raises(
+        InputError, match=r"row 7: max_length = 40: the response and the judge's"
+    ) as e:
+        encode.rows(encode.chunks(["Tea."]), LONG, "", "row 7")
+    assert "a response is never cut: shorten it, or raise max_length." in str(e.value)
+    # One that leaves a single token for the grounding is read whole.
+    behind = encode.tokenizer.encode_with_special_tokens(f"claim: {RESPONSE}")
+    tight = encoder(models, len(behind) + 1)
+    (pair,) = tight.rows(tight.chunks([LONG]), RESPONSE, "", "row 1")
+    assert pair.row.ids == [encode.tokenizer.encode(LONG)[0], *behind]
+
+
+def test_windows_that_a_response_leaves_no_room_for(models):
+    rule = {"method": "windows", "length": 40, "unit": "row_tokens"}
+    encode = encoder(models, chunks=rule)
+    (pair,) = encode.rows(encode.chunks(["Tea."]), RESPONSE, "", "row 1")
+    assert len(pair.row.ids) <= 40
+    with pytest.raises(
+        InputError, match="no room for any of the grounding in the card's chunks of 40"
+    ):
+        encode.rows(encode.chunks(["Tea."]), f"{LONG[:70]}", "", "row 3")
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"method": "sentences", "length": 60, "unit": "tokens"}, "and chunks of 60 leave no room"),
+        ({"method": "windows", "length": 60, "unit": "tokens"}, "and chunks of 60 leave no room"),
+        (
+            {"method": "windows", "length": 65, "unit": "row_tokens"},
+            "chunks.length: expected .* to 64 tokens of a whole row",
+        ),
+        ({"method": "windows", "length": 5, "unit": "row_tokens"}, "chunks.length: expected"),
+    ],
+)
+def test_chunks_that_leave_no_room(models, rule, message):
+    with pytest.raises(ConfigError, match=message):
+        encoder(models, chunks=rule)
+
+
+def test_a_prompt_that_leaves_no_room(models):
+    with pytest.raises(ConfigError, match=r"prompt of .* tokens leaves no room .* max_length = 9"):
+        encoder(models, 9)
+
+
+def test_a_special_token_that_the_tokenizer_lacks(models):
+    text = {"text": "{grounding}[SEP]{response}", "special_tokens": ["[SEP]"]}
+    with pytest.raises(
+        ConfigError, match=re.escape("tokenizer has no '[SEP]', but '<pad>', '</s>'")
+    ):
+        encoder(models, input=text)
+
+
+def test_special_tokens_of_texts_are_text(models):
+    name = "minicheck_flan_t5_large"
+    scorer = load_scorer(name, model=models[name])
+    (ids,) = rows_of(scorer, response="It is </s> hot.")[0]
+    assert ids.count(1) == 2
+
+
+def test_windows_cover_every_token(models):
+    rule = {"method": "windows", "length": 7, "unit": "tokens", "overlap": 0.5}
+    encode = encoder(models, chunks=rule)
+    known = encode.tokenizer.encode(LONG)
+    rows = [pair.row.ids for pair in encode.rows(encode.chunks([LONG]), RESPONSE, "", "row 1")]
+    behind = encode.tokenizer.encode_with_special_tokens(f"claim: {RESPONSE}")
+    assert isinstance(encode.card.chunks, Windows)
+    expected = [[*known[a:b], *behind] for a, b in windows(len(known), 7, 0.5)]
+    assert rows == expected
+
+
+def test_every_card_is_tried_here():
+    tried = {*SEGMENTS, "wecheck_deberta_v3", "summac_zs_vitaminc", "attrscore_flan_t5"}
+    assert tried == set(preset_names())

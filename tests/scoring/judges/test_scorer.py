@@ -1,0 +1,293 @@
+"""Scores of judges against plain computations: a model's own logits, and NumPy."""
+
+import math
+import re
+
+import msgspec
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.core.types import GroundedExample, Grounding
+from faith_jax.inference import load_model
+from faith_jax.scoring.judges import scorer as judges
+from faith_jax.scoring.judges.card import read_card
+from faith_jax.scoring.registry import load_scorer
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.scoring.judges.models import HEADS, T5
+
+GROUNDINGS = [
+    "Tea is a leaf. It grows in the hills.\nIt is dry and hot.",
+    "The lake freezes in winter, and the children skate on it. The ice is thick.",
+]
+RESPONSES = ["A leaf grows in the hills. It is a lake in winter.", "The lake freezes over."]
+
+
+def softmax(logits):
+    exponents = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return exponents / exponents.sum(axis=-1, keepdims=True)
+
+
+def examples(groundings=GROUNDINGS, responses=RESPONSES):
+    return [
+        GroundedExample(str(n), Grounding((g,)), (), r)
+        for n, (g, r) in enumerate(zip(groundings, responses, strict=True))
+    ]
+
+
+def plain_support(name, path, ids, second):
+    """The probability of support of one row, by the source's own rules."""
+    model = load_model(path)
+    tokens = np.array([ids])
+    if name in HEADS:
+        types = (np.arange(len(ids)) >= second).astype(int)[None]
+        has_types = model.config.num_token_types == 2
+        logits = model.classify(tokens, types if has_types else None)[0].astype(np.float64)
+        if name == "wecheck_deberta_v3":
+            return [1 / (1 + np.exp(-logits[0]))]
+        probabilities = softmax(logits)
+        if name == "summac_zs_vitaminc":
+            return [probabilities[0], probabilities[1]]
+        return [probabilities[1]]
+    logits = model.logits(tokens, np.array([[0]]))[0, 0].astype(np.float64)
+    tokenizer = load_vocabulary(path)
+    words = {
+        "minicheck_flan_t5_large": ("1", "0"),
+        "true_t5_xxl": ("1", "0"),
+        "trueteacher_t5_11b": ("1", "0"),
+        "attrscore_flan_t5": ("Attributable", "Contradictory", "Extrapolatory"),
+    }.get(name, ("Yes", "No"))
+    places = [tokenizer.encode(word)[0] for word in words]
+    if name.startswith("true"):
+        return [softmax(logits)[places[0]]]
+    return [softmax(logits[places])[0]]
+
+
+@pytest.mark.parametrize("name", [*HEADS, *T5])
+def test_scores_are_what_the_sources_code_would_give(models, name):
+    scorer = load_scorer(name, model=models[name])
+    card = read_card(name)
+    for example, score in zip(examples(), scorer.score(examples()), strict=True):
+        row = scorer.read(example)
+        by_sentence = []
+        for part in row.rows:
+            support = np.array(
+                [plain_support(name, models[name], p.row.ids, p.row.second) for p in part]
+            )
+            best = support.max(axis=0)
+            by_sentence.append(best[0] - best[1:].sum())
+        assert len(by_sentence) == (1 if card.response.sentences == "whole" else len(row.sentences))
+        np.testing.assert_allclose(score.value, np.mean(by_sentence), atol=2e-6)
+
+
+def test_the_right_numbers_of_sentences_are_read(models):
+    name = "summac_zs_vitaminc"
+    row = load_scorer(name, model=models[name]).read(examples()[0])
+    assert [s.text for s in row.sentences] == [
+        "A leaf grows in the hills.",
+        "It is a lake in winter.",
+    ]
+    chunks = ["Tea is a leaf.", "It grows in the hills.", "It is dry and hot."]
+    assert [[pair.chunk.text for pair in part] for part in row.rows] == [chunks, chunks]
+
+
+@pytest.fixture
+def judge(models):
+    """A scorer of RoBERTa whose chunks are single sentences."""
+    name = "minicheck_roberta_large"
+    scorer = load_scorer(name, model=models[name])
+    chunks = msgspec.structs.replace(scorer.judge.card.chunks, length=1, unit="sentences")
+    card = msgspec.structs.replace(scorer.judge.card, chunks=chunks)
+    scorer.judge = judges.open_judge(name, card, models[name])
+    return scorer
+
+
+SENTENCES = [f"{subject} {verb} in {place}." for subject, verb, place in zip(
+    ["Tea", "The lake", "The ice", "A leaf", "The report", "Dr. Lee"],
+    ["grows", "freezes", "melts", "falls", "ends", "lives"],
+    ["the hills", "winter", "spring", "autumn", "May", "town"],
+    strict=True,
+)]  # fmt: skip
+
+
+def test_chunks_that_are_added_never_lower_a_score(judge):
+    """More grounding never takes support away; what is read of the old chunks stays the same."""
+    response = "The ice melts."
+    for count in range(1, len(SENTENCES)):
+        for first in range(len(SENTENCES) - count + 1):
+            inner = SENTENCES[first : first + count]
+            alone = judge.score([" ".join(inner)], [response])[0]
+            among = judge.score([" ".join(SENTENCES)], [response])[0]
+            # The batch differs, and with it the last digits.
+            assert among.value >= alone.value - 1e-6
+    every = {s: judge.score([s], [response])[0].value for s in SENTENCES}
+    assert among.value == pytest.approx(max(every.values()), abs=1e-6)
+    best = max(every, key=every.get)
+    assert [passage.word for passage in among.evidence] == [best]
+
+
+def test_the_rows_of_chunks_do_not_depend_on_other_chunks(judge):
+    inner, response = " ".join(SENTENCES[2:4]), "The ice melts."
+    alone = judge.read(examples([inner], [response])[0]).rows[0]
+    among = judge.read(examples([" ".join(SENTENCES)], [response])[0]).rows[0]
+    assert [pair.row for pair in alone] == [pair.row for pair in among[2:4]]
+    # Equal rows in equal batches have equal scores, to the last digit.
+    support = judge.judge.support([pair.row for pair in among])
+    assert support[2:4].max() == max(support[2], support[3])
+    again = judge.judge.support([pair.row for pair in reversed(among)])
+    np.testing.assert_allclose(again[::-1], support, atol=1e-6)
+
+
+def test_evidence_is_the_chunk_that_decided_in_its_text(judge):
+    texts = (" ".join(SENTENCES[:2]), " ".join(SENTENCES[2:4]), " ".join(SENTENCES[4:]))
+    score = judge.score([texts], ["The ice melts."])[0]
+    (passage,) = score.evidence
+    assert texts[passage.text][passage.start : passage.end] == passage.word
+    assert passage.word in SENTENCES
+    assert passage.score == score.value
+    whole = judge.score([passage.word], ["The ice melts."])[0]
+    assert whole.value == pytest.approx(score.value, abs=1e-6)
+
+
+def test_a_chunk_of_two_texts_is_a_passage_of_each(models):
+    name = "true_t5_xxl"
+    texts = ("Tea is a leaf.", "It is hot.")
+    score = load_scorer(name, model=models[name]).score([texts], ["Tea is hot."])[0]
+    passages = [(p.word, p.start, p.text) for p in score.evidence]
+    assert passages == [("Tea is a leaf.", 0, 0), ("It is hot.", 0, 1)]
+
+
+@pytest.mark.parametrize(("reading", "combine"), [("mean", np.mean), ("min", np.min)])
+def test_sentences_of_a_response(models, reading, combine):
+    name = "minicheck_flan_t5_large"
+    scorer = load_scorer(name, model=models[name], sentences=reading)
+    single = load_scorer(name, model=models[name])
+    score = scorer.score([GROUNDINGS[0]], [RESPONSES[0]])[0]
+    parts = ["A leaf grows in the hills.", "It is a lake in winter."]
+    values = [s.value for s in single.score([GROUNDINGS[0]] * 2, parts)]
+    assert score.value == pytest.approx(combine(values), abs=1e-6)
+    assert [word.word for word in score.words] == " ".join(parts).split()
+    assert score.words[0].score == pytest.approx(values[0], abs=1e-6)
+    assert score.words[-1].score == pytest.approx(values[1], abs=1e-6)
+    assert [passage.score for passage in score.evidence[::2]] == [
+        score.words[0].score,
+        score.words[-1].score,
+    ] or len(score.evidence) == 2
+    assert single.card.word_level is False
+    assert scorer.card.word_level is True
+    assert not single.score([GROUNDINGS[0]], [RESPONSES[0]])[0].words
+
+
+def test_without_a_grounding_or_a_sentence_it_is_undefined(models):
+    name = "summac_zs_vitaminc"
+    scorer = load_scorer(name, model=models[name])
+    found = scorer.score(
+        [" ", GROUNDINGS[0], "Tea.", GROUNDINGS[0]], [RESPONSES[0], "Tea.", "No.", ""]
+    )
+    assert all(math.isnan(score.value) for score in found)
+    assert [score.undefined for score in found] == [
+        "the grounding is empty",
+        "no sentence of one side has 11 characters",
+        "no sentence of one side has 11 characters",
+        "the response is empty",
+    ]
+
+
+def test_what_a_judge_is_shown_to_read(models):
+    name = "unieval_fact"
+    seen = load_scorer(name, model=models[name]).seen(examples()[1])
+    text = seen.texts["input"]
+    assert text.startswith("question: ")
+    assert text.count("</s>") == 3
+    name = "summac_zs_vitaminc"
+    seen = load_scorer(name, model=models[name]).seen(examples()[0])
+    assert list(seen.texts) == ["chunk 1 of 6"]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("minicheck_flan_t5_large", {}, "needs a model: give model=FOLDER"),
+        ("minicheck_flan_t5_large", {"model": "roberta"}, "is a model of the family roberta, but"),
+        ("minicheck_flan_t5_large", {"model": "roberta"}, "Cards for roberta: minicheck_roberta_l"),
+        ("summac_zs_vitaminc", {"model": "t5"}, "but this judge's card is for albert"),
+        ("summac_zs_vitaminc", {"model": "nowhere"}, "nowhere"),
+        (
+            "minicheck_flan_t5_large",
+            {"model": "t5", "cut_policy": "end"},
+            "cut_policy: expected know",
+        ),
+        (
+            "minicheck_flan_t5_large",
+            {"model": "t5", "sentences": "max"},
+            "sentences: expected one of",
+        ),
+        (
+            "minicheck_flan_t5_large",
+            {"model": "t5", "max_length": 9},
+            "leaves no room for a response",
+        ),
+        ("minicheck_roberta_large", {"model": "roberta", "max_length": 300}, "chunks of 400 leave"),
+        (
+            "minicheck_flan_t5_large",
+            {"model": "t5", "label_words": "1,0"},
+            "no option 'label_words'",
+        ),
+    ],
+)
+def test_wrong_options_are_one_error(models, name, options, message):
+    folders = {"t5": models["true_t5_xxl"], "roberta": models["minicheck_roberta_large"]}
+    if "model" in options:
+        options = options | {"model": folders.get(options["model"], options["model"])}
+    with pytest.raises((ConfigError, ValueError), match=re.escape(message)) as error:
+        load_scorer(name, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_a_class_that_the_model_lacks(models, tmp_path):
+    card = (
+        'what = "Ours."\narchitectures = ["roberta"]\nsize = "1"\ncheckpoint = "ours"\n'
+        'licence = "none"\nsource = "https://example.org"\nmax_length = 512\n'
+        '[input]\npair = ["{grounding}", "{response}"]\n[reads]\nform = "class"\nclass = CLASS\n'
+    )
+    path, model = tmp_path / "mine.toml", models["minicheck_roberta_large"]
+    for wanted in ('"label_1"', "1"):
+        path.write_text(card.replace("CLASS", wanted))
+        scorer = load_scorer(str(path), model=model)
+        assert scorer.judge.places == (1,)
+    for wanted in ('"LABEL_7"', "2"):
+        path.write_text(card.replace("CLASS", wanted))
+        with pytest.raises(
+            ConfigError, match=r"has no class .* Its classes: 0 = LABEL_0, 1 = LABEL_1"
+        ):
+            load_scorer(str(path), model=model)
+
+
+def test_words_that_begin_alike(models, tmp_path):
+    card = (
+        'what = "Ours."\narchitectures = ["t5"]\nsize = "1"\ncheckpoint = "ours"\n'
+        'licence = "none"\nsource = "https://example.org"\nmax_length = 512\n'
+        '[input]\ntext = "{grounding} {response}"\n[reads]\nform = "words"\nREAD\n'
+    )
+    path, model = tmp_path / "mine.toml", models["true_t5_xxl"]
+    path.write_text(card.replace("READ", 'words = ["Yes", "Yes sir"]'))
+    with pytest.raises(ConfigError, match=r"reads\.words: expected words that begin"):
+        load_scorer(str(path), model=model)
+    path.write_text(card.replace("READ", "ids = [3, 4000]"))
+    with pytest.raises(ConfigError, match="4000"):
+        load_scorer(str(path), model=model)
+    path.write_text(card.replace("READ", "ids = [5, 7]"))
+    scorer = load_scorer(str(path), model=model)
+    ids = [p.row.ids for p in scorer.read(examples()[1]).rows[0]]
+    logits = load_model(model).logits(np.array(ids), np.array([[0]]))[0, 0].astype(np.float64)
+    found = scorer.score([GROUNDINGS[1]], [RESPONSES[1]])[0].value
+    assert found == pytest.approx(softmax(logits[[5, 7]])[0], abs=2e-6)
+
+
+def test_a_response_that_fits_in_no_row_names_the_row(models):
+    name = "minicheck_flan_t5_large"
+    scorer = load_scorer(name, model=models[name], max_length=32)
+    with pytest.raises(
+        InputError, match="example '1': max_length = 32: the response and the judge's"
+    ):
+        scorer.score(["Tea is hot.", "Tea."], ["Tea.", "Tea is hot and dry and old. " * 5])
