@@ -13,7 +13,8 @@ class ClassificationHead(nn.Module):
     """A hidden layer on a text's first state, and a projection to the classes, if there are any.
 
     RoBERTa, BERT and ALBERT use tanh between them, DeBERTa an exact GELU. Dropout comes before the
-    second layer; in RoBERTa also before the first. BERT's pooler is the hidden layer.
+    second layer; in RoBERTa also before the first. BERT's pooler is the hidden layer. T5's head has
+    none.
     """
 
     config: TransformerConfig
@@ -33,8 +34,9 @@ class ClassificationHead(nn.Module):
         x = first.astype(jnp.float32)
         if cfg.classifier_input_dropout:
             x = drop(x, deterministic=deterministic)
-        x = Projection(cfg.emb_dim, ("embed", "mlp"), use_bias=True, name="dense")(x)
-        x = ACTIVATION_FUNCTIONS[cfg.classifier_activation](x)
+        if cfg.classifier_hidden:
+            x = Projection(cfg.emb_dim, ("embed", "mlp"), use_bias=True, name="dense")(x)
+            x = ACTIVATION_FUNCTIONS[cfg.classifier_activation](x)
         # A pooler without a head.
         if not cfg.label_names:
             return x

@@ -115,6 +115,7 @@ class TransformerConfig(Settings):
       classifier_dropout_rate: in the classification head; None = `dropout_rate`.
       classifier_input_dropout: dropout also before the head's hidden layer (RoBERTa).
       label_names: classes of a classification head on the encoder, in order; () = no head.
+      classifier_hidden: the head has a hidden layer; else it is a projection of the first state.
       classifier_activation: activation of the head's hidden layer.
       pooler: this hidden layer is there without a head too (BERT's pooler).
       span_head: a head of extractive question answering: where an answer starts and ends.
@@ -183,6 +184,7 @@ class TransformerConfig(Settings):
     classifier_dropout_rate: ShareBelow1 | None = None
     classifier_input_dropout: bool = True
     label_names: tuple[str, ...] = ()
+    classifier_hidden: bool = True
     classifier_activation: Activation = "tanh"
     pooler: bool = False
     span_head: bool = False

@@ -269,6 +269,11 @@ class Family:
         inside = [name for name in self.modules if name not in self.heads]
         return tuple(name for name in inside if self.modules[name].startswith("classifier/"))
 
+    @property
+    def classifiers(self) -> tuple[str, ...]:
+        """The published names of the modules that give the classes of a classification head."""
+        return tuple(name for name, ours in self.modules.items() if ours == "classifier/out")
+
     def matches(self, config: TransformerConfig) -> bool:
         """Whether a config of ours is of this family."""
         return all(getattr(config, name) == value for name, value in self.marks.items())

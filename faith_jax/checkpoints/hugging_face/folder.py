@@ -140,7 +140,8 @@ def _adapt_to_tensors(
 
     In `stored`, the embedding and a tied output layer get their usual names.
     """
-    if config.label_names and not any(name.startswith("classifier.") for name in stored):
+    classifiers = tuple(f"{name}." for name in family.classifiers)
+    if config.label_names and not any(name.startswith(classifiers) for name in stored):
         config = config.replace(label_names=())
     if config.is_encoder_only:
         pooler = any(f"{name}.weight" in stored for name in family.poolers)
@@ -266,7 +267,7 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
     (r"rope_(low|high|original).*", lambda c: c.rope_type != "llama3"),
     (r"sliding_window.*", lambda c: not (c.sliding_window_layers and c.sliding_window)),
     (r"max_positions", lambda c: not c.max_positions),
-    (r"label_names|classifier_activation", lambda c: not c.label_names),
+    (r"label_names|classifier_(activation|hidden)", lambda c: not c.label_names),
     (r"scale_tied_logits|eos_ids", lambda c: c.is_encoder_only),
     (r"decoder_start_id", lambda c: c.is_encoder_only or c.is_decoder_only),
 )

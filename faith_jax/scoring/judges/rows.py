@@ -236,7 +236,9 @@ class JudgeEncoder:
         texts = []
         for template in read.templates:
             pieces = [piece for piece in marks.split(template) if piece]
-            texts.append([special.get(piece) or _FIELDS.split(piece) for piece in pieces])
+            texts.append(
+                [special[piece] if piece in special else _FIELDS.split(piece) for piece in pieces]
+            )
         return texts
 
     def _special(self, text: str) -> int:

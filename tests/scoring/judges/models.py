@@ -1,9 +1,11 @@
 """Tiny random models of the families that judges are of, with tokenizers in the published form."""
 
 import pathlib
+import shutil
 
 import pytest
 
+from tests.checkpoints.hugging_face import test_hhem
 from tests.scoring import tiny_models
 
 CLASSES = ("LABEL_0", "LABEL_1", "LABEL_2")
@@ -15,6 +17,8 @@ HEADS = {
     "factcg_deberta_v3_large": ("deberta_nli", 2),
     "wecheck_deberta_v3": ("deberta_nli", 3),
     "summac_zs_vitaminc": ("albert", 3),
+    "alignscore": ("roberta", 3),
+    "hhem_2_1_open": ("hhem", 2),
 }
 T5 = (
     "minicheck_flan_t5_large",
@@ -42,6 +46,9 @@ class Models:
             folder = self._folder / key
             if family == "t5":
                 self._paths[key] = tiny_models.write_judge_t5(folder)
+            elif family == "hhem":
+                self._paths[key] = test_hhem.write(folder, **test_hhem.DIMENSIONS)
+                shutil.copy(f"{self['unieval_sum']}/spiece.model", folder)
             else:
                 self._paths[key] = tiny_models.write_model(
                     folder, family, label_names=CLASSES[:classes], **LONG

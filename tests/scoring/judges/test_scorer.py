@@ -48,7 +48,7 @@ def plain_support(name, path, ids, second):
         probabilities = softmax(logits)
         if name == "summac_zs_vitaminc":
             return [probabilities[0], probabilities[1]]
-        return [probabilities[1]]
+        return [probabilities[0 if name == "alignscore" else 1]]
     logits = model.logits(tokens, np.array([[0]]))[0, 0].astype(np.float64)
     tokenizer = load_vocabulary(path)
     words = {
@@ -209,7 +209,7 @@ def test_what_a_judge_is_shown_to_read(models):
     [
         ("minicheck_flan_t5_large", {}, "needs a model: give model=FOLDER"),
         ("minicheck_flan_t5_large", {"model": "roberta"}, "is a model of the family roberta, but"),
-        ("minicheck_flan_t5_large", {"model": "roberta"}, "Cards for roberta: minicheck_roberta_l"),
+        ("minicheck_flan_t5_large", {"model": "roberta"}, "Cards for roberta: alignscore, mini"),
         ("summac_zs_vitaminc", {"model": "t5"}, "but this judge's card is for albert"),
         ("summac_zs_vitaminc", {"model": "nowhere"}, "nowhere"),
         (

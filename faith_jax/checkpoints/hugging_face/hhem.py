@@ -1,0 +1,76 @@
+"""HHEM-2.1-Open: the encoder of a Flan-T5 with a projection of its first state to two classes.
+
+Its config.json says no more than the name, since its published code has the dimensions of
+Flan-T5 base. The input begins with the padding token, which is read as any other.
+"""
+
+from faith_jax.checkpoints.hugging_face.bert import labels_of
+from faith_jax.checkpoints.hugging_face.family import ConfigFields, Settings
+from faith_jax.checkpoints.hugging_face.t5 import T5
+from faith_jax.models.config import TransformerConfig
+
+# Flan-T5 base.
+_DIMENSIONS = {
+    "emb_dim": 768,
+    "num_heads": 12,
+    "num_encoder_layers": 12,
+    "mlp_dim": 2048,
+}
+
+
+def _read_hhem(fields: ConfigFields, base_settings: Settings) -> Settings:
+    return {"label_names": fields.labels()}
+
+
+def _write_hhem(config: TransformerConfig) -> Settings:
+    return labels_of(config)
+
+
+def _ours(theirs: str) -> str:
+    return f"t5.transformer.{theirs}"
+
+
+HHEM = T5.replace(
+    name="HHEM",
+    model_type="HHEMv2Config",
+    architecture="HHEMv2",
+    marks={
+        "is_encoder_only": True,
+        "norm": "rms",
+        "positions": "relative_bias",
+        "classifier_hidden": False,
+        "pad_id": -1,
+    },
+    fields={
+        ours: (_DIMENSIONS.get(ours, default), *names)
+        for ours, (default, *names) in T5.fields.items()
+        if ours != "num_decoder_layers"
+    },
+    constants={
+        **T5.constants,
+        "num_decoder_layers": 0,
+        "mlp_activations": ("gelu", "linear"),
+        "pad_id": -1,
+        "eos_ids": (),
+        "classifier_hidden": False,
+    },
+    read=_read_hhem,
+    write=_write_hhem,
+    modules={
+        **{
+            _ours(theirs): ours
+            for theirs, ours in T5.modules.items()
+            if not ours.startswith("decoder/")
+        },
+        "t5.classifier": "classifier/out",
+    },
+    layers={
+        (_ours(theirs), ours): modules
+        for (theirs, ours), modules in T5.layers.items()
+        if not ours.startswith("decoder/")
+    },
+    prefix="t5.transformer.",
+    unused=r"encoder\.embed_tokens\.weight",
+    embedding_copies=("t5.transformer.encoder.embed_tokens.weight",),
+    head_is_embedding=False,
+)
