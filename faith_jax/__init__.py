@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from faith_jax.runs.scores.check import FactChecker
     from faith_jax.runs.scores.frames import compare, evaluate, write_report
     from faith_jax.runs.scores.score_frames import score
+    from faith_jax.scoring.judges.verdicts import judge
     from faith_jax.scoring.plugins import scorer
     from faith_jax.scoring.registry import load_scorer, scorer_names
     from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -46,6 +47,7 @@ __all__ = [
     "compare",
     "evaluate",
     "explain",
+    "judge",
     "load_model",
     "load_scorer",
     "load_vocabulary",
@@ -63,6 +65,7 @@ _LAZY = {
     "compare": "faith_jax.runs.scores.frames",
     "evaluate": "faith_jax.runs.scores.frames",
     "explain": "faith_jax.report.explain",
+    "judge": "faith_jax.scoring.judges.verdicts",
     "load_model": "faith_jax.inference",
     "load_scorer": "faith_jax.scoring.registry",
     "load_vocabulary": "faith_jax.tokenizers.vocabularies",

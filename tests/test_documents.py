@@ -16,7 +16,9 @@ import seqio
 
 from faith_jax.cli import main
 from faith_jax.datasets import samples
+from faith_jax.scoring.judges.card import preset_names, read_card
 from tests.paths import REPOSITORY
+from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("own_seqio_tasks", "own_scorers")
 
@@ -128,3 +130,38 @@ def test_the_first_commands_of_the_readme_print_its_table(tmp_path, monkeypatch,
         assert program == "faith-jax"
         assert main(arguments) == 0
     assert table in capsys.readouterr().out
+
+
+def test_the_users_own_judge(folder, command, tmp_path):
+    """The card and the command of judges.md."""
+    page = (REPOSITORY / "docs" / "judges.md").read_text("utf-8")
+    (card,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(card.splitlines()) <= 15
+    (tmp_path / "my_judge.toml").write_text(card)
+    tiny_models.write_judge_t5(tmp_path / "checkpoints" / "support_desk")
+    rows = "grounding,response\nTea is a leaf. It is hot.,It is a leaf. It is hot.\n"
+    (tmp_path / "answers.csv").write_text(rows)
+    (given,) = re.findall(r"^faith-jax (score --scorers=my_judge.*?)^```$", page, re.S | re.M)
+    status, _, err = command(*shlex.split(given.replace("\\\n", " ")))
+    assert status == 0, err
+    (row,) = map(json.loads, (tmp_path / "judged.jsonl").read_text().splitlines())
+    assert row["scores"].keys() == {"my_judge", "whole"}
+    assert len(row["evidence"]["my_judge"]) == 2
+    assert len(row["evidence"]["whole"]) == 1
+
+
+def test_the_table_of_judges_is_that_of_the_cards():
+    page = (REPOSITORY / "docs" / "judges.md").read_text("utf-8")
+    table = page.partition("## The cards")[2].partition("\n\nThe head")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| `")]
+    shown = {name: row for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    assert shown.keys() == set(preset_names())
+    for name, row in shown.items():
+        card = read_card(name)
+        assert f"`{card.checkpoint}`" in row[1]
+        assert row[2] == card.size
+        threshold = "none" if card.threshold is None else f"{card.threshold:g}"
+        assert row[6].split()[0] == threshold
+        assert row[7].startswith(card.licence.split(" (")[0].split(",")[0])
+        assert ("none" in row[4]) == (card.chunks is None)
+        assert card.response.sentences in row[5]
