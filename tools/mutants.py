@@ -483,8 +483,8 @@ SCORERS = _of(
     (
         "summac-short-sentences",
         "scoring/sentences/summac.py",
-        "if len(sentence) > self._longest_dropped]",
-        "if len(sentence) >= self._longest_dropped]",
+        "if len(piece.text) > self._longest_dropped]",
+        "if len(piece.text) >= self._longest_dropped]",
         "tests/scoring/sentences/test_summac.py::test_sentences_of_ten_characters_are_left_out",
     ),
     (

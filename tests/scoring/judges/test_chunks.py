@@ -2,7 +2,7 @@ import math
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from faith_jax.core.words import split_sentences
@@ -62,6 +62,23 @@ def test_chunks_of_whole_sentences_hold_all_of_them_and_are_full(sentences, leng
     # Nothing that follows would still fit.
     for chunk, following in zip(chunks, parts[1:], strict=False):
         assert words(chunk.text) + words(following[0]) > length
+
+
+@given(TEXT, TEXT, TEXT, st.integers(1, 12))
+def test_chunks_stay_where_others_come_at_their_boundaries(front, inner, behind, length):
+    rule = Sentences(length, "words")
+
+    def chunks(*parts):
+        document = " ".join(sentence for part in parts for sentence in part)
+        return [chunk.text for chunk in text_chunks([document], rule, len)]
+
+    alone = chunks(inner)
+    assume(words(chunks(front)[-1]) + words(inner[0]) > length)
+    found = chunks(front, inner)
+    assert found == [*chunks(front), *alone]
+    assume(words(alone[-1]) + words(behind[0]) > length)
+    assert chunks(inner, behind) == [*alone, *chunks(behind)]
+    assert chunks(front, inner, behind) == [*found, *chunks(behind)]
 
 
 def test_nltks_words_are_counted_as_factcg_does():

@@ -2,10 +2,13 @@
 
 import math
 import re
+import zlib
 
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.types import GroundedExample, Grounding
@@ -124,6 +127,48 @@ def test_chunks_that_are_added_never_lower_a_score(judge):
     assert among.value == pytest.approx(max(every.values()), abs=1e-6)
     best = max(every, key=every.get)
     assert [passage.word for passage in among.evidence] == [best]
+
+
+WORDS = st.sampled_from(["tea", "leaf", "hill", "frost", "lake", "green"])
+PART = st.lists(
+    st.lists(WORDS, min_size=1, max_size=5).map(lambda words: f"{' '.join(words)}.".capitalize()),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(PART, PART, PART)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_unrelated_chunks_leave_support_as_it_is(judge_of_words, front, inner, behind):
+    """Exactly: what a model says of a row is replaced by a function of its tokens."""
+    response = "The lake freezes."
+    whole = [*front, *inner, *behind]
+    chunks = [
+        [chunk.text for chunk in judge_of_words.judge.encode.chunks([" ".join(part)])]
+        for part in (front, inner, behind, whole)
+    ]
+    assume(chunks[0] + chunks[1] + chunks[2] == chunks[3])  # they come at boundaries
+    scores = [
+        judge_of_words.score([" ".join(part)], [response])[0].value
+        for part in (front, inner, behind, whole)
+    ]
+    assert scores[3] == max(scores[:3]) >= scores[1]
+
+
+@pytest.fixture
+def judge_of_words(models, monkeypatch):
+    """MiniCheck's rule with short chunks, and a fixed value for each row."""
+    name = "minicheck_flan_t5_large"
+    scorer = load_scorer(name, model=models[name])
+    chunks = msgspec.structs.replace(scorer.judge.card.chunks, length=6)
+    card = msgspec.structs.replace(scorer.judge.card, chunks=chunks)
+    scorer.judge = judges.open_judge(name, card, models[name])
+
+    def support(rows):
+        return np.array([[zlib.crc32(repr(row.ids).encode()) / 2**32] for row in rows])
+
+    monkeypatch.setattr(scorer.judge, "support", support)
+    return scorer
 
 
 def test_the_rows_of_chunks_do_not_depend_on_other_chunks(judge):
