@@ -166,7 +166,9 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
     try:
         return _factory(name)(**options)
     except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
+        # What is wrong with the file of a card begins with its name.
+        told = str(error).removeprefix(f"{name}: ")
+        raise ConfigError(f"{name}: {told}") from None
 
 
 def _import_factory(place: str, *first: str) -> Callable[..., BaseScorer]:

@@ -12,7 +12,13 @@ from faith_jax.scoring.judges.card import (
     presets_for,
     read_card,
 )
-from faith_jax.scoring.registry import is_judge, scorer_card, scorer_names, scorer_options
+from faith_jax.scoring.registry import (
+    is_judge,
+    load_scorer,
+    scorer_card,
+    scorer_names,
+    scorer_options,
+)
 from tests.scoring.judges.models import HEADS, T5
 
 CARD = """\
@@ -143,8 +149,9 @@ def test_a_wrong_card_is_one_error_that_names_file_and_field(tmp_path, old, new,
     path.write_text(CARD.replace(old, new))
     with pytest.raises(ConfigError, match=f"^{re.escape(str(path))}: .*{re.escape(message)}"):
         read_card(str(path))
-    with pytest.raises(ConfigError, match=re.escape(str(path))):
-        scorer_card(str(path))
+    with pytest.raises(ConfigError, match=re.escape(message)) as error:
+        load_scorer(str(path), model="checkpoints/none")
+    assert str(error.value).count(str(path)) == 1
 
 
 def test_a_card_that_is_not_there(tmp_path):
