@@ -39,7 +39,8 @@ def assert_rows_equal(found, expected):
 
 def test_every_family_is_stored():
     found = {family_folders.family_of(case).key for case in CASES}
-    assert found | {"t5", "mt5"} == set(FAMILIES)
+    # Transformers lacks HHEM's code; test_hhem.py has what it computes.
+    assert found | {"t5", "mt5", "HHEMv2Config"} == set(FAMILIES)
 
 
 @pytest.mark.parametrize("name", CAUSAL)
