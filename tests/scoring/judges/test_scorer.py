@@ -1,12 +1,14 @@
 """Scores of judges against plain computations: a model's own logits, and NumPy."""
 
 import math
+import pathlib
 import re
 import zlib
 
 import msgspec
 import numpy as np
 import pytest
+import safetensors.numpy
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +83,23 @@ def test_scores_are_what_the_sources_code_would_give(models, name):
             by_sentence.append(best[0] - best[1:].sum())
         assert len(by_sentence) == (1 if card.response.sentences == "whole" else len(row.sentences))
         np.testing.assert_allclose(score.value, np.mean(by_sentence), atol=2e-6)
+
+
+def test_alignscores_pooler_and_layer_are_robertas_head(models):
+    """As docs/judges.md renames them: `base_model.pooler.dense` and `tri_layer`."""
+    path = models["alignscore"]
+    stored = safetensors.numpy.load_file(pathlib.Path(path) / "model.safetensors")
+    pooler, tri_layer = (
+        (stored[f"classifier.{name}.weight"], stored[f"classifier.{name}.bias"])
+        for name in ("dense", "out_proj")
+    )
+    scorer = load_scorer("alignscore", model=path)
+    ((pair,),) = scorer.read(examples()[1]).rows
+    first = load_model(path).hidden_states(np.array([pair.row.ids]))[0, 0]
+    pooled = np.tanh(pooler[0] @ first + pooler[1])
+    probabilities = softmax((tri_layer[0] @ pooled + tri_layer[1]).astype(np.float64))
+    (score,) = scorer.score(GROUNDINGS[1:], RESPONSES[1:])
+    assert score.value == pytest.approx(probabilities[0], abs=2e-6)
 
 
 def test_the_right_numbers_of_sentences_are_read(models):
