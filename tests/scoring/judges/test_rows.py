@@ -201,8 +201,11 @@ def test_a_response_is_never_cut(models):
     ) as e:
         encode.rows(encode.chunks(["Tea."]), LONG, "", "row 7")
     assert "a response is never cut: shorten it, or raise max_length." in str(e.value)
-    # One that leaves a single token for the grounding is read whole.
     behind = encode.tokenizer.encode_with_special_tokens(f"claim: {RESPONSE}")
+    full = encoder(models, len(behind))
+    with pytest.raises(InputError, match="no room for any of the grounding"):
+        full.rows(full.chunks(["Tea."]), RESPONSE, "", "row 1")
+    # One that leaves a single token for the grounding is read whole.
     tight = encoder(models, len(behind) + 1)
     (pair,) = tight.rows(tight.chunks([LONG]), RESPONSE, "", "row 1")
     assert pair.row.ids == [encode.tokenizer.encode(LONG)[0], *behind]

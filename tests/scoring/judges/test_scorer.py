@@ -16,7 +16,8 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.scoring.judges import scorer as judges
-from faith_jax.scoring.judges.card import read_card
+from faith_jax.scoring.judges.card import Sentences, read_card
+from faith_jax.scoring.judges.chunks import text_chunks
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.scoring.judges.models import HEADS, T5
@@ -211,6 +212,17 @@ def test_evidence_is_the_chunk_that_decided_in_its_text(judge):
     assert passage.score == score.value
     whole = judge.score([passage.word], ["The ice melts."])[0]
     assert whole.value == pytest.approx(score.value, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["minicheck_roberta_large", "summac_zs_vitaminc"])
+def test_evidence_of_any_text_is_placed_in_it(name):
+    texts = (" ".join(SENTENCES[:2]), " ".join(SENTENCES[2:4]), " ".join(SENTENCES[4:]))
+    chunks = text_chunks(texts, Sentences(1, "sentences"), len)
+    assert [chunk.text for chunk in chunks] == SENTENCES
+    for chunk in chunks:
+        (passage,) = judges._evidence(Grounding(texts), read_card(name), chunk, 0.5)
+        assert passage.word == chunk.text
+        assert texts[passage.text][passage.start : passage.end] == chunk.text
 
 
 def test_a_chunk_of_two_texts_is_a_passage_of_each(models):
