@@ -110,7 +110,7 @@ def test_bad_examples(arguments, message):
         (
             "xyz",
             {},
-            "There is no scorer 'xyz'. There are: argument_precision, argument_recall, attrscore",
+            "There is no scorer 'xyz'. There are: alignscore, argument_precision, argument_recall",
         ),
         ("token_f1", {"normalisation": "squad"}, "Did you mean 'normalization'"),
         ("rouge1_f1", {"use_stemmer": "no"}, "rouge1_f1: use_stemmer: expected True or False"),
