@@ -17,6 +17,7 @@ The first two policies keep a response too. Only a response that leaves the know
 quarter of what the last turn leaves loses its end, after all older turns. Nothing else is cut.
 """
 
+import bisect
 import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -174,7 +175,11 @@ def _turns(text: str, part: Part) -> Iterator[Part]:
 
 
 def in_tokens(
-    parts: Sequence[Part], text: str, ids: Sequence[int] | np.ndarray, tokenizer: Any
+    parts: Sequence[Part],
+    text: str,
+    ids: Sequence[int] | np.ndarray,
+    tokenizer: Any,
+    spans: Sequence[tuple[int, int]] | None = None,
 ) -> list[Part]:
     """Returns parts in tokens; a token belongs to the part that has its last character.
 
@@ -183,6 +188,7 @@ def in_tokens(
       text: the input.
       ids: its tokens.
       tokenizer: of the model. Without offsets, it encodes the text up to each place.
+      spans: the offsets of the tokens, where they are there already.
 
     >>> from faith_jax.tokenizers.vocabularies import load_vocabulary
     >>> tokenizer, text = load_vocabulary("english_4096"), "{query: Tea?} {pro: It is calming.}"
@@ -192,11 +198,13 @@ def in_tokens(
     """
     if not parts:
         return []
-    if hasattr(tokenizer, "text_ids_with_offsets"):
-        ends = [end for _, end in tokenizer.text_ids_with_offsets(text)[1]]
+    if spans is None and hasattr(tokenizer, "text_ids_with_offsets"):
+        spans = tokenizer.text_ids_with_offsets(text)[1]
+    if spans is not None:
+        ends = [end for _, end in spans]
 
         def token(place: int) -> int:
-            return int(np.searchsorted(ends, place, side="right")) if place else 0
+            return bisect.bisect_right(ends, place) if place else 0
     else:
 
         def token(place: int) -> int:
@@ -373,8 +381,13 @@ def fit(tokenizer: Any, text: str, limit: int, policy: str, where: str) -> Fitte
     """Returns the tokens of a text, written in the tokenizer's notation and cut as by `cut`."""
     notation = notation_of(tokenizer)
     text = notation.written(text)
-    ids = np.asarray(tokenizer.encode(text), int)
-    parts = in_tokens(parse(text, notation), text, ids, tokenizer)
+    parts, spans = parse(text, notation), None
+    if parts and hasattr(tokenizer, "encode_with_offsets"):
+        token_ids, spans = tokenizer.encode_with_offsets(text)
+    else:
+        token_ids = tokenizer.encode(text)
+    ids = np.asarray(token_ids, int)
+    parts = in_tokens(parts, text, ids, tokenizer, spans)
     keep, tokens = cut(len(ids), parts, limit, policy, where)
     ungrounded = without_knowledge(keep, parts)
     return Fitted(ids[keep].tolist(), ids[ungrounded].tolist(), tokens)

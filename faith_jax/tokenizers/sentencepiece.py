@@ -10,6 +10,7 @@ import pathlib
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import sentencepiece
 from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2, sentencepiece_pb2
@@ -109,10 +110,14 @@ class SentencePieceVocabulary(Tokenizer):
         # The only form with positions that all versions since 0.2.0 have; it counts bytes.
         serialized = self.tokenizer.encode(text, out_type="serialized_proto")
         pieces = sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces
-        ends = itertools.accumulate(len(char.encode()) for char in text)
-        chars = {0: 0} | {end: i for i, end in enumerate(ends, start=1)}
         ids = [piece.id for piece in pieces]
-        spans = [(chars[piece.begin], chars[piece.end]) for piece in pieces]
+        spans = [(piece.begin, piece.end) for piece in pieces]
+        if text.isascii():
+            return ids, spans
+        # A character begins at each byte that does not go on with one: 10xxxxxx.
+        begins = (np.frombuffer(text.encode(), np.uint8) & 0xC0) != 0x80
+        chars = [0, *np.cumsum(begins).tolist()]
+        spans = [(chars[begin], chars[end]) for begin, end in spans]
         # SentencePiece gives only the last byte of a character its width.
         for i in range(len(ids) - 2, -1, -1):
             if spans[i][0] == spans[i][1] == spans[i + 1][0] and self.tokenizer.is_byte(ids[i]):

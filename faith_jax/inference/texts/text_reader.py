@@ -104,10 +104,9 @@ class TextReader:
           InputError: where it is too long, and cannot be cut by the policy.
         """
         parts = parse(text) if parts is None else parts
-        text = self.tokenizer.notation.written(text)
-        ids = np.asarray(self.tokenizer.encode(text), int)
         # Parts are marked in the text's characters; the limit is in tokens.
-        parts = in_tokens(parts, text, ids, self.tokenizer)
+        token_ids, parts, _ = self._encode(text, parts)
+        ids = np.asarray(token_ids, int)
         keep, tokens = cut(len(ids), parts, self._room, self.cut_policy, self._where(name))
         return ReadText(self._inputs(ids[keep]), tokens)
 
@@ -192,7 +191,7 @@ class TextReader:
     ) -> tuple[list[int], list[Part], list[tuple[int, int]]]:
         text = self.tokenizer.notation.written(text)
         ids, spans = self.tokenizer.encode_with_offsets(text) if text else ([], [])
-        return ids, in_tokens(parts, text, ids, self.tokenizer), spans
+        return ids, in_tokens(parts, text, ids, self.tokenizer, spans), spans
 
     def _inputs(self, ids: np.ndarray) -> list[int]:
         """Returns inputs with special tokens, at least one that a decoder-only model can read."""
