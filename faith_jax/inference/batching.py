@@ -4,6 +4,7 @@ Each new shape costs a compilation. Lengths are therefore rounded up to a ladder
 share batches of one size, and the rows that are left over fill up batches of a longer shape.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,8 +13,11 @@ import numpy as np
 
 from faith_jax.core.errors import counted
 from faith_jax.core.progress import Progress
+from faith_jax.core.types import PyTree
+from faith_jax.models.config import TransformerConfig
 
 LENGTHS = (32, 64, 128, 256, 384, 512)
+_USUAL_TOKENS, _MOST_TOKENS, _LINE = 32768, 65536, 1024
 
 # Padded lengths of what the model reads, such as of an encoder and a decoder. A third number tells
 # shapes apart that read as much.
@@ -86,6 +90,26 @@ def batch_tokens(
     default = on_cpu if jax.default_backend() == "cpu" else elsewhere
     # A device has as much to do, whatever their number.
     return default * devices if tokens_per_batch is None else tokens_per_batch
+
+
+def tokens_in_memory(config: TransformerConfig, params: PyTree) -> int:
+    """Returns for how many tokens of a batch a device has room: a power of two, at most 65,536.
+
+    Half of the memory beside the parameters is for activations. A token has the scores of its
+    attention to a line of 1,024, twice in float32, four states, and the feed-forward layer's three.
+    More tokens make no device faster. 32,768 where the device does not tell its memory.
+    """
+    statistics = jax.local_devices()[0].memory_stats() or {}
+    if "bytes_limit" not in statistics:
+        return _USUAL_TOKENS
+    held = sum(
+        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves(params)
+    )
+    states = 4 * config.emb_dim + 3 * config.mlp_dim
+    token = 4 * (2 * config.num_heads * _LINE + states)
+    room = max(1, (statistics["bytes_limit"] - held) // 2 // token)
+    return min(_MOST_TOKENS, 1 << (room.bit_length() - 1))
 
 
 class Batcher:

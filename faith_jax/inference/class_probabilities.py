@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import logging
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -36,10 +36,12 @@ from faith_jax.inference.batching import (
     padded,
     padded_length,
     token_types,
+    tokens_in_memory,
 )
 from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.inference.opening import check_options
-from faith_jax.inference.packing import WINDOW, Group, Packed, Packer, attention_share
+from faith_jax.inference.packing import Group, Packed, Packer, attention_share
+from faith_jax.inference.pipeline import CompiledAhead, Memory, compiles_ahead, queue
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow, token_log_probs
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.transformer import Transformer, output_layer
@@ -274,6 +276,10 @@ def _label_probabilities(log_probs: Sequence[np.ndarray], classes: int) -> np.nd
     return probabilities.reshape(-1, classes)
 
 
+# The line of each row in a batch, and its number there.
+_Places = dict[int, tuple[int, int]]
+
+
 class ClassificationEngine:
     """Classifies rows with one model.
 
@@ -282,7 +288,8 @@ class ClassificationEngine:
       labels: the texts of a language model's classes; None = the classes are those of the head.
       dropout: of Monte-Carlo dropout.
       tokens_per_batch: tokens of a batch, padding included; default: on a CPU 2,048 of a head's
-        rows and 1,024 of others, else 32,768, for each device that shares the rows.
+        rows and 1,024 of others, else what the device's memory has room for (with dropout
+        32,768), for each device that shares the rows.
 
     Raises:
       ConfigError: for dropout passes in a model without dropout, and without classes.
@@ -312,8 +319,10 @@ class ClassificationEngine:
         if labels is not None:
             language_model: Any = model
             self._likelihoods = LikelihoodEngine(language_model, tokens_per_batch)
-        tokens = batch_tokens(tokens_per_batch, on_cpu, devices=devices)
+        room = tokens_in_memory(model.config, model.params)
+        tokens = batch_tokens(tokens_per_batch, on_cpu, room, devices)
         self._packer = Packer(attention_share(model.config), tokens, devices)
+        self._memory, self._compiled = Memory(self._packer.halve), CompiledAhead()
         self._shapes: set[tuple[int, int, int]] = set()
         self._tokens, self._slots = 0, 0
         self._has_checked_labels = labels is None
@@ -334,6 +343,43 @@ class ClassificationEngine:
             share: float = self._likelihoods.padding
             return share
         return 1 - self._tokens / max(1, self._slots)
+
+    def choose_shapes(
+        self, rows: Sequence[Sequence[int]], limit: int, window: int, total: int
+    ) -> None:
+        """Chooses the shapes of a job's batches by a sample of its rows; see `Packer.choose`.
+
+        Dropout's masks are a function of a row's shape, which stays.
+
+        Args:
+          rows: the sample, as `probabilities` takes rows.
+          limit: tokens of the longest row that there may be.
+          window: rows of a call.
+          total: rows of the job.
+        """
+        if self.dropout.count or not rows:
+            return
+        if self._labels is not None:
+            # Each row has a text for each label.
+            texts = self._label_rows(rows, self._labels)
+            each = len(texts) // len(rows)
+            self._likelihoods.choose_shapes(texts, limit, each * window, each * total)
+            return
+        prompt = self.model.config.encoder_prompt_length
+        groups = [Group(prompt + len(row), [(0, n)]) for n, row in enumerate(rows)]
+        window = min(window, self._packer.window)
+        self._packer.choose(groups, prompt + limit, window, total)
+        if compiles_ahead():
+            for length, size in self._packer.sizes.items():
+                compile_shape = functools.partial(self._compile, length, size)
+                self._compiled.begin({(length, size): compile_shape})
+
+    def _compile(self, length: int, size: int) -> None:
+        """Computes a batch without rows."""
+        has_types = self.model.config.num_token_types > 1
+        packed = Packed(length, size, [[]])
+        for _, wait in self._packed_batches(packed, length // 2, [], [] if has_types else None):
+            wait()
 
     def probabilities(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
@@ -423,25 +469,43 @@ class ClassificationEngine:
     ) -> np.ndarray:
         """Returns the logits of a classification head, float32 [rows, classes]."""
         all_logits = np.zeros((len(rows), len(self.model.config.label_names)), np.float32)
-        prompt = self.model.config.encoder_prompt_length
+        left = dict.fromkeys(range(len(rows)))
         progress, compiled = Progress("classes of row", len(rows)), len(self._shapes)
-        for start in range(0, len(rows), WINDOW):
-            window = range(start, min(start + WINDOW, len(rows)))
-            # Each row is a group of its own, all of whose tokens are its input.
-            groups = [Group(prompt + len(rows[n]), [(0, n)]) for n in window]
-            for packed in self._packer.lines(groups):
-                most = max(len(line) for line in packed.lines)
-                length = packed.length
-                # How many texts a line has is a shape too, so it has few values.
-                texts = padded_length(most, (length // 16, length // 4, length))
-                self._shapes.add((length, packed.size, texts))
-                for logits, places in self._packed_batches(packed, texts, rows, second):
-                    for number, place in places.items():
-                        all_logits[number] = logits[place]
-                    progress.add(len(places))
+
+        def started(numbers: list[int]) -> Iterator[tuple[_Places, Callable[[], Any]]]:
+            for start in range(0, len(numbers), self._packer.window):
+                window = numbers[start : start + self._packer.window]
+                yield from self._window_batches(rows, second, window)
+
+        for places, logits in self._memory.fetched(started, left):
+            for number, place in places.items():
+                all_logits[number] = logits[place]
+                del left[number]
+            progress.add(len(places))
         if len(self._shapes) > compiled:
             logger.info("classes: %s", describe_compilations(len(self._shapes), self.padding))
         return all_logits
+
+    def _window_batches(
+        self,
+        rows: Sequence[Sequence[int]],
+        second: Sequence[int] | None,
+        window: Sequence[int],
+    ) -> Iterator[tuple["_Places", Callable[[], Any]]]:
+        prompt = self.model.config.encoder_prompt_length
+        # Each row is a group of its own, all of whose tokens are its input.
+        groups = [Group(prompt + len(rows[n]), [(0, n)]) for n in window]
+        for packed in self._packer.lines(groups):
+            most, length = max(len(line) for line in packed.lines), packed.length
+            # How many texts a line has is a shape too, so it has few values; in a job's shapes one,
+            # since a row has two tokens.
+            ladder = (length // 2, length)
+            if self._packer.sizes.get(length) != packed.size:
+                ladder = (length // 16, length // 4, length)
+            texts = padded_length(most, ladder)
+            self._shapes.add((length, packed.size, texts))
+            self._compiled.wait((length, packed.size))
+            yield from self._packed_batches(packed, texts, rows, second)
 
     def _packed_batches(
         self,
@@ -449,8 +513,11 @@ class ClassificationEngine:
         texts: int,
         rows: Sequence[Sequence[int]],
         second: Sequence[int] | None,
-    ) -> Iterator[tuple[np.ndarray, dict[int, tuple[int, int]]]]:
-        """Yields the logits of each batch, [lines, texts, classes], and where each row's are."""
+    ) -> Iterator[tuple["_Places", Callable[[], Any]]]:
+        """Yields where each row's logits are in those of a batch, and what waits for these.
+
+        They are [lines, texts, classes].
+        """
         config, shape = self.model.config, (packed.size, packed.length)
         room = [int(config.pad_id == 0)] * config.encoder_prompt_length
         bound = functools.partial(_packed_logits, self._module, self.model.params)
@@ -473,17 +540,16 @@ class ClassificationEngine:
                 self._tokens += end
             self._slots += tokens.size
             arrays = (tokens, segments, None if second is None else types, first)
-            yield self.model.partitioner.compute(bound, *arrays), places
+            yield places, queue(self.model.partitioner, bound, *arrays)
 
     def _label_scores(self, rows: Sequence[Sequence[int]], labels: LabelTexts) -> np.ndarray:
         """Returns the score of each label text behind each row, float32 [rows, classes]."""
-        classes, longest = labels.tokens.shape
-        if longest == 1:
-            front, behind = self._split_prefix(labels)
-            # The decoder reads the same for all, and what normalises their logits is the same.
-            # The 0 is in the label's place: only the state in front of it is used.
-            whole = [LikelihoodRow([*row, *front], [*behind, 0]) for row in rows]
-            logits: np.ndarray = self._likelihoods.label_logits(whole, labels.tokens[:, 0].tolist())
+        classes = len(labels.tokens)
+        if self._reads_once(labels):
+            # What normalises the logits is the same for all labels.
+            logits: np.ndarray = self._likelihoods.label_logits(
+                self._label_rows(rows, labels), labels.tokens[:, 0].tolist()
+            )
             return logits
         weights = [weights[weights > 0] for weights in labels.weights]
         log_probs = self._label_log_probs(rows, labels)
@@ -505,13 +571,31 @@ class ClassificationEngine:
 
         Each is float32 [tokens], of the label's own tokens alone, without the prefix.
         """
+        behind = len(self._split_prefix(labels)[1])
+        texts = self._label_rows(rows, labels, every=True)
+        return [log_probs[behind:] for log_probs in self._likelihoods.log_probs(texts)]
+
+    def _reads_once(self, labels: LabelTexts) -> bool:
+        """Whether a decoder-only model reads the same for all labels, which are one token each.
+
+        Behind an encoder there is little to save, and the labels' own probabilities tell more.
+        """
+        return self.model.config.is_decoder_only and labels.tokens.shape[1] == 1
+
+    def _label_rows(
+        self, rows: Sequence[Sequence[int]], labels: LabelTexts, every: bool = False
+    ) -> list[LikelihoodRow]:
+        """Returns what the model reads of each row and label, or once for all labels of a row."""
         front, behind = self._split_prefix(labels)
-        texts = [
-            [*behind, *ids[weights > 0].tolist()]
-            for ids, weights in zip(labels.tokens, labels.weights, strict=True)
-        ]
-        whole = [LikelihoodRow([*row, *front], text) for row in rows for text in texts]
-        return [log_probs[len(behind) :] for log_probs in self._likelihoods.log_probs(whole)]
+        if self._reads_once(labels) and not every:
+            # The 0 is in the label's place: only the state in front of it is used.
+            texts = [[*behind, 0]]
+        else:
+            texts = [
+                [*behind, *ids[weights > 0].tolist()]
+                for ids, weights in zip(labels.tokens, labels.weights, strict=True)
+            ]
+        return [LikelihoodRow([*row, *front], text) for row in rows for text in texts]
 
     def _dropout_probabilities(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None

@@ -8,30 +8,28 @@ Reference: Krell 2021 (best fit, the longest first).
 """
 
 import bisect
+import collections
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
 
-from faith_jax.inference.batching import padded_length
+from faith_jax.inference.batching import fill_batches, padded_length
 from faith_jax.models.config import TransformerConfig
 
 # Tokens of a line; longer rows have longer ones, as `padded_length` says.
 LENGTHS = (128, 256, 384, 512, 768, 1024, 1536, 2048)
 TARGET_LENGTHS = (64, 128, 256, 512)
 # Rows that are packed together, and among which the same input is found.
-WINDOW = 512
+_WINDOW_ON_CPU, _WINDOW = 512, 4096
 # A compilation takes as long as so many tokens, or longer.
 _TOKENS_ON_CPU, _TOKENS = 4096, 1 << 20
-# A block has so many times the tokens and keys that it needs; the first that holds all is taken.
+# A block has so many times the tokens that it needs; the first that holds all is taken.
 _SPARE = (1.0, 1.02, 1.04, 1.06, 1.1, 1.15, 1.25, 1.4)
-# The projection of a state to keys and values, beside all that the decoder computes of a token.
-_KEY_SHARE = 0.15
-# Where less than this share of the decoder's tokens is no padding, more and smaller blocks are
-# tried too.
-_ENOUGH, _MORE = 0.93, (1.0, 1.1, 1.25, 1.5, 1.75)
+# Of a job: so many lengths of lines at most, each a multiple of so many tokens.
+MOST_SHAPES, _STEP = 3, 64
 
 
 class Group(NamedTuple):
@@ -48,7 +46,12 @@ class Group(NamedTuple):
     @property
     def total(self) -> int:
         """All tokens."""
-        return self.shared + sum(size for size, _ in self.rows)
+        return self.shared + self.unshared
+
+    @property
+    def unshared(self) -> int:
+        """All tokens but those of the input."""
+        return sum(size for size, _ in self.rows)
 
 
 class Placed(NamedTuple):
@@ -109,13 +112,79 @@ class Packer:
         self._attention, self._tokens, self._devices = attention, tokens_per_batch, devices
         on_cpu = jax.default_backend() == "cpu"
         self._compilation = _TOKENS_ON_CPU if on_cpu else _TOKENS
+        self.window = _WINDOW_ON_CPU if on_cpu else _WINDOW
+        # By the length of lines how many are a batch; empty before `choose`.
+        self.sizes: dict[int, int] = {}
+        self._line, self._longest = 0, 0
+
+    def choose(self, groups: Sequence[Group], limit: int, window: int, total: int) -> None:
+        """Chooses the shapes of a job's lines, at most `MOST_SHAPES`, by a sample of its groups.
+
+        Rows that are longer than those of the sample have lines of `limit` tokens.
+
+        Args:
+          groups: the sample.
+          limit: tokens of the longest row that there may be.
+          window: rows that are packed together.
+          total: rows of the job.
+        """
+        rows = sum(len(group.rows) for group in groups)
+        best, least = dict[int, int](), math.inf
+        for length in _line_lengths(_longest(groups), self._ladder(groups)):
+            used = [tokens for tokens, _ in fill_lines(groups, length)]
+            for count in range(1, MOST_SHAPES + 1):
+                lengths = best_lengths(used, count, self._line_cost)
+                # The longest rows have a shape of their own where these are too short.
+                if len(lengths) + (lengths[-1] < limit) > MOST_SHAPES:
+                    continue
+                sizes, cost = dict[int, int](), 0.0
+                for chosen, number in lines_by_length(used, lengths).items():
+                    # Lines of a window, and of the job.
+                    lines = math.ceil(number * min(window, total) / rows)
+                    sizes[chosen] = self._size(chosen, lines)
+                    slots = -(-lines // sizes[chosen]) * sizes[chosen] * max(1, total / window)
+                    cost += self._compilation + slots * self._line_cost(chosen)
+                if cost < least:
+                    best, least = sizes, cost
+        self._line = max(best)
+        self._longest = max(_in_steps(limit), self._line)
+        self.sizes = {self._longest: self._most(self._longest)} | best
 
     def lines(self, groups: Sequence[Group]) -> list[Packed]:
         """Packs groups into lines that hold inputs and own tokens; each row is in one of them."""
-        longest = max(group.shared + max(size for size, _ in group.rows) for group in groups)
+        longest = _longest(groups)
+        if self.sizes and longest <= self._longest:
+            return self._chosen_lines(groups)
         # Longer lines leave less padding, and each token sees more keys: the cheapest are taken.
         tried = [self._cut_down(fill_lines(groups, length)) for length in _line_lengths(longest)]
         return min(tried, key=self._cost)
+
+    def halve(self) -> None:
+        """Halves the tokens of all batches to come; those of one line stay."""
+        self._tokens //= 2
+        self.sizes = {length: self._halved(size) for length, size in self.sizes.items()}
+
+    def _halved(self, size: int) -> int:
+        return max(1, size // self._devices // 2) * self._devices
+
+    def _chosen_lines(self, groups: Sequence[Group]) -> list[Packed]:
+        short, long = list[Group](), list[Group]()
+        for group in groups:
+            (short if _longest([group]) <= self._line else long).append(group)
+        lines = fill_lines(short, self._line) + fill_lines(long, self._longest)
+        by_shape: dict[tuple[int, ...], list[int]] = {}
+        for number, (used, _) in enumerate(lines):
+            length = next(length for length in sorted(self.sizes) if used <= length)
+            by_shape.setdefault((length,), []).append(number)
+        # Lines that fill no batch go where a longer shape's last batch has room.
+        filled = fill_batches(by_shape, lambda shape: self.sizes[shape[0]])
+        return [
+            Packed(length, self.sizes[length], [lines[number][1] for number in numbers])
+            for (length,), numbers in filled.items()
+        ]
+
+    def _ladder(self, groups: Sequence[Group]) -> list[int]:
+        return sorted({_in_steps(_longest(groups)), *LENGTHS})
 
     def _cut_down(self, lines: Sequence[tuple[int, Line]]) -> list[Packed]:
         """Returns lines, given with their tokens, by the lengths that are worth a compilation."""
@@ -133,17 +202,75 @@ class Packer:
         ]
 
     def _size(self, length: int, lines: int) -> int:
-        most = max(1, self._tokens // length // self._devices)
         # The same number of lines for each device.
-        return even_size(-(-lines // self._devices), most) * self._devices
+        devices = self._devices
+        return even_size(-(-lines // devices), self._most(length) // devices) * devices
+
+    def _most(self, length: int) -> int:
+        return max(1, self._tokens // length // self._devices) * self._devices
+
+    def _line_cost(self, length: int) -> float:
+        # Each token costs 1, and `attention` for each key of its line.
+        return length * (1 + self._attention * length)
 
     def _cost(self, packed: Sequence[Packed]) -> float:
         """Returns the cost of batches and compilations, in tokens."""
         return sum(
-            # Each token costs 1, and `attention` for each key of its line.
-            self._compilation + same_length.slots * (1 + self._attention * same_length.length)
+            self._compilation
+            + same_length.slots / same_length.length * self._line_cost(same_length.length)
             for same_length in packed
         )
+
+
+def best_lengths(
+    used: Sequence[int], most: int, cost: Callable[[int], float], step: int = _STEP
+) -> list[int]:
+    """Returns the lengths that pad lines at the least cost, in multiples of `step`.
+
+    By dynamic programming over the lengths that any line could have: lines up to one of them have
+    the cost of the cheapest lengths for shorter lines, and that of the lines between.
+
+    Args:
+      used: tokens of each line.
+      most: how many lengths; fewer where fewer do it.
+      cost: of a line of a length.
+      step: see above.
+    """
+    counts = collections.Counter(_in_steps(tokens, step) for tokens in used)
+    lengths = sorted(counts)
+    below = [0, *itertools.accumulate(counts[length] for length in lengths)]
+    # The least cost of the lines up to length number n, and the chosen lengths, by n.
+    best: list[tuple[float, list[int]]] = [
+        (below[n + 1] * cost(length), [length]) for n, length in enumerate(lengths)
+    ]
+    for _ in range(min(most, len(lengths)) - 1):
+        best = [
+            min(
+                (
+                    best[n],
+                    *(
+                        (before + (below[n + 1] - below[k + 1]) * cost(length), [*chosen, length])
+                        for k, (before, chosen) in enumerate(best[:n])
+                    ),
+                ),
+                key=lambda option: option[0],
+            )
+            for n, length in enumerate(lengths)
+        ]
+    return best[-1][1]
+
+
+def lines_by_length(used: Sequence[int], lengths: Sequence[int]) -> dict[int, int]:
+    """Returns how many lines each length has, the first that holds a line's tokens."""
+    return dict(collections.Counter(lengths[bisect.bisect_left(lengths, u)] for u in used))
+
+
+def _in_steps(tokens: int, step: int = _STEP) -> int:
+    return -(-tokens // step) * step
+
+
+def _longest(groups: Sequence[Group]) -> int:
+    return max(group.shared + max(size for size, _ in group.rows) for group in groups)
 
 
 def _line_lengths(longest: int, ladder: Sequence[int] = LENGTHS) -> list[int]:
@@ -209,128 +336,121 @@ class BlockShape(NamedTuple):
 
 
 class Block:
-    """The lines that a device's decoder computes at once, and the keys that they see.
+    """The lines of inputs that a device encodes at once, and what its decoder reads of their rows.
 
     Attributes:
       shape: of the block.
-      keys: the groups of each line of keys; a row's part is the line that the decoder reads.
+      keys: the groups of each line of inputs; a row's part is the line that the decoder reads.
     """
 
     def __init__(self, shape: BlockShape):
         self.shape = shape
-        self.keys: list[Line] = [[] for _ in range(shape.key_lines)]
-        self._free_keys = [shape.keys] * shape.key_lines
-        self._free_queries = [shape.queries] * shape.key_lines
-        self._free = [shape.targets] * shape.lines
+        self.keys: list[Line] = []
+        # Free tokens of each line that the decoder reads, the fullest first.
+        self._free = [(shape.targets, line) for line in range(shape.lines)]
+        self.room = shape.lines * shape.targets
 
-    @property
-    def room(self) -> int:
-        """Free tokens of all lines that the decoder reads."""
-        return sum(self._free)
-
-    def has_room(self, group: Group) -> bool:
-        """Whether it takes all rows of a group, as far as sums tell."""
-        unshared = group.total - group.shared
-        return self.room >= unshared and self._best_keys(group.shared, unshared) is not None
-
-    def take(self, group: Group) -> Group:
-        """Takes the rows of a group for which there is room; returns the others."""
-        unshared = group.total - group.shared
-        place = self._best_keys(group.shared, unshared)
-        if place is None:  # the emptiest for a part of it
-            place = self._best_keys(group.shared, max(size for size, _ in group.rows))
-        placed, left = list[tuple[int, int]](), list[tuple[int, int]]()
-        for size, row in group.rows:
-            fitting = [(free, line) for line, free in enumerate(self._free) if free >= size]
-            if place is None or not fitting or size > self._free_queries[place]:
-                left.append((size, row))
-                continue
+    def take(self, line: Sequence[Group]) -> bool:
+        """Takes a line of inputs with all of its rows, or nothing where there is no room."""
+        unshared = sum(group.unshared for group in line)
+        if len(self.keys) == self.shape.key_lines or unshared > min(self.room, self.shape.queries):
+            return False
+        free, parts = list(self._free), dict[int, int]()
+        for size, row in sorted((row for group in line for row in group.rows), reverse=True):
             # Best fit: the line with the least room that is enough.
-            line = min(fitting)[1]
-            self._free[line] -= size
-            self._free_queries[place] -= size
-            placed.append((line, row))
-        if placed and place is not None:
-            self._free_keys[place] -= group.shared
-            self.keys[place].append(Placed(group.shared, placed))
-        return group._replace(rows=left)
-
-    def _best_keys(self, shared: int, unshared: int) -> int | None:
-        """Returns the fullest line of keys that has room for an input and its own tokens."""
-        fitting = [
-            (free, place)
-            for place, free in enumerate(self._free_keys)
-            if free >= shared and self._free_queries[place] >= unshared
-        ]
-        # The fullest line is that with the least room.
-        return min(fitting)[1] if fitting else None
+            place = bisect.bisect_left(free, (size, 0))
+            if place == len(free):
+                return False
+            room, parts[row] = free.pop(place)
+            bisect.insort(free, (room - size, parts[row]))
+        self._free, self.room = free, self.room - unshared
+        self.keys.append(
+            [Placed(group.shared, [(parts[row], row) for _, row in group.rows]) for group in line]
+        )
+        return True
 
 
-def pack_blocks(groups: Sequence[Group], tokens: int, devices: int = 1) -> list[Block]:
-    """Packs groups into blocks of one shape, whose number is a multiple of the devices.
+def pack_blocks(
+    lines: Sequence[Sequence[Group]], keys: int, key_lines: int, tokens: int, devices: int = 1
+) -> list[Block]:
+    """Packs lines of inputs into blocks of one shape, whose number is a multiple of the devices.
 
     Args:
-      groups: the rows.
-      tokens: of the decoder in a block, at most, but it has at least one line. Larger groups are
-        split.
+      lines: the groups of each; `split_groups` has made them.
+      keys: tokens of a line of inputs.
+      key_lines: of a block, at most.
+      tokens: of the decoder in a block, about at most.
       devices: that compute a block each.
     """
-    longest = max(size for group in groups for size, _ in group.rows)
-    length = padded_length(longest, TARGET_LENGTHS)
-    if 2 * longest > length:  # two of the longest, so that lines are filled up
-        length = padded_length(length + 1, TARGET_LENGTHS)
-    most = max(1, tokens // length)
-    # No piece has more targets than a block.
-    pieces = [piece for group in groups for piece in _pieces(group, most * length + group.shared)]
-    unshared = sum(piece.total - piece.shared for piece in pieces)
-    fewest = -(-unshared // (most * length * devices))  # ceil, of rounds with a block per device
-    best = list[Block]()
-    # More blocks are smaller, and may leave less padding.
-    for factor in _MORE:
-        blocks = _fill_smallest_blocks(pieces, math.ceil(factor * fewest) * devices, most, length)
-        # Each device computes a block in each round, if only an empty one.
-        blocks += [Block(blocks[0].shape) for _ in range(-len(blocks) % devices)]
-        if not best or _cost(blocks) < _cost(best):
-            best = blocks
-        shape = best[0].shape
-        # There is little padding to be saved by further tries.
-        if unshared > _ENOUGH * len(best) * shape.lines * shape.targets:
-            break
-    return best
-
-
-def _cost(blocks: Sequence[Block]) -> float:
-    shape = blocks[0].shape
-    return len(blocks) * (shape.lines * shape.targets + _KEY_SHARE * shape.key_lines * shape.keys)
-
-
-def _fill_smallest_blocks(
-    pieces: Sequence[Group], count: int, most: int, length: int
-) -> list[Block]:
-    """Packs groups into blocks of the smallest shape of which `count` hold all.
-
-    Lines have a length; `most` of them are a block.
-    """
-    unshared = [piece.total - piece.shared for piece in pieces]
-    inputs = sum(piece.shared for piece in pieces)
-    keys = padded_length(max(piece.shared for piece in pieces), LENGTHS)
-    blocks, shape = list[Block](), None
+    longest = max(size for line in lines for group in line for size, _ in group.rows)
+    targets = padded_length(longest, TARGET_LENGTHS)
+    if 2 * longest > targets:  # two of the longest, so that lines are filled up
+        targets = padded_length(targets + 1, TARGET_LENGTHS)
+    unshared = [sum(group.unshared for group in line) for line in lines]
+    # As many lines of inputs as have rows for the decoder; as many blocks for each device.
+    key_lines = min(key_lines, max(1, tokens * len(lines) // sum(unshared)))
+    count = -(-len(lines) // (key_lines * devices)) * devices
+    key_lines = -(-len(lines) // count)
+    queries = padded_length(max(unshared), (16,))
+    # Each line of inputs finds room in a block of its own.
+    fewest = max(len(fill_lines(_alone(line), targets)) for line in lines)
+    most = max(fewest, -(-tokens // targets))
     for spare in _SPARE:
         # Sizes are rounded up to few steps, so that windows of rows share compiled programs.
-        lines = _round_up(spare * sum(unshared) / count / length, most)
-        # Inputs are placed whole, so that their lines have twice the spare room.
-        key_lines = padded_length(math.ceil((2 * spare - 1) * inputs / count / keys), (1,))
-        # A quarter more than on average, since lines of keys do not have the same number of rows.
-        queries = max(max(unshared), math.ceil(1.25 * lines * length / key_lines))
-        queries = min(padded_length(queries, (64,)), lines * length)
-        # Sizes are rounded, so that the next factor often has the same shape.
-        before, shape = shape, BlockShape(keys, key_lines, queries, length, lines)
-        if shape != before:
-            blocks = fill_blocks(pieces, shape, count)
-        # All groups have found room; else `fill_blocks` has added blocks.
+        needed = max(fewest, _round_up(spare * sum(unshared) / count / targets, most))
+        blocks = fill_blocks(lines, BlockShape(keys, key_lines, queries, targets, needed), count)
+        # All lines have found room; else `fill_blocks` has added blocks.
         if len(blocks) == count:
             break
-    return blocks
+    return _multiple_of(blocks, devices)
+
+
+def split_groups(groups: Sequence[Group], tokens: int) -> list[Group]:
+    """Splits groups with more than so many tokens of their own; each part has the input."""
+    return [piece for group in groups for piece in _pieces(group, tokens + group.shared)]
+
+
+def fill_blocks(
+    lines: Sequence[Sequence[Group]], shape: BlockShape, count: int, devices: int = 1
+) -> list[Block]:
+    """Packs lines of inputs into so many blocks, the largest first into the emptiest block.
+
+    What finds no room goes into more blocks; a line that does not fit a block alone is split.
+    """
+    blocks = [Block(shape) for _ in range(count)]
+
+    def unshared(line: Sequence[Group]) -> int:
+        return sum(group.unshared for group in line)
+
+    left = sorted(lines, key=unshared)
+    while left:
+        line = left.pop()
+        if any(block.take(line) for block in sorted(blocks, key=lambda block: -block.room)):
+            continue
+        blocks.append(Block(shape))
+        if not blocks[-1].take(line):
+            # Of several inputs, or of several rows of one.
+            half = len(line) // 2
+            (group, *_) = line
+            rows = len(group.rows) // 2
+            left += (
+                [line[:half], line[half:]]
+                if half
+                else [
+                    [group._replace(rows=part)] for part in (group.rows[:rows], group.rows[rows:])
+                ]
+            )
+    return _multiple_of(blocks, devices)
+
+
+def _multiple_of(blocks: list[Block], devices: int) -> list[Block]:
+    # Each device computes a block in each round, if only an empty one.
+    return blocks + [Block(blocks[0].shape) for _ in range(-len(blocks) % devices)]
+
+
+def _alone(line: Sequence[Group]) -> list[Group]:
+    """Returns each row of a line as a group of its own."""
+    return [Group(size, [(0, row)]) for group in line for size, row in group.rows]
 
 
 def even_size(count: int, most: int) -> int:
@@ -353,23 +473,3 @@ def _round_up(number: float, most: int) -> int:
     """Returns the next of about eight even steps up to `most` and beyond."""
     step = max(1, most // 8)
     return max(1, math.ceil(number / step)) * step
-
-
-def fill_blocks(groups: Sequence[Group], shape: BlockShape, count: int) -> list[Block]:
-    """Packs groups into so many blocks, the largest group first into the emptiest block.
-
-    A group that no block has room for is split, and its input is then in several; what is left
-    goes into more blocks.
-    """
-    blocks = [Block(shape) for _ in range(count)]
-    for group in sorted(groups, key=lambda group: group.shared - group.total):
-        left = group._replace(rows=sorted(group.rows, reverse=True))
-        emptiest = sorted(blocks, key=lambda block: -block.room)
-        # The emptiest block that takes all of it; else each takes what it can.
-        whole = next((block for block in emptiest if block.has_room(left)), None)
-        for block in emptiest if whole is None else [whole, *emptiest]:
-            left = block.take(left) if left.rows else left
-        while left.rows:
-            blocks.append(Block(shape))
-            left = blocks[-1].take(left)
-    return blocks

@@ -6,10 +6,9 @@ for go through the output layer, a bounded number at a time, and a batch with fe
 takes fewer turns.
 
 A decoder-only model reads an input and the responses to it in one line: each response sees the
-input and itself, at the positions behind the input. An encoder-decoder encodes the window's inputs
-first, in lines of their own. Its decoder reads responses in blocks of lines, and each layer
-projects an input's states to keys and values once in a block; the queries are sorted to their
-inputs for the cross-attention alone.
+input and itself, at the positions behind the input. An encoder-decoder reads blocks: lines of
+inputs, and lines of the responses to them for its decoder. Each layer projects an input's states
+to keys and values once; the queries are sorted to their inputs for the cross-attention alone.
 """
 
 import functools
@@ -24,19 +23,28 @@ from jaxtyping import Float, Integer
 
 from faith_jax.core.progress import Progress
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.batching import batch_tokens, describe_compilations, padded_length
+from faith_jax.inference.batching import (
+    batch_tokens,
+    describe_compilations,
+    padded_length,
+    tokens_in_memory,
+)
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.packing import (
     LENGTHS,
     TARGET_LENGTHS,
-    WINDOW,
     Block,
+    BlockShape,
     Group,
+    Packed,
     Packer,
     attention_share,
+    fill_blocks,
     pack_blocks,
+    split_groups,
 )
+from faith_jax.inference.pipeline import CompiledAhead, Memory, compiles_ahead, queue
 from faith_jax.models.attention.masks import Regrouped
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.partitioning import Partitioner
@@ -47,8 +55,6 @@ logger = logging.getLogger("faith_jax")
 # Up to this many bytes of float32 logits are held at once; on a CPU, fewer are faster.
 MAX_LOGITS_BYTES = 128 * 2**20
 _MAX_LOGITS_BYTES_ON_CPU = 48 * 2**20
-# Up to about this many bytes of encoded inputs are held at once.
-_MAX_ENCODED_BYTES = 256 * 2**20
 # The decoder's tokens of a block on a CPU: more than the answers to one text often have.
 _BLOCK_TOKENS = 4096
 
@@ -91,9 +97,8 @@ class Blocks(NamedTuple):
     """A batch as the decoder behind an encoder reads it: one block for each device.
 
     Attributes:
-      encoded: [key lines, keys, embed], states of the encoder.
-      keys: int32 [key lines, keys], the tokens that they are of.
-      key_segments: their inputs' numbers in the line, from 1 on.
+      keys: int32 [key lines, keys], the tokens of inputs, which are encoded first.
+      key_segments: the inputs' numbers in the line, from 1 on.
       tokens: int32 [lines, targets], what the decoder reads, with room for a soft prompt in front
         of each response.
       segments: int32, the responses' numbers in the line, from 1 on.
@@ -101,7 +106,6 @@ class Blocks(NamedTuple):
       queries: for each line of keys who sees it.
     """
 
-    encoded: Any
     keys: Any
     key_segments: Any
     tokens: Any
@@ -168,12 +172,6 @@ def token_log_probs(
     return jax.lax.fori_loop(0, pieces, score_piece, start)[:tokens]
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _encode(module: Transformer, params: PyTree, tokens: Array, segments: Array) -> Any:
-    """Returns the encoder's states of packed inputs, [lines, length, embed]."""
-    return module.apply({"params": params}, tokens, segments, False, None, True, method="encode")
-
-
 def _hidden(module: Transformer, params: PyTree, read: Lines | Blocks) -> Any:
     """Returns the states before the output layer, [lines, length, embed]."""
     variables: PyTree = {"params": params}
@@ -183,9 +181,12 @@ def _hidden(module: Transformer, params: PyTree, read: Lines | Blocks) -> Any:
     if isinstance(read, Lines):
         options["shared_segment_ids"] = read.shared
         return module.apply(variables, None, None, read.tokens, **options)
+    # Without dropout, and no prompt is looked for in front: rows have room for one.
+    keys = (read.keys, read.key_segments, False, None, True)
+    encoded = module.apply(variables, *keys, method="encode")
     # Queries are sorted to the lines of their keys for cross-attention alone.
     options |= {"encoder_segment_ids": read.key_segments, "regrouped": read.queries}
-    return module.apply(variables, read.encoded, read.keys, read.tokens, **options)
+    return module.apply(variables, encoded, read.keys, read.tokens, **options)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
@@ -235,13 +236,14 @@ class _Batch(NamedTuple):
 class LikelihoodEngine:
     """Scores rows with one model.
 
-    The rows of a call are taken in windows of 512, or as many as have inputs of about 256 MiB of
-    encoder states. In a window an input that several rows have is computed once.
+    The rows of a call are taken in windows of 512 on a CPU, else of 4,096. In a window an input
+    that several rows have is computed once.
 
     Args:
       model: an encoder-decoder or a decoder-only model.
       tokens_per_batch: tokens of a batch, padding included; default: 2,048 on a CPU (4,096 of a
-        decoder that has an encoder), else 32,768, for each device that shares the rows.
+        decoder that has an encoder), else what the device's memory has room for, for each device
+        that shares the rows.
       max_logits_bytes: see `token_log_probs`; None = 48 MiB on a CPU, else 128 MiB.
     """
 
@@ -257,9 +259,14 @@ class LikelihoodEngine:
         config, self._devices = model.config, model.partitioner.data_parallelism
         # What stands where a soft prompt comes, and what is read and not seen.
         self._room, self._pad = int(config.pad_id == 0), max(0, config.pad_id)
-        tokens = batch_tokens(tokens_per_batch, 2048, devices=self._devices)
+        room = tokens_in_memory(config, model.params)
+        tokens = batch_tokens(tokens_per_batch, 2048, room, self._devices)
         self._packer = Packer(attention_share(config), tokens, self._devices)
-        self._block_tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS)
+        self._block_tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS, room)
+        # By the length of lines of inputs, after `choose_shapes`.
+        self._block_shapes: dict[int, BlockShape] = {}
+        self._memory = Memory(self._halve)
+        self._compiled = CompiledAhead()
         self._shapes: set[tuple[int, ...]] = set()
         self._tokens, self._slots = 0, 0
 
@@ -273,6 +280,75 @@ class LikelihoodEngine:
         """The share of padding among the tokens that were computed, in [0, 1)."""
         return 1 - self._tokens / max(1, self._slots)
 
+    def choose_shapes(
+        self, rows: Sequence[LikelihoodRow], limit: int, window: int, total: int
+    ) -> None:
+        """Chooses the shapes of a job's batches by a sample of its rows; see `Packer.choose`.
+
+        Args:
+          rows: the sample.
+          limit: tokens of the longest input that there may be.
+          window: rows of a call.
+          total: rows of the job.
+        """
+        config, numbers = self.model.config, [n for n, row in enumerate(rows) if row.targets]
+        if not numbers:
+            return
+        window, packer = min(window, self._packer.window), self._packer
+        if config.is_decoder_only:
+            limit += config.decoder_prompt_length + max(len(row.targets) for row in rows)
+            packer.choose(self._causal_groups(rows, numbers), limit, window, total)
+            return
+        groups = split_groups(self._groups(rows, numbers), self._block_tokens)
+        packer.choose(_inputs(groups), config.encoder_prompt_length + limit, window, total)
+        for packed in packer.lines(_inputs(groups)):
+            shape = self._first_shape(packed, groups)
+            self._block_shapes[packed.length] = shape._replace(
+                key_lines=packed.size // self._devices,
+                # Other rows may have a few more targets.
+                queries=padded_length(shape.queries * 5 // 4, (16,)),
+                lines=-(-shape.lines * packed.size * 5 // (shape.key_lines * self._devices * 4)),
+            )
+        largest = max(self._block_shapes)
+        for length, size in packer.sizes.items():
+            shape, lines = self._block_shapes[largest], size // self._devices
+            self._block_shapes.setdefault(
+                length,
+                shape._replace(
+                    keys=length,
+                    key_lines=lines,
+                    queries=padded_length(shape.queries * -(-length // largest), (16,)),
+                    lines=-(-shape.lines * length * lines // (shape.key_lines * largest)),
+                ),
+            )
+        if compiles_ahead():
+            for shape in self._block_shapes.values():
+                self._compiled.begin({shape: functools.partial(self._compile, shape)})
+
+    def _first_shape(self, packed: Packed, groups: Sequence[Group]) -> BlockShape:
+        blocks = pack_blocks(
+            _lines_of(packed, groups, self._block_tokens),
+            packed.length, packed.size // self._devices,
+            self._block_tokens, self._devices,
+        )  # fmt: skip
+        return blocks[0].shape
+
+    def _compile(self, shape: BlockShape) -> None:
+        """Computes a batch without rows."""
+        read = _joined([self._block(Block(shape), [])[0]] * self._devices)
+        batch = _Batch(read, {})
+        self.model.partitioner.compute(
+            self._score_program(), read, _collect_targets([], batch, self._devices)
+        )
+
+    def _score_program(self) -> Callable[..., Any]:
+        return functools.partial(
+            _score,
+            self.model.module,
+            self.model.params,
+            max_logits_bytes=self._max_logits_bytes,
+        )
+
     def log_probs(self, rows: Sequence[LikelihoodRow]) -> list[np.ndarray]:
         """Returns the log-probability of each target token given the inputs and those before it.
 
@@ -283,16 +359,12 @@ class LikelihoodEngine:
           For each row float32 [targets], natural logarithms in (-inf, 0].
         """
         all_log_probs = [np.zeros(0, np.float32)] * len(rows)
-        bound = functools.partial(
-            _score,
-            self.model.module,
-            self.model.params,
-            max_logits_bytes=self._max_logits_bytes,
-        )
-        for batch in self._batches(rows, "likelihood"):
-            wanted = _collect_targets(rows, batch, self._devices)
+
+        def arrays_of(batch: _Batch) -> tuple[Any, ...]:
+            return batch.read, _collect_targets(rows, batch, self._devices)
+
+        for batch, scores in self._computed(rows, "likelihood", self._score_program(), arrays_of):
             # [groups, tokens]: of a group's rows one after the other, in the order of `sources`.
-            scores = self.model.partitioner.compute(bound, batch.read, wanted)
             counts = [0] * self._devices
             for number, (group, sources) in batch.sources.items():
                 all_log_probs[number] = scores[group, counts[group] : counts[group] + len(sources)]
@@ -316,65 +388,55 @@ class LikelihoodEngine:
             self.model.params,
             labels=np.asarray(labels, np.int32),
         )
-        for batch in self._batches(rows, "classes"):
-            logits = self.model.partitioner.compute(bound, batch.read)
+        for batch, logits in self._computed(rows, "classes", bound, lambda batch: (batch.read,)):
             # Places are numbered within a device's group of lines.
-            logits = logits.reshape(self._devices, -1, len(labels))
+            places = logits.reshape(self._devices, -1, len(labels))
             for number, (group, sources) in batch.sources.items():
-                all_logits[number] = logits[group, sources[-1]]
+                all_logits[number] = places[group, sources[-1]]
         return all_logits
 
-    def _batches(self, rows: Sequence[LikelihoodRow], quantity: str) -> Iterator[_Batch]:
-        numbers = [number for number, row in enumerate(rows) if len(row.targets)]
-        progress, compiled = Progress(f"{quantity} of row", len(numbers)), self.num_compilations
-        batches = self._lines if self.model.config.is_decoder_only else self._blocks
-        for window in self._windows(rows, numbers):
-            for batch in batches(rows, window):
-                yield batch
-                progress.add(len(batch.sources))
+    def _computed(
+        self,
+        rows: Sequence[LikelihoodRow],
+        quantity: str,
+        bound: Callable[..., Any],
+        arrays_of: Callable[[_Batch], tuple[Any, ...]],
+    ) -> Iterator[tuple[_Batch, np.ndarray]]:
+        """Yields batches of all rows that have targets, and what a program computes of them."""
+        left = {number: None for number, row in enumerate(rows) if len(row.targets)}
+        progress, compiled = Progress(f"{quantity} of row", len(left)), self.num_compilations
+
+        def started(numbers: list[int]) -> Iterator[tuple[_Batch, Callable[[], Any]]]:
+            for batch in self._batches(rows, numbers):
+                yield batch, queue(self.model.partitioner, bound, *arrays_of(batch))
+
+        for batch, results in self._memory.fetched(started, left):
+            yield batch, results
+            for number in batch.sources:
+                del left[number]
+            progress.add(len(batch.sources))
         if self.num_compilations > compiled:
             logger.info(
                 "%s: %s", quantity, describe_compilations(self.num_compilations, self.padding)
             )
 
-    def _windows(
-        self, rows: Sequence[LikelihoodRow], numbers: Sequence[int]
-    ) -> Iterator[list[int]]:
-        """Yields the numbers of rows that are packed together."""
-        config = self.model.config
-        # Tokens whose states take so many bytes.
-        most = _MAX_ENCODED_BYTES // (config.emb_dim * jnp.dtype(config.dtype).itemsize)
-        window, inputs = list[int](), dict[tuple[int, ...], int]()
-        for number in numbers:
-            key = tuple(rows[number].inputs)
-            inputs[key] = len(key)
-            # The same input counts once, and so do its states.
-            full = not config.is_decoder_only and sum(inputs.values()) > most
-            if window and (len(window) == WINDOW or full):
-                yield window
-                window, inputs = [], {key: len(key)}
-            window.append(number)
-        if window:
-            yield window
+    def _halve(self) -> None:
+        self._packer.halve()
+        self._block_tokens = max(1, self._block_tokens // 2)
+        self._block_shapes = {
+            length: shape._replace(key_lines=-(-shape.key_lines // 2), lines=-(-shape.lines // 2))
+            for length, shape in self._block_shapes.items()
+        }
+
+    def _batches(self, rows: Sequence[LikelihoodRow], numbers: Sequence[int]) -> Iterator[_Batch]:
+        batches = self._lines if self.model.config.is_decoder_only else self._blocks
+        for start in range(0, len(numbers), self._packer.window):
+            yield from batches(rows, numbers[start : start + self._packer.window])
 
     def _lines(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> Iterator[_Batch]:
         """Yields the batches of a decoder-only model."""
         prompt, pad = self.model.config.decoder_prompt_length, self._pad
-        shares = self._can_share(rows, window)
-        by_input: dict[Any, list[int]] = {}
-        for number in window:
-            # Without sharing, each row is a group of its own.
-            key = tuple(rows[number].inputs) if shares else number
-            by_input.setdefault(key, []).append(number)
-        groups = [
-            Group(
-                prompt + len(rows[numbers[0]].inputs),
-                # As many tokens as targets, or as are fed.
-                [(len(rows[n].targets) - (len(numbers) == 1), n) for n in numbers],
-            )
-            for numbers in by_input.values()
-        ]
-        for packed in self._packer.lines(groups):
+        for packed in self._packer.lines(self._causal_groups(rows, window)):
             self._shapes.add((packed.length, packed.size))
             for lines in packed.batches():
                 shape = (packed.size, packed.length)
@@ -415,78 +477,78 @@ class LikelihoodEngine:
                 self._slots += tokens.size
                 yield _Batch(Lines(tokens, segments, shared, positions), sources)
 
+    def _causal_groups(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
+        """Returns the rows of each input, with the tokens that follow it."""
+        shares = self._can_share(rows, window)
+        by_input: dict[Any, list[int]] = {}
+        for number in window:
+            # Without sharing, each row is a group of its own.
+            key = tuple(rows[number].inputs) if shares else number
+            by_input.setdefault(key, []).append(number)
+        return [
+            Group(
+                self.model.config.decoder_prompt_length + len(rows[numbers[0]].inputs),
+                # As many tokens as targets, or as are fed.
+                [(len(rows[n].targets) - (len(numbers) == 1), n) for n in numbers],
+            )
+            for numbers in by_input.values()
+        ]
+
     def _can_share(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> bool:
         longest = max(len(rows[number].fed) for number in window)
         # Lines are at most four times as long as the longest row needs; see `packing`.
         return self.model.config.can_share_inputs(4 * padded_length(longest, LENGTHS))
 
-    def _encode_inputs(
-        self, inputs: Sequence[tuple[int, ...]]
-    ) -> dict[tuple[int, ...], np.ndarray]:
-        """Returns the encoder's states of each input, [prompt + length, embed], on the host."""
-        config, states_by_input = self.model.config, dict[tuple[int, ...], np.ndarray]()
-        prompt = config.encoder_prompt_length
-        bound = functools.partial(_encode, self.model.module, self.model.params)
-        groups = [Group(prompt + len(ids), [(0, n)]) for n, ids in enumerate(inputs)]
-        for packed in self._packer.lines(groups):
-            self._shapes.add((packed.length, packed.size))
-            for lines in packed.batches():
-                tokens = np.full((packed.size, packed.length), config.pad_id, np.int32)
-                segments = np.zeros_like(tokens)
-                places = list[tuple[tuple[int, ...], int, slice]]()
-                for number, line in enumerate(lines):
-                    end = 0
-                    for segment, placed in enumerate(line, 1):
-                        ids = inputs[placed.rows[0][1]]
-                        span = slice(end, end := end + placed.shared)
-                        tokens[number, span] = [self._room] * prompt + list(ids)
-                        segments[number, span] = segment
-                        places.append((ids, number, span))
-                    self._tokens += end
-                self._slots += tokens.size
-                states = self.model.partitioner.compute(bound, tokens, segments)
-                # Copies, since a view would keep the whole batch.
-                states_by_input |= {
-                    ids: states[number, span].copy() for ids, number, span in places
-                }
-        return states_by_input
-
     def _blocks(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> Iterator[_Batch]:
         """Yields the batches of a decoder that has an encoder."""
-        config, devices = self.model.config, self._devices
+        devices = self._devices
+        for blocks in self._packed_blocks(self._groups(rows, window)):
+            shape = blocks[0].shape
+            self._shapes.add(tuple(shape))
+            self._compiled.wait(shape)
+            for start in range(0, len(blocks), devices):
+                sources: dict[int, tuple[int, np.ndarray]] = {}
+                arrays = []
+                for group, block in enumerate(blocks[start : start + devices]):
+                    read, places = self._block(block, rows)
+                    arrays.append(read)
+                    sources |= {number: (group, its) for number, its in places.items()}
+                self._slots += devices * shape.key_lines * shape.keys
+                self._slots += devices * shape.lines * shape.targets
+                yield _Batch(_joined(arrays), sources)
+
+    def _groups(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
+        """Returns the rows of each input, with the tokens that the decoder reads of each."""
+        config = self.model.config
         by_input: dict[tuple[int, ...], list[int]] = {}
         for number in window:
             by_input.setdefault(tuple(rows[number].inputs), []).append(number)
-        encoded, prompt = self._encode_inputs(list(by_input)), config.decoder_prompt_length
-        groups = [
-            Group(len(encoded[ids]), [(prompt + len(rows[n].targets), n) for n in numbers])
+        front, prompt = config.encoder_prompt_length, config.decoder_prompt_length
+        return [
+            Group(front + len(ids), [(prompt + len(rows[n].targets), n) for n in numbers])
             for ids, numbers in by_input.items()
         ]
-        tokens = self._block_tokens
-        blocks = pack_blocks(groups, tokens, devices)
-        self._shapes.add(tuple(blocks[0].shape))
-        for start in range(0, len(blocks), devices):
-            sources: dict[int, tuple[int, np.ndarray]] = {}
-            arrays = []
-            for group, block in enumerate(blocks[start : start + devices]):
-                read, places = self._block(block, rows, encoded)
-                arrays.append(read)
-                sources |= {number: (group, row_sources) for number, row_sources in places.items()}
-            self._slots += devices * block.shape.lines * block.shape.targets
-            self._tokens += sum(prompt + len(places) for _, places in sources.values())
-            yield _Batch(jax.tree.map(lambda *parts: np.concatenate(parts), *arrays), sources)
+
+    def _packed_blocks(self, groups: Sequence[Group]) -> Iterator[list[Block]]:
+        """Yields the blocks of each length of the inputs' lines."""
+        groups = split_groups(groups, self._block_tokens)
+        largest = max(size for group in groups for size, _ in group.rows)
+        for packed in self._packer.lines(_inputs(groups)):
+            lines = _lines_of(packed, groups, self._block_tokens)
+            shape = self._block_shapes.get(packed.length)
+            if shape is not None and largest <= min(shape.queries, shape.targets):
+                count = -(-len(lines) // (shape.key_lines * self._devices)) * self._devices
+                yield fill_blocks(lines, shape, count, self._devices)
+                continue
+            size = packed.size // self._devices
+            yield pack_blocks(lines, packed.length, size, self._block_tokens, self._devices)
 
     def _block(
-        self,
-        block: Block,
-        rows: Sequence[LikelihoodRow],
-        encoded: dict[tuple[int, ...], np.ndarray],
+        self, block: Block, rows: Sequence[LikelihoodRow]
     ) -> tuple[Blocks, dict[int, np.ndarray]]:
         """Returns a block as its decoder reads it, and the places of its rows' sources."""
         config, shape, sources = self.model.config, block.shape, {}
-        state = next(iter(encoded.values()))  # for its width and dtype
-        states = np.zeros((shape.key_lines, shape.keys, state.shape[1]), state.dtype)
-        keys = np.full(states.shape[:2], config.pad_id, np.int32)
+        keys = np.full((shape.key_lines, shape.keys), config.pad_id, np.int32)
         key_segments = np.zeros_like(keys)
         tokens = np.full((shape.lines, shape.targets), self._pad, np.int32)
         segments, positions = np.zeros((2, *tokens.shape), np.int32)
@@ -499,9 +561,8 @@ class LikelihoodEngine:
         for number, line in enumerate(block.keys):
             key_end, query_end = 0, number * shape.queries
             for segment, placed in enumerate(line, 1):
-                ids = tuple(rows[placed.rows[0][1]].inputs)
                 key_span = slice(key_end, key_end := key_end + placed.shared)
-                states[number, key_span], keys[number, key_span] = encoded[ids], [*room, *ids]
+                keys[number, key_span] = [*room, *rows[placed.rows[0][1]].inputs]
                 key_segments[number, key_span] = segment
                 for part, row in placed.rows:
                     fed = [*start, *rows[row].targets[:-1]]
@@ -518,9 +579,34 @@ class LikelihoodEngine:
                     ends[part] += len(fed)
                     # The start token's state, behind the soft prompt, predicts the first target.
                     sources[row] = np.arange(span.start + len(start) - 1, span.stop)
+            self._tokens += key_end + query_end - number * shape.queries
         regrouped = Regrouped(places[None], back[None], queries)
-        read = Blocks(states, keys, key_segments, tokens, segments, positions, regrouped)
+        read = Blocks(keys, key_segments, tokens, segments, positions, regrouped)
         return read, sources
+
+
+def _inputs(groups: Sequence[Group]) -> list[Group]:
+    """Returns groups as lines of inputs hold them, by their numbers."""
+    return [Group(group.shared, [(0, number)]) for number, group in enumerate(groups)]
+
+
+def _lines_of(packed: Packed, groups: Sequence[Group], tokens: int) -> list[list[Group]]:
+    """Returns the groups of each line of inputs; lines with more tokens of their own are split."""
+    lines = list[list[Group]]()
+    for line in packed.lines:
+        room = 0
+        for group in (groups[placed.rows[0][1]] for placed in line):
+            if group.unshared > room:
+                lines.append([])
+                room = tokens
+            lines[-1].append(group)
+            room -= group.unshared
+    return lines
+
+
+def _joined(blocks: Sequence[Blocks]) -> Blocks:
+    joined: Blocks = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)
+    return joined
 
 
 def _collect_targets(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) -> Wanted:
@@ -535,21 +621,6 @@ def _collect_targets(rows: Sequence[LikelihoodRow], batch: _Batch, groups: int) 
     return Wanted(sources, targets, counts)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 6))
-def _encode_and_score(
-    module: Transformer,
-    params: PyTree,
-    tokens: Array,
-    segments: Array,
-    read: Blocks,
-    wanted: Wanted,
-    max_logits_bytes: int,
-) -> Array:
-    """Encodes the inputs, and scores as `_score` with these states, which `read` lacks."""
-    read = read._replace(encoded=_encode(module, params, tokens, segments))
-    return _score(module, params, read, wanted, max_logits_bytes)
-
-
 def scoring_program(
     module: Transformer,
     partitioner: Partitioner,
@@ -559,8 +630,6 @@ def scoring_program(
     max_logits_bytes: int = MAX_LOGITS_BYTES,
 ) -> tuple[Callable[[], Any], int]:
     """Returns a function that compiles the scoring of a batch, as `LikelihoodEngine` calls it.
-
-    Of an encoder-decoder the engine's two programs are one here.
 
     Args:
       module: the model.
@@ -581,8 +650,7 @@ def scoring_program(
 
     if config.is_decoder_only:
         length = padded_length(config.decoder_prompt_length + len(row.fed), LENGTHS)
-        arrays: tuple[Any, ...] = (Lines(*[ints(rows, length)] * 4),)
-        score: Any = _score
+        read: Lines | Blocks = Lines(*[ints(rows, length)] * 4)
     else:
         keys = padded_length(config.encoder_prompt_length + len(row.inputs), LENGTHS)
         length = padded_length(config.decoder_prompt_length + len(row.targets), TARGET_LENGTHS)
@@ -590,7 +658,6 @@ def scoring_program(
         # The places of all tokens of a group, see `Regrouped`.
         flat = ints(groups, rows * length // groups)
         read = Blocks(
-            None,
             inputs,
             inputs,
             target_ints,
@@ -598,7 +665,6 @@ def scoring_program(
             target_ints,
             Regrouped(flat, flat, target_ints),
         )
-        arrays, score = (inputs, inputs, read), _encode_and_score
     tokens = rows * length // groups
     wanted = Wanted(ints(groups, tokens), ints(groups, tokens), ints(groups))
     # As in `token_log_probs`.
@@ -606,6 +672,7 @@ def scoring_program(
 
     def compile_program() -> Any:
         with partitioner.active():
-            return score.lower(module, params, *arrays, wanted, max_logits_bytes).compile()
+            program: Any = _score
+            return program.lower(module, params, read, wanted, max_logits_bytes).compile()
 
     return compile_program, -(-(rows // groups * len(row.targets)) // piece)

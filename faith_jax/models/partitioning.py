@@ -13,7 +13,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax
 import jax
@@ -252,6 +252,10 @@ class Partitioner:
         Returns:
           What the function returns, as NumPy arrays that every process has in full.
         """
+        return self.finish(self.start(function, *batch))
+
+    def start(self, function: Callable[..., PyTree], *batch: PyTree) -> "Started":
+        """Queues what `compute` computes; it may still run when this returns."""
         rows = len(jax.tree.leaves(batch)[0])
         missing = -rows % self.data_parallelism
         if missing:
@@ -259,8 +263,15 @@ class Partitioner:
             lines = np.minimum(np.arange(rows + missing), rows - 1)
             batch = jax.tree.map(lambda array: array[lines], batch)
         with self.active():
-            outputs = self.gathered(function(*jax.tree.map(self.put_batch, batch)))
-        return jax.tree.map(lambda array: array[:rows], outputs) if missing else outputs
+            outputs = function(*jax.tree.map(self.put_batch, batch))
+        return Started(outputs, rows if missing else None)
+
+    def finish(self, started: "Started") -> PyTree:
+        """Waits for what `start` has queued and returns it."""
+        with self.active():
+            outputs = self.gathered(started.outputs)
+        rows = started.rows
+        return outputs if rows is None else jax.tree.map(lambda array: array[:rows], outputs)
 
     def gathered(self, tree: PyTree) -> PyTree:
         """Returns arrays as NumPy's, whole on every process, wherever their pieces lie."""
@@ -268,6 +279,18 @@ class Partitioner:
         if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
             tree = multihost_utils.process_allgather(tree, tiled=True)
         return jax.device_get(tree)
+
+
+class Started(NamedTuple):
+    """What is being computed of a batch.
+
+    Attributes:
+      outputs: on the devices.
+      rows: how many of them count; None = all.
+    """
+
+    outputs: PyTree
+    rows: int | None
 
 
 def _is_lazy(array: Any) -> bool:

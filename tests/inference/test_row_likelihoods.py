@@ -114,15 +114,15 @@ def test_windows_change_nothing(model, monkeypatch):
     engine = LikelihoodEngine(model, tokens_per_batch=512)
     expected = engine.log_probs(rows)
     read = []
-    take = engine._windows
-    monkeypatch.setattr(engine, "_windows", lambda *given: read.append([*take(*given)]) or read[-1])
-    if model.config.is_decoder_only:
-        monkeypatch.setattr(row_likelihoods, "WINDOW", 7)
-    else:  # states of 100 tokens
-        monkeypatch.setattr(row_likelihoods, "_MAX_ENCODED_BYTES", 100 * 4 * model.config.emb_dim)
+    monkeypatch.setattr(engine._packer, "window", 7)
+    for name in ("_lines", "_blocks"):
+        take = getattr(engine, name)
+        monkeypatch.setattr(
+            engine, name, lambda rows, window, take=take: read.append(window) or take(rows, window)
+        )
     for scores, others in zip(expected, engine.log_probs(rows), strict=True):
         np.testing.assert_allclose(scores, others, atol=1e-5)
-    assert len(read[0]) > 2
+    assert [len(window) for window in read] == [7, 7, len(rows) - 14]
 
 
 def test_an_input_of_many_rows_is_computed_once(model):
@@ -138,19 +138,17 @@ def test_an_input_of_many_rows_is_computed_once(model):
 def test_compilations_and_padding_are_told(model, caplog):
     """As many as JAX has compiled, of which the same rows again need none."""
     caplog.set_level(logging.INFO, logger="faith_jax")
-    programs = (row_likelihoods._score, row_likelihoods._encode)
-    for program in programs:
-        program.clear_cache()
+    row_likelihoods._score.clear_cache()
     engine = LikelihoodEngine(model, tokens_per_batch=512)
     rows = random_rows(3)
     engine.log_probs(rows)
     compiled = engine.num_compilations
-    assert compiled == sum(program._cache_size() for program in programs) > 0
+    assert compiled == row_likelihoods._score._cache_size() > 0
     sizes = f"{compiled} size{'s' if compiled > 1 else ''} of batches"
     told = f"compiled for {sizes}; {engine.padding:.1%} of what it computes is padding"
     assert caplog.messages[-1].endswith(told)
     engine.log_probs(rows[::-1])
-    assert compiled == engine.num_compilations == sum(p._cache_size() for p in programs)
+    assert compiled == engine.num_compilations == row_likelihoods._score._cache_size()
     assert sum("compiled" in message for message in caplog.messages) == 1
 
 
