@@ -32,7 +32,8 @@ class Score(ScoreInput, OneOfSeveral):
       worst (FILE): .csv or .jsonl: write the rows with the lowest scores of the first scorer, with
         all columns of the input
       worst_rows (N): how many of them
-      batch_size (N): rows scored and written at once
+      batch_size (N): rows scored and written at once (default: 256; with models on an accelerator
+        2,048)
       costs (JSON): write the parameters and the speed of each scorer, of a second pass over the
         first 64 rows
       shards (N): into which the rows are split; any number of processes share them, by the same
@@ -77,7 +78,7 @@ class Score(ScoreInput, OneOfSeveral):
     format: Literal["jsonl", "parquet", "tfds"] | None = None
     worst: str = ""
     worst_rows: Positive = 100
-    batch_size: Positive = 256
+    batch_size: NotNegative = 0
     costs: str = ""
     shards: NotNegative = 0
     join: bool = False

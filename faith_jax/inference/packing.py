@@ -394,10 +394,10 @@ def pack_blocks(
     queries = padded_length(max(unshared), (16,))
     # Each line of inputs finds room in a block of its own.
     fewest = max(len(fill_lines(_alone(line), targets)) for line in lines)
-    most = max(fewest, -(-tokens // targets))
+    average = sum(unshared) / count / targets
     for spare in _SPARE:
         # Sizes are rounded up to few steps, so that windows of rows share compiled programs.
-        needed = max(fewest, _round_up(spare * sum(unshared) / count / targets, most))
+        needed = max(fewest, _round_up(spare * average, 1 << math.ceil(average).bit_length()))
         blocks = fill_blocks(lines, BlockShape(keys, key_lines, queries, targets, needed), count)
         # All lines have found room; else `fill_blocks` has added blocks.
         if len(blocks) == count:

@@ -212,9 +212,9 @@ class DeviceTime:
             self._queued, self._since = self._queued + change, now
 
     @property
-    def waited_share(self) -> float:
-        """The share of the time in which no batch was queued, in [0, 1]; 0 without batches."""
-        return self.waited / (self.busy + self.waited) if self.busy else 0.0
+    def waited_share(self) -> float | None:
+        """The share of the time in which no batch was queued, in [0, 1]; None without batches."""
+        return self.waited / (self.busy + self.waited) if self.busy else None
 
 
 _device_times: list[DeviceTime] = []

@@ -13,6 +13,7 @@ to keys and values once; the queries are sorted to their inputs for the cross-at
 
 import functools
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -302,36 +303,32 @@ class LikelihoodEngine:
         groups = split_groups(self._groups(rows, numbers), self._block_tokens)
         packer.choose(_inputs(groups), config.encoder_prompt_length + limit, window, total)
         for packed in packer.lines(_inputs(groups)):
-            shape = self._first_shape(packed, groups)
-            self._block_shapes[packed.length] = shape._replace(
-                key_lines=packed.size // self._devices,
-                # Other rows may have a few more targets.
-                queries=padded_length(shape.queries * 5 // 4, (16,)),
-                lines=-(-shape.lines * packed.size * 5 // (shape.key_lines * self._devices * 4)),
-            )
-        largest = max(self._block_shapes)
+            lines = _lines_of(packed, groups, self._block_tokens)
+            of_sample = pack_blocks(lines, packed.length, packed.size, self._block_tokens)[0].shape
+            unshared = sum(group.unshared for line in lines for group in line) / len(lines)
+            self._block_shapes[packed.length] = self._with_spare(of_sample, unshared, packed.size)
+        longest = max(self._block_shapes)
         for length, size in packer.sizes.items():
-            shape, lines = self._block_shapes[largest], size // self._devices
-            self._block_shapes.setdefault(
-                length,
-                shape._replace(
-                    keys=length,
-                    key_lines=lines,
-                    queries=padded_length(shape.queries * -(-length // largest), (16,)),
-                    lines=-(-shape.lines * length * lines // (shape.key_lines * largest)),
-                ),
-            )
+            if length not in self._block_shapes:  # as many targets to a token as there
+                share, shape = length / longest, self._block_shapes[longest]
+                unshared = share * shape.lines * shape.targets / shape.key_lines
+                shape = shape._replace(keys=length, queries=math.ceil(share * shape.queries))
+                self._block_shapes[length] = self._with_spare(shape, unshared, size)
         if compiles_ahead():
             for shape in self._block_shapes.values():
                 self._compiled.begin({shape: functools.partial(self._compile, shape)})
 
-    def _first_shape(self, packed: Packed, groups: Sequence[Group]) -> BlockShape:
-        blocks = pack_blocks(
-            _lines_of(packed, groups, self._block_tokens),
-            packed.length, packed.size // self._devices,
-            self._block_tokens, self._devices,
-        )  # fmt: skip
-        return blocks[0].shape
+    def _with_spare(self, shape: BlockShape, unshared: float, size: int) -> BlockShape:
+        """Returns the shape for a job of which other rows may have a quarter more targets.
+
+        A batch has `size` lines of inputs, whose rows have `unshared` targets on average.
+        """
+        key_lines, spare = size // self._devices, 1.25
+        return shape._replace(
+            key_lines=key_lines,
+            queries=padded_length(math.ceil(spare * shape.queries), (16,)),
+            lines=math.ceil(spare * unshared * key_lines / shape.targets),
+        )
 
     def _compile(self, shape: BlockShape) -> None:
         """Computes a batch without rows."""

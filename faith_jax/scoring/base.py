@@ -22,17 +22,18 @@ _FEW_SCORES = 4  # as many responses may well be alike
 def remembers_last(compute: Callable[..., Result]) -> Callable[..., Result]:
     """Decorates a method of a list of rows: called again with the same rows, it computes nothing.
 
-    So several scorers of one run share a model's computation.
+    So several scorers of one run share a model's computation. The last two results are kept, since
+    a run scores the next rows before it has the scores of the last.
     """
 
     @functools.wraps(compute)
     def wrapper(self: Any, rows: Sequence[Any]) -> Result:
         key = tuple(rows)
-        last: tuple[Any, ...] = self.__dict__.pop("_last", ())  # nothing half-done is remembered
-        if not last or last[0] != key:
-            last = (key, compute(self, rows))
-        self.__dict__["_last"] = last
-        result: Result = last[1]
+        for last, kept in self.__dict__.get("_last", ()):
+            if last == key:
+                return kept  # type: ignore[no-any-return]
+        result = compute(self, rows)
+        self.__dict__["_last"] = ((key, result), *self.__dict__.get("_last", ())[:1])
         return result
 
     return wrapper
@@ -73,6 +74,17 @@ class BaseScorer(abc.ABC):
     def inputs(self, example: GroundedExample) -> SeenInput | None:
         """Returns the inputs for an example whose response is not empty; see `seen`."""
         return None
+
+    def prepare(  # noqa: B027
+        self, examples: Sequence[GroundedExample], window: int, total: int
+    ) -> None:
+        """Chooses the shapes of a job's batches by a sample of its examples; by default nothing.
+
+        Args:
+          examples: the sample.
+          window: examples that are scored at once.
+          total: examples of the job.
+        """
 
     def score(
         self,

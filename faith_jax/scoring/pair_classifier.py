@@ -82,6 +82,11 @@ class PairClassifier:
         rows = [self.encode(*pair, f"pair {number}") for number, pair in enumerate(pairs, 1)]
         return self.probabilities(rows), [row.cut for row in rows]
 
+    def prepare(self, rows: Sequence[PairRow], window: int, total: int) -> None:
+        """Chooses the shapes of a job; see `ClassificationEngine.choose_shapes`."""
+        ids = [row.ids for row in rows]
+        self.engine.choose_shapes(ids, self.encode.max_length, window, total)
+
     @remembers_last
     def probabilities(self, rows: Sequence[PairRow]) -> np.ndarray:
         """Returns float64 [rows, classes]."""

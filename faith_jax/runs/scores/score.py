@@ -61,7 +61,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("faith_jax")
 
 _TIMED_ROWS = 64  # of `costs`
-_KEPT_ROWS = 5000  # of a shard, which are then read once
+_SAMPLE = 1000  # first rows, which the report looks at
+_SHAPED = 500  # of these, by which the shapes of the models' batches are chosen
+# Rows scored and written at once: enough for a batch of each shape, or for several on accelerators.
+_ROWS_ON_CPU, _ROWS = 256, 2048
 _SHARDS_OF_A_PROCESS = 2  # at least
 # Scored between two passes, so that the second one is not remembered; and before a fork.
 NO_LABEL = GroundedExample("other", Grounding(("Nothing is said.",)), ("What?",), "It is not said.")
@@ -153,7 +156,7 @@ def score(
     scorers: Mapping[str, Mapping[str, Any]],
     output: str,
     output_format: str = "",
-    batch_size: int = 256,
+    batch_size: int = 0,
     bad_rows: BadRows | None = None,
     restart: bool = False,
     costs: str = "",
@@ -171,8 +174,9 @@ def score(
       output: the file, or for TFDS the folder; one that exists is kept where it is of the same run,
         and else refused.
       output_format: "jsonl", "parquet" or "tfds"; "" = as the ending says, TFDS without one.
-      batch_size: rows scored and written at once; with models, must be the same when a stopped run
-        resumes, because the rows of a batch change the last digits of each other's scores.
+      batch_size: rows scored and written at once; 0 = 256, and 2,048 with models on an accelerator.
+        With models it must be the same when a stopped run resumes, because the rows of a batch
+        change the last digits of each other's scores.
       bad_rows: what to do with bad rows; by default scoring stops.
       restart: discard the rows of a run that was stopped.
       costs: a file for what each scorer costs; "" = none.
@@ -229,7 +233,13 @@ def score(
         if joins_only:
             job.check_done()
         read = functools.partial(score_input.rows, BadRows(skip=bad_rows.skip))
-        whole_batch = batch_size if digests else 1
+        at_once = batch_size or _default_rows(bool(digests) and not joins_only)
+        whole_batch = at_once if digests else 1
+        # The next rows are read while the models compute; devices of several processes that compute
+        # together must do the same in the same order.
+        score_batches: Any = map
+        if digests and not several:
+            from faith_jax.inference.pipeline import ahead as score_batches
 
         def rows_of(shard: Shard) -> Iterator[ExampleRow]:
             return shard.read(read, score_input.source)
@@ -242,7 +252,8 @@ def score(
             progress: Progress,
         ) -> None:
             lines = shard.rows if writes else None
-            counts = _score_rows(rows, loaded, lines, batch_size, done, progress)
+            batches = functools.partial(score_batches, _scorer_of(loaded))
+            counts = _score_rows(rows, batches, lines, at_once, done, progress)
             if not writes:
                 return
             files = []
@@ -261,29 +272,32 @@ def score(
 
         parent = os.getpid()
         is_shared = score_input.input and not (digests or several or joins_only or costs)
-        with _helpers(job, loaded.values(), take_part if is_shared else None) as helpers:
+        with (
+            _helpers(job, loaded.values(), take_part if is_shared else None) as helpers,
+            _timing_device(bool(costs)) as device_time,
+        ):
+            sample: list[ExampleRow] = []
             for shard, writes, done in _take_shards(
                 job, chosen, whole_batch, several, joins_only, helpers
             ):
-                rows = rows_of(shard)
-                if shard.number == 0 and writes:  # errors come before anything is scored
-                    if shard.count > _KEPT_ROWS:
-                        first = rows_of(shard)
-                    else:
-                        kept = list(rows)
-                        first, rows = iter(kept), iter(kept)
-                    report = preflights.scoring_report(score_input.source, first, loaded, count)
+                if not sample:
+                    sample = list(itertools.islice(read(job.shards[0].place), _SAMPLE))
+                    examples = [row.example for row in sample[:: -(-len(sample) // _SHAPED)]]
+                    for scorer in loaded.values():
+                        scorer.prepare(examples, at_once, count)
+                if shard.number == 0 and writes:  # most errors come before anything is scored
+                    report = preflights.scoring_report(score_input.source, sample, loaded, count)
                     report = preflights.with_notes(report, job.known["notes"])
                     warnings = report["warnings"]
                     beside = preflights.beside(target) if report["scorers"] else None
                     preflights.tell(report, beside)
-                compute(shard, rows, writes, done, job.progress)
+                compute(shard, rows_of(shard), writes, done, job.progress)
         with job.joined() as results:
             if results is not None:
                 for result in results:
                     summary.take(result)
                 if costs:
-                    _write_costs(costs, loaded, scorers, score_input)
+                    _write_costs(costs, loaded, scorers, score_input, device_time)
                 if worst:
                     columns = job.known["notes"]["columns"]
                     summary.worst = write_worst(worst, _all(job), names, columns, worst_rows)
@@ -494,9 +508,51 @@ def _load_scorers(
     return loaded
 
 
+def _default_rows(with_models: bool) -> int:
+    if not with_models:
+        return _ROWS_ON_CPU
+    import jax
+
+    return _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
+
+
+def _timing_device(is_measured: bool) -> contextlib.AbstractContextManager[Any]:
+    if not is_measured:
+        return contextlib.nullcontext()
+    from faith_jax.inference.pipeline import timing_device
+
+    return timing_device()
+
+
+@contextlib.contextmanager
+def _closed(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
+    """Ends the threads of batches that are made ahead."""
+    try:
+        yield batches
+    finally:
+        if close := getattr(batches, "close", None):
+            close()
+
+
+def _scorer_of(
+    scorers: Mapping[str, BaseScorer],
+) -> Callable[[Sequence[ExampleRow]], list[ScoredRow]]:
+    """Returns what scores a batch of rows."""
+
+    def score_batch(batch: Sequence[ExampleRow]) -> list[ScoredRow]:
+        examples = [row.example for row in batch]
+        columns = {name: scorer.score(examples) for name, scorer in scorers.items()}
+        return [
+            scored_row(row, {name: scores[place] for name, scores in columns.items()})
+            for place, row in enumerate(batch)
+        ]
+
+    return score_batch
+
+
 def _score_rows(
     rows: Iterator[ExampleRow],
-    scorers: Mapping[str, BaseScorer],
+    score_batches: Callable[[Iterable[list[ExampleRow]]], Iterator[list[ScoredRow]]],
     lines: pathlib.Path | None,
     batch_size: int,
     done: int,
@@ -513,17 +569,13 @@ def _score_rows(
     if done and lines is not None:
         summary.add(_read_scored(lines))
     rows = itertools.islice(rows, done, None)
-    while batch := list(itertools.islice(rows, batch_size)):
-        examples = [row.example for row in batch]
-        columns = {name: scorer.score(examples) for name, scorer in scorers.items()}
-        scored = [
-            scored_row(row, {name: scores[place] for name, scores in columns.items()})
-            for place, row in enumerate(batch)
-        ]
-        if lines is not None:
-            append_rows(lines, scored)
-        summary.add(scored)
-        progress.add(len(batch))
+    batches = iter(lambda: list(itertools.islice(rows, batch_size)), [])
+    with _closed(score_batches(batches)) as scored_batches:
+        for scored in scored_batches:
+            if lines is not None:
+                append_rows(lines, scored)
+            summary.add(scored)
+            progress.add(len(scored))
     return summary.counts()
 
 
@@ -555,12 +607,15 @@ def _write_costs(
     scorers: Mapping[str, BaseScorer],
     options: Mapping[str, Mapping[str, Any]],
     score_input: ScoreInput,
+    device_time: Any,
 ) -> None:
     """Writes as JSON what each scorer costs, measured on the first rows of the first corpus.
 
     `millions` are the parameters of each of its models, `examples_per_second` of a second pass over
-    as many `rows` of the `corpus` on a `device`, after everything is compiled. `options` are in the
-    order of `scorers`.
+    as many `rows` of the `corpus` on a `device`, after everything is compiled. `device_waited` is
+    the share of the run, from its first batch to its last, in which no batch of any scorer was
+    queued, compilations included; None where they queue none, or where a run before had scored all.
+    `options` are in the order of `scorers`.
     """
     import jax
 
@@ -583,5 +638,6 @@ def _write_costs(
             "rows": len(examples),
             "corpus": rows[0].corpus,
             "device": jax.devices()[0].device_kind,
+            "device_waited": device_time.waited_share,
         }
     write_json(path, costs)
