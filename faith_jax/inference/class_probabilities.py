@@ -499,7 +499,7 @@ class ClassificationEngine:
             most, length = max(len(line) for line in packed.lines), packed.length
             # How many texts a line has is a shape too, so it has few values; in a job's shapes one,
             # since a row has two tokens.
-            ladder = (length // 2, length)
+            ladder: tuple[int, ...] = (length // 2, length)
             if self._packer.sizes.get(length) != packed.size:
                 ladder = (length // 16, length // 4, length)
             texts = padded_length(most, ladder)

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,12 +7,18 @@ from hypothesis import strategies as st
 
 from faith_jax.inference.packing import (
     LENGTHS,
+    MOST_SHAPES,
+    BlockShape,
     Group,
     Packer,
     attention_share,
+    best_lengths,
     even_size,
+    fill_blocks,
     fill_lines,
+    lines_by_length,
     pack_blocks,
+    split_groups,
 )
 from tests.models import tiny
 
@@ -65,18 +73,30 @@ def test_each_row_is_in_one_line_with_its_input(groups, length):
     assert whole <= together
 
 
-@given(many_groups(), st.integers(200, 2000), st.integers(1, 3))
-def test_each_row_is_in_one_block_with_its_keys(groups, tokens, devices):
+@given(many_groups(), st.integers(200, 2000), st.integers(1, 3), st.integers(1, 5))
+def test_each_row_is_in_one_block_with_its_keys(groups, tokens, devices, key_lines):
     groups = [group._replace(rows=[(own + 1, n) for own, n in group.rows]) for group in groups]
     rows = rows_of(groups)
-    blocks = pack_blocks(groups, tokens, devices)
+    pieces = split_groups(groups, tokens)
+    assert max(piece.unshared for piece in pieces) <= max(
+        tokens, *(own for _, own in rows.values())
+    )
+    lines = [pieces[start : start + 2] for start in range(0, len(pieces), 2)]
+    blocks = pack_blocks(lines, 400, key_lines, tokens, devices)
+    check_blocks(blocks, rows, devices)
+    # A job's shape may be too small for a line, which is then split.
+    one = BlockShape(400, 1, max(own for _, own in rows.values()), 256, 1)
+    check_blocks(fill_blocks(lines, one, devices, devices), rows, devices)
+
+
+def check_blocks(blocks, rows, devices):
     assert len(blocks) % devices == 0
     shape = blocks[0].shape
     numbers = []
     for block in blocks:
         assert block.shape == shape
         lines = dict.fromkeys(range(shape.lines), 0)
-        assert len(block.keys) == shape.key_lines
+        assert len(block.keys) <= shape.key_lines
         for line in block.keys:
             own = [rows[number][1] for placed in line for _, number in placed.rows]
             assert sum(placed.shared for placed in line) <= shape.keys
@@ -116,10 +136,10 @@ def test_16_texts_to_an_article_rarely_have_it_twice():
         Group(int(rng.integers(300, 500)), [(int(n), 16 * g + i) for i, n in enumerate(own)])
         for g, own in enumerate(rng.integers(50, 110, (32, 16)))
     ]
-    blocks = pack_blocks(groups, 4096)
-    assert sum(len(line) for block in blocks for line in block.keys) <= 1.35 * len(groups)
-    shape, own = blocks[0].shape, sum(group.total - group.shared for group in groups)
-    assert own / (len(blocks) * shape.lines * shape.targets) > 0.85
+    blocks = pack_blocks([[group] for group in split_groups(groups, 4096)], 512, 8, 4096)
+    assert sum(len(line) for block in blocks for line in block.keys) == len(groups)
+    shape, own = blocks[0].shape, sum(group.unshared for group in groups)
+    assert own / (len(blocks) * shape.lines * shape.targets) > 0.8
     packed = Packer(0.0, 2048).lines(groups)
     inputs = [placed for one in packed for line in one.lines for placed in line]
     assert len(inputs) == len(groups)
@@ -134,3 +154,50 @@ def test_devices_share_the_lines_of_a_batch():
     (packed,) = Packer(0.0, 1024, devices=4).lines(groups)
     assert packed.size % 4 == 0
     assert sum(len(lines) for lines in packed.batches()) == len(packed.lines)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(1, 3))
+def test_no_other_lengths_pad_less(used, most):
+    def cost(length):
+        return length * (1 + 0.02 * length)
+
+    def total(lengths):
+        return sum(cost(n) * lines for n, lines in lines_by_length(used, lengths).items())
+
+    lengths = best_lengths(used, most, cost, step=8)
+    assert len(lengths) <= most
+    assert lengths == sorted(lengths)
+    every = range(8, 72, 8)
+    others = [
+        other
+        for count in range(1, most + 1)
+        for other in itertools.combinations(every, count)
+        if other[-1] >= max(used)
+    ]
+    assert total(lengths) == pytest.approx(min(map(total, others)))
+
+
+@given(st.lists(st.integers(2, 500), min_size=1, max_size=60), st.integers(0, 9))
+def test_a_job_has_three_shapes_whatever_rows_come(sample, seed):
+    packer = Packer(1e-4, 2048, devices=2)
+    packer.choose([Group(n, [(0, 0)]) for n in sample], 500, 64, 1000)
+    assert len(packer.sizes) <= MOST_SHAPES
+    assert all(size % 2 == 0 for size in packer.sizes.values())
+    lengths = np.random.default_rng(seed).integers(1, 501, 80)
+    packed = packer.lines([Group(int(n), [(0, i)]) for i, n in enumerate(lengths)])
+    assert {(one.length, one.size) for one in packed} <= set(packer.sizes.items())
+    rows = [p.rows[0][1] for one in packed for line in one.lines for p in line]
+    assert sorted(rows) == list(range(80))
+    for one in packed:
+        assert max(sum(p.shared for p in line) for line in one.lines) <= one.length
+    before = dict(packer.sizes)
+    packer.halve()
+    assert packer.sizes == {n: max(2, size // 4 * 2) for n, size in before.items()}
+
+
+def test_rows_that_are_longer_than_the_sample_have_a_shape_too():
+    packer = Packer(0.0, 2048)
+    packer.choose([Group(n, [(0, 0)]) for n in (60, 100, 128) * 99], 512, 256, 10**6)
+    assert max(packer.sizes) == 512
+    packed = packer.lines([Group(300, [(0, 0)]), Group(90, [(0, 1)])])
+    assert {one.length for one in packed} <= packer.sizes.keys()

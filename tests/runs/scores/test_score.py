@@ -315,8 +315,8 @@ def test_a_killed_process_goes_on(tmp_path):
         (("--scorers=bleu", "--label-values=x=2"), "--label-values: expected LABEL=1, LABEL=0 or"),
         (("--scorers=bleu", "--costs=no/c.json"), "--costs: no/c.json: cannot be written"),
         (
-            ("--scorers=bleu", "--batch-size=0"),
-            "--batch-size: expected a positive whole number, got 0",
+            ("--scorers=bleu", "--batch-size=-1"),
+            "--batch-size: expected 0 or a positive whole number, got -1",
         ),
         (("--scorers=bleu", "--response-column=txt"), "column 'txt' is missing"),
         (("--scorers=bleu", "--input-format=csv"), "columns"),

@@ -2,14 +2,17 @@
 
 import json
 import math
+import threading
 
 import numpy as np
 import pytest
 
 from faith_jax.core.errors import ConfigError
+from faith_jax.inference import class_probabilities
 from faith_jax.input.score_input import ScoreInput
 from faith_jax.runs.preflight import percentiles
 from faith_jax.runs.scores import score as score_run
+from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import load_scorer
 from tests.scoring import tiny_models
 
@@ -109,6 +112,52 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch, kept, again
     )
     assert scored("torn.jsonl") == whole
     assert len(appended) == again
+
+
+def test_a_job_of_models_compiles_three_shapes_and_resumes_where_it_stopped(
+    models, tmp_path, monkeypatch
+):
+    """Batches are made ahead of those that are written; a stop loses only what is not."""
+    source = tmp_path / "rows.jsonl"
+    with source.open("w") as file:
+        for number in range(80):
+            texts = {
+                "grounding": "Tea is a leaf. " * (1 + number * 7 % 23),
+                "generated_text": f"Tea {number}.",
+            }
+            file.write(json.dumps(texts) + "\n")
+    scorers = {"nli_e_minus_c": {"model": str(models["nli_e_minus_c"])}}
+    given, costs = ScoreInput(input=(str(source),)), tmp_path / "costs.json"
+    monkeypatch.setattr(score_run, "_SHAPED", 40)
+    program = class_probabilities._packed_logits
+    program.clear_cache()
+
+    def scored(name, **options):
+        forget_classifiers()
+        score_run.score(given, scorers, str(tmp_path / name), batch_size=8, **options)
+        return (tmp_path / name).read_bytes()
+
+    whole = scored("whole.jsonl", costs=str(costs))
+    assert 1 <= program._cache_size() <= 3
+    assert 0 <= json.loads(costs.read_text())["nli_e_minus_c"]["device_waited"] < 1
+    append, written = score_run.append_rows, []
+
+    def stopping(path, rows):
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        written.append(len(rows))
+        append(path, rows)
+
+    monkeypatch.setattr(score_run, "append_rows", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        scored("stopped.jsonl")
+    assert not [t for t in threading.enumerate() if t.name.startswith("score")]
+    assert not (tmp_path / "stopped.jsonl").exists()
+    monkeypatch.setattr(
+        score_run, "append_rows", lambda path, rows: written.append(len(rows)) or append(path, rows)
+    )
+    assert scored("stopped.jsonl") == whole
+    assert written == [8] * 10
 
 
 LONG = [

@@ -146,7 +146,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
         assert len(infer._plan(given, 0, 3)["shards"]) == 3
 
     monkeypatch.setattr(shards, "MOST_SHARDS", 8)  # so that few digests are kept
-    monkeypatch.setattr(run, "_KEPT_ROWS", 100)
+    monkeypatch.setattr(run, "_SAMPLE", 100)
     for job in (score, plan):
         peaks = []
         for count in (2000, 200, 2000):  # the first fills caches of words

@@ -1,0 +1,257 @@
+import collections
+import contextlib
+import itertools
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.inference import EncoderModel, class_probabilities, row_likelihoods
+from faith_jax.inference.class_probabilities import ClassificationEngine
+from faith_jax.inference.pipeline import (
+    CompiledAhead,
+    ahead,
+    fetched,
+    queue,
+    timing_device,
+    waiting,
+)
+from faith_jax.inference.row_likelihoods import LikelihoodEngine
+from faith_jax.models.partitioning import Partitioner, make_mesh, standard_logical_axis_rules
+from tests.inference.test_row_likelihoods import opened, random_rows
+from tests.models import tiny
+from tests.scoring.tiny_models import FAMILIES
+
+
+def left_threads():
+    return [t for t in threading.enumerate() if t.name.startswith(("score", "compile"))]
+
+
+def test_the_next_call_begins_while_one_waits_and_results_keep_their_order():
+    begun, results = threading.Event(), []
+
+    def call(number):
+        if number == 1:
+            begun.set()
+        else:
+            with waiting():  # of number 0: until the next call has begun
+                assert begun.wait(30)
+        return number * 10
+
+    for result in ahead(call, range(5)):
+        results.append(result)
+    assert results == [0, 10, 20, 30, 40]
+    assert not left_threads()
+
+
+def test_one_call_runs_at_a_time():
+    running, most = [], collections.Counter()
+
+    def call(number):
+        for _ in range(20):
+            running.append(number)
+            most[len(running)] += 1
+            running.remove(number)
+            with waiting():
+                time.sleep(0.0005)
+        return number
+
+    assert list(ahead(call, range(6))) == list(range(6))
+    assert most.keys() == {1}
+
+
+def test_an_error_comes_behind_the_results_before_it_and_leaves_no_thread():
+    def call(number):
+        with waiting():
+            time.sleep(0.01 * (3 - number))
+        if number == 2:
+            raise InputError("row 2: bad.")
+        return number
+
+    results = []
+    with pytest.raises(InputError, match=r"^row 2: bad\.$"):
+        results.extend(iter_into(results, ahead(call, range(9))))
+    assert results == [0, 1]
+    assert not left_threads()
+
+
+def iter_into(results, iterator):
+    for result in iterator:
+        results.append(result)
+    return []
+
+
+def test_whoever_stops_early_leaves_no_thread():
+    done = []
+
+    def call(number):
+        for _ in range(1000):
+            with waiting():
+                time.sleep(0.002)
+        done.append(number)
+
+    def items():
+        yield 0
+        yield 1
+        raise KeyboardInterrupt
+
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(ahead(call, items()))
+    assert not left_threads()
+    assert not done
+    assert time.monotonic() - start < 1.5  # a call would take two seconds
+    with contextlib.closing(ahead(lambda number: number, range(9))) as results:
+        assert next(results) == 0
+    assert not left_threads()
+
+
+def test_batches_are_queued_before_the_first_is_fetched():
+    events = []
+
+    def started():
+        for number in range(3):
+            events.append(f"queue {number}")
+            yield number, lambda number=number: events.append(f"fetch {number}") or number
+
+    assert [*fetched(started())] == [(0, 0), (1, 1), (2, 2)]
+    assert events == [*(f"queue {n}" for n in range(3)), *(f"fetch {n}" for n in range(3))]
+
+
+def test_the_time_without_a_batch_is_measured():
+    partitioner = Partitioner(make_mesh(1), standard_logical_axis_rules())
+    double = jax.jit(lambda x: 2 * x)
+    with timing_device() as device_time:
+        assert device_time.waited_share is None
+        for _ in range(2):
+            results = queue(partitioner, double, np.arange(8.0))()
+            assert results.tolist() == (2 * np.arange(8.0)).tolist()
+            time.sleep(0.2)
+    assert device_time.waited >= 0.15
+    assert 0.1 < device_time.waited_share <= 1
+
+
+def test_a_program_that_compiles_is_waited_for_and_its_error_is_the_batches():
+    ahead_of, let_go = CompiledAhead(), threading.Event()
+
+    def compile_slowly():
+        let_go.wait(30)
+        raise ValueError("told where a batch is computed")
+
+    ahead_of.begin({"shape": compile_slowly})
+    ahead_of.wait("another shape")
+    threading.Timer(0.05, let_go.set).start()
+    ahead_of.wait("shape")
+    assert let_go.is_set()
+
+
+def exhausted(program, fits):
+    """A program without the memory for batches that do not fit."""
+
+    def call(module, params, read, *rest, **options):
+        if not fits(read):
+            raise jax.errors.JaxRuntimeError(
+                "RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes."
+            )
+        return program(module, params, read, *rest, **options)
+
+    return call
+
+
+def size_of(read):
+    return (getattr(read, "keys", None) if hasattr(read, "keys") else read.tokens).size
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bart"])
+def test_too_little_memory_halves_the_batches_once(name, monkeypatch, caplog):
+    model, rows = opened(name), random_rows(5) * 3
+    plain, sizes = row_likelihoods._score, []
+    spy = exhausted(plain, lambda read: sizes.append(size_of(read)) is None)
+    monkeypatch.setattr(row_likelihoods, "_score", spy)
+    expected = LikelihoodEngine(model, tokens_per_batch=1024).log_probs(rows)
+    most = max(sizes) - 1
+    monkeypatch.setattr(
+        row_likelihoods, "_score", exhausted(plain, lambda read: size_of(read) <= most)
+    )
+    engine = LikelihoodEngine(model, tokens_per_batch=1024)
+    for _ in range(2):
+        for scores, others in zip(expected, engine.log_probs(rows), strict=True):
+            np.testing.assert_allclose(scores, others, atol=1e-5)
+    told = [message for message in caplog.messages if "too little memory" in message]
+    assert len(told) == 1
+    assert told[0].endswith("batches are half as large from now on")
+    monkeypatch.setattr(row_likelihoods, "_score", exhausted(plain, lambda read: False))
+    with pytest.raises(ConfigError, match="too little memory, also for half of a batch"):
+        engine.log_probs(rows)
+
+
+def bert():
+    config = tiny.TINY.replace(**FAMILIES["bert"] | {"label_names": ("a", "b", "c")})
+    return EncoderModel(config, tiny.model_and_params(config)[1])
+
+
+def encoder_rows(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(5, 60, rng.integers(2, 60)).tolist() for _ in range(count)]
+
+
+def test_too_little_memory_halves_batches_of_classes(monkeypatch, caplog):
+    model, rows = bert(), encoder_rows(60)
+    expected = ClassificationEngine(model, tokens_per_batch=1024).probabilities(rows)
+    plain = class_probabilities._packed_logits
+    monkeypatch.setattr(
+        class_probabilities, "_packed_logits", exhausted(plain, lambda read: read.size <= 512)
+    )
+    found = ClassificationEngine(model, tokens_per_batch=1024).probabilities(rows)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert sum("too little memory" in message for message in caplog.messages) == 1
+
+
+def test_other_errors_of_the_device_stay_what_they_are(monkeypatch):
+    def broken(*_, **__):
+        raise jax.errors.JaxRuntimeError("INTERNAL: the device is gone.")
+
+    monkeypatch.setattr(class_probabilities, "_packed_logits", broken)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="the device is gone"):
+        ClassificationEngine(bert()).probabilities(encoder_rows(3))
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+def test_a_job_of_classes_compiles_three_programs(monkeypatch, compiles):
+    """However many windows it has; each row has the probabilities of its own call."""
+    monkeypatch.setattr(class_probabilities, "compiles_ahead", lambda: compiles)
+    program, model, rows = class_probabilities._packed_logits, bert(), encoder_rows(200)
+    second = [len(row) // 2 for row in rows]
+    expected = ClassificationEngine(model).probabilities(rows, second)
+    program.clear_cache()
+    engine = ClassificationEngine(model, tokens_per_batch=256)
+    engine.choose_shapes(rows[:50], 60, 40, 200)
+    chosen = len(engine._packer.sizes)
+    windows = [slice(start, start + 40) for start in range(0, 200, 40)]
+    found = [engine.probabilities(rows[window], second[window]) for window in windows]
+    np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
+    assert engine.num_compilations <= chosen <= 3
+    # Programs that compiled ahead are those of the batches.
+    assert program._cache_size() == (chosen if compiles else engine.num_compilations)
+    assert not left_threads()
+
+
+@pytest.mark.parametrize("compiles", [False, True])
+@pytest.mark.parametrize("name", ["gpt2", "bart"])
+def test_a_job_of_likelihoods_compiles_three_programs(name, monkeypatch, compiles):
+    monkeypatch.setattr(row_likelihoods, "compiles_ahead", lambda: compiles)
+    program, model, rows = row_likelihoods._score, opened(name), random_rows(7) * 8
+    expected = LikelihoodEngine(model).log_probs(rows)
+    program.clear_cache()
+    engine = LikelihoodEngine(model, tokens_per_batch=512)
+    engine.choose_shapes(rows[:80], 60, 24, len(rows))
+    found = [engine.log_probs(rows[n : n + 24]) for n in range(0, len(rows), 24)]
+    for scores, others in zip(expected, itertools.chain(*found), strict=True):
+        np.testing.assert_allclose(scores, others, atol=1e-5)
+    assert engine.num_compilations <= 3
+    assert program._cache_size() <= 3
+    assert jnp.asarray(engine.padding) < 0.9
