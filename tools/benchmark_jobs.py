@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-WORDS = [
+WORDS = (
     "tea",
     "leaf",
     "lake",
@@ -26,16 +26,10 @@ WORDS = [
     "grows",
     "in",
     "the",
-    "a",
-    "of",
     "north",
-    "house",
-    "walks",
-    "reads",
-    "old",
     "book",
     "river",
-]
+)
 LOOP_ROWS = 32
 LABELS = ("1", "0")
 
