@@ -131,7 +131,7 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "objectives": ("--rounds 4", "--rounds 1"),
     "data": ("--rows 20000", "--rows 500 --datasets faithdial,begin"),
     "retrieval": ("--articles 10000", "--articles 500 --queries 20"),
-    "jobs": ("--rows 2000", "--rows 100"),
+    "jobs": ("--rows 500", "--rows 100"),
     "statistics": ("--rows 100000", "--rows 5000 --bootstrap-rows 2000 --loop 3 --resamples 200"),
 }
 QUICK = ("train", "score", "greedy", "statistics")

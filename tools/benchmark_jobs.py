@@ -120,7 +120,7 @@ def measure(rows: list[dict[str, str]], folder: pathlib.Path) -> list[str]:
 def main(arguments: list[str] | None = None) -> None:
     """Prints the lines."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--loop", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.loop:
