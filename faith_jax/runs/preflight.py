@@ -51,10 +51,12 @@ def training_report(
 
     `members` has their rows, readings and epochs; `cut` is by part, see `cut_report`; `validation`
     has its rows and cuts, and how many of its rows share a grounding with training rows;
-    `shorter_lengths` are TASK_FEATURE_LENGTHS that would do; `warnings` are sentences.
+    `shorter_lengths` are TASK_FEATURE_LENGTHS that would do, with which a row is `times_shorter`;
+    `warnings` are sentences.
     """
     num_places = rows.places(steps - 1)[-1][-1] + 1
     readings = rows.order.count_read(np.array([num_places]))[:, 0].tolist()
+    shorter = _shorter_lengths([rows, *([validation] if validation else [])])
     report: Report = {
         "task": rows.config.mixture_or_task_name,
         "split": rows.config.split,
@@ -82,10 +84,13 @@ def training_report(
             name: percentiles(np.concatenate([m.lengths(name) for m in rows.members]))
             for name in ("inputs", "targets")
         },
-        "shorter_lengths": _shorter_lengths([rows, *([validation] if validation else [])]),
+        "shorter_lengths": shorter,
         "unknown": _unknown(rows.members),
         "examples": list(_examples(rows, tokenizer)),
     }
+    if shorter:
+        tokens = sum(rows.config.task_feature_lengths[name] for name in shorter)
+        report["times_shorter"] = round(tokens / sum(shorter.values()), 1)
     if labels := rows.config.error_labels:
         report["labels"] = labels
     if validation is not None:
@@ -426,7 +431,11 @@ def _lines(report: Report) -> Iterator[str]:
     for name, lengths in report["lengths"].items():
         yield f"  tokens of {name}: {shown_percentiles(lengths)}"
     if shorter := report.get("shorter_lengths"):
-        yield f"  TASK_FEATURE_LENGTHS = {shorter} has room for all rows, and computes less padding"
+        yield (
+            f"  TASK_FEATURE_LENGTHS = {shorter} has room for all rows, and a step has "
+            f"{report['times_shorter']} times fewer tokens: add "
+            f'--gin.TASK_FEATURE_LENGTHS="{shorter}"'
+        )
     yield from cut_lines(report["cut"])
     yield from unknown_lines(report["unknown"])
     if report.get("labels"):

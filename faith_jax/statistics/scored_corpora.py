@@ -355,8 +355,8 @@ def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
             if not labels:
                 continue
             raise InputError(
-                f"{name}: no row has a label (1 or 0), without which there is no AUC; see "
-                "score --label-column."
+                f"{name}: no row has a label (1 or 0), without which there is no AUC; name their "
+                "column 'label', or score the rows with --label-column=NAME."
             )
         undefined = ", ".join(
             f"{scorer} in {count:,}" for scorer, count in _undefined(labelled).items()

@@ -94,8 +94,12 @@ def test_lengths_that_are_mostly_padding_are_told(capsys):
     assert longest <= lengths["inputs"] < longest + 8
     assert lengths["targets"] == 8
     assert report(task, steps=60, inputs=lengths["inputs"])["shorter_lengths"] == {}
-    tell(report(task, steps=60, inputs=100), None, dry_run=True)
-    assert f"TASK_FEATURE_LENGTHS = {lengths} has room for all rows" in capsys.readouterr().out
+    found = report(task, steps=60, inputs=100)
+    tell(found, None, dry_run=True)
+    out = capsys.readouterr().out
+    assert f"TASK_FEATURE_LENGTHS = {lengths} has room for all rows" in out
+    assert f'{found["times_shorter"]} times fewer tokens: add --gin.TASK_FEATURE_LENGTHS="' in out
+    assert 1.5 < found["times_shorter"] < 200 / sum(lengths.values()) + 0.1
 
 
 def test_percentiles_of_a_cut_are_of_the_rows_that_are_cut():

@@ -50,7 +50,8 @@ def _read_labelled(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
             example, knowledge = row.example, " ".join(row.example.grounding.texts)
             if example.label is None:
                 place, expected = f"{path}: row {row.place[1] + 1}", "1 (faithful) or 0"
-                bad_rows.add(field_error(place, "label", expected, None))
+                remedy = "leave rows without a label out, and name the labels' column 'label'"
+                bad_rows.add(field_error(place, "label", expected, None, remedy))
             elif _split_of(knowledge) == split:
                 yield {
                     "id": example.id,

@@ -41,7 +41,7 @@ from faith_jax.statistics.calibration.guarantees import (
 )
 from faith_jax.statistics.calibration.maps import CONSTANT, choose_map
 from faith_jax.statistics.scored_corpora import Corpus, pooled, row_notes
-from faith_jax.statistics.units import Units, units_of
+from faith_jax.statistics.units import AUTO, Units, units_of
 
 Floats = NDArray[np.float64]
 _COLUMNS = ("corpus", "groups", "accept", "reject", "probability", "log loss (nats)")
@@ -156,7 +156,8 @@ def calibrate(options: CalibrateOptions) -> str:
         pooled=whole,
         left_out=left_out,
     )
-    table = _table(calibration, reports, row_notes(corpora))
+    notes = (*row_notes(corpora), *_independence_notes(corpora, options.cluster_field))
+    table = _table(calibration, reports, notes)
     if options.figure:
         panels = [_panel(report.rows, options, level) for report in reports]
         save_acceptance(panels, path_of(options.figure))
@@ -188,12 +189,23 @@ def _labelled_scores(corpus: Corpus, options: CalibrateOptions) -> LabelledScore
     return LabelledScores(corpus.name, scores, corpus.labels, units, drawn)
 
 
+def _independence_notes(corpora: Mapping[str, Corpus], cluster_field: str) -> tuple[str, ...]:
+    """Returns a warning for corpora whose rows count as independent because nothing tells else."""
+    return tuple(
+        f"{name}: the rows have no grounding, so that each counts as independent of the others. If "
+        "some share a question or a document, or are of several systems, the guarantee does not "
+        "hold: give --cluster-field=COLUMN, which says what they share."
+        for name, corpus in corpora.items()
+        if cluster_field == AUTO and not corpus.hashes["grounding"].any()
+    )
+
+
 def _why_unusable(rows: LabelledScores, options: CalibrateOptions, level: float) -> str:
     """Returns why rows cannot be calibrated, with the remedy; "" = they can."""
     if not rows.labels.size:
         return (
-            "no row has a label (1 = faithful, 0 = not) and a score; see score --label-column, and "
-            "label some rows."
+            "no row has a label (1 = faithful, 0 = not) and a score; name the labels' column "
+            "'label', or score the rows with --label-column=NAME."
         )
     if np.ptp(rows.labels) == 0:
         return (

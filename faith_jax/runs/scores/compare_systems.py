@@ -34,6 +34,7 @@ from faith_jax.statistics.scored_corpora import (
 from faith_jax.statistics.systems import Column, Layout, systems_table
 
 _SHOWN = 100  # characters of a response in a table
+_NAMED = 8  # ids of rows with the same words, at most
 
 
 _NO_CORPUS = "rows"  # the corpus of systems that say none
@@ -235,9 +236,11 @@ class _SystemRows:
         self._options = options
         self._systems = systems  # by path, of files that are systems
         self.places: dict[str, tuple[str, str]] = {}
-        # The lowest rows by what is alike in them, and how many rows are so.
+        # The lowest rows by what is alike in them, how many rows are so, and the first of their
+        # ids.
         self._lowest: dict[int, tuple[float, int, tuple[Any, ...]]] = {}
         self._alike: collections.Counter[int] = collections.Counter()
+        self._ids_alike = collections.defaultdict[int, list[str]](list)
         self._scorer = ""
         self._count = 0
 
@@ -262,6 +265,8 @@ class _SystemRows:
         query = row["history"][-1] if row["history"] else ""
         alike = hash((system, *lower_words(response)))
         self._alike[alike] += 1
+        if len(self._ids_alike[alike]) <= _NAMED:  # one of them is shown by itself
+            self._ids_alike[alike].append(row["id"])
         self._count += 1
         item = (score, self._count, (system, row["id"], score, _cut(query), row))
         self._lowest[alike] = min(item, self._lowest.get(alike, item))
@@ -276,7 +281,7 @@ class _SystemRows:
     def worst(self) -> Table:
         """Returns the rows with the lowest score of the first scorer, the lowest first.
 
-        Rows of a system whose responses have the same words are one, with their number.
+        Rows of a system whose responses have the same words are one, with the ids of the others.
         """
         columns: tuple[str, ...] = ("system", "id", self._scorer, "query", "response")
         shown, tidy_rows, has_marks = [], [], False
@@ -285,7 +290,9 @@ class _SystemRows:
             response, marked = row["generated_text"] or "", _mark_low_words(row, self._scorer)
             has_marks = has_marks or marked != response
             tidy_rows.append((*cells, _cut(response), more))
-            shown.append((*cells, _cut(marked) + (f" (and {more} like it)" if more else "")))
+            ids = [other for other in self._ids_alike[alike] if other != row["id"]][:_NAMED]
+            listed = ", ".join(ids) + (f" and {more - len(ids)} more" if more > len(ids) else "")
+            shown.append((*cells, _cut(marked) + (f" (also {listed})" if more else "")))
         tidy = Table("", (*columns, "alike"), tuple(tidy_rows))
         if not any(query for *_, query, _ in shown):
             columns = (*columns[:3], columns[4])

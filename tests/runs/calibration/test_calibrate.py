@@ -184,3 +184,17 @@ def test_the_scorer_is_the_only_one_or_named(run, tmp_path):
     rows = [{**row, "scores": row["scores"] | {"b": 0.0}} for row in scored_rows(400)]
     assert run(rows, f"--scorer={SCORER}", "--target=0.1")[0] == 0
     assert read_calibration(tmp_path / "calibration.json").scorer == SCORER
+
+
+def test_rows_without_a_grounding_are_warned_of(tmp_path, command):
+    lines = [f"{n},{n % 10 / 10},{int(n % 10 > 3)},{n // 2}\n" for n in range(200)]
+    path = tmp_path / "a.csv"
+    path.write_text("id,mine,label,question\n" + "".join(lines))
+    options = ("calibrate", path, "--scorer=mine", f"--output={tmp_path / 'c.json'}")
+    status, out, _ = command(*options)
+    assert status == 0
+    assert "a: the rows have no grounding, so that each counts as independent" in out
+    for field in ("question", "none"):
+        status, out, _ = command(*options, f"--cluster-field={field}")
+        assert status == 0
+        assert "no grounding" not in out

@@ -419,7 +419,7 @@ def test_the_worst_answers_have_their_query_and_each_stands_once(capsys, tmp_pat
     title = lines.index("Lowest token_f1")
     assert cells_of(lines[title + 1]) == ["system", "id", "token_f1", "query", "response"]
     assert [cells_of(line) for line in lines[title + 3 :]] == [
-        ["mine", "5", "0.05", "When?", "I do not know. (and 3 like it)"],
+        ["mine", "5", "0.05", "When?", "I do not know. (also 0, 1, 2)"],
         ["mine", "3", "0.40", "Why?", "No idea."],
     ]
     worst = json.loads((tmp_path / "f.json").read_text())["worst"]
@@ -438,8 +438,9 @@ def test_the_worst_answers_of_many(capsys, tmp_path):
     for i, score in enumerate(scores):
         lowest[i % 25] = min(lowest.get(i % 25, 1), score)
     expected = sorted(lowest.items(), key=lambda it: it[1])[:3]
+    other = {i % 25: str(i) for i, score in enumerate(scores) if score > lowest[i % 25]}
     assert [cells_of(line)[2:] for line in lines[-3:]] == [
-        [f"{score:.2f}", f"answer {number} (and 1 like it)"] for number, score in expected
+        [f"{score:.2f}", f"answer {number} (also {other[number]})"] for number, score in expected
     ]
 
 
