@@ -618,7 +618,7 @@ SCORERS = _of(
 
 _SIGNIFICANCE = "tests/statistics/test_significance.py"
 _ROC = "tests/statistics/test_auc.py"
-_SALIENCE_SCORES = "tests/statistics/test_salience_scores.py"
+_SALIENCE_SCORES = "tests/statistics/texts/test_salience_scores.py"
 
 STATISTICS = _of(
     "statistics",
@@ -741,7 +741,7 @@ STATISTICS = _of(
         "text_metrics.py",
         "squares = sum(length * length for length in lengths)",
         "squares = sum(length for length in lengths)",
-        "tests/statistics/test_text_metrics.py",
+        "tests/statistics/texts/test_text_metrics.py",
     ),
     (
         "threshold-itself",
@@ -769,14 +769,14 @@ STATISTICS = _of(
         "text_metrics.py",
         "left[word] = count - 1",
         "left[word] = count",
-        "tests/statistics/test_text_metrics.py::test_match_words_takes_first_occurrences",
+        "tests/statistics/texts/test_text_metrics.py::test_match_words_takes_first_occurrences",
     ),
     (
         "coverage-of-the-better-side",
         "text_metrics.py",
         "any(map(math.isnan, shares)) else min(shares)",
         "any(map(math.isnan, shares)) else max(shares)",
-        "tests/statistics/test_text_metrics.py::test_argument_overlap_by_hand",
+        "tests/statistics/texts/test_text_metrics.py::test_argument_overlap_by_hand",
     ),
 ) + _of(
     "statistics",

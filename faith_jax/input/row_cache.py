@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute  # else an attribute of pyarrow only where something imports it
 
 from faith_jax.core.files import atomic_file, report_write_errors
 

@@ -117,6 +117,10 @@ class Planted:
         return PairRow([len(self.pairs) - 1], CutTokens(), 1)
 
     encode.tokenizer = load_vocabulary("english_4096")
+    encode.max_length = 1
+
+    def choose_shapes(self, *_):
+        """Does nothing: there are no batches."""
 
     def probabilities(self, rows, second=None):
         faithful, others = FAITHFUL[self.row], len(CLASSES[self.row]) - 1

@@ -113,7 +113,8 @@ def test_a_users_file_sets_what_it_sets_in_t5x(parsed):
 def test_evaluation_before_training_is_that_of_t5x(parsed):
     value = parsed(f"{FINETUNE}\ntrain_script.train.run_eval_before_training = True\n")
     assert value("EVAL_BEFORE_TRAINING/macro.value") is True
-    assert repr(value(f"{TRAIN}.eval_before_training")) == "%EVAL_BEFORE_TRAINING"
+    before = value("faith_jax.runs.train.Evaluation.before_training")
+    assert repr(before) == "%EVAL_BEFORE_TRAINING"
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_parquet_by_another_name(capsys, tmp_path):
     assert status == 2
     assert "s.jsonl: a Parquet file by what it holds; let its name end in .parquet" in error
     (tmp_path / "s.txt").write_text("")
-    assert "expected scores as .jsonl or .parquet" in evaluate(capsys, tmp_path / "s.txt")[2]
+    assert "expected scores as .jsonl, .csv or .parquet" in evaluate(capsys, tmp_path / "s.txt")[2]
 
 
 @pytest.mark.parametrize(
@@ -206,12 +206,13 @@ def test_parquet_by_another_name(capsys, tmp_path):
         (
             "answers.csv",
             "id,document,response\n1,Tea.,Tea.\n",
-            ": expected scores as .jsonl or .parquet, or a folder of TFDS.",
+            ": none of the columns id, document, response is named as a scorer; say which are "
+            "scores with --scorers=NAMES. Or score its responses first:",
         ),
         (
             "answers.jsonl",
             '{"document": "Tea.", "response": "Tea."}\n',
-            ":1: field 'scores' is missing.",
+            ":1: field 'scores' is missing. Score its responses first:",
         ),
     ],
 )
@@ -221,7 +222,7 @@ def test_responses_without_scores_are_to_be_scored_first(capsys, tmp_path, name,
     command = f"faith-jax score --scorers=NAMES --input={path} --output=scores.jsonl"
     status, lines, error = evaluate(capsys, path)
     assert (status, lines) == (2, [])
-    assert error == f"faith-jax: {path}{problem} Score its responses first: {command}"
+    assert error == f"faith-jax: {path}{problem} {command}"
 
 
 def test_integers_of_any_size_are_no_scores(capsys, tmp_path):
