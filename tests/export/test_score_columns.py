@@ -37,6 +37,7 @@ def test_scores_of_another_system_in_a_csv_file(tmp_path):
         "cut": {},
         "undefined": {},
         "words": {},
+        "evidence": {},
     }
     assert (second["generated_text"], second["label"]) == ("In Rome; Italy", 0)
     assert second["scores"] == {"my_judge": 0.2}
