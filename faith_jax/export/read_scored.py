@@ -58,12 +58,13 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
     if first is None:
         return
     rows = itertools.chain([first], rows)
-    if isinstance(first.fields, Mapping) and first.fields.get("scores") is None:
+    has_cells = path.suffix in (".csv", ".tsv")  # which hold no objects, whatever their names
+    if isinstance(first.fields, Mapping) and (has_cells or first.fields.get("scores") is None):
         columns = score_columns(list(first.fields), scorers)
         if columns:
-            commas = decimal_commas(path, "") if path.suffix in (".csv", ".tsv") else frozenset()
+            commas = decimal_commas(path, "") if has_cells else frozenset()
             rows = scored_fields(rows, columns, ScoredColumns(), path.stem, commas)
-        elif path.suffix in (".csv", ".tsv"):
+        elif has_cells:
             raise _no_scores(path, first, scorers)
     for row in rows:
         yield _check_row(row, path)

@@ -441,7 +441,8 @@ class ClassificationEngine:
 
         The softmax over the labels hides this: it compares them alone. Only the first rows of the
         first call are looked at; their mean `label_mass` is compared with `LEAST_LABEL_MASS`. It
-        costs nothing behind a call of `probabilities` with labels of several tokens.
+        costs nothing behind a call of `written`, or of `probabilities` with labels of several
+        tokens.
 
         Args:
           rows: see `probabilities`.
@@ -553,9 +554,6 @@ class ClassificationEngine:
             return logits
         weights = [weights[weights > 0] for weights in labels.weights]
         log_probs = self._label_log_probs(rows, labels)
-        if self._first_masses is None and rows:
-            first = log_probs[: _CHECKED_ROWS * classes]
-            self._first_masses = _label_probabilities(first, classes).sum(axis=1)
         scores = [of_label @ weights[number % classes] for number, of_label in enumerate(log_probs)]
         return np.reshape(np.array(scores, np.float32), (len(rows), classes))
 
@@ -573,7 +571,12 @@ class ClassificationEngine:
         """
         behind = len(self._split_prefix(labels)[1])
         texts = self._label_rows(rows, labels, every=True)
-        return [log_probs[behind:] for log_probs in self._likelihoods.log_probs(texts)]
+        all_log_probs = [log_probs[behind:] for log_probs in self._likelihoods.log_probs(texts)]
+        if self._first_masses is None and rows:
+            classes = len(labels.tokens)
+            first = all_log_probs[: _CHECKED_ROWS * classes]
+            self._first_masses = _label_probabilities(first, classes).sum(axis=1)
+        return all_log_probs
 
     def _reads_once(self, labels: LabelTexts) -> bool:
         """Whether a decoder-only model reads the same for all labels, which are one token each.

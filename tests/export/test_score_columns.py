@@ -58,6 +58,15 @@ def test_columns_named_as_scorers_are_scores_and_no_texts_are_needed(tmp_path):
     assert [(row["id"], row["label"]) for row in rows] == [("1", 1), ("2", 0)]
 
 
+def test_a_column_may_be_called_scores_and_answers_may_be_blank(tmp_path):
+    path = write(tmp_path / "a.csv", "id,answer,scores\n1,,0.5\n2,Yes.,1\n")
+    rows = list(read_scored_rows(path, ["scores"]))
+    assert [(row["generated_text"], row["scores"]) for row in rows] == [
+        ("", {"scores": 0.5}),
+        ("Yes.", {"scores": 1.0}),
+    ]
+
+
 def test_tables_of_other_forms_have_columns_of_scores_too(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"id": "x", "token_f1": 0.5, "label": 1}\n')
     (row,) = read_scored_rows(path)

@@ -90,12 +90,12 @@ def _deciders(
     Raises:
       ConfigError: nothing decides about any of the corpora.
     """
-    known = calibration.corpora
+    by_corpus = calibration.corpora
     where = options.calibration
     if options.pooled:
         if calibration.pooled is None:
             raise ConfigError(
-                f"--pooled: {where} has no pooled thresholds, only of {_listed(known)}."
+                f"--pooled: {where} has no pooled thresholds, only of {_listed(by_corpus)}."
             )
         pooled = calibration.pooled
         deciders: dict[str, Decider | str] = {
@@ -103,26 +103,29 @@ def _deciders(
             for name in names
         }
     elif options.corpus:
-        if options.corpus not in known:
-            reason = calibration.left_out.get(options.corpus, did_you_mean(options.corpus, known))
+        if options.corpus not in by_corpus:
+            reason = calibration.left_out.get(
+                options.corpus, did_you_mean(options.corpus, by_corpus)
+            )
             raise ConfigError(
                 f"--corpus: {where} has no thresholds of {options.corpus!r}, only of "
-                f"{_listed(known)}. {reason.strip()}".rstrip()
+                f"{_listed(by_corpus)}. {reason.strip()}".rstrip()
             )
-        deciders = dict.fromkeys(names, known[options.corpus])
+        deciders = dict.fromkeys(names, by_corpus[options.corpus])
     else:
-        deciders = {name: known.get(name) or _why_unknown(calibration, name) for name in names}
+        deciders = {name: by_corpus.get(name) or _why_unknown(calibration, name) for name in names}
     if not any(isinstance(decider, Decider) for decider in deciders.values()):
         raise ConfigError(
-            f"{where} decides about rows of {_listed(known)}, not of {', '.join(names)}. If these "
+            f"{where} decides about rows of {_listed(by_corpus)}, not of "
+            f"{', '.join(names)}. If these "
             "are rows of the same kind, from the same system, say so by "
-            f"--corpus={next(iter(known)) if len(known) == 1 else 'NAME'}."
+            f"--corpus={next(iter(by_corpus)) if len(by_corpus) == 1 else 'NAME'}."
         )
     return deciders
 
 
-def _listed(known: Mapping[str, Decider]) -> str:
-    return ", ".join(known) or "all corpora together (--pooled)"
+def _listed(by_corpus: Mapping[str, Decider]) -> str:
+    return ", ".join(by_corpus) or "all corpora together (--pooled)"
 
 
 def _why_unknown(calibration: Calibration, name: str) -> str:

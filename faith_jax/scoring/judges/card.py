@@ -231,8 +231,8 @@ def _problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
         if names.count(name) != 1:
             yield "input", f"expected {{{name}}} once, got it {names.count(name)} times"
     if unknown := set(names) - {GROUNDING, RESPONSE, QUERY}:
-        shown = ", ".join(f"{{{name}}}" for name in sorted(unknown))
-        yield "input", f"expected {{grounding}}, {{response}} and {{query}} alone, got {shown}"
+        fields = ", ".join(f"{{{name}}}" for name in sorted(unknown))
+        yield "input", f"expected {{grounding}}, {{response}} and {{query}} alone, got {fields}"
     for token in read.special_tokens:
         if token not in whole:
             yield "input.special_tokens", f"{token!r} does not occur in the text"

@@ -124,9 +124,10 @@ class JudgeEncoder:
         rows = list[ChunkRow]()
         for chunk in chunks:
             encoded = self._encode({GROUNDING: chunk.text, RESPONSE: response, QUERY: query})
-            known = encoded.knowledge
-            around = self._length(encoded) - (known.end - known.start)
-            if around >= self.max_length and around + known.end - known.start > self.max_length:
+            knowledge = encoded.knowledge
+            whole = self._length(encoded)
+            around = whole - (knowledge.end - knowledge.start)
+            if around >= self.max_length and whole > self.max_length:
                 raise InputError(
                     f"{place}: the response and the judge's prompt have {around} tokens, which "
                     "leaves no room for any of the grounding; a response is never cut: shorten it, "
@@ -142,7 +143,7 @@ class JudgeEncoder:
         self, chunk: Piece, encoded: _Encoded, around: int, rule: Windows, place: str
     ) -> Iterator[ChunkRow]:
         """Yields the rows of the windows of a grounding's tokens."""
-        known = encoded.knowledge
+        knowledge = encoded.knowledge
         length = rule.length - (around if rule.unit == "row_tokens" else 0)
         if length < 1:
             raise InputError(
@@ -150,17 +151,21 @@ class JudgeEncoder:
                 f"no room for any of the grounding in the card's chunks of {rule.length}; a "
                 "response is never cut: shorten it."
             )
-        count = known.end - known.start
+        count = knowledge.end - knowledge.start
         for first, last in windows(count, length, rule.overlap):
-            start, end = known.start + first, known.start + last
+            start, end = knowledge.start + first, knowledge.start + last
             removed = count - (last - first)
             window = _Encoded(
                 np.concatenate(
-                    [encoded.ids[: known.start], encoded.ids[start:end], encoded.ids[known.end :]]
+                    [
+                        encoded.ids[: knowledge.start],
+                        encoded.ids[start:end],
+                        encoded.ids[knowledge.end :],
+                    ]
                 ),
-                [_moved(part, known, last - first) for part in encoded.parts],
+                [_moved(part, knowledge, last - first) for part in encoded.parts],
                 encoded.offsets[first:last],
-                encoded.split - removed * (known.start < encoded.split),
+                encoded.split - removed * (knowledge.start < encoded.split),
             )
             begin, stop = window.offsets[0][0], window.offsets[-1][1]
             piece = Piece(chunk.text[begin:stop], chunk.start + begin, chunk.start + stop)
@@ -253,9 +258,9 @@ class JudgeEncoder:
         return texts[text]
 
 
-def _moved(part: Part, known: Part, length: int) -> Part:
+def _moved(part: Part, knowledge: Part, length: int) -> Part:
     """Returns a part where the grounding's has another length."""
     if part.kind == Kind.KNOWLEDGE:
-        return Part(part.kind, *(min(place, known.start + length) for place in part[1:]))
-    shift = length - (known.end - known.start) if part.start >= known.end else 0
+        return Part(part.kind, *(min(place, knowledge.start + length) for place in part[1:]))
+    shift = length - (knowledge.end - knowledge.start) if part.start >= knowledge.end else 0
     return Part(part.kind, *(place + shift for place in part[1:]))

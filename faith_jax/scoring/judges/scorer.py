@@ -76,10 +76,12 @@ class Judge:
         reads = self.card.reads
         if isinstance(reads, ReadWords):
             words = reads.words or list(map(str, reads.ids or ()))
+            # What is read first tells how rare the words are.
+            read = self.engine.written if reads.over == "vocabulary" else self.engine.probabilities
+            probabilities = read(ids).astype(np.float64)
             self.engine.warn_of_rare_labels(ids, words, _REMEDY)
-            if reads.over == "vocabulary":
-                return self.engine.written(ids)[:, self.places]
-        elif reads.activation == "sigmoid":
+            return probabilities[:, self.places]
+        if reads.activation == "sigmoid":
             logits = self.engine.logits(ids, second).astype(np.float64)
             return np.asarray(scipy.special.expit(logits))[:, self.places]
         probabilities = self.engine.probabilities(ids, second).astype(np.float64)
@@ -160,8 +162,8 @@ class JudgeScorer(ModelScorer[JudgeRow]):
     def texts(self, row: JudgeRow) -> dict[str, str]:
         """Returns the first chunk's input."""
         count = sum(map(len, row.rows))
-        shown = self.judge.encode.tokenizer.shown(row.rows[0][0].row.ids)
-        return {f"chunk 1 of {count}" if count > 1 else "input": shown}
+        text = self.judge.encode.tokenizer.shown(row.rows[0][0].row.ids)
+        return {f"chunk 1 of {count}" if count > 1 else "input": text}
 
     def judged(
         self, examples: Sequence[GroundedExample], rows: Sequence[JudgeRow]
@@ -229,10 +231,10 @@ def open_judge(
             f"{' or '.join(card.architectures)}. Cards for {family}: "
             f"{', '.join(fitting) or 'none'}."
         )
-    asked = options.get("max_length")
-    if asked is None and config.positions == "disentangled":
-        asked = card.max_length  # relative positions have no end
-    limit = input_limit(config, asked, card.max_length)
+    max_length = options.get("max_length")
+    if max_length is None and config.positions == "disentangled":
+        max_length = card.max_length  # relative positions have no end
+    limit = input_limit(config, max_length, card.max_length)
     tokenizer = open_tokenizer(path, options.get("vocabulary"), config)
     labels, places = _what_is_read(card, opened, tokenizer, path)
     engine = ClassificationEngine(opened, labels, None, options.get("tokens_per_batch"))
@@ -251,8 +253,8 @@ def _what_is_read(
                 f"model {path}: has no classification head, whose class {reads.supported!r} the "
                 "card reads; give the judge's own checkpoint."
             )
-        wanted = [reads.supported] + ([] if reads.minus is None else [reads.minus])
-        return None, tuple(_class_number(place, opened.label_names, path) for place in wanted)
+        classes = [reads.supported] + ([] if reads.minus is None else [reads.minus])
+        return None, tuple(_class_number(name, opened.label_names, path) for name in classes)
     if not isinstance(opened, EncoderDecoderModel):
         raise ConfigError(
             f"model {path}: is no encoder-decoder, whose words the card reads; give the judge's "
@@ -269,14 +271,14 @@ def _what_is_read(
     return LabelTexts.of([[token] for token in ids], "sum"), (0,)
 
 
-def _class_number(wanted: int | str, names: Sequence[str], path: str) -> int:
+def _class_number(name: int | str, names: Sequence[str], path: str) -> int:
     lower = [name.lower() for name in names]
-    if isinstance(wanted, str) and lower.count(wanted.lower()) == 1:
-        return lower.index(wanted.lower())
-    if isinstance(wanted, int) and wanted < len(names):
-        return wanted
-    hint = did_you_mean(wanted, names) if isinstance(wanted, str) else ""
+    if isinstance(name, str) and lower.count(name.lower()) == 1:
+        return lower.index(name.lower())
+    if isinstance(name, int) and name < len(names):
+        return name
+    hint = did_you_mean(name, names) if isinstance(name, str) else ""
     raise ConfigError(
-        f"model {path}: has no class {wanted!r}, which the card reads.{hint} Its classes: "
+        f"model {path}: has no class {name!r}, which the card reads.{hint} Its classes: "
         f"{', '.join(f'{number} = {name}' for number, name in enumerate(names))}."
     )
