@@ -25,10 +25,10 @@ from faith_jax.version import __version__
 if TYPE_CHECKING:
     from faith_jax.inference import CausalModel, EncoderDecoderModel, EncoderModel, load_model
     from faith_jax.report.explain import explain
+    from faith_jax.runs.judges.verdicts import judge
     from faith_jax.runs.scores.check import FactChecker
     from faith_jax.runs.scores.frames import compare, evaluate, write_report
     from faith_jax.runs.scores.score_frames import score
-    from faith_jax.scoring.judges.verdicts import judge
     from faith_jax.scoring.plugins import scorer
     from faith_jax.scoring.registry import load_scorer, scorer_names
     from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -65,7 +65,7 @@ _LAZY = {
     "compare": "faith_jax.runs.scores.frames",
     "evaluate": "faith_jax.runs.scores.frames",
     "explain": "faith_jax.report.explain",
-    "judge": "faith_jax.scoring.judges.verdicts",
+    "judge": "faith_jax.runs.judges.verdicts",
     "load_model": "faith_jax.inference",
     "load_scorer": "faith_jax.scoring.registry",
     "load_vocabulary": "faith_jax.tokenizers.vocabularies",

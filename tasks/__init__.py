@@ -2,6 +2,7 @@
 
 from faith_jax.tasks import (  # noqa: F401
     begin,
+    benchmarks,
     dialfact,
     dialogue,
     faithdial,

@@ -100,7 +100,7 @@ def dialfact_pair(
     last: int = 2,
     most_evidence: int = 5,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns what encoders read side by side, two scalars: evidence, and context and claim."""
+    """Returns the two texts that encoders read side by side: evidence, and context and claim."""
     return _evidence(titles, sentences, most_evidence), dialfact_claim(context, claim, last)
 
 
@@ -111,7 +111,7 @@ def dialfact_claim(context: tf.Tensor, claim: tf.Tensor, last: int = 2) -> tf.Te
 
 
 def dense_query(context: tf.Tensor, claim: tf.Tensor) -> tf.Tensor:
-    """Returns what DPR's encoder reads of a claim and the turns before it, a scalar."""
+    """Returns the text that DPR's encoder reads of a claim and the turns before it, a scalar."""
     turns = _joined(context, " [eot] ")
     return tf.where(tf.strings.length(turns) > 0, tf.strings.join([turns, claim], " [SEP] "), claim)
 

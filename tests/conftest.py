@@ -1,11 +1,14 @@
 """What all tests share."""
 
+import collections
 import gc
 import importlib.metadata
+import math
 import os
 import pathlib
 import shutil
 import sys
+import time
 
 import hypothesis
 import jaxtyping
@@ -61,6 +64,35 @@ gc.set_threshold(100_000, 50, 100)
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 MOST_COMPILED = 2**30  # bytes
+
+
+OUT_OF_TIME = "no time left"
+# Tests of these markers are long, and have quicker ones beside them.
+LONG = ("slow", "faults", "papers")
+START = time.monotonic()
+
+
+def pytest_addoption(parser):
+    """Adds the time after which no more long tests begin."""
+    message = f"after these no test of the markers {', '.join(LONG)} begins; they are skipped"
+    parser.addoption("--minutes", type=float, default=math.inf, help=message)
+
+
+def pytest_runtest_setup(item):
+    """Skips a long test for which there is no time left."""
+    minutes = item.config.getoption("minutes")
+    if time.monotonic() - START > 60 * minutes and any(map(item.get_closest_marker, LONG)):
+        pytest.skip(f"{OUT_OF_TIME}: --minutes={minutes:g}")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Names the files whose long tests were skipped for lack of time."""
+    skipped = [
+        r for r in terminalreporter.stats.get("skipped", ()) if OUT_OF_TIME in str(r.longrepr)
+    ]
+    files = collections.Counter(report.nodeid.partition("::")[0] for report in skipped)
+    for file, count in files.items():
+        terminalreporter.write_line(f"{OUT_OF_TIME}: {count} tests of {file}")
 
 
 def pytest_configure(config):

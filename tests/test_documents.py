@@ -18,6 +18,7 @@ from faith_jax.cli import main
 from faith_jax.datasets import samples
 from faith_jax.scoring.judges.card import preset_names, read_card
 from tests.paths import REPOSITORY
+from tests.runs.judges.test_verdicts import write_calibration
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("own_seqio_tasks", "own_scorers")
@@ -148,6 +149,19 @@ def test_the_users_own_judge(folder, command, tmp_path):
     assert row["scores"].keys() == {"my_judge", "whole"}
     assert len(row["evidence"]["my_judge"]) == 2
     assert len(row["evidence"]["whole"]) == 1
+
+
+def test_the_examples_of_judges(folder, tmp_path):
+    """The blocks of judges.md that call a judge."""
+    tiny_models.write_judge_t5(tmp_path / "checkpoints" / "minicheck_flan_t5_large")
+    write_calibration(tmp_path / "calibration.json", "minicheck_flan_t5_large", answers=3.0)
+    blocks = [block for block in EXAMPLES["judges.md"] if "faith_jax.judge(" in block]
+    assert len(blocks) == 3
+    names = {}
+    for block in blocks:
+        run(block, names)
+    assert 0 < names["judged"]["judge_score"][0] < 1
+    assert names["verdict"].supported in (True, False)
 
 
 def test_the_table_of_judges_is_that_of_the_cards():

@@ -52,6 +52,8 @@ def names(tmp_path_factory):
         "faith_jax/tokenizers/vocabulary/english_4096.model",
         "faith_jax/report/templates/report.html",
         "faith_jax/scoring/presets/minicheck_flan_t5_large.toml",
+        "faith_jax/runs/judges/references.json",
+        "faith_jax/runs/judges/pairs.toml",
         "faith_jax/papers/npov/npov_detection.smk",
         "faith_jax/papers/table.smk",
         "faith_jax/annotation/forms.json",

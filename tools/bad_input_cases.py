@@ -79,14 +79,21 @@ _RAW = {
     "faith_critic": "utterances knowledge response",
     "faithdial": "utterances knowledge response",
     "faithdial_audit": "",  # rows without a label are empty in the authors' files
+    "faithbench": "sample_id source summary metadata summarizer",
     "fever": "claim label evidence",
+    "halueval": "knowledge document",
+    "llm_aggrefact": "dataset doc claim label",
     "multidoc2dial": "dial_id turns role turn_id utterance doc_text",
     "nli": "id premise hypothesis label",
     "npov_errors": "id topic query response has_hallucination has_coverage_error error paraphrased",
     "procon_npov": "id title question split pro con topic response",
+    "ragtruth": "id source_id task_type source_info model labels split response",
+    "summedits": "id doc summary label",
     "text_to_text": "id inputs targets",
+    "tofueval": "doc_id summ_sent sent_label source",
     "topical_chat": "message agent content",
     "vitaminc": "unique_id claim evidence label",
+    "wice": "claim evidence label meta",
     "wizard_of_wikipedia": "chosen_topic dialog speaker",
 }
 _FAMILIES = (

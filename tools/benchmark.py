@@ -1,4 +1,4 @@
-"""Measures speed side by side in one run: ours, Hugging Face's PyTorch T5 and GPT-2, T5X, Inseq.
+"""Measures speed side by side in one run: ours, Hugging Face's PyTorch, CTranslate2, T5X, Inseq.
 
 usage: tools/benchmark.py [--quick] [--parts train,score] [--shape small] [--dtype float32]
                           [--minutes 5] [--json FILE] [--docs]
@@ -12,7 +12,8 @@ Each part has a time limit of its own. Within it
 all sides take turns, so that a busy moment of the machine meets all of them, and so do a matrix
 product and a copy in memory, which say what the machine could do; each figure is the median of its
 rounds. Each side has a process of its own, since their threads disturb each other in one. A side is
-measured where it is installed: Hugging Face by the extra `parity`, T5X as docs/t5x.md says. All
+measured where it is installed: Hugging Face by the extra `parity`, CTranslate2 by its name, T5X as
+docs/t5x.md says. All
 sides take denormal numbers for zero, as XLA does on CPU.
 
 Some parts are programs beside this one (tools/benchmark_*.py), whose lines are kept as they are.
@@ -44,6 +45,7 @@ import jax.numpy as jnp
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import benchmark_ctranslate2
 import benchmark_decoding
 import benchmark_salience
 import benchmark_t5x
@@ -54,6 +56,7 @@ from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.parameters import random_params
 from faith_jax.models.partitioning import make_partitioner
+from faith_jax.models.quantization import quantized
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training import optimizers
 from faith_jax.training.objectives import CrossEntropy, decoder_states, encoder_states
@@ -113,9 +116,12 @@ CONFIG = TransformerConfig(
 PARTS: dict[str, tuple[str, ...]] = {
     "train": ("hugging face", "t5x"),
     "prompt_tune": ("hugging face",),
-    "score": ("hugging face", "t5x"),
-    "greedy": ("hugging face", "t5x"),
-    "beam": ("hugging face",),
+    "score": ("hugging face", "t5x", "ctranslate2"),
+    "greedy": ("hugging face", "t5x", "ctranslate2"),
+    "beam": ("hugging face", "ctranslate2"),
+    "score_int8": ("ours score", "ctranslate2"),
+    "greedy_int8": ("ours greedy", "ctranslate2"),
+    "beam_int8": ("ours beam", "ctranslate2"),
     "gpt2_greedy": ("hugging face",),
     "gpt2_beam": ("hugging face",),
     "likelihood": ("hugging face",),
@@ -132,6 +138,7 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "data": ("--rows 20000", "--rows 500 --datasets faithdial,begin"),
     "retrieval": ("--articles 10000", "--articles 500 --queries 20"),
     "jobs": ("--rows 500", "--rows 100"),
+    "judges": ("--rows 16", "--rows 4 --tiny"),
     "statistics": ("--rows 100000", "--rows 5000 --bootstrap-rows 2000 --loop 3 --resamples 200"),
 }
 QUICK = ("train", "score", "greedy", "statistics")
@@ -149,6 +156,7 @@ MODULES = {
     "hugging face": ("torch", "transformers"),
     "t5x": ("t5x",),
     "inseq": ("inseq", "torch"),
+    "ctranslate2": ("ctranslate2",),
 }
 RATES = ("matmul", "memory")
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs" / "performance.md"
@@ -225,7 +233,7 @@ def our_parts(part: str) -> dict[str, Part]:
         return benchmark_salience.our_salience(CONFIG, *rows)
     if part in RATES:
         return {"matmul": matmul_part(), "memory": memory_part()}
-    if part in ("beam", "summeval_like_t5", "pmi_greedy", "plain_greedy"):
+    if part in ("beam", "beam_int8", "summeval_like_t5", "pmi_greedy", "plain_greedy"):
         inputs = batch_of_tokens()["encoder_input_tokens"]
         return benchmark_decoding.our_t5(CONFIG, inputs, TARGETS)
     if part == "train":
@@ -233,9 +241,12 @@ def our_parts(part: str) -> dict[str, Part]:
     if part == "prompt_tune":
         prompted = CONFIG.replace(encoder_prompt_length=PROMPT, dropout_rate=0.0)
         return {part: training_part(prompted, (".*_prompt/.*",))}
-    module = Transformer(CONFIG)
-    params = random_params(module, make_partitioner(CONFIG), seed=0)
-    params = jax.tree.map(lambda x: x.astype(DTYPE), params)
+    module, partitioner = Transformer(CONFIG), make_partitioner(CONFIG)
+    params = random_params(module, partitioner, seed=0)
+    if part.endswith("_int8"):
+        params = quantized(params, partitioner.replicated, partitioner)
+    else:
+        params = jax.tree.map(lambda x: x.astype(DTYPE), params)
     batch = {k: jnp.asarray(v) for k, v in batch_of_tokens().items()}
     keys = row_keys(0, jnp.arange(BATCH))
     decoding = DecodingConfig(max_length=TARGETS, eos_id=-1)
@@ -251,10 +262,14 @@ def our_parts(part: str) -> dict[str, Part]:
     def greedy(params, tokens):
         return generate(module, params, tokens, keys, decoding).tokens
 
-    return {
-        "score": lambda: jax.block_until_ready(score(params, batch)),
-        "greedy": lambda: jax.block_until_ready(greedy(params, batch["encoder_input_tokens"])),
-    }
+    if part.startswith("score"):
+        return {part: lambda: jax.block_until_ready(score(params, batch))}
+    return {part: lambda: jax.block_until_ready(greedy(params, batch["encoder_input_tokens"]))}
+
+
+def ctranslate2_parts(part: str) -> dict[str, Part]:
+    """Returns the same parts of CTranslate2."""
+    return benchmark_ctranslate2.parts(CONFIG, batch_of_tokens())
 
 
 def t5x_parts(part: str) -> dict[str, Part]:
@@ -389,6 +404,7 @@ MAKERS = {
     "hugging face": hugging_face_parts,
     "inseq": hugging_face_parts,
     "t5x": t5x_parts,
+    "ctranslate2": ctranslate2_parts,
 }
 
 
@@ -532,7 +548,9 @@ def figures(
     best = {name: min(known.get(("ours", name), [float("nan")])) for name in RATES}
     peak = 2.0 * SHAPE.matmul**3 / best["matmul"]
     ours, flops = median.get(("ours", part)), part_flops().get(part)
-    tokens = {"greedy": BATCH * TARGETS, "salience": TARGETS}.get(part)
+    tokens = {"greedy": BATCH * TARGETS, "greedy_int8": BATCH * TARGETS, "salience": TARGETS}.get(
+        part
+    )
     beside = {
         side if side != "ours" else f"ours {name}": median[side, name]
         for side, name in others

@@ -40,6 +40,7 @@ from faith_jax.inference.texts.input_rows import RowTokens, input_row
 from faith_jax.models import parameters
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import make_partitioner
+from faith_jax.models.quantization import quantized
 from faith_jax.models.transformer import Transformer
 
 Part = Callable[[], Any]
@@ -107,19 +108,23 @@ def summary_rows(vocab_size: int) -> list[LikelihoodRow]:
 
 def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> dict[str, Part]:
     """Returns the parts of T5's shape: beam search, and PMI-Decode beside greedy search."""
-    module, params = Transformer(config), random_params(config)
-    params = jax.tree.map(lambda x: x.astype(config.dtype), params)
+    module, random = Transformer(config), random_params(config)
+    params = jax.tree.map(lambda x: x.astype(config.dtype), random)
     # Next tokens as a trained model has them: few in the nucleus, where random ones have thousands.
     params["decoder"]["logits_dense"]["kernel"] *= PEAKED
     without_document = np.ascontiguousarray(inputs[:, inputs.shape[1] // 2 :])
 
-    def part(function: Any, rows: int, *arrays: np.ndarray, **options: Any) -> Part:
+    def part(
+        function: Any, rows: int, *arrays: np.ndarray, params: Any = params, **options: Any
+    ) -> Part:
         decoding = DecodingConfig(max_length=max_length, eos_id=NO_END, **options)
         keys = encoder_decoder.row_keys(0, jnp.arange(rows))
         decode = jax.jit(lambda p, *a: function(module, p, *a, keys, decoding).tokens)
         given = [array[:rows] for array in arrays]
         return lambda: jax.block_until_ready(decode(params, *given))
 
+    partitioner = make_partitioner(config)
+    in_8_bits = quantized(random, partitioner.replicated, partitioner)
     plain, pmi = encoder_decoder.generate, encoder_decoder.generate_pmi
     rows = len(inputs)
     engine = LikelihoodEngine(EncoderDecoderModel(config, params))
@@ -127,6 +132,7 @@ def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> di
     return {
         "summeval_like_t5": lambda: engine.log_probs(summaries),
         "beam": part(plain, BATCH, inputs, num_beams=BEAMS),
+        "beam_int8": part(plain, BATCH, inputs, params=in_8_bits, num_beams=BEAMS),
         "plain_greedy": part(plain, rows, inputs),
         "pmi_greedy": part(pmi, rows, inputs, without_document, pmi=PMIConfig()),
     }

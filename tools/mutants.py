@@ -376,8 +376,8 @@ MODELS = _of(
     (
         "feed-forward-gate",
         "layers.py",
-        "x = x * ACTIVATION_FUNCTIONS[activation](project(inputs))",
-        "x = x + ACTIVATION_FUNCTIONS[activation](project(inputs))",
+        "return math.prod(parts[1:], start=parts[0])",
+        "return sum(parts[1:], start=parts[0])",
         f"{_LAYERS}::test_feed_forward_by_hand",
     ),
     (
@@ -630,6 +630,20 @@ STATISTICS = _of(
         'below = np.searchsorted(ordered, positive_scores, side="left")',
         'below = np.searchsorted(ordered, positive_scores, side="right")',
         _ROC,
+    ),
+    (
+        "detection-right-zeros",
+        "faith_jax/statistics/detection.py",
+        "truth == 0, (truth == 0) & ~called]",
+        "truth == 0, (truth == 0) & called]",
+        "tests/statistics/test_detection.py",
+    ),
+    (
+        "detection-unit-left-out",
+        "faith_jax/statistics/detection.py",
+        "figure(total - sums)",
+        "figure(sums)",
+        "tests/statistics/test_detection.py",
     ),
     (
         "verifiable-direction",
@@ -951,6 +965,20 @@ DATA = _of(
         "for temperature in TEMPERATURES if number <= _AT_BOTH else",
         "for temperature in TEMPERATURES if number < _AT_BOTH else",
         "tests/datasets/npov/test_choices.py::test_the_first_three_get_two_responses",
+    ),
+    (
+        "faithbench-worst-label",
+        "datasets/benchmarks/faithbench.py",
+        "worst = max(labels,",
+        "worst = min(labels,",
+        "tests/datasets/benchmarks/test_faithbench.py::test_the_worst_label_decides",
+    ),
+    (
+        "ragtruth-label",
+        "datasets/benchmarks/ragtruth.py",
+        '"label": int(not spans),',
+        '"label": int(bool(spans)),',
+        "tests/datasets/benchmarks/test_ragtruth.py",
     ),
     (
         "vitaminc-pair-swapped",

@@ -1,4 +1,4 @@
-"""Says what lies in a folder that no checkpoint can be read from, and what to do with it."""
+"""Describes a folder that holds no readable checkpoint, with a remedy."""
 
 import pathlib
 

@@ -22,6 +22,7 @@ from faith_jax.cli.checkpoint_commands import (
 from faith_jax.cli.data_commands import Describe, Prepare, Tasks
 from faith_jax.cli.evaluate_commands import Annotate, Evaluate, Explain, Report
 from faith_jax.cli.gin_commands import BINDING, Eval, Infer, Train
+from faith_jax.cli.judge_commands import Certify, ExportScorer
 from faith_jax.cli.knowledge_commands import Check, Embed, Evidence, Index
 from faith_jax.cli.parser import CommandParser, add_commands, command_name
 from faith_jax.cli.plan_command import Plan
@@ -57,7 +58,7 @@ _COMMANDS = (
     *(Tasks, Prepare, Describe),
     *(Index, Embed, Evidence, Check),
     *(Score, Scorers, Evaluate, Report, Explain, Annotate),
-    *(Calibrate, Accept),
+    *(Calibrate, Accept, Certify, ExportScorer),
 )
 _EXAMPLES = """examples:
   faith-jax quickstart runs/quickstart --steps=20

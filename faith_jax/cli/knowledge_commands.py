@@ -130,7 +130,7 @@ class Evidence(EvidenceOptions):
 
 
 class Check(CheckOptions):
-    r"""Checks what responses claim: can it be verified, what is the evidence, is it supported.
+    r"""Checks the claims of responses: can it be verified, what is the evidence, is it supported.
 
     Each sentence of a response is a claim. Its evidence is found in a knowledge base, and a
     verifier says whether the evidence SUPPORTS or REFUTES it or is NOT ENOUGH INFO (Gupta 2022). A

@@ -11,7 +11,7 @@ from faith_jax.runs.options import Numbers, Png
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan(GinFiles):
-    r"""Says what a recipe needs on TPUs or GPUs that are not here: does it fit, how fast is it?
+    r"""Plans a recipe for TPUs or GPUs that are not here: does it fit, how fast is it?
 
     Compiles the run `train` (with its evaluations) or `infer` of gin files for the topology,
     without its hardware, data or checkpoint, and prints for each device: memory, operations, bytes

@@ -19,7 +19,7 @@ class ErrorLabel(enum.StrEnum):
 
 
 def labels_line(labels: Mapping[str, str]) -> str:
-    """Returns what the texts of a classifier's labels mean, for people: YES is no error.
+    """Explains the texts of a classifier's labels for people: YES is no error.
 
     >>> labels_line({"no_error": "YES", "error": "NO"})
     'labels: YES = the response is free of the error, NO = it has the error'

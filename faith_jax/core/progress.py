@@ -86,7 +86,7 @@ def clock(seconds: float) -> str:
 
 
 class Patience:
-    """Waits for what others do, as long as it gets on.
+    """Waits for other processes, as long as they make progress.
 
     Args:
       awaited: what is waited for, for the error, such as "the shards of other processes".

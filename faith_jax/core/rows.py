@@ -89,7 +89,7 @@ class BadRows:
 
 
 class Seen:
-    """Tells what came before, of any number of values: many of them are on disk."""
+    """A set of values that came before, of any size: a large one is on disk."""
 
     def __init__(self) -> None:
         self._few: set[bytes] = set()
@@ -346,7 +346,7 @@ def json_value(text: str) -> Any:
 
 
 def json_problem(error: Exception) -> str:
-    """Returns what is wrong with a value, from an error of `json_value_at`."""
+    """Describes an error of `json_value_at`."""
     if isinstance(error, KeyError):
         return f"the key {shown(error.args[0])} is there twice; rename or drop one"
     if isinstance(error, UnicodeEncodeError):

@@ -185,9 +185,14 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
             f"{place}: field '{name}' is unknown.{hint} There are: {', '.join(names)}."
         )
     if problem.startswith(("Invalid enum value", "Invalid value")):  # the second of a tag
-        choices = [
-            str(choice) for alternative in _alternatives(kind) for choice in _choices(alternative)
-        ]
+        # Of a number and its text, once.
+        choices = list(
+            dict.fromkeys(
+                str(choice)
+                for alternative in _alternatives(kind)
+                for choice in _choices(alternative)
+            )
+        )
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
         error = field_error(place, field, f"one of {', '.join(choices)}", value)
         return InputError(f"{error}{hint}")
@@ -234,7 +239,7 @@ def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]
 
 
 def _tags(kind: Any) -> tuple[Any, ...]:
-    """Returns what the tags of a union of Structs may be."""
+    """Returns the tags that a union of Structs allows."""
     return tuple(sorted(struct.__struct_config__.tag for struct in _alternatives(kind)))
 
 

@@ -60,7 +60,7 @@ class Settings:
             object.__setattr__(self, name, value)
 
     def require(self, field: str, holds: bool, expected: str) -> None:
-        """Checks what a type hint cannot say of a field, such as its relation to another.
+        """Checks conditions that type hints cannot express, such as how two fields relate.
 
         Raises:
           ConfigError: where it does not hold.

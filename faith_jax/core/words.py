@@ -48,6 +48,8 @@ _FIRST = (
     "Most|My|No|On|Our|She|Since|So|Some|That|The|Their|Then|There|These|They|This|Those|Today|"
     "We|What|When|Where|Which|While|Who|Why|With|You|Your"
 )
+# For those who split sentences alike without this module.
+SENTENCE_RULES = {"abbreviations": _ABBREVIATIONS, "last": _LAST, "first": _FIRST}
 _END = regex.compile(rf"(?<=(?<!\p{{L}})(?i:{_LAST})\.)\s+(?=(?:{_FIRST})\b)")
 
 

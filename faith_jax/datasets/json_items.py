@@ -185,7 +185,7 @@ class _Text:
         return json.JSONDecodeError(problem, self._text[: self._at + 1], self._at)
 
     def problem(self, error: json.JSONDecodeError | UnicodeDecodeError) -> str:
-        """Returns what is wrong, and where in the file."""
+        """Describes an error, and its place in the file."""
         if isinstance(error, UnicodeDecodeError):
             return json_problem(error)
         return f"{error.msg.removesuffix(' at')} at character {self._before + error.pos + 1:,}"

@@ -1,5 +1,6 @@
 """All raw data sets, each with its configs in order."""
 
+from faith_jax.datasets.benchmarks import described_rows, faithbench, ragtruth
 from faith_jax.datasets.raw import (
     begin,
     cmu_dog,
@@ -29,6 +30,7 @@ DATASETS = (
     dialfact.DIALFACT_AUGMENTED,
     dialfact.DIALFACT_EVIDENCE,
     dialogue_nli.DIALOGUE_NLI,
+    faithbench.FAITHBENCH,
     faithdial.FAITH_CRITIC,
     faithdial.FAITH_CRITIC_ALL_EDITS,
     faithdial.FAITHDIAL,
@@ -37,16 +39,22 @@ DATASETS = (
     fact_verification.FEVER,
     multidoc2dial.MULTIDOC2DIAL,
     multidoc2dial.MULTIDOC2DIAL_SPANS,
+    *described_rows.HALUEVAL.values(),
     own_files.LABELLED_RESPONSES,
+    described_rows.LLM_AGGREFACT,
     own_files.NLI,
     *npov.TRAINING_SETS.values(),
     npov.NPOV_ERRORS,
     npov.PROCON_NPOV,
+    ragtruth.RAGTRUTH,
+    described_rows.SUMMEDITS,
     own_files.TEXT_TO_TEXT,
+    *described_rows.TOFUEVAL.values(),
     topical_chat.TOPICAL_CHAT,
     topical_chat.TOPICAL_CHAT_POST_BUILD,
     *true_benchmark.CORPORA.values(),
     fact_verification.VITAMINC,
+    *described_rows.WICE.values(),
     wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA,
     wizard_of_wikipedia.WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS,
 )

@@ -23,7 +23,7 @@ def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
     if have_usual_names(columns):
         return None
     candidates = [
-        ((alike, name == path.name), dataset, split)
+        ((alike, path.name in dataset.files[name].names), dataset, split)
         for dataset in sorted(DATASETS, key=lambda d: d.folder != d.name)
         if have_usual_names(dataset.features)
         for split, names in dataset.splits.items()

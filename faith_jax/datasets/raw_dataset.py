@@ -7,7 +7,7 @@ and so is everything else that reads the rows without TensorFlow.
 import dataclasses
 import pathlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from faith_jax.core.errors import ConfigError, did_you_mean
@@ -32,12 +32,19 @@ class RawFile:
       checksum: of what `url` gives: "sha256:<hexadecimal>", or "git-blob:<hexadecimal>", the id
         under which Git knows a file's content.
       member: its path in the archive; empty = `url` gives the file itself.
+      also: other names that a user's copy may have, such as of the same table in another form.
     """
 
     name: str
     url: str = ""
     checksum: str = ""
     member: str = ""
+    also: Sequence[str] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that a copy may have, in the order in which they are looked for."""
+        return (self.name, *self.also)
 
 
 @dataclasses.dataclass(frozen=True)

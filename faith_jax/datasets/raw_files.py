@@ -60,7 +60,8 @@ def official_files(
     for name in names:
         file = dataset.files[name]
         places = [*folders, download_folder]
-        path = next((folder / name for folder in places if (folder / name).exists()), None)
+        copies = (folder / copy for folder in places for copy in file.names)
+        path = next((copy for copy in copies if copy.exists()), None)
         if path is None:
             remedy = _remedy(dataset, name, places)
             if not (file.url and fetch):
@@ -78,7 +79,8 @@ def _remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> s
     lacking = [
         file
         for file in dataset.files.values()
-        if file.name == name or not any((place / file.name).exists() for place in places)
+        if file.name == name
+        or not any((place / copy).exists() for place in places for copy in file.names)
     ]
     listed = [
         f"{file.member} of the archive as {file.name}" if file.member else file.name
@@ -104,7 +106,12 @@ def ignored_files(
       neighbours: data sets; those that share its folder may have raw files there too.
     """
     sharing = [dataset, *(n for n in neighbours if n.folder == dataset.folder)]
-    raw_names = {name.partition("/")[0] for owner in sharing for name in owner.files}
+    raw_names = {
+        name.partition("/")[0]
+        for owner in sharing
+        for file in owner.files.values()
+        for name in file.names
+    }
     names = [path.name for path in folder.iterdir()]
     return sorted(name for name in names if name not in raw_names and not name.startswith("."))
 

@@ -11,12 +11,19 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files import read_json_or_none
 from faith_jax.core.files.stores import path_of
 from faith_jax.datasets import raw_files
+from faith_jax.datasets.benchmarks.described_rows import HALUEVAL, TOFUEVAL, WICE
 from faith_jax.datasets.raw.npov import TRAINING_SETS
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_dataset import sample_config
 
 DATA_DIR_VARIABLE = "FAITH_JAX_DATA_DIR"
+
+# The tasks of benchmarks of judges, by the beginning of their names: a pair in, 1 or 0 out.
+JUDGED = (
+    *("faithbench_judge", "halueval_judge", "llm_aggrefact_judge", "ragtruth_judge"),
+    *("summedits_judge", "tofueval_judge", "wice_judge"),
+)
 
 # What TFDS itself has, one data set after the other, and which of its splits is which of ours.
 ANLI, MULTI_NLI = ("anli/r1", "anli/r2", "anli/r3"), ("multi_nli",)
@@ -53,6 +60,7 @@ _READ = {
     "dialfact_verify_oracle_2way": "dialfact/official",
     "dialfact_verify_retrieved": "dialfact/retrieved",
     "dialfact_verify_retrieved_2way": "dialfact/retrieved",
+    "faithbench_judge": "faithbench/official",
     "faith_critic": "faith_critic/official",
     "faith_critic_all_edits": "faith_critic/all_edits",
     "faithdial_generate": "faithdial/official",
@@ -62,7 +70,9 @@ _READ = {
     "faithdial_generate_wow_then_faithdial": "faithdial/official",
     "fever_verify": "fever/official",
     "fever_verify_2way": "fever/official",
+    **{f"halueval_judge_{part}": f"halueval/{part}" for part in HALUEVAL},
     "labelled_responses_classify": "labelled_responses/full",
+    "llm_aggrefact_judge": "llm_aggrefact/official",
     "multidoc2dial_generate": "multidoc2dial/official",
     "multidoc2dial_generate_short_history": "multidoc2dial/official",
     "multidoc2dial_generate_spans": "multidoc2dial/spans",
@@ -74,13 +84,17 @@ _READ = {
     "npov_generate": "procon_npov/full",
     "npov_hallucination": "npov_errors/full",
     **{f"npov_hallucination_{part}": f"npov_detection/{part}" for part in TRAINING_SETS},
+    "ragtruth_judge": "ragtruth/official",
+    "summedits_judge": "summedits/official",
     "text_to_text": "text_to_text/full",
+    **{f"tofueval_judge_{part}": f"tofueval/{part}" for part in TOFUEVAL},
     "topical_chat_generate": "topical_chat/post_build",
     "topical_chat_generate_pre_build": "topical_chat/official",
     "topical_chat_generate_with_openings": "topical_chat/post_build",
     **{f"true_{corpus}": f"true_benchmark/{corpus}" for corpus in CORPORA},
     "vitaminc_verify": "vitaminc/official",
     "vitaminc_verify_2way": "vitaminc/official",
+    **{f"wice_judge_{part}": f"wice/{part}" for part in WICE},
     "wizard_of_wikipedia_generate": "wizard_of_wikipedia/official",
     "wizard_of_wikipedia_generate_ctrl": "wizard_of_wikipedia/control_tokens",
     "wizard_of_wikipedia_infill": "wizard_of_wikipedia/official",

@@ -60,7 +60,7 @@ class BaseModel:
         """Places the parameters on a mesh; None = all devices share the rows.
 
         Raises:
-          ConfigError: for a mesh of other axes than "data" and "model", and "int8" without qwix.
+          ConfigError: for a mesh of other axes than "data" and "model".
         """
         self.config = config
         self.path = path

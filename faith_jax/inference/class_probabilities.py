@@ -397,7 +397,7 @@ class ClassificationEngine:
     def logits(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
     ) -> np.ndarray:
-        """Returns what `probabilities` without dropout has the softmax of, float32 [rows, classes].
+        """Returns the logits of `probabilities` without dropout, float32 [rows, classes].
 
         Of a head these are its logits; of labels only their differences mean anything.
         """
@@ -558,7 +558,7 @@ class ClassificationEngine:
         return np.reshape(np.array(scores, np.float32), (len(rows), classes))
 
     def _split_prefix(self, labels: LabelTexts) -> tuple[list[int], list[int]]:
-        """Returns what all labels have in front, as a part of the input and of the target."""
+        """Returns the common beginning of all labels, as a part of the input and of the target."""
         prefix = labels.prefix.tolist()
         return (prefix, []) if self.model.config.is_decoder_only else ([], prefix)
 
@@ -588,7 +588,7 @@ class ClassificationEngine:
     def _label_rows(
         self, rows: Sequence[Sequence[int]], labels: LabelTexts, every: bool = False
     ) -> list[LikelihoodRow]:
-        """Returns what the model reads of each row and label, or once for all labels of a row."""
+        """Returns the inputs and targets of each row and label, or of a row for all its labels."""
         front, behind = self._split_prefix(labels)
         if self._reads_once(labels) and not every:
             # The 0 is in the label's place: only the state in front of it is used.

@@ -50,8 +50,8 @@ def load_model(
       mesh: of the axes "data", over which rows are spread, and "model", over which parameters are,
         such as `faith_jax.models.partitioning.make_mesh(num_partitions)`; None = all devices of
         the run share the rows, and each has the whole model.
-      params_dtype: "int8" keeps kernels and embeddings in a quarter of float32's memory, see
-        `faith_jax.models.quantization`; default: the checkpoint's.
+      params_dtype: "int8" keeps kernels and embeddings in a quarter of float32's memory, and
+        multiplies in 8 bits, see `faith_jax.models.quantization`; default: the checkpoint's.
 
     Returns:
       A `EncoderDecoderModel` (encoder-decoder: T5, BART), a `CausalModel` (decoder-only: GPT-2,
@@ -61,7 +61,7 @@ def load_model(
       CheckpointError: on a checkpoint that is missing, foreign, truncated or mis-shaped, that
         differs from its manifest, or has NaN or infinite weights, naming the parameter; and on
         what is no path.
-      ConfigError: on another dtype, on a mesh of other axes, and on "int8" without qwix.
+      ConfigError: on another dtype, and on a mesh of other axes.
     """
     checked("params_dtype", params_dtype, Literal["int8"] | None)
     if not path or not isinstance(path, str | os.PathLike):

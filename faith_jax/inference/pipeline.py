@@ -73,7 +73,7 @@ def waiting() -> Iterator[None]:
 
 
 def ahead(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Yields what a call returns of each item, in order; the next call begins meanwhile.
+    """Calls a function on each item, ahead of the one that is used, and yields results in order.
 
     An error comes in the place of its result, after the results before it. No thread is left when
     the iteration ends, however it ends.

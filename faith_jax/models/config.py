@@ -57,7 +57,9 @@ class TransformerConfig(Settings):
         square, and numbers are the same up to rounding, but dropout draws other masks. 0 = never.
       attention_kernel: what computes attention by blocks: "blocks" = JAX, on all devices;
         "splash" = a Pallas kernel, on TPUs only, for models without position bias and dropout of
-        attention weights. A block's scores then never leave the fast memory of a core.
+        attention weights. A block's scores then never leave the fast memory of a core. "cudnn" =
+        NVIDIA's kernel, on GPUs only, for attention of any length in bfloat16 or float16, also with
+        T5's bias and ALiBi's, without softcap and dropout of attention weights.
       relative_attention_num_buckets: buckets of relative positions; but for `separate_positions`
         even and >= 4.
       relative_attention_max_distance: distance from which all positions share a bucket; more
@@ -141,7 +143,7 @@ class TransformerConfig(Settings):
     logits_via_embedding: bool = False
     float32_attention_logits: bool = False
     attention_block_length: NotNegative = 1024
-    attention_kernel: Literal["blocks", "splash"] = "blocks"
+    attention_kernel: Literal["blocks", "splash", "cudnn"] = "blocks"
     relative_attention_num_buckets: Positive = 32
     relative_attention_max_distance: Positive = 128
     layer_norm_epsilon: PositiveNumber = 1e-6
@@ -234,6 +236,15 @@ class TransformerConfig(Settings):
             expected = "'blocks' for a model with position biases"
             # The kernel adds no bias to logits, and drops no weights.
             self.require("attention_kernel", self.positions in ("learned", "rotary"), expected)
+        if self.attention_kernel == "cudnn":
+            for allowed, condition in (
+                (self.dtype in ("bfloat16", "float16"), f"dtype = {self.dtype}, not bfloat16"),
+                (self.positions != "disentangled", "DeBERTa's attention"),
+                (not self.attention_softcap, "a softcap of attention"),
+                (self.head_dim % 8 == 0 and self.head_dim <= 128, f"head_dim = {self.head_dim}"),
+            ):
+                self.require("attention_kernel", allowed, f"'blocks' for {condition}")
+        if self.attention_kernel != "blocks":
             rate = self.attention_weights_dropout
             expected = f"'blocks', or attention_dropout_rate = 0 in place of {rate}"
             self.require("attention_kernel", rate == 0.0, expected)
@@ -307,7 +318,7 @@ class TransformerConfig(Settings):
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "TransformerConfig":
-        """Reads what `to_dict` wrote.
+        """Reads the output of `to_dict`.
 
         Raises:
           ConfigError: for an unknown field (names the nearest ones), a missing `vocab_size`, or a

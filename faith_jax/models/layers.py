@@ -4,6 +4,7 @@ Parameter names and logical axes are T5X's, so its checkpoints load without rena
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from flax import linen as nn
 from flax.linen import partitioning as nn_partitioning
 
 from faith_jax.core.types import Array
-from faith_jax.models import quantization
+from faith_jax.models.quantization import Int8Matrix, product
 
 Initializer = Callable[..., Array]
 
@@ -49,12 +50,12 @@ normal = functools.cache(nn.initializers.normal)
 
 def matrix_with_axes(
     name: str, init: Initializer, shape: tuple[int, int], axes: tuple[str, str], module: nn.Module
-) -> Array:
-    """Returns a module's float32 matrix, which `quantization` may have stored in 8 bits."""
+) -> Array | Int8Matrix:
+    """Returns a module's matrix, float32 or stored in 8 bits (`models.quantization`)."""
     if module.has_variable("params", name):
         stored: Any = module.get_variable("params", name)
-        if quantization.is_quantized(stored):
-            return quantization.dequantized(stored)
+        if isinstance(stored, Int8Matrix):
+            return stored
     matrix: Array = param_with_axes(name, init, shape, axes, module)
     return matrix
 
@@ -114,6 +115,16 @@ def aligned(vector: Array, inputs: Array) -> Array:
     return jax.lax.expand_dims(vector, range(inputs.ndim - 1))
 
 
+def recomputed(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Returns a function of arrays whose backward pass keeps its arguments alone.
+
+    What it computes between them is computed again: for elementwise functions this costs next to
+    nothing, while their intermediate arrays, several for each output, fill the memory of a training
+    step wherever the compiler cannot see all layers at once.
+    """
+    return jax.checkpoint(function)
+
+
 class RMSNorm(nn.Module):
     """T5's layer norm, without mean and bias. Computed in float32.
 
@@ -130,14 +141,19 @@ class RMSNorm(nn.Module):
     @nn.compact
     def __call__(self, inputs: Array) -> Array:
         """Normalises [..., embed] to root mean square 1 and scales it."""
-        # A mean of many squares in bfloat16 would be coarse, and with it every output.
-        x = inputs.astype(jnp.float32)
-        scale = param_with_axes("scale", nn.initializers.ones, (x.shape[-1],), ("embed",))
-        inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
-        # Gemma scales before it rounds to the dtype, T5 after it.
-        if self.offset:
-            return (x * inverse * (aligned(scale, x) + self.offset)).astype(self.dtype)
-        return (x * inverse).astype(self.dtype) * aligned(scale, x).astype(self.dtype)
+        scale = param_with_axes("scale", nn.initializers.ones, inputs.shape[-1:], ("embed",))
+
+        @recomputed
+        def normalise(inputs: Array, scale: Array) -> Array:
+            # A mean of many squares in bfloat16 would be coarse, and with it every output.
+            x = inputs.astype(jnp.float32)
+            inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
+            # Gemma scales before it rounds to the dtype, T5 after it.
+            if self.offset:
+                return (x * inverse * (aligned(scale, x) + self.offset)).astype(self.dtype)
+            return (x * inverse).astype(self.dtype) * aligned(scale, x).astype(self.dtype)
+
+        return normalise(inputs, scale)
 
 
 class LayerNorm(nn.Module):
@@ -149,14 +165,18 @@ class LayerNorm(nn.Module):
     @nn.compact
     def __call__(self, inputs: Array) -> Array:
         """Normalises [..., embed] to mean 0 and variance 1, scales it and adds a bias."""
-        x = inputs.astype(jnp.float32)
-        shape = (x.shape[-1],)
-        scale = param_with_axes("scale", nn.initializers.ones, shape, ("embed",))
-        bias = param_with_axes("bias", nn.initializers.zeros, shape, ("embed",))
-        # scale (x - mean) / sqrt(variance + epsilon) + bias
-        x -= jnp.mean(x, axis=-1, keepdims=True)
-        inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
-        return (x * inverse * aligned(scale, x) + aligned(bias, x)).astype(self.dtype)
+        scale = param_with_axes("scale", nn.initializers.ones, inputs.shape[-1:], ("embed",))
+        bias = param_with_axes("bias", nn.initializers.zeros, inputs.shape[-1:], ("embed",))
+
+        @recomputed
+        def normalise(inputs: Array, scale: Array, bias: Array) -> Array:
+            # scale (x - mean) / sqrt(variance + epsilon) + bias
+            x = inputs.astype(jnp.float32)
+            x -= jnp.mean(x, axis=-1, keepdims=True)
+            inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
+            return (x * inverse * aligned(scale, x) + aligned(bias, x)).astype(self.dtype)
+
+        return normalise(inputs, scale, bias)
 
 
 class Projection(nn.Module):
@@ -181,8 +201,11 @@ class Projection(nn.Module):
         """Maps [..., inputs] to [..., features]."""
         shape = (inputs.shape[-1], self.features)
         kernel = matrix_with_axes("kernel", self.kernel_init, shape, self.axes, self)
-        # Parameters are kept in float32, and cast for the product.
-        outputs = project(inputs.astype(self.dtype), kernel.astype(self.dtype))
+        if isinstance(kernel, Int8Matrix):
+            outputs = product(inputs, kernel, 0).astype(self.dtype)
+        else:
+            # Parameters are kept in float32, and cast for the product.
+            outputs = project(inputs.astype(self.dtype), kernel.astype(self.dtype))
         if not self.use_bias:
             return outputs
         bias = param_with_axes("bias", nn.initializers.zeros, (self.features,), self.axes[1:])
@@ -190,7 +213,7 @@ class Projection(nn.Module):
 
 
 class OutputKernel(nn.Module):
-    """The kernel of the output layer, float32 [embed, vocab].
+    """The kernel of the output layer, float32 [embed, vocab], or in 8 bits.
 
     It is float32 even with bfloat16 activations, for stable log-probabilities.
     """
@@ -244,6 +267,8 @@ class Embedding(nn.Module):
         """Looks up int [batch, length] and returns [batch, length, embed]."""
         tokens = tokens.astype(jnp.int32)  # T5X may initialise its models with float tokens.
         # Ids outside the table, such as a padding of -1, are clipped to it.
+        if isinstance(self.embedding, Int8Matrix):
+            return self.embedding.take(tokens, 0).astype(self.dtype)
         return jnp.take(self.embedding, tokens, axis=0, mode="clip").astype(self.dtype)
 
 
@@ -271,14 +296,22 @@ class FeedForward(nn.Module):
     @nn.compact
     def __call__(self, inputs: Array, *, deterministic: bool) -> Array:
         """Maps [batch, length, embed] to the same shape."""
-        # One activation is a plain layer; two are multiplied, which is a gated one.
-        x = jnp.ones((), self.dtype)
-        for activation, name in zip(self.activations, self.kernel_names, strict=True):
-            project = Projection(
+        projected = [
+            Projection(
                 self.mlp_dim, ("embed", "mlp"), self.dtype, use_bias=self.use_bias, name=name
-            )
-            # Of ("gelu", "linear") the product is gelu(x W_0) (x W_1).
-            x = x * ACTIVATION_FUNCTIONS[activation](project(inputs))
+            )(inputs)
+            for name in self.kernel_names
+        ]
+
+        # One activation is a plain layer; two are multiplied, which is a gated one: of
+        # ("gelu", "linear") the product is gelu(x W_0) (x W_1).
+        @recomputed
+        def activate(*projected: Array) -> Array:
+            functions = [ACTIVATION_FUNCTIONS[name] for name in self.activations]
+            parts = [function(part) for function, part in zip(functions, projected, strict=True)]
+            return math.prod(parts[1:], start=parts[0])
+
+        x = activate(*projected)
         x = dropout(self.dropout_rate, self.broadcast_dropout)(x, deterministic=deterministic)
         # Split over "model" between the two products: only the sums of the second one are
         # exchanged.

@@ -8,21 +8,22 @@ from jaxtyping import Float, Integer
 
 from faith_jax.core.types import Array
 from faith_jax.models.layers import aligned, project
+from faith_jax.models.quantization import Int8Matrix, product
 
 
 class OutputLayer(NamedTuple):
     """Maps hidden states to logits: softcap(scale * hidden @ weights + bias).
 
     Attributes:
-      weights: float32, a kernel [embed, vocab], or the token embedding [vocab, embed], which is
-        never transposed in memory.
+      weights: float32 or in 8 bits, a kernel [embed, vocab], or the token embedding [vocab, embed],
+        which is never transposed in memory.
       is_embedding: whether the weights are the embedding.
       scale: factor of the hidden states.
       bias: float32 [vocab], or None.
       softcap: c in c * tanh(logits / c); 0 = none.
     """
 
-    weights: Array
+    weights: Array | Int8Matrix
     is_embedding: bool = False
     scale: float = 1.0
     bias: Array | None = None
@@ -36,7 +37,9 @@ class OutputLayer(NamedTuple):
     def logits(self, hidden: Float[Array, "*batch embed"]) -> Float[Array, "*batch vocab"]:
         """Maps hidden states [..., embed] to float32 logits [..., vocab]."""
         hidden = self._scale_states(hidden)
-        if self.is_embedding:
+        if isinstance(self.weights, Int8Matrix):
+            logits = product(hidden, self.weights, 1 if self.is_embedding else 0)
+        elif self.is_embedding:
             # hidden embedding^T, by the axes that are summed over.
             axes = (((hidden.ndim - 1,), (1,)), ((), ()))
             logits = jax.lax.dot_general(hidden, self.weights, axes)
@@ -50,7 +53,10 @@ class OutputLayer(NamedTuple):
         """Maps hidden states [..., embed] to float32 logits [..., labels] of only a few tokens."""
         axis = 0 if self.is_embedding else 1
         # Only the tokens' columns are multiplied, not the whole vocabulary's.
-        columns = jnp.take(self.weights, tokens, axis=axis)
+        if isinstance(self.weights, Int8Matrix):
+            columns = self.weights.take(tokens, axis)
+        else:
+            columns = jnp.take(self.weights, tokens, axis=axis)
         columns = columns.T if self.is_embedding else columns
         bias = None if self.bias is None else self.bias[tokens]
         return self._finish_logits(jnp.dot(self._scale_states(hidden), columns), bias)

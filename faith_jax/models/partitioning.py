@@ -30,6 +30,7 @@ from faith_jax.models.config import TransformerConfig
 
 MESH_AXES = ("data", "model")
 SLICE_AXIS = "slice"  # outside of these, where devices are in several slices
+_KERNEL_PLATFORMS = {"splash": "tpu", "cudnn": "gpu"}  # of `TransformerConfig.attention_kernel`
 
 AxisRules = tuple[tuple[str, str | tuple[str, ...] | None], ...]
 
@@ -267,7 +268,7 @@ class Partitioner:
         return Started(outputs, rows if missing else None)
 
     def finish(self, started: "Started") -> PyTree:
-        """Waits for what `start` has queued and returns it."""
+        """Waits for the outputs that `start` has queued, and returns them."""
         with self.active():
             outputs = self.gathered(started.outputs)
         rows = started.rows
@@ -556,10 +557,11 @@ def make_partitioner(
         axis_types = (AxisType.Auto,) * len(mesh.axis_names)
         mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=axis_types)
     platform = mesh.devices.flat[0].platform
-    if config.attention_kernel == "splash" and platform != "tpu":
+    kernel = config.attention_kernel
+    if (wanted := _KERNEL_PLATFORMS.get(kernel, platform)) != platform:
         raise ConfigError(
-            f"attention_kernel = 'splash' runs on TPUs only, and these devices are {platform}s; "
-            "leave it 'blocks'."
+            f"attention_kernel = {kernel!r} runs on {wanted.upper()}s only, and these devices are "
+            f"{platform}s; leave it 'blocks'."
         )
     rules = logical_axis_rules or standard_logical_axis_rules(
         activation_partitioning_dims, parameter_partitioning_dims

@@ -92,15 +92,19 @@ class _Stack(nn.Module):
         """
         cfg = self.config
         if isinstance(mask, AttentionMask):
-            mask = mask.placed(query_positions).for_attention(cfg.attention_block_length)
+            mask = mask.placed(query_positions).for_attention(
+                cfg.attention_block_length, cfg.attention_kernel
+            )
         around = Surroundings(mask=mask)
         by_blocks = isinstance(mask, AttentionMask)
         match cfg.positions:
             case "relative_bias" if by_blocks:
                 length = query_positions.shape[-1]
                 # The last block may reach beyond the length, and needs its distances too.
-                padded = math.prod(block_sizes(length, cfg.attention_block_length))
-                return around._replace(bias=self.relpos_bias.by_distance(padded))
+                # Without a limit there is one block.
+                padded = math.prod(block_sizes(length, cfg.attention_block_length or length))
+                # cuDNN's has an even length.
+                return around._replace(bias=self.relpos_bias.by_distance(padded + padded % 2))
             case "relative_bias":
                 return around._replace(bias=self.relpos_bias(query_positions, key_positions))
             case "alibi" if by_blocks:
@@ -241,7 +245,7 @@ class Decoder(_Stack):
         around = self._surroundings(query_positions, key_positions, mask)._replace(
             encoded=encoded,
             encoder_masks=tuple(
-                mask.for_attention(cfg.attention_block_length)
+                mask.for_attention(cfg.attention_block_length, cfg.attention_kernel)
                 if isinstance(mask, AttentionMask)
                 else mask
                 for mask in encoder_masks

@@ -37,6 +37,7 @@ from faith_jax.models.classification_head import ClassificationHead
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.layers import Embedding, Projection
 from faith_jax.models.output_layer import OutputLayer
+from faith_jax.models.quantization import Int8Matrix
 from faith_jax.models.soft_prompt import SoftPrompt
 from faith_jax.models.stacks import Decoder, Encoder
 
@@ -533,7 +534,9 @@ class Transformer(nn.Module):
             kernel = self.decoder.output_kernel()
             return OutputLayer(kernel, False, scale, bias, cfg.logits_softcap)
         # The embedding is used as it lies in memory, [vocab, embed], and is not transposed.
-        embedding = self.token_embedder.embedding.astype(jnp.float32)
+        embedding = self.token_embedder.embedding
+        if not isinstance(embedding, Int8Matrix):
+            embedding = embedding.astype(jnp.float32)
         return OutputLayer(embedding, True, scale, bias, cfg.logits_softcap)
 
     def initialize(self) -> None:

@@ -18,7 +18,7 @@ ENTRY_POINTS = "faith_jax.tables"
 
 
 class Reproduce:
-    r"""Makes one table of a paper, scored and evaluated.
+    r"""Makes one table of a paper or benchmark, scored and evaluated.
 
     Scores the data that the table needs, or trains the models that it is of and lets them respond,
     and evaluates them. Data is prepared where its raw files are at hand or can be fetched. The same
@@ -40,6 +40,8 @@ class Reproduce:
           --output=runs/nli_table
       %(prog)s dialfact --verifiers=Aug-WoW=runs/verifier --scorer-option=Aug-WoW.form=dialfact \
           --output=runs/dialfact
+      %(prog)s aggrefact --scored=my_test.csv --development=my_dev.csv --scorers=my_score \
+          --cluster-field=doc --output=runs/aggrefact
       %(prog)s my_tables.py:FRANK --output=runs/frank
     """
 

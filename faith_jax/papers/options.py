@@ -68,11 +68,27 @@ class ScorerTableOptions(Output):
       scorers (NAMES): separated by commas (without: those that need no model)
       scorer_option (SCORER.NAME=VALUE): of one of the scorers, such as
         pmi_faith_mean.model=FOLDER (repeatable)
+      scored (FILE): nothing is scored: the test data with scores of any system, as `faith-jax
+        evaluate` reads it; --scorers names columns of a table (repeatable)
+      development (FILE): the scored development data of the same
+      cluster_field (NAME): of --scored: rows with the same value depend on each other (default:
+        with the same grounding)
     """
 
     file_name: ClassVar[str]
     scorers: Names = ()
     scorer_option: tuple[str, ...] = ()
+    scored: tuple[str, ...] = ()
+    development: str = ""
+    cluster_field: str = "auto"
+
+    def __post_init__(self):
+        if self.scored and (self.sample or self.scorer_option):
+            other = "--sample" if self.sample else "--scorer-option"
+            raise ConfigError(f"{other}: goes with scorers, not with --scored.")
+        for name in ("development", "cluster_field"):
+            if not self.scored and getattr(self, name) != getattr(ScorerTableOptions, name):
+                raise ConfigError(f"--{name.replace('_', '-')}: goes with --scored.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -38,15 +38,19 @@ _DEVELOPMENT = "validation"
 def make_table(table: ScorerTable, options: ScorerTableOptions) -> str:
     """Scores what a table needs, evaluates it, and returns the table as text.
 
-    The folder gets a scored file for each data set, which a further run with the same scorers
-    keeps, and the table as TABLE.md, .tex, .csv and .json, or TABLE_sample. Figures that the paper
-    prints for the same scorers stand below ours, unless these are of samples, or of options that
-    make them other functions. Data sets without raw files at hand are left out with a warning.
+    Files that are scored already (`options.scored`) are evaluated in the place of its data.
+    Otherwise the folder gets a scored file for each data set, which a further run with the same
+    scorers keeps; in each case the table as TABLE.md, .tex, .csv and .json, or TABLE_sample.
+    Figures that the paper prints for the same scorers stand below ours, unless these are of
+    samples, or of options that make them other functions. Data sets without raw files at hand are
+    left out with a warning.
 
     Raises:
       FaithJaxError: for an unknown scorer, and where no data is at hand.
     """
     scorers = scorer_options(options.scorers or table.scorers, options.scorer_option)
+    if options.scored:
+        scorers = {}
     for scorer, its_options in scorers.items():
         check_scorer(scorer.rpartition("=")[2], its_options)
     with working_folder(options.output) as (folder, _):
@@ -60,13 +64,18 @@ def _write_table(
     folder: pathlib.Path,
 ) -> str:
     name, sample = options.file_name, options.sample
-    left_out = [] if options.scorers else [n for n in table.scorers if is_missing(n)]
+    left_out = [] if options.scorers else [n for n in scorers if is_missing(n)]
     chosen = {
         scorer: {**table.defaults.get(scorer, {}), **its_options}
         for scorer, its_options in scorers.items()
         if scorer not in left_out
     }
-    result = _score_and_evaluate(table, folder, chosen, sample)
+    if options.scored:
+        result = _evaluate_scored(table, options)
+        systems = {scorer for corpus in result.corpora.values() for scorer in corpus.scores}
+        chosen = {scorer: {**table.defaults.get(scorer, {})} for scorer in sorted(systems)}
+    else:
+        result = _score_and_evaluate(table, folder, chosen, sample)
     missing_notes = tuple(f"{scorer} is left out: it needs {NEEDS_SPACY}." for scorer in left_out)
     shown = result.table._replace(
         title=f"{table.title}: {result.table.title}", notes=(*result.table.notes, *missing_notes)
@@ -77,7 +86,7 @@ def _write_table(
     else:
         note, published = comparable(table, chosen)
         rows = [{"row": list(key), **values} for key, values in published.items()]
-        shown = with_published(shown, note, published)
+        shown = with_published(shown, note, published, table.shows_all)
         more = {"sample": False, "published": {"note": note, "rows": rows}}
         figures = {**result.figures, **more}
     result = dataclasses.replace(result, table=shown, figures=figures)
@@ -121,6 +130,20 @@ def _score_and_evaluate(
     return evaluation(files["test"], EvaluateOptions(**options))
 
 
+def _evaluate_scored(table: ScorerTable, options: ScorerTableOptions) -> Evaluation:
+    """Evaluates files that are scored already as the table's data is.
+
+    Raises:
+      FaithJaxError: for what its protocol does not read, and what this raises.
+    """
+    chosen: dict[str, Any] = {"scorers": options.scorers, "development": options.development}
+    if options.cluster_field != ScorerTableOptions.cluster_field:
+        chosen["cluster_field"] = options.cluster_field
+    settings = {name: value for name, value in table.options.items() if name != "baseline"}
+    chosen = {name: value for name, value in chosen.items() if value}
+    return evaluation(options.scored, EvaluateOptions(**settings, **chosen))
+
+
 def _score(
     score_input: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path
 ) -> None:
@@ -152,7 +175,7 @@ def comparable(table: ScorerTable, scorers: Mapping[str, Mapping[str, Any]]) -> 
     return " ".join([table.note, *hidden]), shown
 
 
-def with_published(table: Table, note: str, figures: Figures) -> Table:
+def with_published(table: Table, note: str, figures: Figures, shows_all: bool = False) -> Table:
     """Returns the table with a row of published figures below each of ours that has some.
 
     Args:
@@ -160,19 +183,24 @@ def with_published(table: Table, note: str, figures: Figures) -> Table:
         share.
       note: on the figures.
       figures: by our row's first cells, and by column; columns that our table lacks are added.
+      shows_all: those of other rows than ours stand at the end.
     """
     size = len(next(iter(figures), ()))
-    shown = {row[:size]: figures.get(row[:size], {}) for row in table.rows}
+    ours = [(row[:size], row) for row in table.rows]
+    others = [key for key in figures if key not in dict(ours)] if shows_all else []
+    shown = {key: figures.get(key, {}) for key in (*dict(ours), *others)}
     more = [name for values in shown.values() for name in values if name not in table.columns]
     columns = (*table.columns, *dict.fromkeys(more))
+    has_intervals = any(isinstance(cell, str) for _, row in ours for cell in row[size:])
     rows, tidy = [], list(table.tidy.rows if table.tidy else ())
-    for row in table.rows:
-        rows.append((*row, *(None,) * (len(columns) - len(row))))
-        if not (values := shown[row[:size]]):
+    for key, row in (*ours, *((key, None) for key in others)):
+        if row is not None:
+            rows.append((*row, *(None,) * (len(columns) - len(row))))
+        if not (values := shown[key]):
             continue
-        name = (*row[: size - 1], f"{row[size - 1]} (published)")
+        name = (*key[:-1], f"{key[-1]} (published)")
         cells: list[Any] = [values.get(column) for column in columns[size:]]
-        if isinstance(row[-1], str):  # ours have intervals
+        if has_intervals:
             cells = [None if value is None else f"{value:.1f}" for value in cells]
         rows.append((*name, *cells))
         if table.tidy:

@@ -23,6 +23,7 @@ class ScorerTable:
       columns: of the paper's figures.
       published: the first cells of our row (such as the scorer), and the paper's figures of it.
       defaults: by scorer the options that make it the paper's, unless others are given.
+      shows_all: figures of scorers and systems that are not ours stand below the table too.
 
     Raises:
       ConfigError: for an option that `evaluate` has not, and for a published row that is not some
@@ -39,6 +40,7 @@ class ScorerTable:
     columns: Sequence[str] = ()
     published: Sequence[Sequence[Any]] = ()
     defaults: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    shows_all: bool = False
 
     def __post_init__(self) -> None:
         from faith_jax.runs.options import EvaluateOptions

@@ -70,8 +70,8 @@ def evaluate(
         encoders with a classification head.
       objective: default: cross-entropy, of targets or of classes.
       partitioner_for: makes the mesh for the model's config.
-      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter,
-        see `faith_jax.models.quantization`.
+      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter
+        and multiplies in 8 bits, see `faith_jax.models.quantization`.
       vocabulary: of our tasks; default: what the checkpoint carries, or else "english_4096".
 
     Returns:

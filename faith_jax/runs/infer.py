@@ -83,8 +83,8 @@ class Models:
         also `replicate`, the number.
       model: a module in place of the checkpoint's, with the same dimensions.
       system: of a single checkpoint, the rows' field `system`; "" = none.
-      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter,
-        see `faith_jax.models.quantization`.
+      params_dtype: of the parameters in memory: "bfloat16" takes half of it, and "int8" a quarter
+        and multiplies in 8 bits, see `faith_jax.models.quantization`.
       partitioner_for: makes the mesh for the model's config.
       vocabulary: default: what the checkpoint carries, or else "english_4096".
     """

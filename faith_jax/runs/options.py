@@ -565,8 +565,10 @@ class EvaluateOptions(Comparison):
 
     Attributes:
       protocol (NAME): auc (ROC AUC by corpus) where rows have labels, systems (mean scores of
-        systems on the same rows) where none has; thresholds (below which score to read, or from
-        which on to accept, by your labels); or one of a paper: accuracy (how often 0.5 divides
+        systems on the same rows) where none has; balanced_accuracy (of calls at 0.5 and at
+        thresholds of a development part); hallucinations (precision, recall and F1 of responses and
+        of marked characters); thresholds (below which score to read, or from which on to accept, by
+        your labels); or one of a paper: accuracy (how often 0.5 divides
         as the labels do: Dziri 2022, table 4), begin (F1 with the best threshold of a development
         part: Nandwani 2023, table 1), verifiable (the same for claims that can be verified: Gupta
         2022, table 3), dialfact (verdicts in predictions of t5x infer: Gupta 2022, section 5.3),
@@ -578,11 +580,12 @@ class EvaluateOptions(Comparison):
         scorers from 0 to 1; repeatable)
       worst (N): for systems: show the rows with the lowest score of the first scorer
       table (JSON): for systems and accuracy: columns and published figures
-      slice_field (NAME): for npov: names a row's slice (default: each corpus is one)
+      slice_field (NAME): for npov, balanced_accuracy and hallucinations: names a row's slice, or
+        part (default: each corpus is one)
       dataset (NAME): for dialfact: NAME[/CONFIG] with the claims
       split: for dialfact
-      development (FILE): for begin and verifiable: the scored development part; `split` takes a
-        random half of the rows
+      development (FILE): for begin, verifiable, balanced_accuracy and hallucinations: the scored
+        development part; for the first two, `split` takes a random half of the rows
       group_field (NAME): for begin: F1 by this field too
       catch (SHARE): for thresholds: of the errors, how many are to be read
       risk (SHARE): for thresholds: of the accepted rows, how many may be wrong

@@ -5,6 +5,7 @@ cut, whether validation shares its groundings with training, what a step costs, 
 examples. Those of `infer` and `score` say what is cut and show the first inputs.
 """
 
+import contextlib
 import json
 import logging
 import pathlib
@@ -179,11 +180,8 @@ def scoring_report(
     for row in rows:
         count += 1
         for name, scorer in scorers.items():
-            try:
-                with counting_unknown(unknown[name]):
-                    model_input = scorer.seen(row.example)
-            except InputError as error:
-                raise InputError(f"{source}: {name}: {error}") from None
+            with naming(source, name), counting_unknown(unknown[name]):
+                model_input = scorer.seen(row.example)
             if model_input is not None:
                 seen[name].append(model_input.cut)
                 if len(first[name]) < EXAMPLES:
@@ -208,6 +206,15 @@ def scoring_report(
     ]
     rows_told = {"source": source, **_row_counts(count, total)}
     return rows_told | {"scorers": reports, "warnings": warnings}
+
+
+@contextlib.contextmanager
+def naming(source: str, scorer: str) -> Iterator[None]:
+    """Names the input and the scorer in an InputError that is about a row."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {scorer}: {error}") from None
 
 
 def with_notes(report: Report, notes: Mapping[str, Sequence[str]]) -> Report:

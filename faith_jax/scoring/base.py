@@ -188,6 +188,20 @@ class ModelScorer(BaseScorer, Generic[Row]):
     def judged(self, examples: Sequence[GroundedExample], rows: Sequence[Row]) -> list[Judgement]:
         """Returns the judgement of each example, by its row."""
 
+    def prepare(self, examples: Sequence[GroundedExample], window: int, total: int) -> None:
+        """Chooses the shapes of a job's batches by the rows of a sample."""
+        rows = [self.read(example) for example in examples if not is_blank(example.response)]
+        self.choose_shapes([row for row in rows if row is not None], window, total)
+
+    def choose_shapes(self, rows: Sequence[Row], window: int, total: int) -> None:
+        """Chooses the shapes of a job's batches by a sample of its rows; by default nothing.
+
+        Args:
+          rows: the sample, each of an example.
+          window: examples that are scored at once.
+          total: examples of the job.
+        """
+
     def inputs(self, example: GroundedExample) -> SeenInput | None:
         """Returns the texts of an example's row."""
         row = self.read(example)

@@ -40,6 +40,12 @@ class FluencyScorer(ModelScorer[ReadResponse]):
             return None
         return self._reader.read_response([], (text, [part]), name)
 
+    def choose_shapes(self, rows: Sequence[ReadResponse], window: int, total: int) -> None:
+        """Chooses the shapes of a job's batches by a sample of its rows."""
+        limit = self._reader.longest_inputs([row.response for row in rows])
+        sample = [LikelihoodRow(row.inputs, row.response) for row in rows]
+        self._engine.choose_shapes(sample, limit, window, total)
+
     def texts(self, row: ReadResponse) -> dict[str, str]:
         """Returns the response."""
         return {"response": self._reader.shown(row.response)}

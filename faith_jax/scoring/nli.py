@@ -9,7 +9,6 @@ from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DecodeLabel, NliLabel
 from faith_jax.core.types import GroundedExample, ScorerCard
-from faith_jax.core.words import is_blank
 from faith_jax.inference.texts.text_pairs import (
     CRITIC_FORM,
     NLI_FORM,
@@ -77,10 +76,9 @@ class PairScorer(ModelScorer[PairRow]):
         name = f"example {example.id!r}"
         return self._classify.encode(self._premise_of(example), example.response, name)
 
-    def prepare(self, examples: Sequence[GroundedExample], window: int, total: int) -> None:
-        """Chooses the shapes of a job's batches; see `BaseScorer.prepare`."""
-        rows = [self.read(example) for example in examples if not is_blank(example.response)]
-        self._classify.prepare(rows, window, total)
+    def choose_shapes(self, rows: Sequence[PairRow], window: int, total: int) -> None:
+        """Chooses the shapes of a job's batches by a sample of its rows."""
+        self._classify.choose_shapes(rows, window, total)
 
     def texts(self, row: PairRow) -> dict[str, str]:
         """Returns both texts as one."""

@@ -82,7 +82,7 @@ class PairClassifier:
         rows = [self.encode(*pair, f"pair {number}") for number, pair in enumerate(pairs, 1)]
         return self.probabilities(rows), [row.cut for row in rows]
 
-    def prepare(self, rows: Sequence[PairRow], window: int, total: int) -> None:
+    def choose_shapes(self, rows: Sequence[PairRow], window: int, total: int) -> None:
         """Chooses the shapes of a job; see `ClassificationEngine.choose_shapes`."""
         ids = [row.ids for row in rows]
         self.engine.choose_shapes(ids, self.encode.max_length, window, total)

@@ -174,6 +174,12 @@ class PMIFaith:
         pairs = zip(log_probs[::2], log_probs[1::2], strict=True)
         return [with_document - without_document for with_document, without_document in pairs]
 
+    def choose_shapes(self, prompts: Sequence[ScoredPrompt], window: int, total: int) -> None:
+        """Chooses the shapes of a job of `total` prompts, `window` at once, by a sample of them."""
+        rows = [row for p in prompts for row in (p.with_document, p.without_document)]
+        limit = self.prompter.reader.longest_inputs([row.targets for row in rows])
+        self.engine.choose_shapes(rows, limit, 2 * window, 2 * total)
+
 
 class PMIOptions(ModelOptions, total=False):
     """The options of PMI-Faith.
@@ -222,6 +228,10 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
     def read(self, example: GroundedExample) -> ScoredPrompt | None:
         """Returns the prompts of an example."""
         return self._compute.prompter(example)
+
+    def choose_shapes(self, rows: Sequence[ScoredPrompt], window: int, total: int) -> None:
+        """Chooses the shapes of a job's batches by a sample of its rows."""
+        self._compute.choose_shapes(rows, window, total)
 
     def texts(self, row: ScoredPrompt) -> dict[str, str]:
         """Returns both branches, each with the response."""

@@ -60,13 +60,17 @@ class Tokenizer(abc.ABC):
         around_pair: tuple[Ids, Ids, Ids],
         extra_ids: int = 0,
     ):
-        """Keeps what a subclass has read; `special` are ids by the names of `NAMES`."""
+        """Keeps the parts that a subclass has read; `special` are ids by the names of `NAMES`."""
         self.tokenizer, self.model_file = tokenizer, model_file
         self.vocab_size, self.extra_ids = vocab_size, extra_ids
         for name in NAMES:
             setattr(self, f"{name}_id", special.get(name))
         self.prefix_ids, self.suffix_ids = around
         self.pair_ids = around_pair
+
+    def of_plain_text(self) -> "Tokenizer":
+        """Returns the same tokenizer, for which a special token in a text is text as any other."""
+        return self
 
     def encode(self, s: str) -> list[int]:
         """Returns the ids of a text, without special tokens around it."""

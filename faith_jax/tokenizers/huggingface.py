@@ -55,6 +55,9 @@ class HuggingFaceVocabulary(Tokenizer):
     Ids are those of Transformers' AutoTokenizer for the same folder; special tokens in a text
     become their ids. Nothing is loaded from a network, and no code of the folder runs.
 
+    Attributes:
+      reader: the library's object that reads texts: `tokenizer`, or that of plain text.
+
     Raises:
       ConfigError: a file is broken, foreign, or lacks what its kind needs.
     """
@@ -83,15 +86,22 @@ class HuggingFaceVocabulary(Tokenizer):
         # Ids of added tokens may leave gaps behind the vocabulary.
         added = max(tokenizer.get_added_tokens_decoder(), default=-1)
         size = max(tokenizer.get_vocab_size(with_added_tokens=True), added + 1)
+        self.reader = tokenizer
         (front, _, behind), _ = _around(tokenizer, pair=False)
         pair, self.second_type = _around(tokenizer, pair=True)
         super().__init__(tokenizer, model_file, size, special, (front, behind), pair)
 
+    def of_plain_text(self) -> "HuggingFaceVocabulary":
+        plain = object.__new__(HuggingFaceVocabulary)  # `copy` returns the one that is loaded
+        plain.__dict__.update(self.__dict__)
+        plain.reader = _without_special_tokens(self.tokenizer)
+        return plain
+
     def text_ids(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False).ids
+        return self.reader.encode(text, add_special_tokens=False).ids
 
     def text_ids_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        encoding = self.reader.encode(text, add_special_tokens=False)
         return encoding.ids, encoding.offsets
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -114,6 +124,21 @@ class HuggingFaceVocabulary(Tokenizer):
         content = json.loads(self.tokenizer.to_str(), parse_float=lambda x: float(np.float32(x)))
         special = [getattr(self, f"{name}_id") for name in NAMES]
         return hashlib.sha256(repr((content, special)).encode()).hexdigest()
+
+
+def _without_special_tokens(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
+    """Returns a tokenizer of texts, with the same ids, that makes no special token of them."""
+    fields = json.loads(tokenizer.to_str())
+    special = {token["content"] for token in fields["added_tokens"] if token["special"]}
+    fields["added_tokens"] = [t for t in fields["added_tokens"] if t["content"] not in special]
+    if fields["model"]["type"] == "Unigram":
+        # DeBERTa's and ALBERT's special tokens are pieces, too, the most probable of all: under a
+        # name that no text has, they keep their ids.
+        fields["model"]["vocab"] = [
+            [f"\0{piece}" if piece in special else piece, score]
+            for piece, score in fields["model"]["vocab"]
+        ]
+    return tokenizers.Tokenizer.from_str(json.dumps(fields))
 
 
 def _build_tokenizer(

@@ -27,7 +27,7 @@ from faith_jax.training.trainer import TrainState
 
 
 def check_folder(folder: str | pathlib.Path, keep_last: int, keep_best: int) -> None:
-    """Checks what is given to `TrainCheckpoints`; nothing is made.
+    """Checks the arguments of `TrainCheckpoints`, and makes nothing.
 
     Raises:
       ConfigError: see there.

@@ -15,6 +15,8 @@ from faith_jax.datasets.samples import sample_folder
         ("true_benchmark/vitaminc_dev.jsonl", "true_benchmark/vitaminc", "test"),
         ("true_benchmark/paws_wiki_dev.tsv", "true_benchmark/paws", "test"),
         ("faithdial_audit/gpt2_cmu.csv", "faithdial_audit/official", "gpt2_cmu"),
+        ("llm_aggrefact/test.jsonl", "llm_aggrefact/official", "test"),
+        ("summedits/summedits_news.json", "summedits/official", "test"),
         # dialfact_evidence reads this file too.
         (
             "wizard_of_wikipedia/test_topic_split.json",
@@ -34,6 +36,13 @@ def test_the_name_of_a_file_does_not_matter(tmp_path):
     shutil.copy(sample_folder("dialfact") / "valid_split.jsonl", path)
     found, split = raw_dataset_of(path)
     assert (found.name, split) == ("dialfact", "validation")
+
+
+def test_a_copy_in_another_form_is_of_the_split_of_its_name(tmp_path):
+    for name, split in (("test.csv", "test"), ("dev.csv", "validation")):
+        text = "dataset,doc,claim,label,contamination_identifier\nWice,A.,B.,1,x\n"
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        assert raw_dataset_of(tmp_path / name)[1] == split
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.ad_checkpoint import print_saved_residuals
 
 from faith_jax.models.layers import (
     ACTIVATION_FUNCTIONS,
@@ -263,6 +264,32 @@ def test_feed_forward_drops_inner_units_for_the_whole_length():
     kept = found[0, :, 0] / 2  # each kept unit counts 1 / (1 - 0.5)
     assert np.all(kept == kept[0])
     assert 16 < kept[0] < 48
+
+
+@pytest.mark.parametrize(
+    ("module", "kept"),
+    [
+        # Both projections, and the product of which the output's kernel has its gradient.
+        (FeedForward(8, ("gelu", "linear"), ("wi_0", "wi_1")), [(2, 3, 8)] * 3),
+        (FeedForward(8, ("gelu_exact",), ("wi",)), [(2, 3, 8)] * 2),
+        (RMSNorm(), []),
+        (LayerNorm(), []),
+    ],
+)
+def test_the_backward_pass_keeps_no_intermediate_arrays(module, kept, capsys):
+    options = {"deterministic": True} if isinstance(module, FeedForward) else {}
+    inputs = jnp.ones((2, 3, 4))
+    params = module.init(jax.random.key(0), inputs, **options)["params"]
+
+    def total(params, inputs):
+        return jnp.sin(module.apply({"params": params}, inputs, **options)).sum()
+
+    print_saved_residuals(total, params, inputs)
+    saved = [line for line in capsys.readouterr().out.splitlines() if "argument" not in line]
+    inner = [line for line in saved if "[2,3," in line and "cos" not in line]
+    assert [line.split("[")[1].split("]")[0] for line in inner] == [
+        ",".join(map(str, shape)) for shape in kept
+    ]
 
 
 def test_feed_forward_with_biases_by_hand():

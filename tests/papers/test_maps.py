@@ -9,7 +9,7 @@ from faith_jax.core.user_modules import entry_point_names
 from faith_jax.scoring.registry import scorer_names
 from tests.paths import REPOSITORY
 
-ROOMS = ("faithdial", "dialfact", "pmi", "npov", "push")
+ROOMS = ("benchmarks", "faithdial", "dialfact", "pmi", "npov", "push")
 
 
 def map_of(room):

@@ -199,6 +199,32 @@ def test_a_response_as_long_as_all_loses_its_end(gpt2):
     assert len(ends) == len(prompt.with_document.targets)
 
 
+@pytest.mark.parametrize("name", ["pmi_faith_sum", "fluency"])
+@pytest.mark.parametrize("family", ["gpt2", "bart"])
+def test_a_job_has_three_shapes_for_all_its_windows(name, family, request):
+    rng = np.random.default_rng(0)
+
+    def text(most):
+        return " ".join(rng.choice(["tea", "lake", "leaf", "grows"], rng.integers(1, most)))
+
+    examples = [
+        GroundedExample(str(number), Grounding((text(14),)), (text(4),), text(7))
+        for number in range(90)
+    ] + EXAMPLES[2:]
+    folder = request.getfixturevalue(family)
+    expected = [s.value for s in load_scorer(name, model=folder).score(examples)]
+    scorer = load_scorer(name, model=folder, max_length=95, tokens_per_batch=512)
+    scorer.prepare(examples[:40], 30, len(examples))
+    scores = [
+        score.value
+        for start in range(0, len(examples), 30)
+        for score in scorer.score(examples[start : start + 30])
+    ]
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
+    engine = scorer._engine if name == "fluency" else scorer._compute.engine
+    assert 1 <= engine.num_compilations <= len(engine._packer.sizes) <= 3
+
+
 def test_scorers_of_one_model_share_its_passes(gpt2, monkeypatch):
     first = load_scorer("pmi_faith_sum", model=gpt2)
     second = load_scorer("pmi_faith_mean", model=gpt2)

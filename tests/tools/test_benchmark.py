@@ -59,19 +59,19 @@ def test_ratios_are_of_medians_and_the_first_turn_does_not_count(monkeypatch):
 
 
 def test_what_is_measured_before_the_limit_is_kept(monkeypatch):
-    sides = Sides(ours_score=[1.0, 2.0], hugging_face_score=TimeoutError())
-    *_, found = last("score", sides, monkeypatch)
+    sides = Sides(ours_train=[1.0, 2.0], hugging_face_train=TimeoutError())
+    *_, found = last("train", sides, monkeypatch)
     assert (found["ours_s"], found["ratios"]) == (None, {})
-    assert found["notes"] == ["hugging face score: no time"]
+    assert found["notes"] == ["hugging face train: no time"]
     assert sides.closed == ["hugging face"]
 
 
 def test_a_side_that_fails_is_told_and_left_out(monkeypatch):
-    sides = Sides(ours_score=2.0, hugging_face_score=RuntimeError("ValueError: no"), t5x_score=4.0)
-    *_, found = last("score", sides, monkeypatch)
+    sides = Sides(ours_train=2.0, hugging_face_train=RuntimeError("ValueError: no"), t5x_train=4.0)
+    *_, found = last("train", sides, monkeypatch)
     assert found["ratios"] == {"t5x": 2.0}
-    assert found["notes"] == ["hugging face score: ValueError: no"]
-    *_, alone = last("score", Sides(ours_score=2.0), monkeypatch, installed=("ours",))
+    assert found["notes"] == ["hugging face train: ValueError: no"]
+    *_, alone = last("train", Sides(ours_train=2.0), monkeypatch, installed=("ours",))
     assert alone["notes"] == ["hugging face: not installed", "t5x: not installed"]
 
 

@@ -98,7 +98,7 @@ class GrowingFile:
             self._parts, self._finished = [], True
 
     def close(self) -> None:
-        """Keeps what was added, and removes the copy."""
+        """Keeps the added rows, and removes the copy."""
         try:
             self.keep(now=True)
         finally:

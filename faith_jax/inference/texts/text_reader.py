@@ -174,6 +174,11 @@ class TextReader:
         """Returns token ids as a text for people, special tokens such as `</s>` among them."""
         return self.tokenizer.shown(ids)
 
+    def longest_inputs(self, responses: Sequence[Sequence[int]]) -> int:
+        """Returns the most tokens that inputs in front of the longest of these responses have."""
+        # A decoder-only model's response is among its tokens.
+        return self.max_length - self.causal * max(map(len, responses), default=0)
+
     @property
     def _suffix(self) -> Sequence[int]:
         return () if self.causal else self.tokenizer.suffix_ids

@@ -102,7 +102,7 @@ def attend(
       dropout_key: random key; None = no dropout.
       broadcast_dropout: use one mask for all queries.
       block_length: the largest number of queries, and of keys, of a block.
-      kernel: by blocks, "splash" = `splash_attention.splash_attend`.
+      kernel: by blocks, "splash" = `splash.splash_attend`, "cudnn" = `cudnn.cudnn_attend`.
       window_length: see there.
     """
     if isinstance(mask, AttentionMask):
@@ -116,6 +116,12 @@ def attend(
             return splash_attend(
                 query, key, value, mask, scale=scale, softcap=softcap, window_length=window_length
             )
+        if kernel == "cudnn":
+            from faith_jax.models.attention.cudnn import cudnn_attend
+
+            assert not softcap
+            assert dropout_key is None or not dropout_rate
+            return cudnn_attend(query, key, value, mask, bias, scale=scale)
         form = _Form(
             mask.causal,
             float32_logits,
@@ -127,20 +133,43 @@ def attend(
         dropout_key = dropout_key if dropout_rate else None
         return _attend_by_blocks(form, query, key, value, mask, bias, dropout_key, block_length)
     assert not isinstance(bias, BlockBias)
-    logits = _logits(query, key, float32_logits, scale, softcap)
+    dropout = functools.partial(_drop_weights, rate=dropout_rate, broadcast=broadcast_dropout)
+    whole = functools.partial(
+        _attend_to_all,
+        logits_of=functools.partial(_logits, float32=float32_logits, scale=scale, softcap=softcap),
+        dropout=dropout if dropout_key is not None and dropout_rate else None,
+    )
+    # The backward pass computes the weights [rows, heads, queries, keys] again: all layers' would
+    # take most of the memory of a training step.
+    return jax.checkpoint(whole)(query, key, value, mask, bias, prefix, dropout_key)
+
+
+def _attend_to_all(
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None,
+    bias: Array | None,
+    prefix: tuple[Array, Array] | None,
+    dropout_key: Array | None,
+    *,
+    logits_of: Callable[[Array, Array], Array],
+    dropout: Callable[..., Array] | None,
+) -> Array:
+    """Returns the attention with all its scores at once; see `attend`."""
+    logits = logits_of(query, key)
     if prefix is not None:
         # The prefix has its own batch size, so that its logits are computed apart; the softmax is
         # over both.
-        to_prefix = _logits(query, prefix[0], float32_logits, scale, softcap)
-        logits = jnp.concatenate([to_prefix, logits], axis=-1)
+        logits = jnp.concatenate([logits_of(query, prefix[0]), logits], axis=-1)
     if bias is not None:
         logits += bias.astype(jnp.float32)
     if mask is not None:
         logits = jnp.where(mask, logits, MASKED_LOGIT)
     # The softmax is float32, whatever the dtype of activations.
     weights = jax.nn.softmax(logits).astype(value.dtype)
-    if dropout_key is not None and dropout_rate > 0.0:
-        weights = _drop_weights(weights, dropout_rate, dropout_key, broadcast_dropout)
+    if dropout is not None:
+        weights = dropout(weights, key=dropout_key)
     if prefix is None:
         return _weighted_sum(weights, value)
     split = prefix[0].shape[-2]

@@ -112,8 +112,13 @@ class AttentionMask(struct.PyTreeNode):
         """Returns the mask of all queries and keys."""
         return self.block(self.queries, self.keys)
 
-    def for_attention(self, block_length: int) -> "Array | AttentionMask":
-        """Returns the mask itself where `goes_by_blocks`, otherwise the whole array."""
+    def for_attention(self, block_length: int, kernel: str = "blocks") -> "Array | AttentionMask":
+        """Returns the mask itself where attention goes by blocks, otherwise the whole array.
+
+        cuDNN takes attention of any length, others where `goes_by_blocks`.
+        """
+        if kernel == "cudnn":
+            return self
         rows, keys = self.keys.valid.shape
         queries = self.queries.valid.size // rows
         return self if goes_by_blocks(block_length, queries, keys) else self.whole()

@@ -4,7 +4,7 @@ from faith_jax.papers.npov.options import NpovInputs, NpovSets
 
 
 class Inputs(NpovInputs):
-    """Writes what a generator responds to.
+    """Writes the inputs of a generator.
 
     Combinations of each topic's arguments, in a file for each temperature.
     """

@@ -61,7 +61,7 @@ def read_topics(knowledge: str, splits: Sequence[str] = npov.SPLITS) -> list[npo
 
 
 def write_inputs(options: NpovInputs) -> list[str]:
-    """Writes what a generator responds to, rows that `infer` reads; returns what was done."""
+    """Writes the inputs of a generator, rows that `infer` reads; returns lines about them."""
     rows = [
         row
         for topic in read_topics(options.knowledge, options.splits)

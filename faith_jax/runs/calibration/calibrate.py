@@ -275,7 +275,7 @@ def _calibrated(
 
 
 def _panel(rows: LabelledScores, options: CalibrateOptions, level: float) -> AcceptancePanel:
-    """Returns what is accepted at targets around the one that was asked for."""
+    """Returns the accepted shares at targets around the one that was asked for."""
     is_tested = options.guarantee == "learn_then_test"
     # Up to the risk of accepting all responses, and a little beyond.
     order = np.argsort(-rows.scores, kind="stable")

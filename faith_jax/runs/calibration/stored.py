@@ -71,7 +71,7 @@ class Decider(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("a threshold of accept above that of reject")
 
     def decide(self, score: float) -> Decision:
-        """Returns what is done with a response of this score."""
+        """Returns the decision about a response of this score."""
         if self.accept is not None and score >= self.accept:
             return Decision(ACCEPT, f"score {score:.4g} >= {self.accept:.4g}")
         if self.reject is not None and score <= self.reject:
@@ -121,7 +121,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("the thresholds of a corpus, or of several together")
 
     def promises(self) -> tuple[str, ...]:
-        """Returns what the thresholds guarantee, as sentences."""
+        """Returns the guarantees of the thresholds, as sentences."""
         target, reject_target = percent(self.target), percent(self.reject_target)
         if self.guarantee == "conformal_risk_control":
             return (

@@ -25,8 +25,15 @@ from faith_jax.statistics.dataset_statistics import Splits
 _DIALOGUES = ("cmu_dog", "multidoc2dial", "topical_chat", "wizard_of_wikipedia")
 # Those whose examples are claims with labels.
 _CLAIMS = ("dialfact", "vitaminc", "fever", "colloquial_claims")
+# Those that have groundings and responses with labels.
+_JUDGED = (
+    *("faithbench", "halueval", "llm_aggrefact", "ragtruth", "summedits", "tofueval", "wice"),
+    "true_benchmark",
+)
 # For each data set: what is counted.
 _COUNTED = {
+    **dict.fromkeys(_JUDGED, ("corpus", "label")),
+    "faithbench": ("worst_label", "label"),
     "begin": ("source", "begin_label"),
     "begin_2021": ("begin_label",),
     "cmu_dog": ("film",),
@@ -42,7 +49,6 @@ _COUNTED = {
     "npov_errors": ("error",),
     "procon_npov": ("topic",),
     "topical_chat": ("config",),
-    "true_benchmark": ("corpus", "label"),
     "wizard_of_wikipedia": ("wizard_eval",),
 }
 
@@ -133,7 +139,7 @@ _KNOWLEDGE = {
     "faith_critic": lambda example: example["knowledge"],
     **dict.fromkeys(_CLAIMS, lambda example: " ".join(example["evidence"])),
     "procon_npov": lambda e: " ".join([*e["pro_arguments"], *e["con_arguments"]]),
-    "true_benchmark": lambda example: example["grounding"],
+    **dict.fromkeys(_JUDGED, lambda example: example["grounding"]),
     **dict.fromkeys(_DIALOGUES, lambda example: example["knowledge"]),
 }
 

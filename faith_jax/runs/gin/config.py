@@ -303,7 +303,7 @@ def _check_read(user_macros: Mapping[str, str]) -> None:
 
 
 def _check_types() -> None:
-    """Checks what is bound to arguments that are a number, a truth value or a text, in a range."""
+    """Checks the values of arguments that are a number, a truth value or a text, in a range."""
     macros = _macros()
     for (_, selector), values in gin.config._CONFIG.items():
         if selector == "gin.macro":

@@ -136,7 +136,7 @@ class CheckedResponse(NamedTuple):
 
 
 class FactChecker:
-    """Checks what responses claim against a knowledge base.
+    """Checks the claims of responses against a knowledge base.
 
     Args:
       knowledge_base: a folder of `faith-jax index`, or "sample", the package's encyclopedia; None =

@@ -108,7 +108,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
             figures_by_name = {**figures_by_name, name: (checked.tidy or checked).records()}
     if protocol is not AUC:  # whose notes tell of usable rows
         sizes = {name: len(corpus.ids) for name, corpus in outcome.corpora.items()}
-        table = table._replace(notes=table.notes + few_rows(sizes))
+        table = table._replace(notes=tuple(dict.fromkeys(table.notes + few_rows(sizes))))
     if options.ensemble:
         note = ensemble_note(read_ensembles(options.ensemble))
         table = table._replace(notes=(*table.notes, note))

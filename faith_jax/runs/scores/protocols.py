@@ -1,7 +1,7 @@
 """How scored files are evaluated: protocols, found by their names.
 
-`auc`, `systems` and `thresholds` come with the library. Papers, and packages of users, add theirs
-in the entry points of "faith_jax.protocols"; one of a file of one's own is FILE.py:NAME.
+Those of `_OWN` come with the library. Papers, and packages of users, add theirs in the entry points
+of "faith_jax.protocols"; one of a file of one's own is FILE.py:NAME.
 """
 
 import dataclasses
@@ -34,6 +34,8 @@ from faith_jax.statistics.units import ROWS
 ENTRY_POINTS = "faith_jax.protocols"
 _OWN = {
     "auc": "faith_jax.runs.scores.evaluate_scores:AUC",
+    "balanced_accuracy": "faith_jax.runs.scores.balanced_accuracy:BALANCED_ACCURACY",
+    "hallucinations": "faith_jax.runs.scores.hallucinations:HALLUCINATIONS",
     "systems": "faith_jax.runs.scores.compare_systems:SYSTEMS",
     "thresholds": "faith_jax.runs.scores.thresholds:THRESHOLDS",
 }

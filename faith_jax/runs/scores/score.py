@@ -127,7 +127,7 @@ class ScoreSummary:
         return {name: getattr(self, name) for name in names}
 
     def take(self, counts: Mapping[str, Any]) -> None:
-        """Adds what `counts` returned of other rows."""
+        """Adds the `counts` of other rows."""
         for name, reasons in counts["undefined"].items():
             self.undefined.setdefault(name, collections.Counter()).update(reasons)
         self.cut.update(counts["cut"])
@@ -283,8 +283,9 @@ def score(
                 if not sample:
                     sample = list(itertools.islice(read(job.shards[0].place), _SAMPLE))
                     examples = [row.example for row in sample[:: -(-len(sample) // _SHAPED)]]
-                    for scorer in loaded.values():
-                        scorer.prepare(examples, at_once, count)
+                    for name, scorer in loaded.items():
+                        with preflights.naming(score_input.source, name):
+                            scorer.prepare(examples, at_once, count)
                 if shard.number == 0 and writes:  # most errors come before anything is scored
                     report = preflights.scoring_report(score_input.source, sample, loaded, count)
                     report = preflights.with_notes(report, job.known["notes"])
@@ -537,7 +538,7 @@ def _closed(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
 def _scorer_of(
     scorers: Mapping[str, BaseScorer],
 ) -> Callable[[Sequence[ExampleRow]], list[ScoredRow]]:
-    """Returns what scores a batch of rows."""
+    """Returns a function that scores a batch of rows."""
 
     def score_batch(batch: Sequence[ExampleRow]) -> list[ScoredRow]:
         examples = [row.example for row in batch]

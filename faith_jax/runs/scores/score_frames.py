@@ -7,7 +7,7 @@ from typing import Any
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
 from faith_jax.core.types import Grounding, Score
-from faith_jax.datasets.grounded_rows import Columns, example_rows
+from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows
 from faith_jax.datasets.list_cells import ListColumns
 from faith_jax.datasets.tables import frame_rows
 from faith_jax.scoring.base import BaseScorer, ScoreRange, warn_of_equal_scores
@@ -139,27 +139,41 @@ def named_columns(columns: Mapping[str, str]) -> dict[str, Any]:
     return {f"{part}_column": name for part, name in columns.items()}
 
 
-def _score_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping[str, str]) -> Any:
-    """Returns a table with the scores of its rows."""
+def table_examples(table: Any, columns: Mapping[str, str]) -> list[ExampleRow]:
+    """Returns the examples of a table; `columns` are those of `score`.
+
+    Raises:
+      InputError: for a row without a grounding or a response; it names the row.
+      ValueError: for a column of no part of an example.
+    """
     named = named_columns(columns)
-    rows = frame_rows(table)
     layout = Columns(id_column="", corpus_column="", **{"label_column": "", **named})
     try:
-        examples = [row.example for row in example_rows(rows, layout, "table")]
+        return list(example_rows(frame_rows(table), layout, "table"))
     except InputError as error:  # whose remedies are options of the command
         raise InputError(_OPTION.sub(r'columns={"\1": "\2"}', str(error))) from None
-    scores = {name: _values(name, scorer.score(examples)) for name, scorer in scorers.items()}
+
+
+def with_columns(table: Any, values: Mapping[str, list[Any]]) -> Any:
+    """Returns a table with further columns, as `score` returns it."""
     if hasattr(table, "assign"):  # pandas
-        return table.assign(**scores)
+        return table.assign(**values)
     if hasattr(table, "append_column"):  # Arrow
-        for name, values in scores.items():
-            table = table.append_column(name, [values])
+        for name, column in values.items():
+            table = table.append_column(name, [column])
         return table
-    scored = [
-        dict(row.fields) | {name: values[number] for name, values in scores.items()}
-        for number, row in enumerate(rows)
+    rows = [
+        dict(row.fields) | {name: column[number] for name, column in values.items()}
+        for number, row in enumerate(frame_rows(table))
     ]
-    return as_frame(scored, list(dict.fromkeys(name for row in scored for name in row)))
+    return as_frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
+
+
+def _score_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping[str, str]) -> Any:
+    """Returns a table with the scores of its rows."""
+    examples = [row.example for row in table_examples(table, columns)]
+    scores = {name: _values(name, scorer.score(examples)) for name, scorer in scorers.items()}
+    return with_columns(table, scores)
 
 
 def _load_scorers(

@@ -146,10 +146,23 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shortest: Positive = 1
 
 
+class Histogram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What reads the support of a sentence by all chunks, in place of the largest (SummaC-Conv).
+
+    Attributes:
+      file: with the weights, in the model's folder; see `judges.histogram`.
+      edges: of the bins, from 0 to 1.
+    """
+
+    file: Text
+    edges: Annotated[list[float], msgspec.Meta(min_length=2)]
+
+
 class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The card of a judge.
 
-    The score of a response, or of its sentence, is the largest of all chunks.
+    The score of a response, or of its sentence, is the largest of all chunks, unless a histogram
+    reads them.
 
     Attributes:
       what: what it measures, in a sentence.
@@ -165,6 +178,7 @@ class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       threshold_source: where the threshold is from.
       chunks: how a grounding is divided; none = it is read whole, and cut where it is too long.
       response: how a response is read.
+      histogram: what reads the support by all chunks; none = the largest counts.
     """
 
     what: Text
@@ -180,9 +194,10 @@ class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     threshold_source: Text | None = None
     chunks: Sentences | Windows | EvenSentences | None = None
     response: Response = Response()
+    histogram: Histogram | None = None
 
     def scorer_card(self, name: str) -> ScorerCard:
-        """Returns what a scorer of this card declares."""
+        """Returns the declaration of a scorer of this card."""
         subtracts = isinstance(self.reads, ReadClass) and self.reads.minus is not None
         return ScorerCard(
             name,
@@ -221,7 +236,7 @@ def card_digest(path: str) -> str:
 
 
 def _problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
-    """Yields what the types of fields cannot say: fields with what is wrong."""
+    """Yields fields with problems that their types cannot tell."""
     read, reads = card.input, card.reads
     if (read.text is None) == (read.pair is None):
         yield "input", "expected either 'text' or 'pair'"
@@ -246,6 +261,11 @@ def _problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
             yield "reads", "expected different words, got one twice"
     elif reads.minus is not None and reads.activation == "sigmoid":
         yield "reads.minus", "is of a softmax over the classes, not of a sigmoid"
+    elif reads.minus is not None and card.histogram:
+        yield "reads.minus", "a histogram reads a single probability"
+    edges = [] if card.histogram is None else card.histogram.edges
+    if edges and not (edges[0] == 0 and edges[-1] == 1 and edges == sorted(set(edges))):
+        yield "histogram.edges", "expected numbers that grow from 0 to 1"
 
 
 def presets_for(architecture: str) -> list[str]:

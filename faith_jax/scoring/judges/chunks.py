@@ -14,7 +14,7 @@ _LINE = "\n"
 
 
 def text_between(rule: Sentences | Windows | EvenSentences | None) -> str:
-    """Returns what stands between the texts of a grounding, which are read as one."""
+    """Returns the separator of the texts of a grounding, which are read as one."""
     return _LINE if isinstance(rule, Sentences) and rule.keep_lines else " "
 
 

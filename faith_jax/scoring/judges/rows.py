@@ -193,7 +193,7 @@ class JudgeEncoder:
         offsets = list[tuple[int, int]]()
         texts = [
             [self._segment(segment, values, offsets) for segment in segments]
-            for segments in self._segments
+            for segments in self.segments
         ]
         ids, parts = concatenated(segment for text in texts for segment in text)
         return _Encoded(ids, parts, offsets, sum(len(segment_ids) for segment_ids, _ in texts[0]))
@@ -230,7 +230,7 @@ class JudgeEncoder:
         return ids, in_ids
 
     @functools.cached_property
-    def _segments(self) -> list[list[int | list[str]]]:
+    def segments(self) -> list[list[int | list[str]]]:
         """The texts of the input: special tokens by id, and stretches of text and fields by turns.
 
         A stretch begins and ends with text.

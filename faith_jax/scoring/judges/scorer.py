@@ -1,6 +1,7 @@
 """The scorer of a judge's card: one for all judges."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, Unpack
 
@@ -8,6 +9,7 @@ import msgspec
 import numpy as np
 import scipy.special
 
+from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.hugging_face.families import family_name
 from faith_jax.core.cutting import CutTokens, summed
 from faith_jax.core.errors import ConfigError, did_you_mean
@@ -35,6 +37,7 @@ from faith_jax.scoring.judges.card import (
     read_card,
 )
 from faith_jax.scoring.judges.chunks import text_between
+from faith_jax.scoring.judges.histogram import HistogramWeights, read_histogram
 from faith_jax.scoring.judges.rows import ChunkRow, JudgeEncoder
 from faith_jax.tokenizers.base import Tokenizer
 
@@ -62,12 +65,16 @@ class Judge:
       engine: of the model.
       encode: makes its rows.
       places: in the engine's classes of that which means supported, and of what is subtracted.
+      tokens: that the model may write, one for each of the engine's classes; of a head none.
+      histogram: what reads the support by all chunks; None = the largest counts.
     """
 
     card: JudgeCard
     engine: ClassificationEngine
     encode: JudgeEncoder
     places: tuple[int, ...]
+    tokens: tuple[int, ...] = ()
+    histogram: HistogramWeights | None = None
 
     @remembers_last
     def support(self, rows: Sequence[Any]) -> np.ndarray:
@@ -87,6 +94,19 @@ class Judge:
         probabilities = self.engine.probabilities(ids, second).astype(np.float64)
         return probabilities[:, self.places]
 
+    def of_sentence(self, support: np.ndarray) -> float:
+        """Returns what a sentence adds to the score, by its support [chunks, 1 or 2]."""
+        if self.histogram is not None:
+            return self.histogram.feature(support[:, 0])
+        supported, *subtracted = support.max(axis=0).tolist()
+        return float(supported - sum(subtracted))
+
+    def score(self, of_sentences: Sequence[float]) -> float:
+        """Returns the score of some sentences, by `of_sentence` of each."""
+        of_all = min if self.card.response.sentences == "min" else np.mean
+        value = float(of_all(of_sentences))
+        return value if self.histogram is None else self.histogram.probability(value)
+
 
 class JudgeRow(NamedTuple):
     """What a judge reads of an example.
@@ -105,8 +125,9 @@ class JudgeRow(NamedTuple):
 class JudgeScorer(ModelScorer[JudgeRow]):
     """The score of a judge: the largest of all chunks of the grounding, for each sentence.
 
-    Its evidence is the chunk that decided, for each sentence; of equal ones the first. Undefined
-    where the grounding is blank.
+    Its evidence is the chunk that decided, for each sentence; of equal ones the first. Where a
+    histogram reads all chunks, it is the one with the most support. Undefined where the grounding
+    is blank.
 
     Args:
       name: the name of a card of the package, or a file's.
@@ -159,6 +180,14 @@ class JudgeScorer(ModelScorer[JudgeRow]):
         shortest = self._reads.shortest
         return [piece for piece in placed_sentences(response) if len(piece.text) >= shortest]
 
+    def choose_shapes(self, rows: Sequence[JudgeRow], window: int, total: int) -> None:
+        """Chooses the shapes of a job's batches by a sample of its rows."""
+        ids = [pair.row.ids for row in rows for part in row.rows for pair in part]
+        pairs = len(ids) / max(1, len(rows))
+        self.judge.engine.choose_shapes(
+            ids, self.judge.encode.max_length, math.ceil(pairs * window), math.ceil(pairs * total)
+        )
+
     def texts(self, row: JudgeRow) -> dict[str, str]:
         """Returns the first chunk's input."""
         count = sum(map(len, row.rows))
@@ -173,17 +202,17 @@ class JudgeScorer(ModelScorer[JudgeRow]):
         support = self.judge.support([pair.row for pair in pairs])
         judgements, start = list[Judgement](), 0
         for example, row in zip(examples, rows, strict=True):
-            scores, words, evidence = list[float](), list[WordScore](), list[WordScore]()
+            of_sentences, words, evidence = list[float](), list[WordScore](), list[WordScore]()
             for sentence, part in zip(row.sentences, row.rows, strict=True):
                 of_chunks = support[start : start + len(part)]
                 start += len(part)
-                best = of_chunks.max(axis=0).tolist()
-                scores.append(best[0] - sum(best[1:]))
+                of_sentences.append(self.judge.of_sentence(of_chunks))
+                score = self.judge.score(of_sentences[-1:])
                 chunk = part[int(of_chunks[:, 0].argmax())].chunk
-                evidence += _evidence(example.grounding, self.judge.card, chunk, scores[-1])
+                evidence += _evidence(example.grounding, self.judge.card, chunk, score)
                 if self._reads.sentences != "whole":
-                    words += sentence_words(sentence, scores[-1])
-            value = min(scores) if self._reads.sentences == "min" else float(np.mean(scores))
+                    words += sentence_words(sentence, score)
+            value = self.judge.score(of_sentences)
             judgements.append(Judgement(value, tuple(words), tuple(evidence)))
         return judgements
 
@@ -235,11 +264,16 @@ def open_judge(
     if max_length is None and config.positions == "disentangled":
         max_length = card.max_length  # relative positions have no end
     limit = input_limit(config, max_length, card.max_length)
-    tokenizer = open_tokenizer(path, options.get("vocabulary"), config)
+    # Whoever writes a grounding or a response must not end it for the judge.
+    tokenizer = open_tokenizer(path, options.get("vocabulary"), config).of_plain_text()
     labels, places = _what_is_read(card, opened, tokenizer, path)
     engine = ClassificationEngine(opened, labels, None, options.get("tokens_per_batch"))
     encode = JudgeEncoder(card, tokenizer, config.vocab_size, limit, policy)
-    return Judge(card, engine, encode, places)
+    tokens = () if labels is None else tuple(labels.tokens[:, 0].tolist())
+    histogram = None
+    if card.histogram is not None:
+        histogram = read_histogram(card.histogram, checkpoint_path(path))
+    return Judge(card, engine, encode, places, tokens, histogram)
 
 
 def _what_is_read(

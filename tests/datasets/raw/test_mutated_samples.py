@@ -50,13 +50,19 @@ def with_one_change(draw, value):
 
 
 def mutated_json(draw, content):
+    if b"\n{" in content and content.startswith(b'{"'):  # lines, whatever the file is called
+        return mutated_jsonl(draw, content)
+    return mutated_value(draw, content)
+
+
+def mutated_value(draw, content):
     return json.dumps(with_one_change(draw, json.loads(content))).encode()
 
 
 def mutated_jsonl(draw, content):
     lines = content.strip().split(b"\n")
     number = draw(st.integers(0, len(lines) - 1))
-    lines[number] = mutated_json(draw, lines[number])
+    lines[number] = mutated_value(draw, lines[number])
     return b"\r\n".join(lines)
 
 

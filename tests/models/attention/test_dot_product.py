@@ -42,6 +42,20 @@ def test_bias_adds_and_mask_removes():
     np.testing.assert_allclose(found, [[(1.0 + 3 * 10.0) / 4]], rtol=1e-6)
 
 
+def test_the_backward_pass_keeps_no_weights():
+    rng = np.random.default_rng(0)
+    # [rows, heads, length, width]: 5 queries and 7 keys.
+    query, key, value = (
+        jnp.asarray(rng.normal(size=(2, 3, length, 4)), jnp.float32) for length in (5, 7, 7)
+    )
+    options = {"mask": None, "bias": None, "float32_logits": False}
+    _, pull = jax.vjp(lambda *arrays: attend(*arrays, **options), query, key, value)
+    kept = [leaf.size for leaf in jax.tree.leaves(pull)]
+    assert kept
+    assert max(kept) <= key.size  # the weights are 2 * 3 * 5 * 7 numbers, more than a key's
+    assert key.size < 2 * 3 * 5 * 7
+
+
 def test_a_query_that_may_see_nothing_gives_finite_numbers():
     found = run([[1.0]], [[1.0], [2.0]], [[3.0], [5.0]], mask=np.zeros((1, 1, 1, 2), bool))
     np.testing.assert_allclose(found, [[4.0]])
@@ -256,6 +270,7 @@ def test_short_inputs_have_plain_attention():
     mask = AttentionMask(tokens(8), tokens(8))
     assert mask.for_attention(0).shape == mask.for_attention(8).shape == (2, 1, 8, 8)
     assert mask.for_attention(7) is mask
+    assert mask.for_attention(8, "cudnn") is mask  # whatever the length
     # One query has few scores, whatever the number of keys.
     assert AttentionMask(tokens(1), tokens(40)).for_attention(7).shape == (2, 1, 1, 40)
 

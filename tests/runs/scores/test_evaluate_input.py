@@ -134,10 +134,15 @@ def test_outputs_overwrite_no_input_and_not_each_other(capsys, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--slice-field=x"], "--slice-field: goes with --protocol=npov or npov_words, not with"),
+        (
+            ["--slice-field=x"],
+            "--slice-field: goes with --protocol=balanced_accuracy or hallucinations or npov or "
+            "npov_words, not with auto",
+        ),
         (
             ["--development=none.jsonl"],
-            "--development: goes with --protocol=begin or verifiable, not with auto",
+            "--development: goes with --protocol=balanced_accuracy or begin or hallucinations or "
+            "verifiable, not with auto",
         ),
         (["--group-field=x"], "--group-field: goes with --protocol=begin"),
         (["--dataset=x"], "--dataset: goes with --protocol=dialfact"),

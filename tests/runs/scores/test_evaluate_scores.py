@@ -349,7 +349,10 @@ def test_ensembles_that_there_cannot_be(capsys, tmp_path, option, message):
 def test_ensembles_go_with_some_protocols(capsys, tmp_path):
     one = write(tmp_path / "one.jsonl", SCORES, LABELS)
     status, _, error = evaluate(capsys, one, "--ensemble=x=a,b", "--protocol=npov")
-    assert (status, "--ensemble: goes with --protocol=auc or begin" in error) == (2, True)
+    assert (status, "--ensemble: goes with --protocol=auc or balanced_accuracy or" in error) == (
+        2,
+        True,
+    )
     status, _, error = evaluate(capsys, one, "--ensemble=x=a,b", "--ensemble=x=a,b")
     assert (status, "each name once" in error) == (2, True)
 

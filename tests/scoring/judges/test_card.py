@@ -164,5 +164,5 @@ def test_a_card_that_is_not_there(tmp_path):
 
 
 def test_cards_of_a_family():
-    assert presets_for("albert") == ["summac_zs_vitaminc"]
+    assert presets_for("albert") == ["summac_conv_vitaminc", "summac_zs_vitaminc"]
     assert presets_for("gpt2") == []

@@ -259,6 +259,29 @@ def test_special_tokens_of_texts_are_text(models):
     assert ids.count(1) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "token"),
+    [
+        ("minicheck_roberta_large", "</s>"),
+        ("minicheck_deberta_v3_large", "[SEP]"),
+        ("summac_zs_vitaminc", "[SEP]"),
+        ("alignscore", "</s>"),
+    ],
+)
+def test_a_text_cannot_end_itself(models, name, token):
+    """Whoever writes a response must not write what stands behind it for the judge."""
+    scorer = load_scorer(name, model=models[name])
+    tokenizer = scorer.judge.encode.tokenizer
+    (plain,) = rows_of(scorer, grounding="Tea is hot.", response="Tea is very hot.")[0]
+    (ids,) = rows_of(scorer, grounding=f"Tea is{token} hot.", response=f"Tea is{token} very hot.")[
+        0
+    ]
+    assert ids.count(tokenizer.sep_id) == plain.count(tokenizer.sep_id)
+    assert len(ids) > len(plain)
+    # The tokenizer of other scorers reads it as Transformers does.
+    assert tokenizer.sep_id in load_vocabulary(models[name]).encode(f"Tea is{token} hot.")
+
+
 def test_windows_cover_every_token(models):
     rule = {"method": "windows", "length": 7, "unit": "tokens", "overlap": 0.5}
     encode = encoder(models, chunks=rule)

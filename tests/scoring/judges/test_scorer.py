@@ -86,6 +86,27 @@ def test_scores_are_what_the_sources_code_would_give(models, name):
         np.testing.assert_allclose(score.value, np.mean(by_sentence), atol=2e-6)
 
 
+@pytest.mark.parametrize("name", ["minicheck_flan_t5_large", "minicheck_roberta_large"])
+def test_a_job_has_three_shapes_for_all_its_windows(models, name):
+    rng = np.random.default_rng(0)
+
+    def text(most):
+        words = rng.choice(["tea", "lake", "leaf", "grows."], rng.integers(1, most))
+        return " ".join(words) + "."
+
+    rows = examples([text(200) for _ in range(40)], [text(9) for _ in range(40)])
+    expected = [score.value for score in load_scorer(name, model=models[name]).score(rows)]
+    scorer = load_scorer(name, model=models[name], tokens_per_batch=1024)
+    scorer.prepare(rows[:20], 10, len(rows))
+    scores = [
+        score.value
+        for start in range(0, 40, 10)
+        for score in scorer.score(rows[start : start + 10])
+    ]
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    assert 1 <= scorer.judge.engine.num_compilations <= 3
+
+
 def test_alignscores_pooler_and_layer_are_robertas_head(models):
     """As docs/judges.md renames them: `base_model.pooler.dense` and `tri_layer`."""
     path = models["alignscore"]

@@ -1,0 +1,256 @@
+"""Data sets of labelled pairs whose card says which raw field holds what.
+
+The tables of such a card may be CSV, TSV, JSON lines, a JSON array or Parquet. For example, of
+LLM-AggreFact (cards/llm_aggrefact.toml):
+
+    [row]
+    corpus = "dataset"
+    grounding = "doc"
+    generated_text = "claim"
+    label = "label"
+
+    [row.labels]
+    1 = 1
+    0 = 0
+"""
+
+import hashlib
+import json
+import operator
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from faith_jax.core.errors import InputError, field_error
+from faith_jax.core.rows import BadRows, Row
+from faith_jax.core.schema import Text, converted, read_as
+from faith_jax.datasets.raw_dataset import (
+    Examples,
+    Paths,
+    RawDataset,
+    Reader,
+    card,
+    described,
+)
+from faith_jax.datasets.tables import read_rows
+
+
+class OtherTexts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Groundings that stand in files of their own.
+
+    Attributes:
+      ending: of the names of these files.
+      key: their field that names a text.
+      text: their field with the text.
+    """
+
+    ending: str
+    key: str
+    text: str
+
+
+class RowFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which field of a raw row holds what; a dot stands between names of nested objects.
+
+    Attributes:
+      grounding: a text or a list of texts, which are joined by spaces; with `texts`, what names it.
+      generated_text: the response; or several, each with its label.
+      label: one of `labels`.
+      labels: the meaning of each: 1 = faithful, 0 = not.
+      corpus: the part of the benchmark that the row is of; "" = its file says so.
+      corpora: the name of each part, by what the field or the file's name says.
+      id: unique in the part; "" = the row's number.
+      source_id: of the document; "" = rows with the same grounding have the same document.
+      history: a text before the response, such as a question.
+      kept: further fields; those that are no texts become JSON.
+      texts: where groundings stand, if in files of their own.
+    """
+
+    grounding: str
+    generated_text: str | dict[str, Literal[0, 1]]
+    label: str = ""
+    labels: dict[str, Literal[0, 1]] = {}
+    corpus: str = ""
+    corpora: dict[str, str] = {}
+    id: str = ""
+    source_id: str = ""
+    history: str = ""
+    kept: tuple[str, ...] = ()
+    texts: OtherTexts | None = None
+
+    @property
+    def responses(self) -> dict[str, int | None]:
+        """The fields of responses with the labels they stand for; None = the row says it."""
+        if isinstance(self.generated_text, str):
+            return {self.generated_text: None}
+        return {**self.generated_text}
+
+    def kinds(self) -> dict[str, Any]:
+        """Returns the type of each field that a row must have."""
+        names = [self.id, self.source_id, self.history, *self.responses]
+        kinds: dict[str, Any] = {name: Text for name in names if name}
+        kinds[self.grounding] = Text if self.texts else Text | list[str]
+        if self.label:
+            kinds[self.label] = _literal(self.labels)
+        if self.corpus:
+            kinds[self.corpus] = _literal(self.corpora) if self.corpora else Text
+        return kinds
+
+
+class _Schema:
+    """The type of a raw row, of which only some fields count."""
+
+    def __init__(self, kinds: Mapping[str, Any]):
+        # A dot in a name stands for a nested Struct, and Structs have names that Python can have.
+        self.struct = self._struct({tuple(name.split(".")): kind for name, kind in kinds.items()})
+        getter_of = self._getters(self.struct)
+        self._getters_by_name = {name: getter_of[tuple(name.split("."))] for name in kinds}
+
+    def values(self, row: Any) -> dict[str, Any]:
+        """Returns the values of a row of the type by their names."""
+        return {name: getter(row) for name, getter in self._getters_by_name.items()}
+
+    def _struct(self, kinds: Mapping[tuple[str, ...], Any]) -> type:
+        inner: dict[str, dict[tuple[str, ...], Any]] = {}
+        for (name, *rest), kind in kinds.items():
+            inner.setdefault(name, {})[tuple(rest)] = kind
+        types = {name: of[()] if () in of else self._struct(of) for name, of in inner.items()}
+        return msgspec.defstruct(
+            "DescribedRow",
+            [(f"field_{number}", kind) for number, kind in enumerate(types.values())],
+            rename={f"field_{number}": name for number, name in enumerate(types)},
+        )
+
+    def _getters(self, struct: type, path: tuple[str, ...] = (), prefix: str = "") -> dict:
+        getters = {}
+        for field in msgspec.structs.fields(struct):
+            place, attribute = (*path, field.encode_name), f"{prefix}{field.name}"
+            getters[place] = operator.attrgetter(attribute)
+            if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+                getters |= self._getters(field.type, place, f"{attribute}.")
+        return getters
+
+
+# Types are kept: Python can crash where it collects those of msgspec (see `core/schema.py`).
+_SCHEMAS: dict[str, _Schema] = {}
+
+
+def _schema_of(kinds: Mapping[str, Any]) -> _Schema:
+    key = repr(kinds)
+    if key not in _SCHEMAS:
+        _SCHEMAS[key] = _Schema(kinds)
+    return _SCHEMAS[key]
+
+
+def described_dataset(name: str, part: str = "") -> RawDataset:
+    """Returns the data set of a card with a `row`, or one of its `parts`."""
+    fields = card(name)
+    fields |= fields["parts"][part] if part else {}
+    place = f"cards/{name}.toml: row"
+    return described(name, _reader(converted(fields["row"], place, RowFields, strip=False)), part)
+
+
+def source_of(grounding: str) -> str:
+    """Returns what stands for a document that has no name."""
+    return hashlib.sha256(grounding.encode()).hexdigest()[:16]
+
+
+def _reader(fields: RowFields) -> Reader:
+    def read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
+        schema = _schema_of(fields.kinds())  # here: Beam's workers get the function, not its types
+        ending = fields.texts.ending if fields.texts else None
+        others = [path for path in paths.values() if ending and path.name.endswith(ending)]
+        text_of = _text_finder(fields.texts, others) if fields.texts else None
+        for path in paths.values():
+            if path not in others:
+                yield from _file_examples(path, fields, schema, text_of, bad_rows)
+
+    return read
+
+
+def _file_examples(
+    path: pathlib.Path,
+    fields: RowFields,
+    schema: _Schema,
+    text_of: Callable[[str, str], str] | None,
+    bad_rows: BadRows,
+) -> Examples:
+    number = 0
+    raw: Mapping[str, Any] = {}
+
+    def rows() -> Iterator[Row]:
+        nonlocal number, raw
+        # Rows are numbered and not lines, so that an id is the same in CSV and in Parquet.
+        for row in read_rows(path, bad_rows=bad_rows):
+            number, raw = number + 1, row.fields
+            yield row
+
+    def make(row: Any, place: str) -> Examples:
+        values = schema.values(row)
+        key = values[fields.grounding]
+        texts = [key] if isinstance(key, str) else key
+        grounding = text_of(key, place) if text_of else " ".join(texts)
+        if not grounding.strip():
+            raise field_error(place, fields.grounding, "a text that is not empty", key)
+        own_corpus = str(values[fields.corpus]) if fields.corpus else path.stem
+        corpus = fields.corpora.get(own_corpus, own_corpus)
+        own_id = values.get(fields.id, number)
+        shared = {
+            "corpus": corpus,
+            "source_id": values.get(fields.source_id) or source_of(grounding),
+            "grounding": grounding,
+            "history": values.get(fields.history, ""),
+            **{name: _as_text(raw.get(name)) for name in fields.kept},
+        }
+        for name, label in fields.responses.items():
+            several = f"-{name}" if len(fields.responses) > 1 else ""
+            yield {
+                "id": f"{corpus}-{own_id}{several}",
+                "generated_text": values[name],
+                "label": fields.labels[str(values[fields.label])] if label is None else label,
+                **shared,
+            }
+
+    return read_as(schema.struct, rows(), make, bad_rows)
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value.strip() if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[str, str], str]:
+    """Returns a function from the name of a text, and the place that names it, to the text."""
+    schema = _schema_of({texts.key: Text, texts.text: Text})
+    by_name: dict[str, str] = {}
+    names = []
+    for file in files:
+        names.append(file.name)
+        for place, fields in read_rows(file):
+            row = schema.values(converted(fields, place, schema.struct))
+            by_name[row[texts.key]] = row[texts.text]
+
+    def find(name: str, place: str) -> str:
+        if name not in by_name:
+            raise InputError(f"{place}: {', '.join(names)} has no {texts.key} {name!r}.")
+        return by_name[name]
+
+    return find
+
+
+def _literal(meanings: Mapping[str, Any]) -> Any:
+    """Returns the type of the keys of a mapping; whole numbers may be numbers or texts."""
+    numbers = [int(name) for name in meanings if name.isdecimal()]
+    return Literal[(*numbers, *meanings)]
+
+
+LLM_AGGREFACT = described_dataset("llm_aggrefact")
+SUMMEDITS = described_dataset("summedits")
+WICE = {part: described_dataset("wice", part) for part in ("claims", "subclaims")}
+HALUEVAL = {
+    part: described_dataset("halueval", part) for part in ("qa", "dialogue", "summarization")
+}
+TOFUEVAL = {part: described_dataset("tofueval", part) for part in ("mediasum", "meetingbank")}

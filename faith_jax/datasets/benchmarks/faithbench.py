@@ -1,0 +1,90 @@
+"""FaithBench (Bao 2025): summaries on which detectors disagreed, with spans and their labels.
+
+Several annotators marked spans of a summary as unwanted, questionable or benign. The worst label of
+a summary decides, as in the authors' scripts/binarize.py: an unwanted or a questionable span makes
+it unfaithful; benign additions, and summaries without a mark, are faithful. An annotator without a
+mark is in no file, so that the `best-label` of the authors' FaithBench.csv cannot be told.
+"""
+
+import json
+import pathlib
+from typing import Literal
+
+import msgspec
+
+from faith_jax.core.errors import field_error
+from faith_jax.core.rows import BadRows
+from faith_jax.core.schema import Text, Whole, read_as
+from faith_jax.datasets.json_items import read_array
+from faith_jax.datasets.raw_dataset import Examples, described, each_file
+
+# From the best to the worst; the last part of a label, such as ".Intrinsic", does not count.
+SEVERITIES = ("Consistent", "Benign", "Questionable", "Unwanted")
+_UNFAITHFUL = SEVERITIES[2:]
+
+Label = Literal["Unwanted", "Unwanted.Intrinsic", "Unwanted.Extrinsic", "Questionable", "Benign"]
+
+
+class Annotation(msgspec.Struct):
+    """A span of a summary, in characters from 0, that an annotator marked."""
+
+    annotator_id: Text
+    label: list[Label]
+    summary_start: Whole
+    summary_end: Whole
+
+
+class Metadata(msgspec.Struct):
+    """The model that wrote a summary."""
+
+    summarizer: Text
+
+
+class Summary(msgspec.Struct):
+    """A summary with its source, what people marked, and what detectors said."""
+
+    sample_id: Whole
+    source: Text
+    summary: Text
+    metadata: Metadata
+    annotations: list[Annotation] = []
+
+
+def _worst(annotation: Annotation) -> str:
+    labels = (label.partition(".")[0] for label in annotation.label)
+    return max(labels, key=SEVERITIES.index, default=SEVERITIES[0])
+
+
+def _read_batch(path: pathlib.Path, bad_rows: BadRows) -> Examples:
+    def make(row: Summary, place: str) -> Examples:
+        for number, annotation in enumerate(row.annotations):
+            start, end = annotation.summary_start, annotation.summary_end
+            if not 0 <= start <= end <= len(row.summary):
+                expected = f"0 <= start <= end <= {len(row.summary)}, the length of the summary"
+                field = f"annotations[{number}].summary_start and summary_end"
+                raise field_error(place, field, expected, [start, end])
+        labels = [_worst(annotation) for annotation in row.annotations]
+        worst = max(labels, key=SEVERITIES.index, default=SEVERITIES[0])
+        unfaithful = [
+            [annotation.summary_start, annotation.summary_end]
+            for annotation, label in zip(row.annotations, labels, strict=True)
+            if label in _UNFAITHFUL
+        ]
+        yield {
+            "id": f"{path.stem}-{row.sample_id}",
+            "corpus": "faithbench",
+            "grounding": row.source,
+            "generated_text": row.summary,
+            "label": int(worst not in _UNFAITHFUL),
+            "worst_label": worst,
+            "annotators": [annotation.annotator_id for annotation in row.annotations],
+            "annotations": labels,
+            "hallucinated_spans": json.dumps(sorted(unfaithful)),
+            "model": row.metadata.summarizer,
+        }
+
+    rows = read_array(path, "samples", bad_rows)
+    return read_as(Summary, rows, make, bad_rows, strip=False)
+
+
+FAITHBENCH = described("faithbench", each_file(_read_batch))

@@ -1,0 +1,130 @@
+"""RAGTruth (Niu 2024): responses of six models to retrieved texts, with hallucinated spans.
+
+Responses and the sources that they are of stand in two files, joined by `source_id`. A source is an
+article, a question with passages, or an object of facts, which becomes JSON.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from faith_jax.core.errors import InputError, field_error
+from faith_jax.core.rows import BadRows, read_jsonl
+from faith_jax.core.schema import Text, Whole, converted, read_as
+from faith_jax.datasets.raw_dataset import Examples, Paths, described
+
+SpanType = Literal[
+    "Evident Conflict", "Subtle Conflict", "Evident Baseless Info", "Subtle Baseless Info"
+]
+_RESPONSES, _SOURCES = "response.jsonl", "source_info.jsonl"
+
+
+class Question(msgspec.Struct):
+    """A question with the passages that were retrieved for it."""
+
+    question: Text
+    passages: Text
+
+
+class Summary(msgspec.Struct, tag_field="task_type", tag="Summary"):
+    """An article to sum up."""
+
+    source_id: Whole | Text
+    source_info: Text
+
+
+class Answer(msgspec.Struct, tag_field="task_type", tag="QA"):
+    """A question to answer."""
+
+    source_id: Whole | Text
+    source_info: Question
+
+
+class Facts(msgspec.Struct, tag_field="task_type", tag="Data2txt"):
+    """Facts to put into words."""
+
+    source_id: Whole | Text
+    source_info: dict[str, Any]
+
+
+_ANY_SOURCE: Any = Summary | Answer | Facts
+
+
+class Source(NamedTuple):
+    """What responses are of: the task, the grounding, and a question or ""."""
+
+    task: str
+    grounding: str
+    question: str
+
+
+class Span(msgspec.Struct):
+    """A hallucinated part of a response, in characters from 0."""
+
+    start: Whole
+    end: Whole
+    label_type: SpanType
+
+
+class Response(msgspec.Struct):
+    """A model's response."""
+
+    id: Whole | Text
+    source_id: Whole | Text
+    model: Text
+    labels: list[Span]
+    split: Literal["train", "test"]
+    response: str
+    quality: str = ""
+
+
+def _source(fields: Mapping[str, Any], place: str) -> tuple[str, Source]:
+    """Returns a source with its id."""
+    source: Any = converted(fields, place, _ANY_SOURCE)
+    grounding, question = source.source_info, ""
+    if isinstance(source, Answer):
+        grounding, question = source.source_info.passages, source.source_info.question
+    elif isinstance(source, Facts):
+        # As they are: a null says that something is not known.
+        grounding = json.dumps(fields["source_info"], ensure_ascii=False)
+    return str(source.source_id), Source(source.__struct_config__.tag, grounding, question)
+
+
+def _read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
+    sources = dict(_source(row.fields, row.place) for row in read_jsonl(paths[_SOURCES]))
+
+    def make(row: Response, place: str) -> Examples:
+        if row.split != split:
+            return
+        source_id = str(row.source_id)
+        if source_id not in sources:
+            raise InputError(f"{place}: field 'source_id': {_SOURCES} has no source {source_id!r}.")
+        for number, span in enumerate(row.labels):
+            if not 0 <= span.start <= span.end <= len(row.response):
+                expected = f"0 <= start <= end <= {len(row.response)}, the response's length"
+                field = f"labels[{number}].start and end"
+                raise field_error(place, field, expected, [span.start, span.end])
+        task, grounding, question = sources[source_id]
+        spans = sorted(row.labels, key=lambda span: (span.start, span.end))
+        yield {
+            "id": str(row.id),
+            "corpus": task,
+            "source_id": source_id,
+            "grounding": grounding,
+            "history": question,
+            "generated_text": row.response,
+            "label": int(not spans),
+            "hallucinated_spans": json.dumps([[span.start, span.end] for span in spans]),
+            "span_types": [span.label_type for span in spans],
+            "model": row.model,
+            "quality": row.quality,
+        }
+
+    # Texts stay as they are, or the spans would be of others.
+    rows = read_jsonl(paths[_RESPONSES], bad_rows)
+    return read_as(Response, rows, make, bad_rows, strip=False)
+
+
+RAGTRUTH = described("ragtruth", _read)

@@ -1,0 +1,83 @@
+"""Attention by cuDNN's fused kernel for GPUs, also with position bias.
+
+The kernel is JAX's (`jax.nn.dot_product_attention`). It keeps no scores: its gradient, that of the
+bias included, computes them again. This file says it which keys there are: by the length of each
+row where rows are only padded, else by a mask [rows, 1, queries, keys], which is added to the bias.
+"""
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from faith_jax.core.types import Array
+from faith_jax.models.attention.masks import AttentionMask, repeat_rows
+from faith_jax.models.positions import BlockBias
+
+IMPLEMENTATION: Literal["cudnn", "xla"] = "cudnn"  # "xla" runs anywhere; tests on CPUs set it
+
+
+def cudnn_attend(
+    query: Float[Array, "rows heads queries width"],
+    key: Float[Array, "batch kv_heads keys width"],
+    value: Float[Array, "batch kv_heads keys width"],
+    mask: AttentionMask,
+    bias: BlockBias | None,
+    *,
+    scale: float = 1.0,
+) -> Float[Array, "rows heads queries width"]:
+    """Computes dot-product attention as `attend` does by blocks, without softcap and dropout.
+
+    Queries that may see nothing have outputs without meaning, but finite ones.
+
+    Args:
+      query: bfloat16 or float16, with a width of at most 128, a multiple of 8; `rows` and `heads`
+        are multiples of `batch` and `kv_heads`.
+      key: see `query`.
+      value: see `query`.
+      mask: which queries see which keys. Without segments and a window, a row's valid keys stand in
+        front of its padding.
+      bias: makes what is added to the logits.
+      scale: factor of the products.
+    """
+    rows, _, length, _ = query.shape
+    key, value = repeat_rows(key, rows), repeat_rows(value, rows)
+    # The kernel's gradient takes even lengths only.
+    query, key, value = (_pad_to_even(x, 2) for x in (query, key, value))
+    queries, keys = (
+        jax.tree.map(lambda x: _pad_to_even(x, 1), part) for part in (mask.queries, mask.keys)
+    )
+    mask = mask.replace(queries=queries, keys=keys)
+    added = None
+    if bias is not None:
+        keys = jax.tree.map(lambda x: repeat_rows(x, rows) if len(x) > 1 else x, keys)
+        added = bias.block(query, key, queries, keys, 0).astype(query.dtype)
+    lengths = whole = None
+    if mask.keys.segments is None and mask.window is None:
+        # At least one key: a softmax over none is not a number.
+        lengths = jnp.maximum(jnp.sum(mask.keys.valid, axis=1, dtype=jnp.int32), 1)
+        lengths = repeat_rows(lengths, rows)
+    else:
+        whole = mask.whole()
+    # [rows, heads, length, width] -> [rows, length, heads, width], and back.
+    query, key, value = (jnp.swapaxes(x, 1, 2) for x in (query, key, value))
+    outputs: Array = jax.nn.dot_product_attention(
+        query,
+        key,
+        value,
+        bias=added,
+        mask=whole,
+        scale=scale,
+        is_causal=mask.causal and whole is None,
+        key_value_seq_lengths=lengths,
+        implementation=IMPLEMENTATION,
+    )
+    return jnp.swapaxes(outputs, 1, 2)[:, :, :length]
+
+
+def _pad_to_even(x: Array, axis: int) -> Array:
+    """Adds a zero, which is no valid token, to the end of an odd axis."""
+    padding = [(0, 0)] * x.ndim
+    padding[axis] = (0, x.shape[axis] % 2)
+    return jnp.pad(x, padding)

@@ -1,0 +1,406 @@
+"""The run `certify`: does a judge's folder score as certified, on this machine and dtype.
+
+Scores of 200 pairs of our own sentences are compared with those of the judge's own code, which
+tools/make_judge_references.py has made of tiny random models, or which a user has made of the
+published one; and those in another dtype with those in float32.
+"""
+
+import dataclasses
+import math
+import pathlib
+import re
+import statistics
+import tempfile
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.files import check_outputs, write_json, write_jsonl
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.rows import BadRows, read_json, read_jsonl
+from faith_jax.core.schema import Text, read_as, read_toml_as
+from faith_jax.core.table import Table
+from faith_jax.report.table_pages import rendered
+from faith_jax.runs.judges.options import CertifyOptions
+from faith_jax.runs.judges.reference_models import (
+    T5_IDS,
+    write_histogram,
+    write_reference_model,
+)
+from faith_jax.scoring.judges.card import ENDING, JudgeCard, ReadWords, preset_names, read_card
+from faith_jax.scoring.judges.chunks import text_between
+from faith_jax.scoring.pair_classifier import forget_classifiers
+from faith_jax.scoring.registry import is_judge, load_scorer
+
+_FOLDER = pathlib.Path(__file__).parent
+_QUERY = "What is known of it?"
+# The first tokens of words in T5's published vocabulary; MiniCheck's code has 3 and 209 as numbers.
+_PUBLISHED_IDS = {
+    **{"1": 209, "0": 3, "Yes": 2163, "No": 465},
+    **{"Attributable": 486, "Contradictory": 17277, "Extrapolatory": 8505},
+}
+# Differences that are allowed; random models are made to be sensitive.
+_OF_REFERENCES, _OF_BFLOAT16, _OF_TINY_BFLOAT16 = 1e-4, 0.05, 0.2
+_SHOWN = 5  # pairs that differ, of a comparison
+# Heads of the tiny models; no number = two classes.
+_CLASSES = dict.fromkeys(
+    ("wecheck_deberta_v3", "summac_zs_vitaminc", "summac_conv_vitaminc", "alignscore"), 3
+)
+
+
+class Pair(NamedTuple):
+    """A pair that is scored.
+
+    Attributes:
+      kind: what it tests.
+      texts: of the grounding.
+      response: what is judged.
+      query: the last turn before it, or "".
+    """
+
+    kind: str
+    texts: tuple[str, ...]
+    response: str
+    query: str = ""
+
+
+class _Sentences(msgspec.Struct, forbid_unknown_fields=True):
+    facts: list[tuple[str, str, str, str]]
+    unicode: list[tuple[str, str, str, str]]
+    edges: list[tuple[list[str], str]]
+
+
+def certification_pairs() -> list[Pair]:
+    """Returns the 200 pairs, which are the same in all versions that have the same references."""
+    read = read_toml_as(_FOLDER / "pairs.toml", _Sentences)
+    pairs = list[Pair]()
+    for kind, facts in (("short", read.facts), ("unicode", read.unicode)):
+        for number, (first, second, supported, contradicted) in enumerate(facts):
+            text = (f"{first} {second}",)
+            pairs += [
+                Pair(f"{kind}, supported", text, supported),
+                Pair(f"{kind}, contradicted", text, contradicted),
+                Pair(f"{kind}, unrelated", text, facts[(number + 7) % len(facts)][2]),
+            ]
+    for number, (first, second, supported, _) in enumerate(read.facts):
+        other = read.facts[(number + 1) % len(read.facts)][3]
+        pairs.append(Pair("two texts", (first, second), f"{supported} {other}", _QUERY))
+    pairs += [Pair("edge", tuple(texts), response) for texts, response in read.edges]
+    for number in range(15):
+        # 35 facts, which are more than a chunk of any card.
+        order = [read.facts[(number + place) % len(read.facts)] for place in range(35)]
+        passages = [f"{first} {second}" for first, second, _, _ in order]
+        texts = tuple(" ".join(passages[start : start + 5]) for start in range(0, 35, 5))
+        long = (texts, ("\n".join(texts),), (" ".join(passages),))[number % 3]
+        pairs += [
+            Pair("long, supported", long, order[0][2]),
+            Pair("long, contradicted", long, order[20][3]),
+            Pair("long, supported at its end", long, f"{order[34][2]} {order[33][2]}"),
+        ]
+    return pairs
+
+
+def reference_model(
+    folder: pathlib.Path,
+    name: str,
+    family: str,
+    sizes: Mapping[str, int] = types.MappingProxyType({}),
+) -> pathlib.Path:
+    """Writes the tiny model of a package's card, or one of other sizes; returns its folder."""
+    card = read_card(name)
+    reads = card.reads
+    classes = 0 if isinstance(reads, ReadWords) else _CLASSES.get(name, 2)
+    loud = dict[int, float]()
+    if isinstance(reads, ReadWords):
+        # The piece that a word begins with, the longest one.
+        pieces = sorted(T5_IDS, key=len, reverse=True)
+        words = [f"\u2581{word}" for word in reads.words or ()]
+        ids = [T5_IDS[next(filter(word.startswith, pieces))] for word in words]
+        # Signs with which the first word is neither rare nor certain.
+        factors = [4.0, 4.0] if len(ids) == 2 else [-4.0, 4.0, 4.0]
+        if reads.over == "vocabulary":
+            factors = [-10.0]
+        loud = dict(zip(ids, factors, strict=False))
+    texts = (text for pair in certification_pairs() for text in pair.texts)
+    known = {word for text in texts for word in re.findall("[A-Za-z]+", text)}
+    write_reference_model(folder, family, classes, sorted(known), loud, sizes)
+    if card.histogram is not None:
+        write_histogram(folder / card.histogram.file, len(card.histogram.edges) - 1)
+    return folder
+
+
+class References(msgspec.Struct, forbid_unknown_fields=True):
+    """The scores that a judge's own code gives its tiny model.
+
+    Attributes:
+      code: whose code, and which version.
+      scores: of each pair; None = it gives none.
+    """
+
+    code: Text
+    scores: list[float | None]
+
+
+def read_references() -> dict[str, References]:
+    """Returns the references of the package's cards by name."""
+    return msgspec.convert(read_json(_FOLDER / "references.json"), dict[str, References])
+
+
+class _ReferenceRow(msgspec.Struct):
+    pair: Annotated[int, msgspec.Meta(ge=1)]
+    score: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Two lists of scores of the same pairs.
+
+    Attributes:
+      name: what is compared with what.
+      tolerance: the largest difference that is allowed.
+      scores: of each pair; NaN = undefined.
+      references: likewise, of the pairs that are compared, by number from 0.
+      threshold: above which a response is supported.
+    """
+
+    name: str
+    tolerance: float
+    scores: Sequence[float]
+    references: Mapping[int, float]
+    threshold: float | None
+
+    def difference(self, number: int) -> float:
+        """Returns how far a pair's scores are apart; infinite where only one is undefined."""
+        score, reference = self.scores[number], self.references[number]
+        if math.isnan(score) and math.isnan(reference):
+            return 0.0
+        return math.inf if math.isnan(score - reference) else abs(score - reference)
+
+    @property
+    def differences(self) -> list[float]:
+        """The differences of the pairs that are compared."""
+        return [self.difference(number) for number in self.references]
+
+    def changed(self) -> list[int]:
+        """Returns the pairs whose verdict changes."""
+        limit = self.threshold
+        if limit is None:
+            return []
+        return [n for n, score in self.references.items() if (score > limit) != self._above(n)]
+
+    def _above(self, number: int) -> bool:
+        assert self.threshold is not None
+        return self.scores[number] > self.threshold
+
+    def wrong(self) -> list[int]:
+        """Returns the pairs that differ by more than the tolerance, the worst first."""
+        far = [n for n in self.references if self.difference(n) > self.tolerance]
+        return sorted(far, key=self.difference, reverse=True)
+
+    def row(self) -> tuple[Any, ...]:
+        """Returns the row of the table."""
+        changed = None if self.threshold is None else len(self.changed())
+        largest, median = max(self.differences), statistics.median(self.differences)
+        result = "differs" if self.wrong() else "as certified"
+        figures = (f"{largest:.2g}", f"{median:.2g}", f"{self.tolerance:g}")
+        return (self.name, len(self.references), *figures, changed, result)
+
+
+_COLUMNS = (
+    *("compared", "pairs", "largest difference", "median", "allowed"),
+    *("verdicts that change", "result"),
+)
+
+
+def certify(options: CertifyOptions) -> tuple[str, bool]:
+    """Returns the table of a judge's certification, and whether it is certified.
+
+    Raises:
+      FaithJaxError: for bad input: an unknown card, a folder that the card does not fit, references
+        that are none.
+    """
+    name, pairs = options.card, certification_pairs()
+    if not is_judge(name):
+        hint = did_you_mean(name, preset_names())
+        raise ConfigError(
+            f"{name!r} is no judge.{hint} There are: {', '.join(preset_names())}; one of your own "
+            f"is the FILE{ENDING} of its card."
+        )
+    card = read_card(name)
+    inputs = {"--references": options.references, "FOLDER": options.folder}
+    outputs = {"--json": options.json, "--write-pairs": options.write_pairs}
+    check_outputs([path for path in inputs.values() if path], outputs)
+    if options.write_pairs:
+        write_jsonl(options.write_pairs, pair_rows(pairs, card))
+    if options.folder:
+        given = _read_references(options.references, len(pairs)) if options.references else None
+        return _certified(options, card, pairs, options.folder, given)
+    if options.references:
+        raise ConfigError("--references: goes with the FOLDER whose scores these are.")
+    if name.endswith(ENDING):
+        raise ConfigError(f"{name}: a card of your own has no tiny model; give its FOLDER.")
+    with tempfile.TemporaryDirectory() as scratch:
+        path = reference_model(pathlib.Path(scratch) / "model", name, card.architectures[0])
+        kept = read_references()[name]
+        numbers = {n: _number(score) for n, score in enumerate(kept.scores)}
+        return _certified(options, card, pairs, str(path), (kept.code, numbers))
+
+
+def _certified(
+    options: CertifyOptions,
+    card: JudgeCard,
+    pairs: Sequence[Pair],
+    folder: str,
+    references: tuple[str, Mapping[int, float]] | None,
+) -> tuple[str, bool]:
+    """Returns the table of a folder, and whether it is certified."""
+    dtype = options.dtype or ("bfloat16" if options.folder else "float32")
+    if references is None and dtype == "float32":
+        raise ConfigError(
+            "--dtype=float32: nothing would be compared; give --references=FILE, or another dtype."
+        )
+    scorer: Any = load_scorer(options.card, **_model_options(options, folder, "float32"))
+    notes, problems = _tokens(card, scorer, bool(options.folder))
+    scores = {"float32": _scores(scorer, pairs)}
+    forget_classifiers()
+    if dtype != "float32":
+        other = load_scorer(options.card, **_model_options(options, folder, dtype))
+        scores[dtype] = _scores(other, pairs)
+        forget_classifiers()
+    low, high = scorer.card.low, scorer.card.high
+    for kind, values in scores.items():
+        outside = [n for n, v in enumerate(values) if not (math.isnan(v) or low <= v <= high)]
+        problems += [
+            f"pair {n + 1}: {kind} score {values[n]:g} is outside the card's range, {low:g} to "
+            f"{high:g}"
+            for n in outside[:_SHOWN]
+        ]
+    comparisons, threshold = list[Comparison](), card.threshold
+    if references is not None:
+        whose, numbers = references
+        limit = options.tolerance or _OF_REFERENCES
+        comparisons.append(
+            Comparison(f"float32 with {whose}", limit, scores["float32"], numbers, threshold)
+        )
+    if dtype != "float32":
+        limit = options.tolerance or (_OF_BFLOAT16 if options.folder else _OF_TINY_BFLOAT16)
+        exact = dict(enumerate(scores["float32"]))
+        title = f"{dtype} with float32"
+        comparisons.append(Comparison(title, limit, scores[dtype], exact, threshold))
+    for comparison in comparisons:
+        wrong = comparison.wrong()
+        problems += [
+            f"pair {n + 1} ({pairs[n].kind}): {comparison.scores[n]:.6f}, but "
+            f"{comparison.references[n]:.6f} ({comparison.name})"
+            for n in wrong[:_SHOWN]
+        ]
+        if len(wrong) > _SHOWN:
+            problems.append(f"… and {counted(len(wrong) - _SHOWN, 'further pair')}")
+    verdict = "not certified" if problems else "certified"
+    model = options.folder or "its tiny random model"
+    rows = tuple(comparison.row() for comparison in comparisons)
+    table = Table(f"{options.card}, {model}: {verdict}", _COLUMNS, rows, (*notes, *problems))
+    if options.json:
+        write_json(options.json, _figures(table, not problems, comparisons, scores))
+    return rendered(table), not problems
+
+
+def _model_options(options: CertifyOptions, folder: str, dtype: str) -> dict[str, Any]:
+    named = {"vocabulary": options.vocabulary or None}
+    return {"model": folder, "dtype": dtype} | {k: v for k, v in named.items() if v}
+
+
+def _scores(scorer: Any, pairs: Sequence[Pair]) -> list[float]:
+    histories = [[pair.query] if pair.query else [] for pair in pairs]
+    groundings, responses = [p.texts for p in pairs], [p.response for p in pairs]
+    return [score.value for score in scorer.score(groundings, responses, histories)]
+
+
+def _tokens(card: JudgeCard, scorer: Any, published: bool) -> tuple[list[str], list[str]]:
+    """Returns what the tokenizer makes of the card's tokens, and what is wrong with it."""
+    tokenizer, reads = scorer.judge.encode.tokenizer, card.reads
+    notes, problems = list[str](), list[str]()
+    ids = {
+        text: next(i for i in range(tokenizer.vocab_size) if tokenizer.stored_piece(i) == text)
+        for text in card.input.special_tokens
+    }
+    if isinstance(reads, ReadWords):
+        words = {word: tokenizer.encode(word)[0] for word in reads.words or ()}
+        wrong = {w: i for w, i in words.items() if _PUBLISHED_IDS.get(w, i) != i}
+        if published and card.architectures == ["t5"]:
+            problems += [
+                f"the word {word!r} begins with token {token}, but in T5's published vocabulary, "
+                f"which this judge was trained with, with {_PUBLISHED_IDS[word]}"
+                for word, token in wrong.items()
+            ]
+        ids |= words
+    if ids:
+        shown = ", ".join(f"{text!r} = {token}" for text, token in ids.items())
+        notes.append(f"Tokens that the card names: {shown}.")
+    return notes, problems
+
+
+def _read_references(file: str, count: int) -> tuple[str, dict[int, float]]:
+    """Returns what the references are called, and their scores by the number of the pair from 0."""
+    path, scores = path_of(file), dict[int, float]()
+
+    def row_of(row: _ReferenceRow, place: str) -> list[tuple[int, float]]:
+        if row.pair > count:
+            raise InputError(f"{place}: field 'pair': expected 1 to {count}, got {row.pair}.")
+        return [(row.pair - 1, _number(row.score))]
+
+    for number, score in read_as(_ReferenceRow, read_jsonl(path), row_of, BadRows()):
+        if number in scores:
+            raise InputError(f"{path}: field 'pair': {number + 1} is given twice.")
+        scores[number] = score
+    if not scores:
+        raise InputError(f"{path}: has no rows; expected a JSON object on each line, with pair.")
+    return path.name, scores
+
+
+def _number(score: float | None) -> float:
+    return math.nan if score is None else score
+
+
+def pair_rows(pairs: Sequence[Pair], card: JudgeCard) -> list[dict[str, Any]]:
+    """Returns the rows of pairs as a judge's own code takes them: the grounding is one text."""
+    between = text_between(card.chunks)
+    return [
+        {
+            "pair": number,
+            "kind": pair.kind,
+            "grounding": between.join(pair.texts),
+            "query": pair.query,
+            "response": pair.response,
+        }
+        for number, pair in enumerate(pairs, 1)
+    ]
+
+
+def _figures(
+    table: Table,
+    is_certified: bool,
+    comparisons: Sequence[Comparison],
+    scores: Mapping[str, Sequence[float]],
+) -> dict[str, Any]:
+    finite: Callable[[float], float | None] = lambda x: x if math.isfinite(x) else None  # noqa: E731
+    return {
+        "certified": is_certified,
+        "comparisons": [
+            {
+                "compared": comparison.name,
+                "pairs": len(comparison.references),
+                "largest_difference": finite(max(comparison.differences)),
+                "median_difference": finite(statistics.median(comparison.differences)),
+                "tolerance": comparison.tolerance,
+                "verdicts_that_change": [number + 1 for number in comparison.changed()],
+                "pairs_that_differ": [number + 1 for number in comparison.wrong()],
+            }
+            for comparison in comparisons
+        ],
+        "notes": list(table.notes),
+        "scores": {dtype: [finite(v) for v in values] for dtype, values in scores.items()},
+    }

@@ -1,0 +1,174 @@
+"""The run `export-scorer`: a judge as a folder that scores without faith_jax.
+
+Its programs are StableHLO (`jax.export`) for CPUs, GPUs and TPUs, each for rows of one length: the
+model's code chooses by lengths, so that none can be left open. The parameters lie beside them.
+"""
+
+import hashlib
+import json
+import pathlib
+import shutil
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import msgspec
+import numpy as np
+
+from faith_jax.checkpoints.checkpoint import flatten, unflatten
+from faith_jax.checkpoints.tensors import write_tensor_file
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.files import atomic_folder
+from faith_jax.core.files.stores import path_of
+from faith_jax.core.words import SENTENCE_RULES
+from faith_jax.models.transformer import Transformer, output_layer
+from faith_jax.runs.judges.options import ExportScorerOptions
+from faith_jax.runs.options import scorer_options
+from faith_jax.scoring.judges.card import ENDING, ReadClass, ReadWords, preset_names
+from faith_jax.scoring.judges.chunks import text_between
+from faith_jax.scoring.judges.scorer import Judge
+from faith_jax.scoring.registry import is_judge, load_scorer
+from faith_jax.tokenizers.base import Tokenizer
+from faith_jax.tokenizers.huggingface import HuggingFaceVocabulary
+from faith_jax.tokenizers.sentencepiece import SentencePieceVocabulary
+
+FORMAT = "faith_jax scorer 1"
+PLATFORMS = ("cpu", "cuda", "tpu")
+_LENGTHS = (128, 512, 2048)
+_TOKENS = 8192  # of a batch at most
+
+
+def export_scorer(options: ExportScorerOptions) -> pathlib.Path:
+    """Writes the folder of a judge; returns its path.
+
+    Raises:
+      FaithJaxError: for what is no judge, a model that its card does not fit, and a tokenizer that
+        needs more than a file.
+    """
+    name = options.card
+    if not is_judge(name):
+        hint = did_you_mean(name, preset_names())
+        raise ConfigError(
+            f"{name!r} is no judge, and no other scorer can be exported.{hint} There are: "
+            f"{', '.join(preset_names())}; one of your own is the FILE{ENDING} of its card."
+        )
+    texts = [f"judge.{text}" for text in options.option]
+    ((_, settings),) = scorer_options([f"judge={name}"], texts).items()
+    scorer: Any = load_scorer(name, model=options.folder, **settings)
+    judge: Judge = scorer.judge
+    if judge.histogram is not None:
+        raise ConfigError(f"{name}: a judge whose card has a histogram cannot be exported.")
+    tokenizer = judge.encode.tokenizer
+    _check_tokenizer(tokenizer)
+    with atomic_folder(path_of(options.output), f"a scorer of {name}") as folder:
+        folder.mkdir()
+        manifest = _manifest(name, judge)
+        _write_tokenizer(tokenizer, folder / manifest["tokenizer"])
+        params = {k: np.asarray(v) for k, v in flatten(judge.engine.model.params).items()}
+        write_tensor_file(folder / "params.safetensors", params, {"format": "flax"})
+        for length, size in manifest["programs"]:
+            program = _program(judge, params, size, length)
+            (folder / f"program_{length}.bin").write_bytes(program)
+        shutil.copy(pathlib.Path(__file__).with_name("standalone_score.py"), folder / "score.py")
+        files = sorted(path for path in folder.iterdir() if path.name != "score.py")
+        manifest["sha256"] = {file.name: _digest(file) for file in files}
+        text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+        (folder / "manifest.json").write_text(text, encoding="utf-8")
+    return path_of(options.output)
+
+
+def _check_tokenizer(tokenizer: Tokenizer) -> None:
+    is_plain = isinstance(tokenizer, HuggingFaceVocabulary | SentencePieceVocabulary)
+    if not is_plain or tokenizer.added_tokens:
+        reason = "adds tokens beside its pieces" if is_plain else "is no file"
+        raise ConfigError(
+            f"vocabulary {tokenizer.model_file}: this tokenizer {reason}, and cannot be exported; "
+            "give vocabulary=FOLDER of one that is a tokenizer.json or a SentencePiece model alone."
+        )
+
+
+def _write_tokenizer(tokenizer: Tokenizer, path: pathlib.Path) -> None:
+    if isinstance(tokenizer, HuggingFaceVocabulary):
+        tokenizer.reader.save(str(path))
+    else:
+        path.write_bytes(tokenizer.tokenizer.serialized_model_proto())
+
+
+def _manifest(name: str, judge: Judge) -> dict[str, Any]:
+    """Returns what score.py has to know, without the digests of the files."""
+    card, encode, config = judge.card, judge.encode, judge.engine.model.config
+    tokenizer = encode.tokenizer
+    pair = card.input.pair is not None
+    around = tokenizer.pair_ids if pair else (tokenizer.prefix_ids, (), tokenizer.suffix_ids)
+    chunks = None if card.chunks is None else msgspec.to_builtins(card.chunks)
+    is_file = isinstance(tokenizer, HuggingFaceVocabulary)
+    # JAX reads programs by flatbuffers, which it does not install.
+    requires = ["jax", "flatbuffers", "numpy", "safetensors"]
+    requires.append("tokenizers" if is_file else "sentencepiece")
+    divides = chunks is not None and chunks["method"] != "windows"
+    if divides or card.response.sentences != "whole":
+        requires.append("nltk")
+    lengths = [length for length in _LENGTHS if length < encode.max_length] + [encode.max_length]
+    return {
+        "format": FORMAT,
+        "judge": pathlib.Path(name).stem,
+        "card": msgspec.to_builtins(card),
+        "requires": requires,
+        "jax": jax.__version__,
+        "platforms": PLATFORMS,
+        "threshold": card.threshold,
+        "max_length": encode.max_length,
+        "cut_policy": encode.cut_policy,
+        "tokenizer": "tokenizer.json" if is_file else "spiece.model",
+        "segments": encode.segments,
+        "around": around,
+        "second_type": tokenizer.second_type if pair and config.num_token_types > 1 else 0,
+        "pad_id": config.pad_id,
+        "between": text_between(card.chunks),
+        "chunks": chunks,
+        "response": msgspec.to_builtins(card.response),
+        "sentences": SENTENCE_RULES,
+        "outputs": len(judge.places),
+        "programs": [[length, max(1, min(16, _TOKENS // length))] for length in lengths],
+    }
+
+
+def _program(judge: Judge, params: dict[str, np.ndarray], size: int, length: int) -> bytes:
+    """Returns the serialized program for rows int32 [size, length]."""
+    config, reads, places = judge.engine.model.config, judge.card.reads, np.array(judge.places)
+    module = Transformer(config)
+
+    def support(params: dict[str, Any], tokens: jax.Array, second: jax.Array) -> jax.Array:
+        """Returns the probabilities that the card reads, float32 [rows, 1 or 2]."""
+        tree = unflatten(params)
+        variables = {"params": tree}
+        if isinstance(reads, ReadClass):
+            types = None
+            if config.num_token_types > 1:
+                types = (jnp.arange(tokens.shape[1])[None] >= second[:, None]).astype(jnp.int32)
+            logits: Any = module.apply(variables, tokens, False, types, method="classify")
+            softmax = reads.activation == "softmax"
+            values = jax.nn.softmax(logits) if softmax else jax.nn.sigmoid(logits)
+            return values[:, places]
+        encoded: Any = module.apply(variables, tokens, None, False, method="encode")
+        start = jnp.full((tokens.shape[0], 1), config.decoder_start_id, jnp.int32)
+        hidden: Any = module.apply(
+            variables, encoded, tokens, start, enable_dropout=False, method="decode_hidden"
+        )
+        layer = output_layer(module, tree)
+        if reads.over == "vocabulary":
+            logits = jax.nn.log_softmax(layer.logits(hidden[:, 0]))
+            return jnp.exp(logits[:, judge.tokens[0]][:, None])
+        return jax.nn.softmax(layer.logits_of(hidden[:, 0], jnp.array(judge.tokens)))[:, places]
+
+    assert isinstance(reads, ReadClass | ReadWords)
+    shapes = {key: jax.ShapeDtypeStruct(value.shape, value.dtype) for key, value in params.items()}
+    rows = jax.ShapeDtypeStruct((size, length), jnp.int32)
+    second = jax.ShapeDtypeStruct((size,), jnp.int32)
+    exported = jax.export.export(jax.jit(support), platforms=PLATFORMS)(shapes, rows, second)
+    return bytes(exported.serialize())
+
+
+def _digest(path: pathlib.Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

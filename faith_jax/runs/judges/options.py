@@ -1,0 +1,57 @@
+"""The options of the commands of judges."""
+
+import dataclasses
+from typing import Annotated, Literal
+
+import msgspec
+
+from faith_jax.runs.options import Json
+
+Tolerance = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a number in (0, 1)")]
+
+
+@dataclasses.dataclass(frozen=True)
+class CertifyOptions:
+    """The judge, its folder, and what its scores are compared with.
+
+    Attributes:
+      card (CARD): a judge of the package, or the FILE.toml of a card of your own
+      folder (FOLDER): the judge's model (default: a tiny random model of the card's family, with
+        the scores that the authors' code gives it)
+      dtype: of activations, compared with float32 (default: of a FOLDER bfloat16, else float32)
+      references (JSONL): scores of the pairs by the judge's own code with the published model:
+        {"pair": 1, "score": 0.93} on each line
+      tolerance (NUMBER): the largest difference that is certified (default: 0.0001 of references,
+        0.05 of bfloat16, 0.2 of the tiny model's, which are more sensitive)
+      vocabulary (FOLDER): of the tokenizer, if not with the model
+      write_pairs (JSONL): write the 200 pairs, for the judge's own code
+      json (OUT.json): write all figures and scores
+    """
+
+    card: str
+    folder: str = ""
+    _: dataclasses.KW_ONLY
+    dtype: Literal["float32", "bfloat16"] | None = None
+    references: str = ""
+    tolerance: Tolerance | None = None
+    vocabulary: str = ""
+    write_pairs: str = ""
+    json: Json = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportScorerOptions:
+    """The judge, its folder, and where it goes.
+
+    Attributes:
+      card (CARD): a judge of the package, or the FILE.toml of a card of your own
+      folder (FOLDER): the judge's model
+      output (OUT): the folder to write
+      option (NAME=VALUE): an option of the judge, as of score's --scorer-option (repeatable)
+    """
+
+    card: str
+    folder: str
+    output: str
+    _: dataclasses.KW_ONLY
+    option: tuple[str, ...] = ()

@@ -1,0 +1,240 @@
+"""Tiny random models of the families that judges are of, in the form in which such are published.
+
+Their weights are a function of a seed, and their tokenizers of the package's own pieces, so that
+tools/make_judge_references.py scores the same models with the judges' own code elsewhere.
+"""
+
+import json
+import pathlib
+import types
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from faith_jax.checkpoints.checkpoint import Checkpoint, expected_shapes, unflatten
+from faith_jax.checkpoints.hugging_face.families import FAMILIES
+from faith_jax.checkpoints.hugging_face.folder import CONFIG, write_huggingface
+from faith_jax.checkpoints.manifest import MANIFEST
+from faith_jax.checkpoints.tensors import write_tensor_file
+from faith_jax.core.heavy_imports import light_module
+from faith_jax.tokenizers.sentencepiece import read_model
+from faith_jax.tokenizers.vocabularies import load_vocabulary
+
+SEED = 0
+# Attention that chooses, and counts for more than the token itself; so that scores differ from pair
+# to pair, as those of random weights hardly do.
+_FACTORS = {
+    **dict.fromkeys(("query/kernel", "key/kernel"), 2.5),
+    "ttention/out/kernel": 4.0,
+    "classifier/out/kernel": 4.0,
+}
+_OUTPUT = "decoder/logits_dense/kernel"
+_BYTE, _NORMAL, _UNKNOWN, _CONTROL = 6, 1, 2, 3  # SentencePiece's types of pieces
+# The ids of T5's published vocabulary that the judges' code or cards read.
+T5_IDS = {
+    "\u2581": 3,
+    "\u25811": 209,
+    "\u2581No": 465,
+    "\u2581At": 486,
+    "\u2581Yes": 2163,
+    "\u2581Con": 1001,
+    "\u2581Ex": 1002,
+}
+_WORDS_OF_JUDGES = ("\u25811", "\u2581Yes", "\u2581No", "\u2581At", "\u2581Con", "\u2581Ex")
+
+
+def write_reference_model(
+    folder: pathlib.Path,
+    family: str,
+    classes: int = 0,
+    words: Sequence[str] = (),
+    loud: Mapping[int, float] = types.MappingProxyType({}),
+    sizes: Mapping[str, int] = types.MappingProxyType({}),
+) -> pathlib.Path:
+    """Writes the tiny model of a family with its tokenizer; returns the folder.
+
+    Args:
+      folder: that does not exist.
+      family: a key of models.json.
+      classes: of its head; 0 = it writes words.
+      words: that byte-level tokens are made of.
+      loud: by how much the logits of some tokens vary more than those of others, so that their
+        probabilities differ from pair to pair.
+      sizes: fields of config.json that make the model another size.
+    """
+    fields: dict[str, Any] = json.loads(pathlib.Path(__file__).with_name("models.json").read_text())
+    config_fields = fields[family] | dict(sizes)
+    if classes:
+        config_fields["id2label"] = {str(n): f"LABEL_{n}" for n in range(classes)}
+        config_fields["label2id"] = {f"LABEL_{n}": n for n in range(classes)}
+    beside = folder.with_name(f"{folder.name}_tokenizer")
+    beside.mkdir(parents=True)
+    size = _TOKENIZERS[family](beside, words)
+    config_fields["vocab_size"] = size
+    config = FAMILIES[family].read_config(config_fields, folder / CONFIG)
+    params = {name: _drawn(name, shape) for name, shape in expected_shapes(config).items()}
+    if config.attention_scale == 1.0:  # T5's, whose queries are small in its place
+        for name in params:
+            if name.endswith("query/kernel"):
+                params[name] *= np.float32(config.head_dim**-0.5)
+    for token, factor in loud.items():
+        params[_OUTPUT][:, token] *= factor
+    write_huggingface(Checkpoint(config, unflatten(params)), folder)
+    (folder / MANIFEST).unlink()  # published folders have none
+    (folder / CONFIG).write_text(json.dumps(config_fields, indent=1) + "\n", encoding="utf-8")
+    for file in beside.iterdir():
+        file.replace(folder / file.name)
+    beside.rmdir()
+    return folder
+
+
+def write_histogram(path: pathlib.Path, bins: int) -> None:
+    """Writes weights of SummaC-Conv, by which more entailment is more consistent."""
+    tensors = {
+        "mlp.weight": np.linspace(-0.2, 0.2, bins)[None],
+        "mlp.bias": np.array([0.1]),
+        "layer_final.weight": np.array([[-0.2, 0.1, -0.3], [0.4, 0.2, 0.1]]),
+        "layer_final.bias": np.array([0.05, -0.05]),
+    }
+    single = {name: np.asarray(tensor, np.float32) for name, tensor in tensors.items()}
+    write_tensor_file(path, single, {"format": "pt"})
+
+
+def _drawn(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Returns the array of a parameter, float32: a function of its name and shape alone."""
+    rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
+    # Uniform numbers, of variance 1: simpler than normal ones, whose method NumPy may change.
+    noise = (rng.random(shape) * 2 - 1) * 3**0.5
+    if name.endswith("scale"):
+        return np.asarray(1 + 0.2 * noise, np.float32)
+    if name.endswith("kernel"):
+        fan_in = int(np.prod(shape[:-1])) if name.endswith("out/kernel") else shape[0]
+        factor = next((f for part, f in _FACTORS.items() if part in name), 1.0)
+        return np.asarray(noise * factor * fan_in**-0.5, np.float32)
+    return np.asarray(noise * (1.0 if name.endswith("embedding") else 0.1), np.float32)
+
+
+def _t5(folder: pathlib.Path, words: Sequence[str]) -> int:
+    """Writes T5's SentencePiece model, with the words of judges at their published ids."""
+    model = _pieces([("<pad>", _CONTROL), ("</s>", _CONTROL), ("<unk>", _UNKNOWN)], T5_IDS)
+    _write_spiece(model, folder, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    return len(model.pieces) + 128  # 100 extra ids, and rows that nothing uses, as published
+
+
+def _albert(folder: pathlib.Path, words: Sequence[str]) -> int:
+    special = [("<pad>", _CONTROL), ("<unk>", _UNKNOWN)]
+    special += [(token, _CONTROL) for token in ("[CLS]", "[SEP]", "[MASK]")]
+    model = _pieces(special, {})
+    _write_spiece(model, folder, pad_id=0, unk_id=1, bos_id=-1, eos_id=-1)
+    return len(model.pieces)
+
+
+def _deberta(folder: pathlib.Path, words: Sequence[str]) -> int:
+    """Writes DeBERTa-v3's tokenizer.json, as Transformers 4 has saved it for these judges."""
+    tokenizers: Any = light_module("tokenizers")
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
+    model = _pieces([(token, _CONTROL) for token in special], {})
+    scores = [(piece.piece, piece.score) for piece in model.pieces]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(scores, unk_id=3))
+    tokenizer.normalizer = tokenizers.normalizers.Sequence(
+        [
+            tokenizers.normalizers.Strip(),
+            tokenizers.normalizers.Precompiled(model.normalizer_spec.precompiled_charsmap),
+            tokenizers.normalizers.Replace(tokenizers.Regex(" {2,}"), " "),
+        ]
+    )
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace("\u2581", "always")
+    tokenizer.decoder = tokenizers.decoders.Metaspace("\u2581", "always")
+    tokenizer.add_special_tokens([*special, "[MASK]"])
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _write_tokenizer_config(
+        folder,
+        "DebertaV2Tokenizer",
+        **dict(zip(("pad", "cls", "sep", "unk"), special, strict=True)),
+        **{"mask": "[MASK]", "bos": "[CLS]", "eos": "[SEP]"},
+    )
+    return int(tokenizer.get_vocab_size())
+
+
+def _roberta(folder: pathlib.Path, words: Sequence[str]) -> int:
+    """Writes RoBERTa's byte-level BPE, in which the beginnings of words are tokens."""
+    tokenizers: Any = light_module("tokenizers")
+    level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    vocab = [*special, *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
+    merges = []
+    for word in words:
+        ((shown, _),) = level.pre_tokenize_str(f" {word}")
+        for end in range(1, len(shown)):
+            if shown[: end + 1] not in vocab:
+                vocab.append(shown[: end + 1])
+                merges.append((shown[:end], shown[end]))
+    ids = {piece: number for number, piece in enumerate(vocab)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ids, merges))
+    tokenizer.pre_tokenizer = level
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.add_special_tokens(special)
+    tokenizer.add_special_tokens([tokenizers.AddedToken("<mask>", lstrip=True)])
+    tokenizer.post_processor = tokenizers.processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), True, False
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    _write_tokenizer_config(
+        folder,
+        "RobertaTokenizer",
+        **{"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>"},
+        **{"cls": "<s>", "mask": "<mask>"},
+    )
+    return int(tokenizer.get_vocab_size())
+
+
+_TOKENIZERS = {
+    "t5": _t5,
+    "HHEMv2Config": _t5,
+    "albert": _albert,
+    "deberta-v2": _deberta,
+    "roberta": _roberta,
+}
+
+
+def _pieces(special: Sequence[tuple[str, int]], placed: dict[str, int]) -> Any:
+    """Returns the package's SentencePiece model with other special pieces, and without bytes.
+
+    Args:
+      special: the first pieces, each with its type.
+      placed: the ids of some of the others.
+    """
+    model = read_model(load_vocabulary().model_file)
+    stored = {p.piece: p.score for p in model.pieces if p.type == _NORMAL}
+    # A word of judges is one token: more probable than its parts.
+    rest = {word: -3.0 for word in _WORDS_OF_JUDGES} | {"\u2581": stored.pop("\u2581")}
+    rest |= {piece: score for piece, score in stored.items() if piece not in rest}
+    del model.pieces[:]
+    for piece, kind in special:
+        model.pieces.add(piece=piece, score=0.0, type=kind)
+    at = {number: piece for piece, number in placed.items()}
+    others = iter([piece for piece in rest if piece not in placed])
+    for number in range(len(special), len(special) + len(rest)):
+        piece = at[number] if number in at else next(others)
+        model.pieces.add(piece=piece, score=rest[piece], type=_NORMAL)
+    return model
+
+
+def _write_spiece(model: Any, folder: pathlib.Path, **ids: int) -> None:
+    model.trainer_spec.byte_fallback = False
+    for name, value in ids.items():
+        setattr(model.trainer_spec, name, value)
+    (folder / "spiece.model").write_bytes(model.SerializeToString())
+
+
+def _write_tokenizer_config(folder: pathlib.Path, kind: str, **tokens: str) -> None:
+    fields = {"tokenizer_class": kind} | {f"{name}_token": text for name, text in tokens.items()}
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")

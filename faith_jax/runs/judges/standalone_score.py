@@ -1,0 +1,336 @@
+"""Scores groundings and responses with the judge that this folder holds, without faith_jax.
+
+    python score.py rows.jsonl > scores.jsonl
+
+A row is {"grounding": "a text", or ["several", "texts"], "response": "a text"}, and for judges that
+read it {"query": "the last turn"}. manifest.json names the packages that are needed. In Python:
+`Scorer("FOLDER").score([{"grounding": …, "response": …}])`.
+"""
+
+import bisect
+import functools
+import hashlib
+import json
+import math
+import pathlib
+import re
+import sys
+import unicodedata
+
+import numpy as np
+
+GROUNDING, RESPONSE, QUERY = "grounding", "response", "query"
+
+
+class Scorer:
+    """The judge of a folder.
+
+    Args:
+      folder: that `faith-jax export-scorer` wrote.
+
+    Raises:
+      ValueError: a file is missing, or is not the one that was written.
+    """
+
+    def __init__(self, folder="."):
+        self.folder = pathlib.Path(folder)
+        self.manifest = json.loads((self.folder / "manifest.json").read_text(encoding="utf-8"))
+        if self.manifest["format"] != "faith_jax scorer 1":
+            raise ValueError(f"{self.folder}: is of another form, {self.manifest['format']!r}")
+        for name, digest in self.manifest["sha256"].items():
+            with open(self.folder / name, "rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != digest:
+                    raise ValueError(f"{self.folder / name}: is not the file that was exported")
+        self.encode = self._tokenizer()
+        self._programs = {}
+
+    def _tokenizer(self):
+        """Returns a function from a text to its ids, and where in the text each token ends."""
+        path = self.folder / self.manifest["tokenizer"]
+        if path.suffix == ".json":
+            import tokenizers
+
+            tokenizer = tokenizers.Tokenizer.from_file(str(path))
+
+            def encode(text):
+                encoding = tokenizer.encode(text, add_special_tokens=False)
+                return encoding.ids, [end for _, end in encoding.offsets]
+
+            return encode
+        import sentencepiece
+
+        model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+
+        def encode_pieces(text):
+            # The only form with positions that all versions have.
+            message = model.encode(text, out_type="serialized_proto")
+            pieces = [dict(_fields(value)) for field, value in _fields(message) if field == 2]
+            starts = [piece.get(4, 0) for piece in pieces]
+            ends = [piece.get(5, 0) for piece in pieces]
+            for n in range(len(pieces) - 2, -1, -1):
+                # Of the bytes of a character only the last one has a width.
+                is_byte = re.fullmatch(rb"<0x..>", pieces[n].get(1, b""))
+                if is_byte and starts[n] == ends[n] == starts[n + 1]:
+                    ends[n] = ends[n + 1]
+            whole = text.encode()
+            chars = [end if text.isascii() else len(whole[:end].decode()) for end in ends]
+            return [piece.get(2, 0) for piece in pieces], chars
+
+        return encode_pieces
+
+    @functools.cached_property
+    def _params(self):
+        from safetensors.flax import load_file
+
+        return load_file(self.folder / "params.safetensors")
+
+    def _program(self, length):
+        """Returns the compiled program for rows of this length."""
+        import jax
+        from jax import export
+
+        if length not in self._programs:
+            serialized = (self.folder / f"program_{length}.bin").read_bytes()
+            self._programs[length] = jax.jit(export.deserialize(bytearray(serialized)).call)
+        return self._programs[length]
+
+    def score(self, rows):
+        """Returns the results of rows, in order: score, supported, evidence, cut_tokens.
+
+        A score is None where it is undefined, and supported where there is no threshold.
+        """
+        read = [self._read(row, number) for number, row in enumerate(rows, 1)]
+        inputs = [item for parts in read for _, part in parts for item in part]
+        support, start, results = self._support([ids for ids, *_ in inputs]), 0, []
+        threshold = self.manifest["threshold"]
+        for parts in read:
+            scores, evidence, cut = [], [], 0
+            for _, part in parts:
+                values = support[start : start + len(part)]
+                start += len(part)
+                best = values.max(axis=0)
+                scores.append(float(best[0] - best[1:].sum()))
+                evidence.append(part[int(values[:, 0].argmax())][1])
+                cut += sum(removed for *_, removed in part)
+            value = None
+            if scores:
+                minimum = self.manifest["response"]["sentences"] == "min"
+                value = min(scores) if minimum else float(np.mean(scores))
+            above = None if value is None or threshold is None else value > threshold
+            results.append(
+                {"score": value, "supported": above, "evidence": evidence, "cut_tokens": cut}
+            )
+        return results
+
+    def _support(self, rows):
+        """Returns float64 [rows, 1 or 2]."""
+        values = np.zeros((len(rows), self.manifest["outputs"]))
+        order = sorted(range(len(rows)), key=lambda n: len(rows[n][0]))
+        for length, size in self.manifest["programs"]:
+            of_length = [n for n in order if len(rows[n][0]) <= length]
+            order = order[len(of_length) :]
+            for first in range(0, len(of_length), size):
+                batch = of_length[first : first + size]
+                filled = batch + [batch[-1]] * (size - len(batch))
+                ids = np.full((size, length), self.manifest["pad_id"], np.int32)
+                for place, n in enumerate(filled):
+                    ids[place, : len(rows[n][0])] = rows[n][0]
+                second = np.array([rows[n][1] for n in filled], np.int32)
+                output = self._program(length)(self._params, ids, second)
+                values[batch] = np.asarray(output, np.float64)[: len(batch)]
+        return values
+
+    def _read(self, row, number):
+        """Returns each sentence of a response with its inputs: ((ids, second), chunk, cut)."""
+        texts = [row[GROUNDING]] if isinstance(row[GROUNDING], str) else row[GROUNDING]
+        response, rule = row[RESPONSE], self.manifest["response"]
+        chunks = self._chunks(texts)
+        if not chunks or not _visible(response):
+            return []
+        sentences = [response]
+        if rule["sentences"] != "whole":
+            sentences = [s for s in self._sentences(response) if len(s) >= rule["shortest"]]
+        query = row.get(QUERY, "")
+        return [(s, list(self._inputs(chunks, s, query, number))) for s in sentences]
+
+    def _sentences(self, text):
+        """Returns the sentences of a text as faith_jax splits it."""
+        parts = (p for piece in self._splitter.tokenize(text) for p in self._split_again(piece))
+        return [sentence for part in parts if (sentence := part.strip())]
+
+    @functools.cached_property
+    def _splitter(self):
+        from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+
+        parameters = PunktParameters()
+        parameters.abbrev_types.update(self.manifest["sentences"]["abbreviations"])
+        return PunktSentenceTokenizer(parameters)
+
+    def _split_again(self, text):
+        """Yields the parts of a text behind abbreviations that end a sentence."""
+        rule, start = self.manifest["sentences"], 0
+        last = re.compile(rf"(?<![^\W\d_])(?:{rule['last']})\.$", re.IGNORECASE)
+        for space in re.finditer(rf"\s+(?=(?:{rule['first']})\b)", text):
+            if last.search(text[: space.start()]):
+                yield text[start : space.start()]
+                start = space.end()
+        yield text[start:]
+
+    @functools.cached_property
+    def _size_of(self):
+        """The function that counts a sentence in the unit of the chunks."""
+        unit = self.manifest["chunks"]["unit"]
+        if unit == "treebank_words":
+            from nltk.tokenize.destructive import NLTKWordTokenizer
+
+            words = NLTKWordTokenizer()
+            return lambda text: len(words.tokenize(text))
+        return {
+            "words": lambda text: len(text.split()),
+            "tokens": lambda text: len(self.encode(text)[0]),
+            "sentences": lambda text: int(text != "\n"),
+        }[unit]
+
+    def _chunks(self, texts):
+        """Returns the chunks of a grounding; one where they are windows of tokens."""
+        rule = self.manifest["chunks"]
+        whole = self.manifest["between"].join(texts)
+        if not whole.strip():
+            return []
+        if rule is None or (rule["method"] == "windows" and rule["unit"] != "words"):
+            return [whole]
+        if rule["method"] == "windows":
+            words = [match.span() for match in re.finditer(r"\S+", whole)]
+            spans = windows(len(words), rule["length"], rule["overlap"])
+            return [whole[words[first][0] : words[last - 1][1]] for first, last in spans]
+        pieces = []
+        for number, text in enumerate(texts):
+            lines = text.split("\n") if rule.get("keep_lines") else [text]
+            for place, line in enumerate(lines):
+                if rule.get("keep_lines") and number + place:
+                    pieces.append("\n")
+                pieces += [s for s in self._sentences(line) if len(s) >= rule.get("shortest", 1)]
+        if rule["method"] == "even":
+            count = max(len(pieces) // (len(whole.split()) // rule["length"] + 1), 1)
+            groups = [pieces[n : n + count] for n in range(0, len(pieces), count)]
+            return [" ".join(group).strip() for group in groups]
+        groups, size = [[]], 0
+        for piece in pieces:
+            length = self._size_of(piece)
+            if groups[-1] and size + length > rule["length"]:
+                groups.append([])
+                size = 0
+            groups[-1].append(piece)
+            size += length
+        between = rule["joined_by"]
+        return [
+            between.join(group).replace(" \n ", "\n").strip()
+            for group in groups
+            if any(piece != "\n" for piece in group)
+        ]
+
+    def _inputs(self, chunks, response, query, number):
+        """Yields ((ids, where the second text begins), chunk, tokens that were cut)."""
+        limit, rule = self.manifest["max_length"], self.manifest["chunks"]
+        front, between, behind = self.manifest["around"]
+        added = len(front) + len(between) + len(behind)
+        for chunk in chunks:
+            texts, start, end = self._encoded({GROUNDING: chunk, RESPONSE: response, QUERY: query})
+            ids, split = [token for text in texts for token in text], len(texts[0])
+            whole, room, spans = len(ids) + added, limit, [(start, end)]
+            rest = whole - (end - start)
+            if rest >= limit and whole > limit:
+                raise ValueError(f"row {number}: the response leaves no room in {limit} tokens")
+            if rule and rule["method"] == "windows" and rule["unit"] != "words":
+                length = rule["length"] - (rest if rule["unit"] == "row_tokens" else 0)
+                if length < 1:
+                    raise ValueError(f"row {number}: the response leaves no room for a chunk")
+                parts = windows(end - start, length, rule["overlap"])
+                spans = [(start + first, start + last) for first, last in parts]
+            for first, last in spans:
+                cut = max(0, rest + last - first - room)
+                if cut and self.manifest["cut_policy"] == "error":
+                    raise ValueError(f"row {number}: {cut} tokens too many for {limit}")
+                kept = ids[:start] + ids[first : last - cut] + ids[end:]
+                removed = len(ids) - len(kept)
+                at = split - removed if start < split else split
+                row = [*front, *kept[:at], *between, *kept[at:], *behind]
+                second = len(row)
+                if self.manifest["second_type"]:
+                    second = len(front) + at + len(between)
+                yield (row, second), chunk, cut
+
+    def _encoded(self, values):
+        """Returns the ids of the texts of an input, and where the grounding's begin and end."""
+        texts, grounding, count = [], (0, 0), 0
+        for segments in self.manifest["segments"]:
+            ids = []
+            for segment in segments:
+                if isinstance(segment, int):  # a special token
+                    ids.append(segment)
+                    continue
+                text, span = "", None
+                for place, piece in enumerate(segment):
+                    begin = len(text)
+                    text += values[piece] if place % 2 else piece
+                    if place % 2 and piece == GROUNDING:
+                        span = begin, len(text)
+                tokens, ends = self.encode(text)
+                if span is not None:
+                    first, last = (bisect.bisect_right(ends, p) if p else 0 for p in span)
+                    grounding = count + len(ids) + first, count + len(ids) + last
+                ids += tokens
+            texts.append(ids)
+            count += len(ids)
+        return texts, *grounding
+
+
+def _fields(message):
+    """Yields the numbers and values of a protocol buffer's fields: integers and bytes."""
+    place = 0
+
+    def integer():
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte = message[place]
+            place += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while place < len(message):
+        key = integer()
+        value = integer()
+        if key & 7 == 2:  # a length in front of bytes
+            place, value = place + value, message[place : place + value]
+        elif key & 7:
+            raise ValueError("sentencepiece: encodes texts in a form that is not known")
+        yield key >> 3, value
+
+
+def windows(count, length, overlap):
+    """Returns where windows of a sequence begin and end."""
+    if count <= length:
+        return [(0, count)]
+    step = max(1, int(length * (1 - overlap)))
+    number = math.ceil(count / (length * (1 - overlap)))
+    number = max(number, math.ceil((count - length) / step) + 1)
+    return [(n, min(n + length, count)) for n in range(0, min(number * step, count), step)]
+
+
+def _visible(text):
+    return "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
+
+
+def main():
+    """Scores the rows of a file."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file if line.strip()]
+    for result in Scorer(pathlib.Path(__file__).parent).score(rows):
+        print(json.dumps(result, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

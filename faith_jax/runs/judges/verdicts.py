@@ -1,0 +1,154 @@
+"""Verdicts of a judge on texts and tables, as Python objects."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from faith_jax.core.errors import ConfigError, did_you_mean
+from faith_jax.core.files.stores import path_of
+from faith_jax.runs.calibration.stored import Decider, read_calibration
+from faith_jax.runs.scores.score_frames import Texts, table_examples, with_columns
+from faith_jax.scoring.judges.card import ENDING, preset_names
+from faith_jax.scoring.registry import is_judge, load_scorer
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedResponse:
+    """The verdict of a judge on a response.
+
+    Attributes:
+      supported: whether the score is above the card's threshold; None where the card has none, or
+        the score is undefined.
+      score: higher = more faithful; NaN = undefined.
+      evidence: the chunks of the grounding that decided, for each sentence that was judged by
+        itself; a chunk of several texts is as many passages.
+      cut_tokens: how many tokens of the grounding the model could not read.
+      undefined: why the score is NaN; "" = it is not.
+      probability: that the response is faithful, by a calibration; None = there is none, or no
+        score.
+    """
+
+    supported: bool | None
+    score: float
+    evidence: tuple[str, ...]
+    cut_tokens: int = 0
+    undefined: str = ""
+    probability: float | None = None
+
+
+def judge(
+    groundings: Sequence[Texts] | Any,
+    responses: Sequence[str] | None = None,
+    judge: str = "minicheck_flan_t5_large",
+    model: str | None = None,
+    histories: Sequence[Sequence[str] | str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    calibration: str | None = None,
+    corpus: str | None = None,
+    **options: Any,
+) -> Any:
+    """Returns the verdict of a judge on each response; docs/judges.md lists the judges.
+
+    Args:
+      groundings: of each response: a text, several, or texts by perspective. Or, without responses,
+        a table that has both: a pandas or Polars frame, an Arrow table, a list of mappings, or a
+        mapping of columns, as `Dataset.map(batched=True)` of Hugging Face's datasets gives it.
+      responses: as many as groundings.
+      judge: the name of a card of the package, or the FILE.toml of a card of your own.
+      model: the folder of the judge's model.
+      histories: of each response the turns before it; few judges read the last one.
+      columns: of a table, by what they hold: grounding, response or history; by default the usual
+        names, as `faith-jax score` knows them.
+      calibration: the file that `faith-jax calibrate` wrote of this judge's scores.
+      corpus: of the calibration; None = the only one, or all together.
+      **options: of the judge, such as sentences="min" or max_length=1024.
+
+    Returns:
+      A `JudgedResponse` for each response. For a table, the table with the columns `judge_score`,
+      `judge_supported`, `judge_evidence` and, with a calibration, `judge_probability`: a mapping of
+      columns for such a mapping, otherwise as of `faith_jax.score`.
+
+    Raises:
+      ConfigError: for an unknown judge, a wrong option, a model that the card does not fit, and a
+        calibration of another judge's scores.
+      InputError: for a response that is too long to be read, and a row of a table without texts.
+      ValueError: for lengths that differ.
+    """
+    if not is_judge(judge):
+        hint = did_you_mean(judge, preset_names())
+        raise ConfigError(
+            f"judge: {judge!r} is no judge.{hint} There are: {', '.join(preset_names())}; one of "
+            f"your own is the FILE{ENDING} of its card."
+        )
+    decider = None
+    if calibration is not None:
+        decider = _decider(calibration, corpus, judge)
+    elif corpus is not None:
+        raise ConfigError("corpus: goes with a calibration.")
+    if responses is None and histories is not None:
+        raise ValueError("histories: name their column in columns; leave out histories.")
+    examples: Any = groundings
+    if responses is None:
+        examples = [row.example for row in table_examples(groundings, columns or {})]
+    elif columns is not None:
+        raise ValueError("columns: name those of a table; leave out responses.")
+    scorer: Any = load_scorer(judge, model=model, **options)
+    threshold = scorer.judge.card.threshold
+    judged = [
+        JudgedResponse(
+            None if threshold is None or math.isnan(score.value) else score.value > threshold,
+            score.value,
+            tuple(passage.word for passage in score.evidence),
+            score.cut_tokens,
+            score.undefined,
+            None if decider is None else _probability(decider, score.value),
+        )
+        for score in scorer.score(examples, responses, histories)
+    ]
+    if responses is not None:
+        return judged
+    added: dict[str, list[Any]] = {
+        "judge_score": [verdict.score for verdict in judged],
+        "judge_supported": [verdict.supported for verdict in judged],
+        "judge_evidence": [list(verdict.evidence) for verdict in judged],
+    }
+    if decider is not None:
+        added["judge_probability"] = [verdict.probability for verdict in judged]
+    if isinstance(groundings, Mapping):
+        return dict(groundings) | added
+    return with_columns(groundings, added)
+
+
+def _decider(file: str, corpus: str | None, judge: str) -> Decider:
+    """Returns what a calibration knows of the scores of a corpus.
+
+    Raises:
+      ConfigError: the file is no calibration, is of another judge, or lacks the corpus.
+    """
+    calibration, name = read_calibration(path_of(file)), pathlib.Path(judge).stem
+    if calibration.scorer != name:
+        raise ConfigError(
+            f"calibration: {file} is of the scores of {calibration.scorer}, not of {name}."
+        )
+    deciders = dict(calibration.corpora)
+    if corpus is not None:
+        if corpus not in deciders:
+            raise ConfigError(
+                f"corpus: {file} has none {corpus!r}, but {', '.join(deciders) or 'none'}."
+            )
+        return deciders[corpus]
+    if calibration.pooled is not None:
+        return calibration.pooled
+    if len(deciders) > 1:
+        raise ConfigError(f"corpus: {file} has {', '.join(deciders)}; choose one.")
+    return next(iter(deciders.values()))
+
+
+def _probability(decider: Decider, score: float) -> float | None:
+    if math.isnan(score):
+        return None
+    return float(decider.probabilities.probabilities(np.array([score]))[0])

@@ -1,0 +1,272 @@
+"""The protocol `balanced_accuracy` of `faith-jax evaluate`: calls at 0.5, and at tuned thresholds.
+
+So LLM-AggreFact (Tang 2024), FaithBench (Bao 2025) and SummEdits (Laban 2023) compare judges: a
+threshold for each part of the data, and the mean over the parts.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.table import DASH, Table, difference_text, figure_text
+from faith_jax.runs.options import SPLIT, EvaluateOptions
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    EvaluationProtocol,
+    chosen_corpora,
+    cluster_fields,
+    counting_undefined,
+)
+from faith_jax.statistics.detection import (
+    balanced_accuracy,
+    balanced_accuracy_difference,
+    best_balanced_threshold,
+)
+from faith_jax.statistics.estimates import (
+    ENOUGH_UNITS,
+    Estimate,
+    corrected_text,
+    mean_estimate,
+    method_note,
+)
+from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields, row_notes
+from faith_jax.statistics.significance import holm
+from faith_jax.statistics.units import Units, units_of
+
+AVERAGE = "average"
+FIXED, TUNED = "0.5", "tuned"
+_SHARE = (0.0, 1.0)  # the ends of the scale
+_TIDY = ("threshold", "scorer", "part", "balanced accuracy", "low", "high", "cut", "rows", "units")
+
+Parts = Mapping[str, Corpus]
+
+
+class _Row(NamedTuple):
+    """A scorer's row: the kind of its thresholds, and the threshold of each part; NaN = none."""
+
+    kind: str
+    scorer: str
+    cuts: Mapping[str, float]
+
+
+def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
+    """Returns corpora cut into parts by a field that their rows have; others are a part each."""
+    parts: dict[str, Corpus] = {}
+    for name, corpus in corpora.items():
+        if not field or not any(field in fields for fields in corpus.fields):
+            parts[name] = corpus
+            continue
+        values = np.array(corpus.field(field))
+        for value in dict.fromkeys(values.tolist()):
+            if value in parts:
+                raise InputError(
+                    f"{name}: the part {value!r} is in another file too; give one file with all "
+                    "rows of a part."
+                )
+            parts[value] = corpus.part(values == value)
+    return parts
+
+
+def read_parts(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
+    """Reads scored files; returns their parts with the rows whose scores are all defined."""
+    kept = only_fields(*cluster_fields(options), options.slice_field)
+    corpora = counting_undefined(chosen_corpora(files, options, kept), options)
+    parts = parts_of(corpora, options.slice_field)
+    check_usable(parts)
+    return parts
+
+
+def units_notes(units: Mapping[str, Units], corpora: Parts) -> Iterator[str]:
+    """Yields one sentence on the units of all parts, and warnings of parts with few."""
+    by_field: dict[str, list[str]] = {}
+    for name, its_units in units.items():
+        if its_units.field:
+            size = f"{name} {its_units.total:,} of {len(its_units.numbers):,} rows"
+            by_field.setdefault(its_units.field, []).append(size)
+    for field, sizes in by_field.items():
+        yield f"Rows with the same {field} are one unit: {', '.join(sizes)}."
+    lacking = [
+        name
+        for name, its_units in units.items()
+        if not its_units.field and not corpora[name].hashes["grounding"].any()
+    ]
+    if lacking:
+        yield (
+            f"Each row counts as independent in {', '.join(lacking)}, whose rows have no "
+            "grounding; --cluster-field=NAME names a column that says which depend on each other."
+        )
+    few = [
+        f"{name} ({its_units.total})"
+        for name, its_units in units.items()
+        if its_units.total < ENOUGH_UNITS
+    ]
+    if few:
+        yield (
+            f"Few units in {', '.join(few)}: intervals rest on their values being about normal; of "
+            "one unit there is none."
+        )
+
+
+def balanced_accuracy_tables(
+    test: Parts, development: Parts, options: EvaluateOptions
+) -> tuple[Table, ...]:
+    """Returns the table of balanced accuracies in per cent, and that of differences to a baseline.
+
+    Args:
+      test: the parts that the figures are of, whose rows are all usable.
+      development: those that choose thresholds, of the same names; {} = 0.5 alone.
+      options: of the intervals, the units and the baseline.
+    """
+    units = {name: units_of([corpus], options.cluster_field) for name, corpus in test.items()}
+    rows, notes = _rows(test, development)
+    names = [*test, *([AVERAGE] if len(test) > 1 else [])]
+    shown, tidy, undefined = [], [], set[str]()
+    for row in rows:
+        estimates = {}
+        for name, corpus in test.items():
+            calls = corpus.scores[row.scorer] >= row.cuts[name]  # at NaN none
+            if not math.isnan(row.cuts[name]):
+                estimates[name] = balanced_accuracy(corpus.labels, calls, units[name].numbers)
+        averaged = [e for e in estimates.values() if not math.isnan(e.value)]
+        undefined |= {n for n in test if n not in estimates or math.isnan(estimates[n].value)}
+        if len(test) > 1 and averaged:
+            estimates[AVERAGE] = mean_estimate(averaged)
+        shown.append((row.kind, row.scorer, *(_cell(estimates.get(n), options) for n in names)))
+        for name, estimate in estimates.items():
+            low, high = estimate.interval(options.confidence, _SHARE)
+            size = len(test[name].ids) if name in test else sum(len(c.ids) for c in test.values())
+            cut = row.cuts.get(name)
+            record = (name, estimate.value, low, high, cut, size, estimate.units)
+            tidy.append((row.kind, row.scorer, *record))
+    if undefined:
+        notes.append(
+            f"{DASH}: not both classes in {', '.join(n for n in test if n in undefined)}, which "
+            "the average leaves out."
+        )
+    notes += [method_note(options.confidence), *units_notes(units, test)]
+    title = "Balanced accuracy in per cent"
+    columns = ("threshold", "scorer", *names)
+    table = Table(title, columns, tuple(shown), tuple(notes), Table("", _TIDY, tuple(tidy)))
+    if not options.baseline:
+        return (table,)
+    return table, _differences(test, rows, units, options)
+
+
+def _rows(test: Parts, development: Parts) -> tuple[list[_Row], list[str]]:
+    """Returns the rows of the table, and notes on their thresholds."""
+    rows, notes = [], []
+    scorers = list(next(iter(test.values())).scores)
+    for scorer in scorers:
+        values = np.concatenate([corpus.scores[scorer] for corpus in test.values()])
+        if values.min(initial=0) >= 0 and values.max(initial=0) <= 1:
+            rows.append(_Row(FIXED, scorer, dict.fromkeys(test, 0.5)))
+        else:
+            notes.append(f"{scorer}: no row at 0.5, as its scores are not all from 0 to 1.")
+    for scorer in scorers if development else ():
+        cuts = {
+            name: best_balanced_threshold(
+                development[name].scores[scorer], development[name].labels
+            )
+            for name in test
+        }
+        rows.append(_Row(TUNED, scorer, cuts))
+    kinds = [f"{FIXED}: a score of at least 0.5 calls a row faithful."]
+    if development:
+        kinds.append(
+            f"{TUNED}: the score of the development rows of each part from which on calls have the "
+            "best balanced accuracy there; intervals take it as given."
+        )
+    if not rows:
+        raise InputError(
+            f"No threshold for {', '.join(scorers)}: 0.5 is one for scores from 0 to 1, others "
+            "need --development=FILE, the scored development part."
+        )
+    return rows, [*notes, *kinds]
+
+
+def _cell(estimate: Estimate | None, options: EvaluateOptions) -> str:
+    if estimate is None or math.isnan(estimate.value):
+        return DASH
+    low, high = estimate.interval(options.confidence, _SHARE)
+    return figure_text(100 * estimate.value, (100 * low, 100 * high), 1)
+
+
+def _differences(
+    test: Parts, rows: Sequence[_Row], units: Mapping[str, Units], options: EvaluateOptions
+) -> Table:
+    """Returns by how much scorers are better than the baseline, on average over the parts."""
+    if options.baseline not in (scorers := next(iter(test.values())).scores):
+        hint = did_you_mean(options.baseline, scorers)
+        raise ConfigError(
+            f"--baseline: there are no scores of {options.baseline!r}, only of "
+            f"{', '.join(scorers)}.{hint}"
+        )
+    cells = []
+    for kind in dict.fromkeys(row.kind for row in rows):
+        cuts = {row.scorer: row.cuts for row in rows if row.kind == kind}
+        if options.baseline not in cuts:
+            continue
+        others = [scorer for scorer in cuts if scorer != options.baseline]
+        means = [_mean_difference(test, units, cuts, s, options.baseline) for s in others]
+        p_values = [mean.p_value() for mean in means]
+        corrected = holm(p_values).tolist()
+        for scorer, mean, *both in zip(others, means, p_values, corrected, strict=True):
+            low, high = mean.difference_interval(options.confidence, _SHARE)
+            text = difference_text(100 * mean.value, (100 * low, 100 * high), 1)
+            cells.append((kind, scorer, text, corrected_text(*both)))
+    title = f"Average balanced accuracy less that of {options.baseline}, paired by unit"
+    notes = ("Corrected: by Holm's method, over the scorers of a kind of threshold.",)
+    return Table(title, ("threshold", "scorer", "difference", "p"), tuple(cells), notes)
+
+
+def _mean_difference(
+    test: Parts,
+    units: Mapping[str, Units],
+    cuts: Mapping[str, Mapping[str, float]],
+    scorer: str,
+    baseline: str,
+) -> Estimate:
+    """Returns the mean over the parts of both classes; NaN where there is none."""
+    estimates = []
+    for name, corpus in test.items():
+        calls = corpus.scores[scorer] >= cuts[scorer][name]
+        others = corpus.scores[baseline] >= cuts[baseline][name]
+        estimate = balanced_accuracy_difference(corpus.labels, calls, others, units[name].numbers)
+        if not math.isnan(estimate.value + cuts[scorer][name] + cuts[baseline][name]):
+            estimates.append(estimate)
+    return mean_estimate(estimates) if estimates else Estimate(math.nan, math.nan, math.nan, 0)
+
+
+def _evaluate(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+    if options.development == SPLIT:
+        raise ConfigError("--development: give a file; without one, calls are made at 0.5 alone.")
+    parts = read_parts(files, options)
+    development = read_parts([options.development], options) if options.development else {}
+    for name, corpus in parts.items() if development else ():
+        if name not in development:
+            raise InputError(
+                f"{options.development}: no rows of the part {name!r}, only of "
+                f"{', '.join(development)}; thresholds are chosen for each part."
+            )
+        if missing := [s for s in corpus.scores if s not in development[name].scores]:
+            raise InputError(
+                f"{options.development}: no scores of {missing[0]!r} in the part {name!r}, only "
+                f"of {', '.join(development[name].scores)}."
+            )
+    usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
+    table, *further = balanced_accuracy_tables(usable, development, options)
+    table = table._replace(notes=(*table.notes, *row_notes(parts)))
+    rows = (table.tidy or table).records()
+    return Evaluation(table, {"rows": rows}, parts, tuple(further))
+
+
+BALANCED_ACCURACY = EvaluationProtocol(
+    _evaluate,
+    frozenset(
+        ("development", "slice_field", "baseline", "cluster_field", "undefined", "confidence")
+        + ("scorers", "ensemble", "histograms", "roc_curves")
+    ),
+)

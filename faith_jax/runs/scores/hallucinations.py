@@ -1,0 +1,284 @@
+"""The protocol `hallucinations` of `faith-jax evaluate`: which responses, and which characters.
+
+As in RAGTruth (Niu 2024): precision, recall and F1 of responses with a hallucination, and of the
+characters that people marked. A row says which these are in the field `hallucinated_spans`, a JSON
+list of [start, end]; a response is hallucinated where its label is 0.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from faith_jax.core.errors import InputError, field_error
+from faith_jax.core.table import DASH, Table, figure_text
+from faith_jax.runs.options import EvaluateOptions
+from faith_jax.runs.scores.balanced_accuracy import parts_of, units_notes
+from faith_jax.runs.scores.protocols import (
+    Evaluation,
+    EvaluationProtocol,
+    chosen_corpora,
+    cluster_fields,
+    counting_undefined,
+)
+from faith_jax.statistics.classification import best_threshold
+from faith_jax.statistics.detection import Span, covered, error_figures, shared_characters
+from faith_jax.statistics.estimates import Estimate, method_note
+from faith_jax.statistics.scored_corpora import (
+    Corpus,
+    Kept,
+    check_usable,
+    row_notes,
+)
+from faith_jax.statistics.units import units_of
+
+SPANS = "hallucinated_spans"
+RESPONSES, CHARACTERS = "responses", "characters"
+OVERALL = "overall"
+_FIGURES = ("P", "R", "F1")
+_SHARE = (0.0, 1.0)
+_TIDY = ("of", "scorer", "figure", "value", "low", "high", "cut", "rows", "units")
+_HALF = 0.5
+
+# By kind (responses, characters) and scorer.
+Cuts = Mapping[tuple[str, str], float]
+
+
+class _Counts(NamedTuple):
+    """What is called and true, called, and true in each row [rows]: responses or characters."""
+
+    hits: np.ndarray
+    called: np.ndarray
+    true: np.ndarray
+
+
+def marked_spans(corpus: Corpus) -> list[list[Span]]:
+    """Returns the spans of each row that people marked, in order and without overlap.
+
+    Raises:
+      InputError: a row has none, or a span that is no [start, end] within the response.
+    """
+    rows = []
+    for row, text in enumerate(corpus.field(SPANS)):
+        place = f"{corpus.name}: row {corpus.ids[row]!r}"
+        expected = "a JSON list of [start, end] within the response"
+        try:
+            spans = msgspec.json.decode(text, type=list[tuple[int, int]])
+        except msgspec.MsgspecError:
+            raise field_error(place, SPANS, expected, text) from None
+        length = len(corpus.responses[row]) if corpus.responses else math.inf
+        if any(not 0 <= start <= end <= length for start, end in spans):
+            raise field_error(place, SPANS, expected, text)
+        rows.append(covered(spans))
+    return rows
+
+
+def called_spans(words: Sequence[Sequence[Any]], response: str, cut: float) -> list[Span]:
+    """Returns the spans of a response whose words have scores below a cut.
+
+    Words that nothing but white space parts are one span, as people mark them.
+    """
+    called = sorted(
+        (start, end) for start, end, score, text in words if text is None and score < cut
+    )
+    bridges = [
+        (end, start)
+        for (_, end), (start, _) in itertools.pairwise(called)
+        if end < start and response[end:start].isspace()
+    ]
+    return covered([*called, *bridges])
+
+
+def hallucination_table(parts: Mapping[str, Corpus], cuts: Cuts, options: EvaluateOptions) -> Table:
+    """Returns precision, recall and F1 of hallucinations in per cent, by part and overall.
+
+    Args:
+      parts: whose rows are all usable.
+      cuts: below which responses, and words, are called hallucinated.
+      options: of the intervals and the units.
+    """
+    units = {name: units_of([corpus], options.cluster_field) for name, corpus in parts.items()}
+    names = [*parts, *([OVERALL] if len(parts) > 1 else [])]
+    # The units of all parts, numbered on: those of different parts are different ones.
+    first, numbers = 0, {}
+    for name, its_units in units.items():
+        numbers[name] = its_units.numbers + first
+        first += its_units.total
+    shown, tidy = [], []
+    for (kind, scorer), counts in _all_counts(parts, cuts).items():
+        cells: list[str] = []
+        for name in names:
+            chosen = [name] if name in parts else list(parts)
+            hits, called, true = (
+                np.concatenate(column) for column in zip(*(counts[n] for n in chosen), strict=True)
+            )
+            of_units = np.concatenate([numbers[n] for n in chosen])
+            _, of_units = np.unique(of_units, return_inverse=True)
+            estimates = error_figures(hits, called, true, of_units)
+            for figure, estimate in zip(_FIGURES, estimates, strict=True):
+                low, high = estimate.interval(options.confidence, _SHARE)
+                cells.append(_cell(estimate, (low, high)))
+                record = (f"{name} {figure}", estimate.value, low, high, cuts[kind, scorer])
+                tidy.append((kind, scorer, *record, len(of_units), estimate.units))
+        shown.append((kind, scorer, *cells))
+    notes = [
+        f"{RESPONSES}: hallucinated = label 0, and called so below {_cuts_text(cuts, RESPONSES)}. "
+        f"{CHARACTERS}: those that people marked, against those of words with scores below "
+        f"{_cuts_text(cuts, CHARACTERS)}."
+    ]
+    with_words = {scorer for kind, scorer, *_ in shown if kind == CHARACTERS}
+    if without := [s for kind, s in cuts if kind == RESPONSES and s not in with_words]:
+        notes.append(f"No row of {CHARACTERS} for {', '.join(without)}: {_why_not(parts)}.")
+    notes += [method_note(options.confidence), *units_notes(units, parts)]
+    columns = ("of", "scorer", *(f"{name} {figure}" for name in names for figure in _FIGURES))
+    title = "Precision, recall and F1 of hallucinations in per cent"
+    return Table(title, columns, tuple(shown), tuple(notes), Table("", _TIDY, tuple(tidy)))
+
+
+def _all_counts(
+    parts: Mapping[str, Corpus], cuts: Cuts
+) -> dict[tuple[str, str], dict[str, _Counts]]:
+    """Returns by kind and scorer the counts of each part."""
+    counts: dict[tuple[str, str], dict[str, _Counts]] = {}
+    marked = (
+        {} if _lacks_spans(parts) else {name: marked_spans(part) for name, part in parts.items()}
+    )
+    for (kind, scorer), cut in cuts.items():
+        if kind == RESPONSES:
+            counts[kind, scorer] = {
+                name: _response_counts(part, scorer, cut) for name, part in parts.items()
+            }
+        elif marked and any(scorer in part.words for part in parts.values()):
+            counts[kind, scorer] = {
+                name: _character_counts(part, scorer, cut, marked[name])
+                for name, part in parts.items()
+            }
+    return counts
+
+
+def _lacks_spans(parts: Mapping[str, Corpus]) -> list[str]:
+    return [n for n, c in parts.items() if not any(SPANS in fields for fields in c.fields)]
+
+
+def _why_not(parts: Mapping[str, Corpus]) -> str:
+    if lacking := _lacks_spans(parts):
+        return f"the rows of {', '.join(lacking)} have no field '{SPANS}'"
+    return "the rows have no scores of its words"
+
+
+def _response_counts(corpus: Corpus, scorer: str, cut: float) -> _Counts:
+    called, true = corpus.scores[scorer] < cut, corpus.labels == 0
+    return _Counts(*(column.astype(np.float64) for column in (called & true, called, true)))
+
+
+def _character_counts(
+    corpus: Corpus, scorer: str, cut: float, marked: Sequence[Sequence[Span]]
+) -> _Counts:
+    # A row without scores of words has nothing called.
+    words = corpus.words.get(scorer, ((),) * len(corpus.ids))
+    texts = corpus.responses or ("",) * len(corpus.ids)
+    called = [called_spans(row, text, cut) for row, text in zip(words, texts, strict=True)]
+    hits = [shared_characters(*spans) for spans in zip(called, marked, strict=True)]
+    lengths = (
+        [sum(end - start for start, end in row) for row in rows] for rows in (called, marked)
+    )
+    return _Counts(*(np.array(column, np.float64) for column in (hits, *lengths)))
+
+
+def _cell(estimate: Estimate, interval: tuple[float, float]) -> str:
+    if math.isnan(estimate.value):
+        return DASH
+    low, high = interval
+    return figure_text(100 * estimate.value, (100 * low, 100 * high), 1)
+
+
+def _cuts_text(cuts: Cuts, kind: str) -> str:
+    by_scorer = {scorer: cut for (of, scorer), cut in cuts.items() if of == kind}
+    if set(by_scorer.values()) <= {_HALF}:
+        return "0.5"
+    texts = (f"{cut:.4g} by {scorer}" for scorer, cut in by_scorer.items())
+    return f"{', '.join(texts)}, tuned on the development part by F1"
+
+
+def _tuned_cuts(development: Mapping[str, Corpus], scorers: Sequence[str]) -> Cuts:
+    """Returns the cuts with the best F1; that of words is 0.5 where no word is marked.
+
+    Raises:
+      InputError: the development part has no scores of a scorer, or rows of one class alone.
+    """
+    cuts = {}
+    for scorer in scorers:
+        for name, corpus in development.items():
+            if scorer not in corpus.scores:
+                raise InputError(f"--development: {name} has no scores of {scorer!r}.")
+        values = np.concatenate([c.scores[scorer] for c in development.values()])
+        labels = np.concatenate([c.labels for c in development.values()])
+        defined = ~np.isnan(values + labels)
+        # Hallucinated is class 1 of the negated scores, and called from the threshold on.
+        cut = -best_threshold(-values[defined], 1 - labels[defined])
+        if math.isnan(cut):
+            raise InputError(f"--development: all rows with scores of {scorer!r} have one label.")
+        cuts[RESPONSES, scorer] = _just_above(cut)
+        cuts[CHARACTERS, scorer] = _word_cut(development, scorer)
+    return cuts
+
+
+def _word_cut(development: Mapping[str, Corpus], scorer: str) -> float:
+    """Returns the score of words below which their characters have the best F1."""
+    if _lacks_spans(development):
+        return _HALF
+    words, total = [], 0
+    for corpus in development.values():
+        rows = zip(corpus.words.get(scorer, ()), marked_spans(corpus), strict=False)
+        for row, marked in rows:
+            total += sum(end - start for start, end in marked)
+            words += [
+                (score, end - start, shared_characters([(start, end)], marked))
+                for start, end, score, text in row
+                if text is None
+            ]
+    if not words or not total:
+        return _HALF
+    scores, lengths, hits = np.array(sorted(words)).T
+    # Words of one score are called together, so that a cut lies behind the last of them.
+    ends = np.flatnonzero(np.append(scores[1:] != scores[:-1], True))
+    f1 = 2 * np.cumsum(hits)[ends] / (np.cumsum(lengths)[ends] + total)
+    return _just_above(scores[ends][np.argmax(f1)])
+
+
+def _just_above(score: float) -> float:
+    """Returns the cut below which this score is called, and no larger one."""
+    return float(np.nextafter(score, math.inf))
+
+
+def _read(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
+    names = (*cluster_fields(options), options.slice_field, SPANS)
+    kept = Kept(groundings=False, fields=tuple(filter(None, names)))
+    corpora = counting_undefined(chosen_corpora(files, options, kept), options)
+    parts = parts_of(corpora, options.slice_field)
+    check_usable(parts)
+    return parts
+
+
+def _evaluate(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+    parts = _read(files, options)
+    scorers = list(next(iter(parts.values())).scores)
+    cuts: Cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
+    if options.development:
+        cuts = _tuned_cuts(_read([options.development], options), scorers)
+    usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
+    table = hallucination_table(usable, cuts, options)
+    table = table._replace(notes=(*table.notes, *row_notes(parts)))
+    return Evaluation(table, {"rows": (table.tidy or table).records()}, parts)
+
+
+HALLUCINATIONS = EvaluationProtocol(
+    _evaluate,
+    frozenset(
+        ("development", "slice_field", "cluster_field", "undefined", "confidence", "scorers")
+        + ("ensemble", "histograms", "roc_curves")
+    ),
+)

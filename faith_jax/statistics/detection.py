@@ -1,0 +1,162 @@
+"""How well calls find unfaithful responses: balanced accuracy, precision, recall and F1.
+
+A figure is a function of sums over rows, such as how many faithful rows there are and how many of
+them are called so. Its standard error comes from leaving out one unit at a time (all rows of a
+document), by subtracting the unit's sums: no row is drawn, and nothing depends on a seed.
+
+>>> labels, calls = np.array([1, 1, 0, 0]), np.array([True, False, False, False])
+>>> balanced_accuracy(labels, calls, np.arange(4)).value
+0.75
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from faith_jax.statistics.estimates import Estimate, jackknife, unit_sums
+
+Floats = NDArray[np.float64]
+Span = tuple[int, int]  # of characters: start, end, exclusive
+
+
+def balanced_accuracy(labels: ArrayLike, calls: ArrayLike, units: NDArray[np.intp]) -> Estimate:
+    """Returns the mean of the shares of faithful and of unfaithful rows that are called so.
+
+    Args:
+      labels: [rows], 1 = faithful, 0 = not.
+      calls: [rows], whether a row is called faithful.
+      units: [rows], the number of each row's unit, from 0.
+
+    Returns:
+      In [0, 1]; 0.5 is chance. NaN where a class is missing; without an error where leaving out a
+      unit leaves none of a class.
+    """
+    truth, called = np.asarray(labels, np.float64), np.asarray(calls, bool)
+    sums = _sums(*_of_classes(truth, called), units=units)
+    # An end of the scale rests on the units of the smaller class.
+    ends = np.count_nonzero(sums[:, [0, 2]], axis=0).min(initial=len(sums))
+    return _estimate(_mean_recall, sums, _class_weights(sums))._replace(ends=int(ends))
+
+
+def balanced_accuracy_difference(
+    labels: ArrayLike, calls: ArrayLike, others: ArrayLike, units: NDArray[np.intp]
+) -> Estimate:
+    """Returns by how much the balanced accuracy of calls is above that of others, paired by unit.
+
+    Arguments are those of `balanced_accuracy`; `others` are the calls to compare with, [rows].
+    """
+    truth = np.asarray(labels, np.float64)
+    first, second = (_of_classes(truth, np.asarray(called, bool)) for called in (calls, others))
+    sums = _sums(*first, *second, units=units)
+
+    def difference(part: Floats) -> Floats:
+        return _mean_recall(part[..., :4]) - _mean_recall(part[..., 4:])
+
+    return _estimate(difference, sums, _class_weights(sums))
+
+
+def error_figures(
+    hits: ArrayLike, called: ArrayLike, true: ArrayLike, units: NDArray[np.intp]
+) -> tuple[Estimate, Estimate, Estimate]:
+    """Returns precision, recall and F1 of what is called an error, each in [0, 1].
+
+    Args:
+      hits: [rows], how much of a row is called an error and is one: responses or characters.
+      called: [rows], how much is called an error.
+      true: [rows], how much is one.
+      units: [rows], the number of each row's unit, from 0.
+    """
+    sums = _sums(hits, called, true, units=units)
+    weights = sums[:, 1] + sums[:, 2]
+    return (
+        _estimate(lambda s: _ratio(s[..., 0], s[..., 1]), sums, weights),
+        _estimate(lambda s: _ratio(s[..., 0], s[..., 2]), sums, weights),
+        # 2PR / (P + R) with P = hits / called and R = hits / true.
+        _estimate(lambda s: _ratio(2 * s[..., 0], s[..., 1] + s[..., 2]), sums, weights),
+    )
+
+
+def best_balanced_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
+    """Returns the score from which on calling rows faithful has the best balanced accuracy.
+
+    Args:
+      scores: [rows], higher = more faithful; a row with NaN does not count.
+      labels: [rows], 1 = faithful, 0 = not, NaN = unknown.
+
+    Returns:
+      A score of the rows, of several equally good ones the highest; NaN where a class is missing.
+    """
+    values, truth = np.asarray(scores, np.float64), np.asarray(labels, np.float64)
+    defined = ~np.isnan(values + truth)
+    values, truth = values[defined], truth[defined]
+    if np.unique(truth).size < 2:
+        return math.nan
+    places = np.unique(values)[::-1]
+    ones, zeros = np.sort(values[truth == 1]), np.sort(values[truth == 0])
+    # Called right: the ones at or above a threshold, and the zeros below it. [distinct scores].
+    recall_of_ones = 1 - np.searchsorted(ones, places) / ones.size
+    recall_of_zeros = np.searchsorted(zeros, places) / zeros.size
+    mean = (recall_of_ones + recall_of_zeros) / 2
+    return float(places[mean >= mean.max() - 1e-12][0])  # equal but for rounding
+
+
+def covered(spans: Sequence[Span]) -> list[Span]:
+    """Returns the same characters as spans in order that do not meet.
+
+    >>> covered([(5, 8), (0, 3), (2, 4), (9, 9)])
+    [(0, 4), (5, 8)]
+    """
+    joined: list[Span] = []
+    for start, end in sorted(span for span in spans if span[0] < span[1]):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def shared_characters(first: Sequence[Span], second: Sequence[Span]) -> int:
+    """Returns how many characters are in both; each is `covered`."""
+    return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in first for b in second)
+
+
+def _sums(*columns: ArrayLike, units: NDArray[np.intp]) -> Floats:
+    """Returns the sums of columns [rows] over the rows of each unit: [units, columns]."""
+    values = np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+    return unit_sums(values, units, int(units.max(initial=-1)) + 1)
+
+
+def _estimate(figure: Callable[[Floats], Floats], sums: Floats, weights: Floats) -> Estimate:
+    """Returns a figure of sums [..., columns] over all units.
+
+    Args:
+      figure: of the sums over some units.
+      sums: of each unit, [units, columns].
+      weights: [units], how much the figure rests on each.
+    """
+    total = sums.sum(axis=0)
+    return jackknife(float(figure(total)), figure(total - sums), weights)
+
+
+def _of_classes(truth: Floats, called: NDArray[np.bool_]) -> list[NDArray[np.bool_]]:
+    """Returns which rows are faithful, and called so; unfaithful, and called so: [rows] each."""
+    return [truth == 1, (truth == 1) & called, truth == 0, (truth == 0) & ~called]
+
+
+def _class_weights(sums: Floats) -> Floats:
+    """Returns the shares of both classes that each unit has, added up: [units]."""
+    totals = sums[:, [0, 2]].sum(axis=0)
+    # One large unit of the rarer class decides half of the figure, however few its rows are.
+    return (sums[:, [0, 2]] / np.maximum(totals, 1)).sum(axis=1)
+
+
+def _mean_recall(sums: Floats) -> Floats:
+    recalls = _ratio(sums[..., 1], sums[..., 0]), _ratio(sums[..., 3], sums[..., 2])
+    return (recalls[0] + recalls[1]) / 2
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)

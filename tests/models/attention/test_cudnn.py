@@ -1,0 +1,149 @@
+"""JAX's plain form of the same function stands for cuDNN's kernel here, which needs a GPU."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from faith_jax.core.errors import ConfigError
+from faith_jax.models.attention import cudnn
+from faith_jax.models.attention.dot_product import attend
+from faith_jax.models.attention.masks import AttentionMask, Tokens, segment_positions
+from faith_jax.models.partitioning import make_partitioner
+from faith_jax.models.positions import DistanceBias
+from faith_jax.models.transformer import Transformer
+from tests.models.tiny import TINY, VOCAB_SIZE, model_and_params
+
+ROWS, HEADS, KV_HEADS, LENGTH, WIDTH = 3, 4, 2, 20, 8
+
+
+@pytest.fixture(autouse=True)
+def plain_form(monkeypatch):
+    monkeypatch.setattr(cudnn, "IMPLEMENTATION", "xla")
+
+
+def heads(seed, rows, number, length=LENGTH):
+    shape = (rows, number, length, WIDTH)
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+
+def tokens(lengths, length=LENGTH, packed=False):
+    index = np.arange(length)
+    valid = jnp.asarray(index[None] < np.asarray(lengths)[:, None])
+    segments = jnp.broadcast_to(jnp.asarray(1 + (index > 7), jnp.int32), valid.shape)
+    segments = segments if packed else None
+    return Tokens(valid, segments, segment_positions(valid, segments))
+
+
+OWN = tokens([20, 9, 0])  # the last row is all padding
+PACKED = tokens([20, 12, 15], packed=True)
+MASKS = {
+    "padded": AttentionMask(OWN, OWN),
+    "causal": AttentionMask(OWN, OWN, causal=True),
+    "packed": AttentionMask(PACKED, PACKED, causal=True),
+    "window": AttentionMask(OWN, OWN, window=jnp.int32(5), causal=True),
+}
+
+
+def assert_equal_to_plain(arrays, mask, bias=None):
+    """Compares outputs of queries that see keys, and gradients, with those of plain attention."""
+    sees = np.asarray(mask.whole().any(-1))[:, 0]  # [rows, queries]
+    rng = np.random.default_rng(9)
+    direction = jnp.asarray(rng.normal(size=arrays[0].shape) * sees[:, None, :, None], jnp.float32)
+
+    def loss_of(kernel):
+        def loss(query, key, value, values):
+            added = None if values is None else DistanceBias(values)
+            options = {"mask": mask, "bias": added, "kernel": kernel}
+            if kernel == "blocks":
+                options["block_length"] = 1000
+            outputs = attend(query, key, value, float32_logits=True, scale=0.4, **options)
+            return (outputs * direction).sum(), outputs
+
+        return jax.jit(jax.value_and_grad(loss, (0, 1, 2, 3), has_aux=True))
+
+    (_, fused), of_fused = loss_of("cudnn")(*arrays, bias)
+    (_, plain), of_plain = loss_of("blocks")(*arrays, bias)
+    assert np.isfinite(fused).all()
+    shown = np.broadcast_to(sees[:, None, :, None], fused.shape)
+    np.testing.assert_allclose(fused[shown], plain[shown], atol=1e-5)
+    for gradient, expected in zip(
+        jax.tree.leaves(of_fused), jax.tree.leaves(of_plain), strict=True
+    ):
+        assert np.abs(expected).max() > 0.01
+        np.testing.assert_allclose(gradient, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("name", MASKS)
+def test_outputs_and_gradients_equal_plain_attention(name, has_bias):
+    arrays = heads(0, ROWS, HEADS), heads(1, ROWS, KV_HEADS), heads(2, ROWS, KV_HEADS)
+    # Of a block of 24 tokens, a multiple of 8.
+    values = np.random.default_rng(3).normal(size=(HEADS, 2 * 24 - 1))
+    assert_equal_to_plain(
+        arrays, MASKS[name], jnp.asarray(values, jnp.float32) if has_bias else None
+    )
+
+
+def test_an_odd_length_is_filled_up():
+    arrays = tuple(heads(seed, ROWS, HEADS, 19) for seed in range(3))
+    own = tokens([19, 9, 3], 19)
+    values = np.random.default_rng(3).normal(size=(HEADS, 2 * 24 - 1))
+    mask = AttentionMask(own, own, causal=True)
+    assert_equal_to_plain(arrays, mask, jnp.asarray(values, jnp.float32))
+
+
+def test_rows_that_share_keys_of_another_length():
+    arrays = heads(0, 4, HEADS), heads(1, 2, HEADS, 11), heads(2, 2, HEADS, 11)
+    assert_equal_to_plain(arrays, AttentionMask(tokens([20] * 4), tokens([11, 6], 11)))
+
+
+def test_a_model_has_the_same_logits_and_gradients():
+    config = TINY.replace(
+        dtype="bfloat16", dropout_rate=0.0, float32_attention_logits=True, head_dim=8
+    )
+    module, params = model_and_params(config)
+    rng = np.random.default_rng(0)
+    inputs, targets = (rng.integers(2, VOCAB_SIZE, (2, n)).astype(np.int32) for n in (7, 5))
+    inputs[1, 4:] = config.pad_id
+
+    def loss(params, module):
+        variables = {"params": params}
+        encoded = module.apply(variables, inputs, None, False, method="encode")
+        hidden = module.apply(
+            variables, encoded, inputs, targets, enable_dropout=False, method="decode_hidden"
+        )
+        logits = module.apply(variables, hidden, method="logits")
+        return jnp.sin(logits).mean(), logits
+
+    results = [
+        jax.jit(jax.value_and_grad(loss, has_aux=True), static_argnums=1)(params, one)
+        for one in (module, Transformer(config.replace(attention_kernel="cudnn")))
+    ]
+    (plain, of_plain), (fused, of_fused) = results
+    np.testing.assert_allclose(fused[1], plain[1], atol=0.03 * np.abs(plain[1]).max())
+    for gradient, expected in zip(
+        jax.tree.leaves(of_fused), jax.tree.leaves(of_plain), strict=True
+    ):
+        np.testing.assert_allclose(gradient, expected, atol=0.05 * np.abs(expected).max() + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dtype": "float32"}, "'blocks' for dtype = float32, not bfloat16"),
+        ({"attention_softcap": 3.0}, "'blocks' for a softcap"),
+        ({"head_dim": 12}, "'blocks' for head_dim = 12"),
+        ({"dropout_rate": 0.1}, "attention_dropout_rate = 0 in place of 0.1"),
+    ],
+)
+def test_what_the_kernel_cannot_do_is_an_error(settings, message):
+    allowed = {"dtype": "bfloat16", "dropout_rate": 0.0, "head_dim": 8}
+    with pytest.raises(ConfigError, match=message):
+        TINY.replace(attention_kernel="cudnn", **allowed | settings)
+
+
+def test_other_devices_are_an_error():
+    config = TINY.replace(attention_kernel="cudnn", dtype="bfloat16", dropout_rate=0.0, head_dim=8)
+    with pytest.raises(ConfigError, match="'cudnn' runs on GPUs only, and these devices are cpus"):
+        make_partitioner(config)

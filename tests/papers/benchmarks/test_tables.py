@@ -1,0 +1,121 @@
+"""The published figures of benchmarks, and tables of files that are scored already."""
+
+import csv
+import json
+
+import pytest
+
+from faith_jax.cli import main
+from faith_jax.datasets.samples import sample_folder
+from faith_jax.papers.benchmarks import tables
+
+pytestmark = pytest.mark.usefixtures("offline_data_dir")
+
+
+@pytest.mark.parametrize("table", [tables.AGGREFACT, tables.SUMMEDITS])
+def test_published_averages_are_those_of_their_parts(table):
+    assert len(table.published) > 18
+    for row in table.published:
+        *parts, average = row[2:]
+        assert sum(parts) / len(parts) == pytest.approx(average, abs=0.06), row[:2]
+
+
+def test_published_f1_is_that_of_precision_and_recall():
+    odd = []
+    for key, figures in tables.RAGTRUTH.figures().items():
+        for part in ("QA", "Data2txt", "Summary", "overall"):
+            precision, recall, f1 = (figures[f"{part} {name}"] for name in ("P", "R", "F1"))
+            if abs(2 * precision * recall / (precision + recall) - f1) > 0.35:
+                odd.append((*key, part))
+    # As it is printed.
+    assert odd == [("responses", "Prompt, GPT-4-Turbo", "QA")]
+
+
+def test_every_published_row_has_a_source():
+    for table in (tables.AGGREFACT, tables.FAITHBENCH, tables.RAGTRUTH, tables.SUMMEDITS):
+        assert table.note.startswith("Published: ")
+        keys = [tuple(row[:2]) for row in table.published]
+        assert len(set(keys)) == len(keys)
+
+
+def scored(path, split):
+    """Writes the sample of LLM-AggreFact as a table with the scores of a system."""
+    raw = (sample_folder("llm_aggrefact") / f"{split}.jsonl").read_text(encoding="utf-8")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in raw.splitlines()]
+        writer = csv.DictWriter(file, [*rows[0], "mine", "alignscore"])
+        writer.writeheader()
+        for row in rows:
+            scores = {"mine": 0.2 + 0.1 * row["label"], "alignscore": row["label"]}
+            writer.writerow({**row, **scores})
+    return path
+
+
+def reproduce(capsys, *arguments):
+    status = main(["reproduce", *map(str, arguments)])
+    output, errors = capsys.readouterr()
+    return status, output.splitlines(), errors.strip().splitlines()
+
+
+def test_a_table_of_scored_files(capsys, tmp_path):
+    test, development = (scored(tmp_path / f"{name}.csv", name) for name in ("test", "dev"))
+    status, lines, errors = reproduce(
+        capsys, "aggrefact", f"--scored={test}", f"--development={development}",
+        "--scorers=mine,alignscore", "--cluster-field=doc", f"--output={tmp_path / 'made'}",
+    )  # fmt: skip
+    assert status == 0, errors
+    assert lines[0] == "LLM-AggreFact (Tang 2024): Balanced accuracy in per cent"
+    cells = {}
+    for line in lines[3:]:
+        if line.startswith(("0.5", "tuned")):
+            kind, name, *figures = line.split("  ")[0:1] + line.split(maxsplit=1)[1].split("  ")
+            cells[kind, name.strip()] = [figure.strip() for figure in figures if figure.strip()]
+    # No score of `mine` is above 0.5, but its order is right.
+    assert cells["0.5", "mine"][-1].startswith("50.0")
+    assert cells["tuned", "mine"][-1].startswith("100.0")
+    # AlignScore's figures stand below the row of its name, the others' at the end.
+    names = [name for kind, name in cells if kind == "0.5"]
+    assert names[:3] == ["mine", "alignscore", "alignscore (published)"]
+    assert cells["0.5", "alignscore (published)"][-1] == "70.5"
+    assert cells["tuned", "factcg_deberta_v3_large (published)"][-1] == "77.2"
+    assert "mine (published)" not in names
+    figures = json.loads((tmp_path / "made" / "aggrefact.json").read_text())
+    assert (figures["protocol"], figures["sample"]) == ("balanced_accuracy", False)
+    assert "Rows with the same doc are one unit: AggreFact-CNN 2 of 3 rows" in " ".join(
+        figures["notes"]
+    )
+    tidy = (tmp_path / "made" / "aggrefact.csv").read_text(encoding="utf-8").splitlines()
+    assert "0.5,alignscore (published),average,0.705,,,,," in tidy
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--scored={test}", "--sample"), "--sample: goes with scorers, not with --scored"),
+        (("--scored={test}", "--scorer-option=mine.a=1"), "--scorer-option: goes with scorers"),
+        (("--development={test}",), "--development: goes with --scored"),
+        (("--cluster-field=doc",), "--cluster-field: goes with --scored"),
+        (("--scored={test}", "--scorers=yours"), "test has no scores of 'yours'"),
+        (("--scored=missing.jsonl",), "missing.jsonl"),
+        (("--scored={test}", "--scorers=mine", "--cluster-field=dok"), "has no field 'dok'"),
+    ],
+)
+def test_mistakes(capsys, tmp_path, arguments, message):
+    test = scored(tmp_path / "test.csv", "test")
+    given = [argument.format(test=test) for argument in arguments]
+    status, _, errors = reproduce(capsys, "aggrefact", *given, f"--output={tmp_path / 'made'}")
+    assert (status, message in errors[-1]) == (2, True), errors
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_bad_raw_file_is_named(capsys, tmp_path):
+    rows = (sample_folder("llm_aggrefact") / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    bad = json.dumps({**json.loads(rows[1]), "label": 3})
+    for name in ("dev", "test"):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join([rows[0], bad]), encoding="utf-8")
+    status = main(
+        ["prepare", "llm_aggrefact", f"--raw={tmp_path}", f"--data-dir={tmp_path / 'data'}"]
+    )
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert status == 2
+    assert "dev.jsonl:2: field 'label': expected one of 1, 0, got 3" in error

@@ -1,0 +1,1 @@
+from tests.scoring.judges.models import models  # noqa: F401

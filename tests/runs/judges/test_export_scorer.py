@@ -1,0 +1,185 @@
+"""Exported judges: score.py, where faith_jax cannot be imported, against `faith-jax score`."""
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from faith_jax.scoring.judges.card import PRESETS
+from faith_jax.scoring.registry import load_scorer
+
+TEXT = "Tea is a leaf. It grows in the hills of Dr. Lee Inc. He dries it.\nIt shuts at 6 p.m. Why? "
+ROWS = [
+    {"grounding": TEXT, "response": "A leaf grows in the hills."},
+    {"grounding": TEXT, "response": "The lake freezes in winter. It never grows."},
+    {"grounding": [TEXT, "The lake freezes in winter.", "The ice is thick."], "response": "Tea."},
+    {"grounding": [TEXT, "The lake freezes. " * 12, TEXT], "response": "The lake freezes over."},
+    {
+        "grounding": "Le caf\u00e9 \u2615 est \u201cchaud\u201d \u00e0 midi. " * 4,
+        "response": "Un caf\u00e9.",
+    },
+    {"grounding": "tea " * 150, "response": "The tea is </s> [SEP] hot.", "query": "Is it?"},
+    {"grounding": "  ", "response": "Tea is hot."},
+    {"grounding": TEXT, "response": " \u200b"},
+    {"grounding": ["", TEXT], "response": "  No.  It is dry and hot. "},
+]
+BLOCKED = """
+import runpy, sys
+sys.modules["faith_jax"] = None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+# Chunks so short that these groundings need several, and one program.
+CARDS = {
+    "minicheck_flan_t5_large": ("length = 500", "length = 12", "max_length = 2048"),
+    "minicheck_roberta_large": ("length = 400", "length = 30", "max_length = 512"),
+    "factcg_deberta_v3_large": ("length = 550", "length = 9", "max_length = 2048"),
+    "summac_zs_vitaminc": ("", "", "max_length = 500"),
+    "alignscore": ("length = 350", "length = 12", "max_length = 512"),
+    "scale_flan_t5": ("length = 1000", "length = 90", "max_length = 1000"),
+    "true_t5_xxl": ("", "", "max_length = 2048"),
+    "hhem_2_1_open": ("", "", "max_length = 8192"),
+    "wecheck_deberta_v3": ("", "", "max_length = 512"),
+}
+
+
+def write_card(folder, name):
+    former, length, limit = CARDS[name]
+    text = (PRESETS / f"{name}.toml").read_text()
+    assert former in text
+    assert limit in text
+    path = folder / f"{name}.toml"
+    path.write_text(text.replace(former, length).replace(limit, "max_length = 120"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def exported(models, tmp_path_factory, succeed):
+    """Returns the folder of an exported card, with the card."""
+    folders = {}
+
+    def folder_of(name):
+        if name not in folders:
+            place = tmp_path_factory.mktemp("exported")
+            card = write_card(place, name)
+            succeed("export-scorer", str(card), models[name], str(place / "scorer"))
+            folders[name] = place / "scorer", card
+        return folders[name]
+
+    return folder_of
+
+
+def run_score(folder, rows, tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = [sys.executable, "-c", BLOCKED, str(folder / "score.py"), str(path)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_score_py_scores_as_we_do(exported, models, name, tmp_path):
+    folder, card = exported(name)
+    result = run_score(folder, ROWS, tmp_path)
+    assert result.returncode == 0, result.stderr
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    scorer = load_scorer(str(card), model=models[name])
+    scores = scorer.score(
+        [row["grounding"] for row in ROWS],
+        [row["response"] for row in ROWS],
+        [[row["query"]] if "query" in row else [] for row in ROWS],
+    )
+    expected = [score.value for score in scores]
+    values = [math.nan if row["score"] is None else row["score"] for row in found]
+    np.testing.assert_allclose(values, expected, atol=1e-5)
+    assert [math.isnan(value) for value in values[6:8]] == [True, True]
+    for row, score in zip(found, scores, strict=True):
+        assert row["cut_tokens"] == score.cut_tokens
+        threshold = scorer.judge.card.threshold
+        undefined = threshold is None or math.isnan(score.value)
+        assert row["supported"] == (None if undefined else score.value > threshold)
+        # A chunk of several texts is as many passages in a scored row.
+        texts = "".join(passage.word for passage in score.evidence)
+        assert name == "scale_flan_t5" or sorted(
+            "".join("".join(row["evidence"]).split())
+        ) == sorted("".join(texts.split()))
+    chunks = [sum(map(len, scorer.read(e).rows)) for e in _examples(scorer)]
+    assert max(chunks) > 1 or scorer.judge.card.chunks is None
+
+
+def _examples(scorer):
+    from faith_jax.core.types import GroundedExample, Grounding
+
+    texts = [r["grounding"] if isinstance(r["grounding"], list) else [r["grounding"]] for r in ROWS]
+    examples = [
+        GroundedExample(str(n), Grounding(tuple(t)), (), row["response"])
+        for n, (t, row) in enumerate(zip(texts, ROWS, strict=True))
+    ]
+    return [example for example in examples[:6] if scorer.read(example)]
+
+
+def test_a_program_is_for_all_platforms_and_holds_no_parameters(exported):
+    folder, _ = exported("minicheck_roberta_large")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["programs"] == [[120, 16]]
+    program = jax.export.deserialize(bytearray((folder / "program_120.bin").read_bytes()))
+    assert program.platforms == ("cpu", "cuda", "tpu")
+    stored = (folder / "params.safetensors").stat().st_size
+    assert (folder / "program_120.bin").stat().st_size < stored
+    assert len(program.in_avals) > 10  # each parameter, and the rows
+    packages = ["jax", "flatbuffers", "numpy", "safetensors", "tokenizers", "nltk"]
+    assert manifest["requires"] == packages
+    names = {path.name for path in folder.iterdir()}
+    assert names == {*manifest["sha256"], "manifest.json", "score.py"}
+
+
+@pytest.mark.parametrize("file", ["params.safetensors", "program_120.bin", "tokenizer.json"])
+def test_altered_files_are_refused(exported, tmp_path, file):
+    folder, _ = exported("minicheck_roberta_large")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in folder.iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    content = bytearray((copy / file).read_bytes())
+    content[-3] ^= 1
+    (copy / file).write_bytes(content)
+    result = run_score(copy, ROWS[:1], tmp_path)
+    assert result.returncode != 0
+    assert f"{file}: is not the file that was exported" in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["token_f1", "MODEL", "OUT"], "is no judge, and no other scorer can be exported"),
+        (["summac_zs_vitaminc", "MODEL", "OUT"], "Cards for roberta: alignscore"),
+        (["minicheck_roberta_large", "nowhere", "OUT"], "nowhere"),
+        (["minicheck_roberta_large", "MODEL", "MODEL"], "exists already"),
+        (["minicheck_roberta_large", "MODEL", "OUT", "--option=max_lenght=9"], "max_length"),
+        (["true_t5_xxl", "T5", "OUT", "--option=vocabulary=byt5"], "cannot be exported"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_line(models, command, tmp_path, arguments, message):
+    places = {
+        "MODEL": models["minicheck_roberta_large"],
+        "T5": models["true_t5_xxl"],
+        "OUT": str(tmp_path / "out"),
+    }
+    status, out, err = command("export-scorer", *(places.get(a, a) for a in arguments))
+    assert status == 2
+    assert message in err
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not list(tmp_path.iterdir())
+
+
+def test_standalone_code_is_ours_alone():
+    source = pathlib.Path(sys.modules["faith_jax"].__file__).parent / "runs" / "judges"
+    text = (source / "standalone_score.py").read_text()
+    assert "from faith_jax" not in text
+    assert "import faith_jax" not in text

@@ -1,0 +1,184 @@
+import json
+import math
+
+import pytest
+
+import faith_jax
+from faith_jax.core.errors import ConfigError, InputError
+from faith_jax.scoring.registry import load_scorer
+
+TEXTS = ["Tea is a leaf. It grows in the hills.", "The lake freezes in winter."], "It is a leaf."
+
+
+def test_a_verdict_is_that_of_the_cards_threshold(models):
+    name = "minicheck_flan_t5_large"
+    (found,) = faith_jax.judge([TEXTS[0]], [TEXTS[1]], judge=name, model=models[name])
+    (score,) = load_scorer(name, model=models[name]).score([TEXTS[0]], [TEXTS[1]])
+    assert found.score == pytest.approx(score.value, abs=1e-6)
+    assert found.supported is (score.value > 0.5)
+    assert found.evidence == tuple(TEXTS[0])  # one chunk of two texts
+    assert (found.cut_tokens, found.undefined) == (0, "")
+
+
+def test_scores_on_both_sides_of_a_threshold(models, tmp_path):
+    name = "minicheck_flan_t5_large"
+    (found,) = faith_jax.judge([TEXTS[0]], [TEXTS[1]], model=models[name])
+    card = (
+        'what = "Ours."\narchitectures = ["t5"]\nsize = "1"\ncheckpoint = "ours"\n'
+        'licence = "none"\nsource = "https://example.org"\nmax_length = 2048\n'
+        'threshold = LIMIT\nthreshold_source = "ours"\n[input]\n'
+        'text = "predict: {grounding}</s>{response}"\nspecial_tokens = ["</s>"]\n'
+        '[reads]\nform = "words"\nwords = ["1", "0"]\n'
+    )
+    path = tmp_path / "mine.toml"
+    for limit, expected in ((found.score - 0.01, True), (found.score + 0.01, False)):
+        path.write_text(card.replace("LIMIT", str(limit)))
+        (mine,) = faith_jax.judge([TEXTS[0]], [TEXTS[1]], judge=str(path), model=models[name])
+        assert mine.score == pytest.approx(found.score, abs=1e-6)
+        assert mine.supported is expected
+
+
+def test_without_a_threshold_or_a_score_there_is_no_verdict(models):
+    (found,) = faith_jax.judge(
+        [TEXTS[0]], [TEXTS[1]], judge="unieval_fact", model=models["unieval_fact"]
+    )
+    assert found.supported is None
+    assert 0 < found.score < 1
+    (found,) = faith_jax.judge([TEXTS[0]], [""], model=models["minicheck_flan_t5_large"])
+    assert found.supported is None
+    assert math.isnan(found.score)
+    assert found.undefined == "the response is empty"
+
+
+def test_what_is_no_judge(models):
+    with pytest.raises(ConfigError, match=r"judge: 'token_f1' is no judge\. .* There are: alig"):
+        faith_jax.judge(["a"], ["b"], judge="token_f1", model=models["unieval_fact"])
+    with pytest.raises(ConfigError, match="minicheck_flan_t5_large: needs a model"):
+        faith_jax.judge(["a"], ["b"])
+    with pytest.raises(ValueError, match="Expected as many of each"):
+        faith_jax.judge(["a"], ["b", "c"], model=models["minicheck_flan_t5_large"])
+
+
+RECORDS = [
+    {"query": "What is tea?", "result": TEXTS[1], "source_documents": [
+        {"page_content": text, "metadata": {"page": n}} for n, text in enumerate(TEXTS[0])
+    ]},
+    {"query": "And ice?", "result": "The lake freezes.", "source_documents": [
+        {"page_content": TEXTS[0][1]}
+    ]},
+]  # fmt: skip
+
+
+@pytest.fixture
+def expected(models):
+    """The verdicts on the texts of `RECORDS`."""
+    return faith_jax.judge(
+        [TEXTS[0], [TEXTS[0][1]]],
+        [row["result"] for row in RECORDS],
+        model=models["minicheck_flan_t5_large"],
+    )
+
+
+def check_columns(table, expected):
+    assert list(table["judge_score"]) == pytest.approx([v.score for v in expected], abs=1e-6)
+    assert list(table["judge_supported"]) == [v.supported for v in expected]
+    assert list(map(list, table["judge_evidence"])) == [list(v.evidence) for v in expected]
+
+
+def test_records_of_langchain(models, expected):
+    """Their `source_documents`, and the dicts of later versions with question, context, answer."""
+    model = models["minicheck_flan_t5_large"]
+    check_columns(faith_jax.judge(RECORDS, model=model), expected)
+    later = [
+        {
+            "input": row["query"],
+            "context": [document["page_content"] for document in row["source_documents"]],
+            "answer": row["result"],
+        }
+        for row in RECORDS
+    ]
+    check_columns(faith_jax.judge(later, model=model), expected)
+    pairs = [{"context": row["context"], "answer": row["answer"]} for row in later]
+    named = faith_jax.judge(pairs, model=model, columns={"grounding": "context"})
+    check_columns(named, expected)
+
+
+def test_frames_and_columns(models, expected):
+    pandas = pytest.importorskip("pandas")
+    model = models["minicheck_flan_t5_large"]
+    columns = {
+        "passages": [TEXTS[0], [TEXTS[0][1]]],
+        "answer": [row["result"] for row in RECORDS],
+        "note": ["a", "b"],
+    }
+    frame = pandas.DataFrame(columns, index=[7, 9])
+    judged = faith_jax.judge(frame, model=model)
+    check_columns(judged, expected)
+    assert list(judged.index) == [7, 9]
+    assert list(judged["note"]) == ["a", "b"]
+
+    # As `Dataset.map(batched=True)` calls it: columns in, columns out.
+    def add_verdicts(batch):
+        return faith_jax.judge(batch, model=model)
+
+    mapped = add_verdicts(columns)
+    assert type(mapped) is dict
+    assert all(type(values) is list for values in mapped.values())
+    check_columns(mapped, expected)
+    assert mapped["note"] == ["a", "b"]
+
+
+def write_calibration(path, scorer, **maps):
+    deciders = {
+        name: {
+            "rows": 40, "groups": 40, "sample": [0.1, 0.9],
+            "probabilities": {"form": "platt", "slope": slope, "intercept": -1.0},
+        }
+        for name, slope in maps.items()
+    }  # fmt: skip
+    fields = {
+        "format": "faith_jax calibration 1", "scorer": scorer, "guarantee": "learn_then_test",
+        "target": 0.1, "reject_target": 0.1, "confidence": 0.9, "cluster_field": "auto",
+        "corpora": deciders,
+    }  # fmt: skip
+    path.write_text(json.dumps(fields))
+    return str(path)
+
+
+def test_a_calibration_gives_probabilities(models, expected, tmp_path):
+    name, model = "minicheck_flan_t5_large", models["minicheck_flan_t5_large"]
+    path = write_calibration(tmp_path / "calibration.json", name, answers=3.0)
+    wanted = [1 / (1 + math.exp(1.0 - 3.0 * verdict.score)) for verdict in expected]
+    table = faith_jax.judge(RECORDS, model=model, calibration=path)
+    assert list(table["judge_probability"]) == pytest.approx(wanted, abs=1e-6)
+    verdicts = faith_jax.judge([TEXTS[0], "Tea."], [TEXTS[1], ""], model=model, calibration=path)
+    assert verdicts[0].probability == pytest.approx(wanted[0], abs=1e-6)
+    assert verdicts[1].probability is None
+    assert expected[0].probability is None
+    path = write_calibration(tmp_path / "two.json", name, first=3.0, second=1.0)
+    (verdict,) = faith_jax.judge(
+        [TEXTS[0]], [TEXTS[1]], model=model, calibration=path, corpus="first"
+    )
+    assert verdict.probability == pytest.approx(wanted[0], abs=1e-6)
+    texts = [TEXTS[0]], [TEXTS[1]]
+    with pytest.raises(ConfigError, match=r"has first, second; choose one"):
+        faith_jax.judge(*texts, model=model, calibration=path)
+    with pytest.raises(ConfigError, match=r"corpus: .* has none 'third', but first, second"):
+        faith_jax.judge(*texts, model=model, calibration=path, corpus="third")
+    with pytest.raises(ConfigError, match="corpus: goes with a calibration"):
+        faith_jax.judge(*texts, model=model, corpus="first")
+    other = write_calibration(tmp_path / "other.json", "token_f1", answers=1.0)
+    with pytest.raises(ConfigError, match="is of the scores of token_f1, not of minicheck_flan"):
+        faith_jax.judge(*texts, model=model, calibration=other)
+
+
+def test_wrong_tables(models):
+    model = models["minicheck_flan_t5_large"]
+    with pytest.raises(InputError, match="response"):
+        faith_jax.judge([{"passages": ["Tea."]}], model=model)
+    with pytest.raises(ValueError, match=r"columns: expected .* got 'answers'"):
+        faith_jax.judge(RECORDS, model=model, columns={"answers": "result"})
+    with pytest.raises(ValueError, match="leave out responses"):
+        faith_jax.judge(["Tea."], ["Tea."], model=model, columns={"response": "result"})
+    with pytest.raises(ValueError, match="leave out histories"):
+        faith_jax.judge(RECORDS, model=model, histories=[["a"], ["b"]])

@@ -1,0 +1,120 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics
+
+from faith_jax.statistics import detection
+
+LABELS = np.array([1, 1, 1, 0, 0, 1, 0, 0, 1, 0])
+CALLS = np.array([1, 0, 1, 0, 1, 1, 0, 0, 1, 1], bool)
+UNITS = np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
+
+
+def jackknife_error(figure, units):
+    """The cluster jackknife (CV3), unit by unit."""
+    whole = figure(np.ones(len(units), bool))
+    left_out = [figure(units != unit) for unit in np.unique(units)]
+    size = len(left_out)
+    return math.sqrt((size - 1) / size * sum((value - whole) ** 2 for value in left_out))
+
+
+def test_balanced_accuracy_is_sklearns_and_its_error_leaves_out_units():
+    estimate = detection.balanced_accuracy(LABELS, CALLS, UNITS)
+    assert estimate.value == metrics.balanced_accuracy_score(LABELS, CALLS)
+    expected = jackknife_error(
+        lambda rows: metrics.balanced_accuracy_score(LABELS[rows], CALLS[rows]), UNITS
+    )
+    assert estimate.error == pytest.approx(expected, rel=1e-12)
+    # Every unit but the first and the fourth has one row of both classes: weights 2/5 and 1/5 each.
+    weights = np.array([2 / 5, 2 / 5, 2 / 5, 2 / 5, 2 / 5])
+    assert estimate.degrees == pytest.approx(weights.sum() ** 2 / (weights**2).sum() - 1)
+
+
+def test_a_class_that_is_missing_or_in_one_unit():
+    assert math.isnan(detection.balanced_accuracy([1, 1], [1, 0], np.arange(2)).value)
+    # Without unit 0 there is no unfaithful row: a value, but no error.
+    one = detection.balanced_accuracy([0, 1, 1], [0, 1, 0], np.array([0, 1, 2]))
+    assert (one.value, math.isnan(one.error)) == (0.75, True)
+    assert math.isnan(one.interval()[0])
+
+
+def test_all_right_has_an_interval_of_the_smaller_classs_units():
+    labels = np.array([1] * 50 + [0] * 5)
+    estimate = detection.balanced_accuracy(labels, labels == 1, np.arange(55))
+    low, high = estimate.interval(0.95, (0.0, 1.0))
+    assert (estimate.value, high, estimate.ends) == (1.0, pytest.approx(1.0), 5)
+    assert 0.3 < low < 0.8
+
+
+def test_a_difference_is_paired_by_unit():
+    others = np.array([1, 1, 0, 0, 1, 0, 1, 0, 1, 1], bool)
+    estimate = detection.balanced_accuracy_difference(LABELS, CALLS, others, UNITS)
+    both = [metrics.balanced_accuracy_score(LABELS, calls) for calls in (CALLS, others)]
+    assert estimate.value == pytest.approx(both[0] - both[1])
+    expected = jackknife_error(
+        lambda rows: (
+            metrics.balanced_accuracy_score(LABELS[rows], CALLS[rows])
+            - metrics.balanced_accuracy_score(LABELS[rows], others[rows])
+        ),
+        UNITS,
+    )
+    assert estimate.error == pytest.approx(expected, rel=1e-12)
+    same = detection.balanced_accuracy_difference(LABELS, CALLS, CALLS, UNITS)
+    assert (same.value, same.p_value()) == (0.0, 1.0)
+
+
+def test_precision_recall_and_f1_are_sklearns():
+    true, called = LABELS == 0, ~CALLS
+    figures = detection.error_figures(true & called, called, true, UNITS)
+    expected = metrics.precision_recall_fscore_support(true, called, average="binary")[:3]
+    assert [figure.value for figure in figures] == pytest.approx(expected)
+    error = jackknife_error(lambda rows: metrics.f1_score(true[rows], called[rows]), UNITS)
+    assert figures[2].error == pytest.approx(error, rel=1e-12)
+
+
+def test_nothing_called_has_no_precision():
+    precision, recall, f1 = detection.error_figures([0, 0], [0, 0], [3, 4], np.arange(2))
+    assert math.isnan(precision.value)
+    assert (recall.value, f1.value) == (0.0, 0.0)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.2, 0.5, 0.7, 1.0, math.nan]), st.integers(0, 1)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_the_best_threshold_is_that_of_a_search(rows):
+    scores, labels = map(np.array, zip(*rows, strict=True))
+    found = detection.best_balanced_threshold(scores, labels)
+    defined = ~np.isnan(scores)
+    if len(set(labels[defined])) < 2:
+        assert math.isnan(found)
+        return
+    by_threshold = {
+        cut: metrics.balanced_accuracy_score(labels[defined], scores[defined] >= cut)
+        for cut in sorted(set(scores[defined]))
+    }
+    best = max(by_threshold.values())
+    assert found == max(cut for cut, value in by_threshold.items() if value > best - 1e-9)
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=5)
+
+
+@given(SPANS, SPANS)
+def test_spans_are_sets_of_characters(first, second):
+    def characters(spans):
+        return {place for start, end in spans for place in range(start, end)}
+
+    joined = detection.covered(first), detection.covered(second)
+    for spans, given_spans in zip(joined, (first, second), strict=True):
+        assert characters(spans) == characters(given_spans)
+        assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))
+    shared = characters(first) & characters(second)
+    assert detection.shared_characters(*joined) == len(shared)
