@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs faith_jax with its test tools into .venv, then lints, checks types and runs the tests.
 #
-# usage: tools/test.sh [--python VERSION] [--newest] [--all | --faults] [pytest arguments]
+# usage: tools/test.sh [--python VERSION] [--newest] [--all | --long | --faults] [pytest arguments]
 #
 # --python takes another Python, such as 3.13, and --newest the newest versions of all packages in
 # place of the constraints: each in an environment of its own, .venv-3.13 or .venv-3.13-newest.
 # It leaves out what takes long and has quicker tests beside it: the markers of pyproject.toml.
-# --all leaves out nothing; --faults runs what kills processes, breaks stores and lets them race.
+# --all leaves out nothing; --long runs only what the plain call leaves out, and --faults what kills
+# processes, breaks stores and lets them race.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 environment=.venv release=constrained
@@ -21,15 +22,19 @@ prepare_environment "[dev]" "$environment" "$release"
 cd "$repository"
 export TF_CPP_MIN_LOG_LEVEL=3
 unset PYTHONDONTWRITEBYTECODE  # tests start processes, each of which would compile the package again
-selection=(-m "not (slow or faults or papers)")
+long="slow or faults or papers"
+selection=(-m "not ($long)") lint=yes
 case "${1:-}" in
   --all) selection=(); shift ;;
+  --long) selection=(-m "$long"); lint=no; shift ;;  # the plain call lints
   --faults) selection=(-m faults); shift ;;
 esac
-"$PYTHON" -m ruff check .
-"$PYTHON" -m ruff format --check .
 types=""
-if [ "$release" = constrained ]; then  # types of the packages differ by version
+if [ "$lint" = yes ]; then
+  "$PYTHON" -m ruff check .
+  "$PYTHON" -m ruff format --check .
+fi
+if [ "$lint $release" = "yes constrained" ]; then  # types of the packages differ by version
   "$PYTHON" -m mypy &  # beside the tests
   types=$!
 fi

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from faith_jax.runs.judges.reference_models import write_histogram
 from tests.checkpoints.hugging_face import test_hhem
 from tests.scoring import tiny_models
 
@@ -40,6 +41,8 @@ class Models:
 
     def __getitem__(self, name: str) -> str:
         """Returns the folder of a model for a card."""
+        if name == "summac_conv_vitaminc":
+            return self._with_histogram()
         family, classes = HEADS.get(name, ("t5", 0))
         key = f"{family}_{classes}"
         if key not in self._paths:
@@ -54,6 +57,13 @@ class Models:
                     folder, family, label_names=CLASSES[:classes], **LONG
                 )
         return self._paths[key]
+
+    def _with_histogram(self) -> str:
+        folder = self._folder / "histogram"
+        if not folder.exists():
+            shutil.copytree(self["summac_zs_vitaminc"], folder)
+            write_histogram(folder / "summac_conv.safetensors", 23)
+        return str(folder)
 
 
 @pytest.fixture(scope="session")

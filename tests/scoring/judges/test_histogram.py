@@ -3,7 +3,6 @@
 import math
 import pathlib
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -20,15 +19,6 @@ NAME = "summac_conv_vitaminc"
 GROUNDING = "Tea is a leaf. It grows in the hills. The lake freezes in winter. It is dry and hot."
 RESPONSE = "A leaf grows in the hills. It is a lake in winter. The tea is hot and dry."
 CARD = (PRESETS / f"{NAME}.toml").read_text()
-
-
-@pytest.fixture(scope="module")
-def folder(models, tmp_path_factory):
-    """A tiny model with weights of histograms, whose bins have all some of its probabilities."""
-    path = tmp_path_factory.mktemp("conv") / "model"
-    shutil.copytree(models["summac_zs_vitaminc"], path)
-    write_histogram(path / "summac_conv.safetensors", 23)
-    return path
 
 
 def plain_score(support, edges, stored):
@@ -48,7 +38,8 @@ def plain_score(support, edges, stored):
     return math.exp(logits[1]) / (math.exp(logits[0]) + math.exp(logits[1]))
 
 
-def test_the_score_reads_the_support_of_each_sentence_by_all_chunks(folder):
+def test_the_score_reads_the_support_of_each_sentence_by_all_chunks(models):
+    folder = pathlib.Path(models[NAME])
     scorer = load_scorer(NAME, model=str(folder))
     example = GroundedExample("1", Grounding((GROUNDING,)), (), RESPONSE)
     row = scorer.read(example)
