@@ -64,6 +64,17 @@ _BERT = {
     "max_position_embeddings": 34,
 }
 _ALBERT = _BERT | {"embedding_size": 12}
+_MODERNBERT = _BERT | {
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 64,
+    "local_attention": 9,
+    "pad_token_id": 3,
+    "eos_token_id": 2,
+    "bos_token_id": 1,
+    "cls_token_id": 1,
+    "sep_token_id": 2,
+    "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+}
 _DEBERTA = _BERT | {
     "max_position_embeddings": 48,
     "relative_attention": True,
@@ -249,6 +260,30 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         _DEBERTA_V1 | {"max_relative_positions": -1, "type_vocab_size": 2},
         {},
     ),
+    "modernbert_nli": (
+        "ModernBertForSequenceClassification",
+        _MODERNBERT
+        | {
+            "classifier_pooling": "mean",
+            "classifier_bias": True,
+            "norm_bias": True,
+            "id2label": {0: "entailment", 1: "neutral", 2: "contradiction"},
+        },
+        # The form of the published models.
+        {
+            "rope_parameters": None,
+            "layer_types": None,
+            "global_attn_every_n_layers": 2,
+            "global_rope_theta": 160000.0,
+            "local_rope_theta": 10000.0,
+        },
+    ),
+    "modernbert_tokens": (
+        "ModernBertForTokenClassification",
+        _MODERNBERT | {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]},
+        {},
+    ),
+    "modernbert_base_model": ("ModernBertModel", _MODERNBERT, {}),
     "deberta_base_model": ("DebertaV2Model", _DEBERTA | {"position_buckets": 16}, {}),
 }
 

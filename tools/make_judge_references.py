@@ -33,6 +33,8 @@ CODE = {
     "unieval_fact": "UniEval",
     "unieval_sum": "UniEval",
     "scale_flan_t5": "scale-score",
+    "lettucedetect_qa": "LettuceDetect",
+    "lettucedetect_summary": "LettuceDetect",
 }
 
 
@@ -80,6 +82,7 @@ def prepare_libraries(clones):
     transformers.AdamW = torch.optim.AdamW
     for place in ("MiniCheck", "FactCG", "AlignScore/src", "summac", "UniEval", "scale-score"):
         sys.path.insert(0, str(clones / place))
+    sys.path.insert(0, str(clones / "LettuceDetect"))
 
 
 @contextlib.contextmanager
@@ -242,6 +245,19 @@ def scale(folder, rows, name):
     return scores
 
 
+def lettucedetect(folder, rows, name):
+    """LettuceDetect: lettucedetect/detectors/transformer.py, with one passage."""
+    detector = importlib.import_module("lettucedetect.detectors.transformer")
+    judge = detector.TransformerDetector(str(folder), device="cpu")
+    scores = []
+    for row in rows:
+        question = row["query"] if name == "lettucedetect_qa" else None
+        tokens = judge.predict([row["grounding"]], row["response"], question, "tokens")
+        # The last one is the special token behind the response.
+        scores.append(1 - max(token["prob"] for token in tokens[:-1]) if tokens[1:] else None)
+    return scores
+
+
 def first_token_logits(folder, texts, limit):
     """Returns the logits of a T5's first token."""
     import torch
@@ -345,6 +361,7 @@ JUDGES = {
     "trueteacher_t5_11b": nli_t5,
     "attrscore_flan_t5": attrscore,
     "hhem_2_1_open": hhem,
+    **dict.fromkeys((n for n in CODE if n.startswith("lettucedetect")), lettucedetect),
     "wecheck_deberta_v3": wecheck,
 }
 

@@ -1,4 +1,4 @@
-"""Encoder-only models with their parameters: BERT, ALBERT, DPR, RoBERTa, DeBERTa."""
+"""Encoder-only models with their parameters: BERT, ALBERT, DPR, RoBERTa, DeBERTa, ModernBERT."""
 
 import functools
 from typing import Any, NoReturn
@@ -50,6 +50,27 @@ class EncoderModel(BaseModel):
                 "sequence classification."
             )
         return self._run_method("classify", input_tokens, token_types)
+
+    def classify_tokens(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
+        """Returns the logits of each token's classes.
+
+        Args:
+          input_tokens: int [batch, length], as of `classify`.
+          token_types: int [batch, length], likewise.
+
+        Returns:
+          float32 [batch, length, classes], in the order of the config's `token_label_names`.
+
+        Raises:
+          InputError: as `classify`, and on a model without a head on its tokens.
+        """
+        if not self.config.token_label_names:
+            raise InputError(
+                "This model has no classification head on its tokens; load a checkpoint that was "
+                "fine-tuned for token classification."
+            )
+        logits = self._run_method("classify_tokens", input_tokens, token_types)
+        return logits[:, : np.shape(input_tokens)[1]]
 
     def span_logits(self, input_tokens: Any, token_types: Any = None) -> np.ndarray:
         """Returns the logits that an answer starts and ends at each token.

@@ -78,6 +78,9 @@ class TransformerConfig(Settings):
         RoBERTa), or "sandwich" (before and after, inside the residual: Gemma 2). Only "post" has
         no norm after the last layer.
       norm_offset: added to the norm's scale; Gemma stores scale - 1.
+      norm_bias: layer norms have biases.
+      first_norm: the first encoder layer has a norm before its attention; without, that of the
+        embeddings does (ModernBERT).
       embedding_norm: a norm after the embeddings (BLOOM, BART, RoBERTa).
       scale_embeddings: multiply embeddings by sqrt(emb_dim) (Gemma).
       positions: the position encoding: T5's "relative_bias", a "learned" embedding, "rotary"
@@ -98,8 +101,10 @@ class TransformerConfig(Settings):
       attention_softcap: c in c * tanh(x / c) of attention logits (Gemma 2); 0 = none.
       logits_softcap: the same for the output logits.
       sliding_window: keys that a query sees, including itself, in `sliding_window_layers`; 0 = all.
-      sliding_window_layers: numbers of the decoder layers with a sliding window.
+        In an encoder the query is in their middle, and the number is odd.
+      sliding_window_layers: numbers of the layers with a sliding window.
       rope_theta: base of the rotary frequencies.
+      rope_window_theta: the same in `sliding_window_layers`; 0 = `rope_theta`.
       rope_type: "default"; "linear" divides all frequencies by `rope_factor`; "llama3" divides only
         low frequencies, according to the next four fields (Llama 3.1).
       rope_factor: see `rope_type`.
@@ -119,6 +124,11 @@ class TransformerConfig(Settings):
       label_names: classes of a classification head on the encoder, in order; () = no head.
       classifier_hidden: the head has a hidden layer; else it is a projection of the first state.
       classifier_activation: activation of the head's hidden layer.
+      classifier_bias: the head's hidden layer has a bias.
+      classifier_norm: a norm behind this activation.
+      classifier_pooling: what the head reads of a text: the state of its "first" token, or the
+        "mean" of all its tokens'.
+      token_label_names: classes of a head on each token, in order, in place of `label_names`.
       pooler: this hidden layer is there without a head too (BERT's pooler).
       span_head: a head of extractive question answering: where an answer starts and ends.
       knowledge_attention: a second cross-attention in each decoder layer, over the knowledge
@@ -155,6 +165,8 @@ class TransformerConfig(Settings):
     norm: Literal["rms", "layer"] = "rms"
     norm_position: Literal["pre", "post", "sandwich"] = "pre"
     norm_offset: Number = 0.0
+    norm_bias: bool = True
+    first_norm: bool = True
     embedding_norm: bool = False
     scale_embeddings: bool = False
     positions: Positions = "relative_bias"
@@ -172,6 +184,7 @@ class TransformerConfig(Settings):
     sliding_window: NotNegative = 0
     sliding_window_layers: tuple[int, ...] = ()
     rope_theta: PositiveNumber = 10000.0
+    rope_window_theta: NotNegativeNumber = 0.0
     rope_type: RopeType = "default"
     rope_factor: PositiveNumber = 1.0
     rope_low_freq_factor: PositiveNumber = 1.0
@@ -188,6 +201,10 @@ class TransformerConfig(Settings):
     label_names: tuple[str, ...] = ()
     classifier_hidden: bool = True
     classifier_activation: Activation = "tanh"
+    classifier_bias: bool = True
+    classifier_norm: bool = False
+    classifier_pooling: Literal["first", "mean"] = "first"
+    token_label_names: tuple[str, ...] = ()
     pooler: bool = False
     span_head: bool = False
     knowledge_attention: bool = False
@@ -232,10 +249,21 @@ class TransformerConfig(Settings):
             self.require("shared_layers", self.is_encoder_only, "false beside a decoder")
             # A scan loops over stacked layers, and shared ones are not stacked.
             self.require("scan_layers", not self.scan_layers, "false where layers are shared")
+        if not self.first_norm:
+            alone = self.is_encoder_only and not self.scan_layers
+            self.require("first_norm", alone, "true beside a decoder, and where layers are scanned")
+        if self.sliding_window and not self.is_decoder_only:
+            alone = self.is_encoder_only and self.sliding_window % 2 == 1
+            self.require("sliding_window", alone, "an odd number of an encoder alone, or 0")
+        if self.token_label_names:
+            alone = self.is_encoder_only and not self.label_names
+            self.require("token_label_names", alone, "none beside a decoder or `label_names`")
         if self.attention_kernel == "splash":
             expected = "'blocks' for a model with position biases"
             # The kernel adds no bias to logits, and drops no weights.
             self.require("attention_kernel", self.positions in ("learned", "rotary"), expected)
+            causal = self.is_decoder_only or not self.sliding_window
+            self.require("attention_kernel", causal, "'blocks' for an encoder's sliding window")
         if self.attention_kernel == "cudnn":
             for allowed, condition in (
                 (self.dtype in ("bfloat16", "float16"), f"dtype = {self.dtype}, not bfloat16"),
@@ -273,9 +301,20 @@ class TransformerConfig(Settings):
         return self.num_decoder_layers == 0
 
     @property
+    def has_classifier(self) -> bool:
+        """Whether there is a head on texts or tokens, or the hidden layer of one."""
+        return bool(self.label_names or self.token_label_names or self.pooler)
+
+    @property
     def of_questions(self) -> "TransformerConfig":
         """The encoder of questions alone."""
-        return self.replace(question_encoder=False, label_names=(), pooler=False, span_head=False)
+        return self.replace(
+            question_encoder=False,
+            label_names=(),
+            token_label_names=(),
+            pooler=False,
+            span_head=False,
+        )
 
     @property
     def embedding_width(self) -> int:

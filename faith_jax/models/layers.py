@@ -157,24 +157,28 @@ class RMSNorm(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """The layer norm with mean, variance, scale and bias. Computed in float32."""
+    """The layer norm with mean, variance and scale, and perhaps a bias. Computed in float32."""
 
     epsilon: float = 1e-5
     dtype: str = "float32"
+    use_bias: bool = True
 
     @nn.compact
     def __call__(self, inputs: Array) -> Array:
         """Normalises [..., embed] to mean 0 and variance 1, scales it and adds a bias."""
         scale = param_with_axes("scale", nn.initializers.ones, inputs.shape[-1:], ("embed",))
-        bias = param_with_axes("bias", nn.initializers.zeros, inputs.shape[-1:], ("embed",))
+        bias = None
+        if self.use_bias:
+            bias = param_with_axes("bias", nn.initializers.zeros, inputs.shape[-1:], ("embed",))
 
         @recomputed
-        def normalise(inputs: Array, scale: Array, bias: Array) -> Array:
+        def normalise(inputs: Array, scale: Array, bias: Array | None) -> Array:
             # scale (x - mean) / sqrt(variance + epsilon) + bias
             x = inputs.astype(jnp.float32)
             x -= jnp.mean(x, axis=-1, keepdims=True)
             inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
-            return (x * inverse * aligned(scale, x) + aligned(bias, x)).astype(self.dtype)
+            x *= inverse * aligned(scale, x)
+            return (x if bias is None else x + aligned(bias, x)).astype(self.dtype)
 
         return normalise(inputs, scale, bias)
 

@@ -91,11 +91,18 @@ class _Stack(nn.Module):
           mask: whole, or an `AttentionMask`, which is made whole unless attention goes by blocks.
         """
         cfg = self.config
+        window_mask: Array | AttentionMask | None = None
         if isinstance(mask, AttentionMask):
-            mask = mask.placed(query_positions).for_attention(
-                cfg.attention_block_length, cfg.attention_kernel
-            )
-        around = Surroundings(mask=mask)
+            how = cfg.attention_block_length, cfg.attention_kernel
+            placed = mask.placed(query_positions)
+            mask = placed.for_attention(*how)
+            if cfg.sliding_window:
+                window = jnp.int32(cfg.sliding_window)
+                window_mask = placed.replace(window=window).for_attention(*how)
+        elif cfg.sliding_window and mask is not None:  # decoding
+            distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
+            window_mask = mask & (distance < cfg.sliding_window)
+        around = Surroundings(mask=mask, window_mask=window_mask)
         by_blocks = isinstance(mask, AttentionMask)
         match cfg.positions:
             case "relative_bias" if by_blocks:
@@ -113,7 +120,12 @@ class _Stack(nn.Module):
                 bias = position_schemes.alibi_bias(cfg.num_heads, query_positions, key_positions)
                 return around._replace(bias=bias)
             case "rotary":
-                return around._replace(rotation=position_schemes.rotation(cfg, query_positions))
+                around = around._replace(rotation=position_schemes.rotation(cfg, query_positions))
+                if cfg.rope_window_theta:
+                    of_windows = cfg.replace(rope_theta=cfg.rope_window_theta)
+                    rotation = position_schemes.rotation(of_windows, query_positions)
+                    around = around._replace(window_rotation=rotation)
+                return around
             case "disentangled":
                 rows = jnp.arange(2 * cfg.relative_attention_num_buckets)
                 relative = self.relative_embedder(rows)
@@ -123,6 +135,11 @@ class _Stack(nn.Module):
         return around
 
 
+def _has_window(cfg: TransformerConfig, count: int) -> np.ndarray:
+    """Returns which layers have a sliding window: a value for each, for a scan over layers."""
+    return np.isin(np.arange(count), cfg.sliding_window_layers)
+
+
 class Encoder(_Stack):
     """The stack of encoder layers."""
 
@@ -130,7 +147,7 @@ class Encoder(_Stack):
         cfg = self.config
         self._setup_ends(bidirectional=True)
         count = 1 if cfg.shared_layers else cfg.num_encoder_layers
-        self.layers = make_layers(EncoderLayer, cfg, count, 0, (2,))
+        self.layers = make_layers(EncoderLayer, cfg, count, 1, (3,))
         if cfg.embedding_dim:
             self.embedding_projection = Projection(
                 cfg.emb_dim, ("kv", "embed"), cfg.dtype, use_bias=True
@@ -170,7 +187,8 @@ class Encoder(_Stack):
         if cfg.shared_layers:
             # One layer's parameters, applied as often as there are layers (ALBERT).
             layers = [layers[0]] * cfg.num_encoder_layers
-        x = run_layers(layers, x, (), around, deterministic)
+        has_window = _has_window(cfg, cfg.num_encoder_layers)
+        x = run_layers(layers, x, (has_window,), around, deterministic)
         if cfg.norm_position != "post":
             x = self.encoder_norm(x)
         return self.dropout(x, deterministic=deterministic or not cfg.broadcast_dropout)
@@ -253,18 +271,9 @@ class Decoder(_Stack):
             cache_position=cache_position,
             regrouped=regrouped,
         )
-        if cfg.sliding_window and around.mask is not None:
-            window_mask: Array | AttentionMask
-            if isinstance(around.mask, AttentionMask):
-                window_mask = around.mask.replace(window=jnp.int32(cfg.sliding_window))
-            else:
-                distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
-                window_mask = around.mask & (distance < cfg.sliding_window)
-            around = around._replace(window_mask=window_mask)
         x = self._embed(embeddings, query_positions)
         x = self.dropout(x, deterministic=deterministic)
-        # One value for each layer, since scanned layers are one program.
-        has_window = np.isin(np.arange(cfg.num_decoder_layers), cfg.sliding_window_layers)
+        has_window = _has_window(cfg, cfg.num_decoder_layers)
         x = run_layers(self.layers, x, (has_window,), around, deterministic, cache_length, prefill)
         if cfg.norm_position != "post":
             x = self.decoder_norm(x)

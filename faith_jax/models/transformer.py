@@ -64,7 +64,7 @@ class Transformer(nn.Module):
             self.encoder = Encoder(cfg)
         if cfg.num_decoder_layers:
             self.decoder = Decoder(cfg)
-        if cfg.label_names or cfg.pooler:
+        if cfg.has_classifier:
             self.classifier = ClassificationHead(cfg)
         if cfg.span_head:
             self.span = Projection(2, ("embed", "labels"), use_bias=True)
@@ -199,7 +199,7 @@ class Transformer(nn.Module):
     ) -> Float[Array, "batch classes"]:
         """Returns the float32 logits [batch, classes] of inputs int [batch, length].
 
-        The head reads the state of the first token after the soft prompt.
+        The head reads the state of the first token after the soft prompt, or the mean of all.
 
         Raises:
           ConfigError: if the model has no classification head.
@@ -207,7 +207,28 @@ class Transformer(nn.Module):
         if not self.config.label_names:
             raise ConfigError("This model has no classification head: its config has no labels.")
         hidden = self.states(input_tokens, enable_dropout, token_types)
-        return self.classifier(hidden[:, 0], deterministic=not enable_dropout)
+        if self.config.classifier_pooling == "mean":
+            texts = jnp.int32(input_tokens != self.config.pad_id)
+            pooled = _mean_states(hidden, texts, jnp.ones((len(hidden), 1), jnp.int32))[:, 0]
+        else:
+            pooled = hidden[:, 0]
+        return self.classifier(pooled, deterministic=not enable_dropout)
+
+    def classify_tokens(
+        self,
+        input_tokens: Integer[Array, "batch length"],
+        enable_dropout: bool = True,
+        token_types: Integer[Array, "batch length"] | None = None,
+    ) -> Float[Array, "batch length classes"]:
+        """Returns the float32 logits of each token's classes.
+
+        Raises:
+          ConfigError: if the model has no head on its tokens.
+        """
+        if not self.config.token_label_names:
+            raise ConfigError("This model has no classification head on its tokens.")
+        hidden = self.states(input_tokens, enable_dropout, token_types)
+        return self.classifier(hidden, deterministic=not enable_dropout)
 
     def classify_packed(
         self,
@@ -225,9 +246,17 @@ class Transformer(nn.Module):
           first: where each text begins, behind the prompt; any place where there is none.
         """
         hidden: Any = self.encode(input_tokens, segment_ids, False, token_types, True)
-        # The states of the texts' first tokens: [batch, texts, embed].
-        states = jnp.take_along_axis(hidden, first[..., None], axis=1)
-        return self.classifier(states, deterministic=True)
+        # Of each text, [batch, texts, embed].
+        if self.config.classifier_pooling == "mean":
+            # Behind the soft prompt, and without the padding.
+            begin = jnp.take_along_axis(first, jnp.maximum(0, segment_ids - 1), axis=1)
+            inside = jnp.arange(hidden.shape[1]) >= begin
+            texts = jnp.where(inside & (input_tokens != self.config.pad_id), segment_ids, 0)
+            numbers = jnp.broadcast_to(1 + jnp.arange(first.shape[1]), first.shape)
+            pooled = _mean_states(hidden, texts, numbers)
+        else:
+            pooled = jnp.take_along_axis(hidden, first[..., None], axis=1)
+        return self.classifier(pooled, deterministic=True)
 
     def spans(
         self,
@@ -545,7 +574,7 @@ class Transformer(nn.Module):
         cfg = self.config
         if cfg.is_encoder_only:
             hidden: Any = self.encode(tokens, None, False)
-            if cfg.label_names or cfg.pooler:
+            if cfg.has_classifier:
                 self.classifier(hidden[:, 0], deterministic=True)
             if cfg.span_head:
                 self.span(hidden)
@@ -595,6 +624,24 @@ class Transformer(nn.Module):
         return tuple(mask[:, None, None, :] for mask in self._encoder_masks(encoder_input_tokens))
 
 
+def _mean_states(
+    states: Float[Array, "batch length embed"],
+    texts: Integer[Array, "batch length"],
+    numbers: Integer[Array, "batch texts"],
+) -> Float[Array, "batch texts embed"]:
+    """Returns the float32 mean state of the tokens of each text, 0 of none.
+
+    Args:
+      states: of all tokens.
+      texts: the number of each token's text.
+      numbers: of the texts whose means are returned.
+    """
+    # [batch, texts, length]
+    belongs = (texts[:, None, :] == numbers[:, :, None]).astype(jnp.float32)
+    sums = jnp.einsum("btl,ble->bte", belongs, states.astype(jnp.float32))
+    return sums / jnp.maximum(1, jnp.sum(belongs, axis=2, keepdims=True))
+
+
 def _refuse_packed(segment_ids: Array | None) -> None:
     if segment_ids is not None:
         raise ConfigError("Soft prompts cannot be used with packed inputs: set PACK = False.")
@@ -630,8 +677,8 @@ def initial_variables(module: Transformer, key: Array) -> Any:
 def parameter_shapes(module: Transformer) -> Any:
     """Returns the shapes and dtypes of the variables without allocating them.
 
-    The layers of a stack have the same ones: only the first is traced, which takes a tenth of a
-    second.
+    The layers of a stack have the same ones, but perhaps the first: no more are traced, which takes
+    a tenth of a second.
     """
     config = module.config
     counts = {"encoder": config.num_encoder_layers, "decoder": config.num_decoder_layers}
@@ -641,14 +688,16 @@ def parameter_shapes(module: Transformer) -> Any:
     # ALBERT's layers are one set of parameters.
     if config.shared_layers:
         counts = dict.fromkeys(counts, 1)
-    single_layers = {
-        f"num_{name}_layers": min(1, getattr(config, f"num_{name}_layers")) for name in counts
+    most = 1 if config.first_norm else 2
+    few_layers = {
+        f"num_{name}_layers": min(most, getattr(config, f"num_{name}_layers")) for name in counts
     }
-    shapes = _traced_shapes(module.clone(config=config.replace(**single_layers)))
+    shapes = _traced_shapes(module.clone(config=config.replace(**few_layers)))
 
     def repeat_layers(part: Any, count: int) -> Any:
-        first = {name: shape for name, shape in part.items() if name != "layers_0"}
-        return first | {f"layers_{i}": part["layers_0"] for i in range(count)}
+        layers = [part[name] for name in ("layers_0", "layers_1") if name in part]
+        outside = {name: shape for name, shape in part.items() if not name.startswith("layers_")}
+        return outside | {f"layers_{i}": layers[min(i, len(layers) - 1)] for i in range(count)}
 
     def whole(parts: Any) -> Any:
         variable_shapes = {

@@ -40,6 +40,7 @@ class Surroundings(NamedTuple):
       window_mask: the same for layers with a sliding window.
       bias: added to the logits of self-attention, broadcast in the same way; or what makes them.
       rotation: cosine and sine of rotary positions.
+      window_rotation: the same for layers with a sliding window; None = no other ones.
       relative: DeBERTa's relative embedding [2 * buckets, embed].
       encoded: for each cross-attention [batch, encoder_length, embed], or None if the
         `encoder_cache` is filled.
@@ -53,6 +54,7 @@ class Surroundings(NamedTuple):
     window_mask: Array | AttentionMask | None = None
     bias: Array | BlockBias | None = None
     rotation: tuple[Array, Array] | None = None
+    window_rotation: tuple[Array, Array] | None = None
     relative: Array | None = None
     encoded: tuple[Array | None, ...] = ()
     encoder_masks: tuple[Array | AttentionMask | None, ...] = ()
@@ -63,7 +65,7 @@ class Surroundings(NamedTuple):
 def norm(cfg: TransformerConfig, name: str | None = None) -> RMSNorm | LayerNorm:
     """Returns the norm of a family."""
     if cfg.norm == "layer":
-        return LayerNorm(cfg.layer_norm_epsilon, cfg.dtype, name=name)
+        return LayerNorm(cfg.layer_norm_epsilon, cfg.dtype, cfg.norm_bias, name=name)
     return RMSNorm(cfg.layer_norm_epsilon, cfg.dtype, cfg.norm_offset, name=name)
 
 
@@ -102,15 +104,27 @@ def _feed_forward(cfg: TransformerConfig) -> FeedForward:
 
 
 class _Layer(nn.Module):
-    """The common part of encoder and decoder layers: residual connections and norms."""
+    """The common part of encoder and decoder layers: residual connections, norms and windows.
+
+    Attributes:
+      config: of the model.
+      is_first: of several layers that are not scanned.
+    """
 
     config: TransformerConfig
+    is_first: bool = False
 
-    def _residual(self, x: Array, part: Any, name: str, deterministic: bool) -> Array:
-        """Returns x plus the part's output, with the family's norms `…_<name>_layer_norm`."""
+    def _residual(
+        self, x: Array, part: Any, name: str, deterministic: bool, is_normed: bool = False
+    ) -> Array:
+        """Returns x plus the part's output, with the family's norms `…_<name>_layer_norm`.
+
+        `is_normed`: another norm stands before x already.
+        """
         cfg = self.config
         # pre: x + f(norm(x)), post: norm(x + f(x)), sandwich: x + norm(f(norm(x)))
-        y = x if cfg.norm_position == "post" else norm(cfg, f"pre_{name}_layer_norm")(x)
+        norms_input = cfg.norm_position != "post" and not is_normed
+        y = norm(cfg, f"pre_{name}_layer_norm")(x) if norms_input else x
         y = part(y)
         if cfg.norm_position == "sandwich":
             y = norm(cfg, f"post_{name}_layer_norm")(y)
@@ -120,12 +134,35 @@ class _Layer(nn.Module):
         x = norm(cfg, f"post_{name}_layer_norm")(x) if cfg.norm_position == "post" else x
         return with_sharding_constraint(x, STATES)
 
+    def _self_attention(self, around: Surroundings, has_window: Array) -> dict[str, Any]:
+        """Returns the mask, the bias and the rotation of self-attention.
+
+        `has_window`, boolean [], is a value, not a branch: in scanned layers it is traced.
+        """
+        mask: Any = around.mask
+        if isinstance(around.window_mask, AttentionMask):
+            window = jnp.where(has_window, self.config.sliding_window, NO_WINDOW)
+            mask = around.window_mask.replace(window=window)
+        elif around.window_mask is not None:
+            # Both masks are whole arrays in decoding and in short sequences.
+            mask = jnp.where(has_window, around.window_mask, mask)
+        rotation = around.rotation
+        if around.window_rotation is not None:
+            rotation = jax.tree.map(
+                lambda own, other: jnp.where(has_window, own, other),
+                around.window_rotation,
+                rotation,
+            )
+        return {"mask": mask, "bias": around.bias, "rotation": rotation}
+
 
 class EncoderLayer(_Layer):
     """Self-attention and feed-forward."""
 
     @nn.compact
-    def __call__(self, x: Array, around: Surroundings, deterministic: bool) -> tuple[Array, None]:
+    def __call__(
+        self, x: Array, has_window: Array, around: Surroundings, deterministic: bool
+    ) -> tuple[Array, None]:
         """Maps [batch, length, embed] to the same shape (the None is for `scan`)."""
         cfg = self.config
 
@@ -135,14 +172,11 @@ class EncoderLayer(_Layer):
                     y, around.relative, mask=around.mask, deterministic=deterministic
                 )
             return _attention(cfg, "attention")(
-                y,
-                mask=around.mask,
-                bias=around.bias,
-                rotation=around.rotation,
-                deterministic=deterministic,
+                y, **self._self_attention(around, has_window), deterministic=deterministic
             )
 
-        x = self._residual(x, attention, "attention", deterministic)
+        is_normed = self.is_first and not cfg.first_norm
+        x = self._residual(x, attention, "attention", deterministic, is_normed)
         feed_forward = _feed_forward(cfg)
         x = self._residual(
             x, lambda y: feed_forward(y, deterministic=deterministic), "mlp", deterministic
@@ -165,21 +199,11 @@ class DecoderLayer(_Layer):
     ) -> tuple[Array, None]:
         """Maps [rows, length, embed] to the same shape (the None is for `scan`)."""
         cfg = self.config
-        mask: Any = around.mask
-        if isinstance(around.window_mask, AttentionMask):
-            # A value, not a branch: in scanned layers `has_window` is traced.
-            window = jnp.where(has_window, cfg.sliding_window, NO_WINDOW)
-            mask = around.window_mask.replace(window=window)
-        elif around.window_mask is not None:
-            # Both masks are whole arrays in decoding and in short sequences.
-            mask = jnp.where(has_window, around.window_mask, mask)
 
         def self_attention(y):
             return _attention(cfg, "self_attention")(
                 y,
-                mask=mask,
-                bias=around.bias,
-                rotation=around.rotation,
+                **self._self_attention(around, has_window),
                 deterministic=deterministic,
                 cache_position=around.cache_position,
                 cache_length=cache_length,
@@ -241,7 +265,7 @@ def make_layers(
             static_argnums=static_argnums,
         )
     if not cfg.scan_layers:
-        return [layer_class(cfg) for _ in range(count)]
+        return [layer_class(cfg, number == 0) for number in range(count)]
     # The surroundings and the static arguments are the same for all layers.
     broadcast = (nn.broadcast,) * (1 + len(static_argnums))
     # One layer is traced and compiled, however many there are.

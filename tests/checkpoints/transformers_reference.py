@@ -206,7 +206,8 @@ def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
             "encoder_mask": mask,
             "decoder_input_tokens": decoder,
         }
-    lengths = (40, 9) if "deberta" in config["model_type"] else (11, 4, 7)
+    has_long_rows = "deberta" in config["model_type"] or config["model_type"] == "modernbert"
+    lengths = (40, 9) if has_long_rows else (11, 4, 7)
     tokens = rows(*lengths, pad_id=pad, seed=seed)
     mask = np.arange(tokens.shape[1]) < np.array(lengths)[:, None]
     inputs = {"input_tokens": tokens, "input_mask": mask.astype(np.int8)}

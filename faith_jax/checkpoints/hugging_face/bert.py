@@ -44,7 +44,7 @@ def dropout_rate(fields: ConfigFields, name: str) -> float | None:
 
 def labels_of(config: TransformerConfig) -> Settings:
     """Returns the fields of config.json that name the classes, if there are any."""
-    names = config.label_names
+    names = config.label_names or config.token_label_names
     if not names:
         return {}
     return {

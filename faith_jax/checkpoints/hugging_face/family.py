@@ -321,11 +321,12 @@ class Family:
         }
         architecture = self.architecture
         if config.is_encoder_only and not self.kind:
-            architecture += (
-                "ForSequenceClassification"
-                if config.label_names
-                else ("ForQuestionAnswering" if config.span_head else "Model")
-            )
+            tasks = {
+                "ForSequenceClassification": config.label_names,
+                "ForTokenClassification": config.token_label_names,
+                "ForQuestionAnswering": config.span_head,
+            }
+            architecture += next((task for task, has_head in tasks.items() if has_head), "Model")
         ends = config.eos_ids
         return {
             **{names[0]: settings[ours] for ours, (_, *names) in self.fields.items()},

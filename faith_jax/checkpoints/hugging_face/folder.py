@@ -141,8 +141,8 @@ def _adapt_to_tensors(
     In `stored`, the embedding and a tied output layer get their usual names.
     """
     classifiers = tuple(f"{name}." for name in family.classifiers)
-    if config.label_names and not any(name.startswith(classifiers) for name in stored):
-        config = config.replace(label_names=())
+    if not any(name.startswith(classifiers) for name in stored):
+        config = config.replace(label_names=(), token_label_names=())
     if config.is_encoder_only:
         pooler = any(f"{name}.weight" in stored for name in family.poolers)
         config = config.replace(pooler=pooler, span_head="qa_outputs.weight" in stored)
@@ -263,11 +263,16 @@ _UNSAID: tuple[tuple[str, Callable[[TransformerConfig], bool]], ...] = (
     (r"relative_attention.*", lambda c: c.positions not in ("relative_bias", "disentangled")),
     (r"relative_attention_max_distance", lambda c: c.separate_positions),
     (r"rope.*", lambda c: c.positions != "rotary"),
+    (r"rope_window_theta", lambda c: not c.sliding_window_layers),
     (r"rope_factor", lambda c: c.rope_type == "default"),
     (r"rope_(low|high|original).*", lambda c: c.rope_type != "llama3"),
     (r"sliding_window.*", lambda c: not (c.sliding_window_layers and c.sliding_window)),
     (r"max_positions", lambda c: not c.max_positions),
-    (r"label_names|classifier_(activation|hidden)", lambda c: not c.label_names),
+    (r"label_names", lambda c: not c.label_names),
+    (
+        r"classifier_.*",  # of a head
+        lambda c: not (c.label_names or c.token_label_names),
+    ),
     (r"scale_tied_logits|eos_ids", lambda c: c.is_encoder_only),
     (r"decoder_start_id", lambda c: c.is_encoder_only or c.is_decoder_only),
 )

@@ -9,6 +9,7 @@ from faith_jax.checkpoints.hugging_face.family import (
     attention_modules,
     usual_head_dim,
 )
+from faith_jax.checkpoints.hugging_face.layer_types import FULL, SLIDING, sliding_layers
 from faith_jax.models.config import ROPE_TYPES, TransformerConfig
 
 _ROTARY = {"is_decoder_only": True, "positions": "rotary"}
@@ -76,23 +77,15 @@ def _write_gemma(config: TransformerConfig) -> Settings:
     return _write_llama(config) | {"hidden_act": activation}
 
 
-_SLIDING, _FULL = "sliding_attention", "full_attention"
-
-
 def _read_gemma2(fields: ConfigFields, base_settings: Settings) -> Settings:
-    layers = range(base_settings["num_decoder_layers"])
-    types = fields.fields.get("layer_types") or [(_SLIDING, _FULL)[i % 2] for i in layers]
-    are_known = isinstance(types, list) and all(kind in (_SLIDING, _FULL) for kind in types)
-    if not are_known or len(types) != len(layers):
-        expected = f"one of {[_SLIDING, _FULL]} for each of the {len(layers)} layers"
-        raise fields.error("layer_types", expected)
+    types = [(SLIDING, FULL)[i % 2] for i in range(base_settings["num_decoder_layers"])]
     scalar = fields.get("query_pre_attn_scalar", default=256.0)
     if scalar <= 0:
         raise fields.error("query_pre_attn_scalar", "a positive number")
     settings = _read_gemma(fields, base_settings) | {
         "attention_scale": scalar**-0.5,
         "sliding_window": fields.get("sliding_window", default=4096),
-        "sliding_window_layers": tuple(i for i in layers if types[i] == _SLIDING),
+        "sliding_window_layers": sliding_layers(fields, types),
     }
     for ours, name, default in (
         ("attention_softcap", "attn_logit_softcapping", 50.0),
@@ -108,7 +101,7 @@ def _write_gemma2(config: TransformerConfig) -> Settings:
     return _write_gemma(config) | {
         "attn_logit_softcapping": config.attention_softcap or None,
         "final_logit_softcapping": config.logits_softcap or None,
-        "layer_types": [_SLIDING if i in config.sliding_window_layers else _FULL for i in layers],
+        "layer_types": [SLIDING if i in config.sliding_window_layers else FULL for i in layers],
         "query_pre_attn_scalar": round(config.attention_scale**-2),
         "sliding_window": config.sliding_window,
     }

@@ -454,8 +454,14 @@ def _where_needed(
         # The last query is not before the first key.
         needed &= keys.first < queries.first + queries.query.shape[-2]
     if window is not None:
-        # The last key is in the window of the first query.
-        needed &= queries.first - (keys.first + keys.key.shape[-2] - 1) < window
+        # The last key is in the window of the first query; if not causal, so is the first key in
+        # that of the last one.
+        before = queries.first - (keys.first + keys.key.shape[-2] - 1)
+        if form.causal:
+            needed &= before < window
+        else:
+            behind = keys.first - (queries.first + queries.query.shape[-2] - 1)
+            needed &= jnp.maximum(before, behind) <= window // 2
     return jax.lax.cond(needed, add, skip, state, block)
 
 

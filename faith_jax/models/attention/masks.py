@@ -55,7 +55,8 @@ class AttentionMask(struct.PyTreeNode):
       queries: the queries; they may have a multiple of the keys' rows, and consecutive rows then
         share keys.
       keys: the keys.
-      window: int32 scalar, the number of keys that a query sees, including itself; None = all.
+      window: int32 scalar, the number of keys that a query sees, including itself; None = all. They
+        end with it if causal, otherwise it is in their middle.
       causal: a query sees no later key.
     """
 
@@ -105,7 +106,7 @@ class AttentionMask(struct.PyTreeNode):
             assert keys.positions is not None
             # By positions: in a line, other rows stand between a token and the input it shares.
             apart = queries.positions[:, :, None] - keys.positions[:, None, :]
-            mask &= apart < self.window
+            mask &= apart < self.window if self.causal else jnp.abs(apart) <= self.window // 2
         return mask[:, None]
 
     def whole(self) -> Bool[Array, "rows 1 queries keys"]:

@@ -21,6 +21,7 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files import atomic_folder
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.words import SENTENCE_RULES
+from faith_jax.inference.token_classes import TokenClassEngine
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.runs.judges.options import ExportScorerOptions
 from faith_jax.runs.options import scorer_options
@@ -56,8 +57,10 @@ def export_scorer(options: ExportScorerOptions) -> pathlib.Path:
     ((_, settings),) = scorer_options([f"judge={name}"], texts).items()
     scorer: Any = load_scorer(name, model=options.folder, **settings)
     judge: Judge = scorer.judge
-    if judge.histogram is not None:
-        raise ConfigError(f"{name}: a judge whose card has a histogram cannot be exported.")
+    engine = judge.engine
+    if judge.histogram is not None or isinstance(engine, TokenClassEngine):
+        what = "reads tokens" if judge.histogram is None else "has a histogram"
+        raise ConfigError(f"{name}: a judge whose card {what} cannot be exported.")
     tokenizer = judge.encode.tokenizer
     _check_tokenizer(tokenizer)
     with atomic_folder(path_of(options.output), f"a scorer of {name}") as folder:
@@ -150,6 +153,7 @@ def _program(judge: Judge, params: dict[str, np.ndarray], size: int, length: int
             softmax = reads.activation == "softmax"
             values = jax.nn.softmax(logits) if softmax else jax.nn.sigmoid(logits)
             return values[:, places]
+        assert isinstance(reads, ReadWords)
         encoded: Any = module.apply(variables, tokens, None, False, method="encode")
         start = jnp.full((tokens.shape[0], 1), config.decoder_start_id, jnp.int32)
         hidden: Any = module.apply(
@@ -161,7 +165,6 @@ def _program(judge: Judge, params: dict[str, np.ndarray], size: int, length: int
             return jnp.exp(logits[:, judge.tokens[0]][:, None])
         return jax.nn.softmax(layer.logits_of(hidden[:, 0], jnp.array(judge.tokens)))[:, places]
 
-    assert isinstance(reads, ReadClass | ReadWords)
     shapes = {key: jax.ShapeDtypeStruct(value.shape, value.dtype) for key, value in params.items()}
     rows = jax.ShapeDtypeStruct((size, length), jnp.int32)
     second = jax.ShapeDtypeStruct((size,), jnp.int32)

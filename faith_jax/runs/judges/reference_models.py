@@ -163,11 +163,10 @@ def _deberta(folder: pathlib.Path, words: Sequence[str]) -> int:
     return int(tokenizer.get_vocab_size())
 
 
-def _roberta(folder: pathlib.Path, words: Sequence[str]) -> int:
-    """Writes RoBERTa's byte-level BPE, in which the beginnings of words are tokens."""
+def _byte_level(special: Sequence[str], words: Sequence[str]) -> Any:
+    """Returns a byte-level BPE tokenizer, in which the beginnings of words are tokens."""
     tokenizers: Any = light_module("tokenizers")
     level = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    special = ["<s>", "<pad>", "</s>", "<unk>"]
     vocab = [*special, *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())]
     merges = []
     for word in words:
@@ -180,7 +179,14 @@ def _roberta(folder: pathlib.Path, words: Sequence[str]) -> int:
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ids, merges))
     tokenizer.pre_tokenizer = level
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
-    tokenizer.add_special_tokens(special)
+    tokenizer.add_special_tokens(list(special))
+    return tokenizer
+
+
+def _roberta(folder: pathlib.Path, words: Sequence[str]) -> int:
+    """Writes RoBERTa's tokenizer."""
+    tokenizers: Any = light_module("tokenizers")
+    tokenizer = _byte_level(["<s>", "<pad>", "</s>", "<unk>"], words)
     tokenizer.add_special_tokens([tokenizers.AddedToken("<mask>", lstrip=True)])
     tokenizer.post_processor = tokenizers.processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), True, False
@@ -195,11 +201,29 @@ def _roberta(folder: pathlib.Path, words: Sequence[str]) -> int:
     return int(tokenizer.get_vocab_size())
 
 
+def _modernbert(folder: pathlib.Path, words: Sequence[str]) -> int:
+    """Writes ModernBERT's tokenizer."""
+    tokenizers: Any = light_module("tokenizers")
+    special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
+    tokenizer = _byte_level(special, words)
+    tokenizer.normalizer = tokenizers.normalizers.NFC()
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:0 [SEP]:0",
+        special_tokens=[("[CLS]", 1), ("[SEP]", 2)],
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+    names = dict(zip(("unk", "cls", "sep", "pad", "mask"), special, strict=True))
+    _write_tokenizer_config(folder, "PreTrainedTokenizerFast", **names)
+    return int(tokenizer.get_vocab_size())
+
+
 _TOKENIZERS = {
     "t5": _t5,
     "HHEMv2Config": _t5,
     "albert": _albert,
     "deberta-v2": _deberta,
+    "modernbert": _modernbert,
     "roberta": _roberta,
 }
 

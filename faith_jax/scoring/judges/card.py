@@ -66,6 +66,25 @@ class ReadClass(
     minus: _ID | Text | None = None
 
 
+class ReadTokens(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    tag_field="form",
+    tag="tokens",
+    rename={"supported": "class"},
+):
+    """The class of each token of the response that means that the grounding supports it.
+
+    The score of a response is that of the token with the smallest probability.
+
+    Attributes:
+      supported: its number or its name in the model's config ("class" in the card).
+    """
+
+    supported: _ID | Text
+
+
 class ReadWords(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="form", tag="words"
 ):
@@ -161,8 +180,8 @@ class Histogram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The card of a judge.
 
-    The score of a response, or of its sentence, is the largest of all chunks, unless a histogram
-    reads them.
+    The score of a response, of its sentence or of a token is the largest of all chunks, unless a
+    histogram reads them.
 
     Attributes:
       what: what it measures, in a sentence.
@@ -189,7 +208,7 @@ class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: Annotated[str, msgspec.Meta(pattern=r"^https?://\S+$")]
     max_length: Annotated[int, msgspec.Meta(ge=8, le=2**20)]
     input: Input
-    reads: ReadClass | ReadWords
+    reads: ReadClass | ReadTokens | ReadWords
     threshold: Share | None = None
     threshold_source: Text | None = None
     chunks: Sentences | Windows | EvenSentences | None = None
@@ -206,7 +225,7 @@ class JudgeCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             high=1.0,
             source=self.source,
             needs_model=True,
-            word_level=self.response.sentences != "whole",
+            word_level=self.response.sentences != "whole" or isinstance(self.reads, ReadTokens),
         )
 
 
@@ -259,6 +278,11 @@ def _problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
         listed: list[object] = [*(reads.words or reads.ids or ())]
         if len(set(listed)) != len(listed):
             yield "reads", "expected different words, got one twice"
+    elif isinstance(reads, ReadTokens):
+        if read.pair is None:
+            yield "input", "expected 'pair', whose second text has the response's tokens"
+        if card.histogram:
+            yield "histogram", "reads classes of whole sentences, not of tokens"
     elif reads.minus is not None and reads.activation == "sigmoid":
         yield "reads.minus", "is of a softmax over the classes, not of a sigmoid"
     elif reads.minus is not None and card.histogram:

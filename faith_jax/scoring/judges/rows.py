@@ -22,6 +22,7 @@ from faith_jax.tokenizers.base import NAMES, Tokenizer
 
 # A turn is never cut, unlike a response beside long knowledge (`core.cutting`).
 _KINDS = {GROUNDING: Kind.KNOWLEDGE, RESPONSE: Kind.HISTORY, QUERY: Kind.OTHER}
+Offsets = list[tuple[int, int]]  # of tokens: their characters in a text
 _FIELDS = re.compile(rf"\{{({'|'.join(_KINDS)})\}}")
 
 
@@ -31,10 +32,14 @@ class ChunkRow(NamedTuple):
     Attributes:
       chunk: as the model reads it, with its offsets in the whole grounding.
       row: its tokens.
+      response: where the response's first token is among them.
+      offsets: of the response's tokens in its text.
     """
 
     chunk: Piece
     row: PairRow
+    response: int
+    offsets: Offsets
 
 
 class _Encoded(NamedTuple):
@@ -43,19 +48,18 @@ class _Encoded(NamedTuple):
     Attributes:
       ids: int [tokens].
       parts: the grounding's and the response's, in tokens.
-      offsets: of the grounding's tokens in its text.
+      offsets: of the tokens of the grounding and of the response in their texts.
       split: tokens of the first text; of a single one all.
     """
 
     ids: np.ndarray
     parts: list[Part]
-    offsets: list[tuple[int, int]]
+    offsets: dict[Kind, Offsets]
     split: int
 
-    @property
-    def knowledge(self) -> Part:
-        """The part of the grounding."""
-        return next(part for part in self.parts if part.kind == Kind.KNOWLEDGE)
+    def part(self, kind: Kind) -> Part:
+        """Returns the part of the grounding or of the response."""
+        return next(part for part in self.parts if part.kind == kind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +128,7 @@ class JudgeEncoder:
         rows = list[ChunkRow]()
         for chunk in chunks:
             encoded = self._encode({GROUNDING: chunk.text, RESPONSE: response, QUERY: query})
-            knowledge = encoded.knowledge
+            knowledge = encoded.part(Kind.KNOWLEDGE)
             whole = self._length(encoded)
             around = whole - (knowledge.end - knowledge.start)
             if around >= self.max_length and whole > self.max_length:
@@ -136,14 +140,14 @@ class JudgeEncoder:
             if isinstance(self.card.chunks, Windows) and self.card.chunks.unit != "words":
                 rows += self._windows(chunk, encoded, around, self.card.chunks, place)
                 continue
-            rows.append(ChunkRow(chunk, self._row(encoded, place)))
+            rows.append(self._row(chunk, encoded, place))
         return rows
 
     def _windows(
         self, chunk: Piece, encoded: _Encoded, around: int, rule: Windows, place: str
     ) -> Iterator[ChunkRow]:
         """Yields the rows of the windows of a grounding's tokens."""
-        knowledge = encoded.knowledge
+        knowledge = encoded.part(Kind.KNOWLEDGE)
         length = rule.length - (around if rule.unit == "row_tokens" else 0)
         if length < 1:
             raise InputError(
@@ -164,24 +168,33 @@ class JudgeEncoder:
                     ]
                 ),
                 [_moved(part, knowledge, last - first) for part in encoded.parts],
-                encoded.offsets[first:last],
+                encoded.offsets | {Kind.KNOWLEDGE: encoded.offsets[Kind.KNOWLEDGE][first:last]},
                 encoded.split - removed * (knowledge.start < encoded.split),
             )
-            begin, stop = window.offsets[0][0], window.offsets[-1][1]
+            shown = window.offsets[Kind.KNOWLEDGE]
+            begin, stop = shown[0][0], shown[-1][1]
             piece = Piece(chunk.text[begin:stop], chunk.start + begin, chunk.start + stop)
-            yield ChunkRow(piece, self._row(window, place))
+            yield self._row(piece, window, place)
 
-    def _row(self, encoded: _Encoded, place: str) -> PairRow:
+    def _row(self, chunk: Piece, encoded: _Encoded, place: str) -> ChunkRow:
         room = self.max_length - len(self._around())
         keep, tokens = cut(len(encoded.ids), encoded.parts, room, self.cut_policy, place)
         first = encoded.ids[: encoded.split][keep[: encoded.split]].tolist()
         second = encoded.ids[encoded.split :][keep[encoded.split :]].tolist()
-        if not self.card.input.pair:
+        # The response is whole, behind what is kept of the texts in front of it.
+        written = encoded.part(Kind.HISTORY)
+        begin = int(keep[: written.start].sum())
+        if self.card.input.pair:
+            row = self.tokenizer.add_special_tokens(first, second)
+            start = self.tokenizer.second_start(len(first), len(row))
+            front, between, _ = self.tokenizer.pair_ids
+            begin += len(front) + (len(between) if written.start >= encoded.split else 0)
+        else:
             row = self.tokenizer.add_special_tokens(first)
-            return PairRow(check_ids(row, self.vocab_size), tokens, len(row))
-        row = self.tokenizer.add_special_tokens(first, second)
-        start = self.tokenizer.second_start(len(first), len(row))
-        return PairRow(check_ids(row, self.vocab_size), tokens, start)
+            start = len(row)
+            begin += len(self.tokenizer.prefix_ids)
+        pair_row = PairRow(check_ids(row, self.vocab_size), tokens, start)
+        return ChunkRow(chunk, pair_row, begin, encoded.offsets[Kind.HISTORY])
 
     def _around(self) -> list[int]:
         return self.tokenizer.add_special_tokens([], [] if self.card.input.pair else None)
@@ -190,7 +203,7 @@ class JudgeEncoder:
         return len(encoded.ids) + len(self._around())
 
     def _encode(self, values: Mapping[str, str]) -> _Encoded:
-        offsets = list[tuple[int, int]]()
+        offsets: dict[Kind, Offsets] = {Kind.KNOWLEDGE: [], Kind.HISTORY: []}
         texts = [
             [self._segment(segment, values, offsets) for segment in segments]
             for segments in self.segments
@@ -202,11 +215,11 @@ class JudgeEncoder:
         self,
         segment: int | list[str],
         values: Mapping[str, str],
-        offsets: list[tuple[int, int]],
+        offsets: dict[Kind, Offsets],
     ) -> tuple[list[int], list[Part]]:
         """Returns the tokens of a special token or of a stretch of text, and its parts.
 
-        Adds the offsets of the grounding's tokens.
+        Adds the offsets of the tokens of the grounding and of the response.
         """
         if isinstance(segment, int):
             return [segment], []
@@ -221,9 +234,9 @@ class JudgeEncoder:
         ids, places = self.tokenizer.encode_with_offsets(text)
         in_ids = in_tokens(parts, text, ids, self.tokenizer)
         for written, part in zip(parts, in_ids, strict=True):
-            if part.kind == Kind.KNOWLEDGE:
+            if part.kind in offsets:
                 last = written.end - written.start
-                offsets += [
+                offsets[part.kind] += [
                     (max(0, start - written.start), min(end - written.start, last))
                     for start, end in places[part.start : part.end]
                 ]

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Unpack
 
 import msgspec
@@ -28,17 +28,19 @@ from faith_jax.inference.opening import (
     open_tokenizer,
     require_model,
 )
+from faith_jax.inference.token_classes import TokenClassEngine
 from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last, sentence_words
 from faith_jax.scoring.judges.card import (
     JudgeCard,
     ReadClass,
+    ReadTokens,
     ReadWords,
     presets_for,
     read_card,
 )
 from faith_jax.scoring.judges.chunks import text_between
 from faith_jax.scoring.judges.histogram import HistogramWeights, read_histogram
-from faith_jax.scoring.judges.rows import ChunkRow, JudgeEncoder
+from faith_jax.scoring.judges.rows import ChunkRow, JudgeEncoder, Offsets
 from faith_jax.tokenizers.base import Tokenizer
 
 Reading = Literal["whole", "mean", "min"]
@@ -62,7 +64,7 @@ class Judge:
 
     Attributes:
       card: of the judge.
-      engine: of the model.
+      engine: of the model; of its tokens where the card reads these.
       encode: makes its rows.
       places: in the engine's classes of that which means supported, and of what is subtracted.
       tokens: that the model may write, one for each of the engine's classes; of a head none.
@@ -70,32 +72,53 @@ class Judge:
     """
 
     card: JudgeCard
-    engine: ClassificationEngine
+    engine: ClassificationEngine | TokenClassEngine
     encode: JudgeEncoder
     places: tuple[int, ...]
     tokens: tuple[int, ...] = ()
     histogram: HistogramWeights | None = None
 
     @remembers_last
-    def support(self, rows: Sequence[Any]) -> np.ndarray:
-        """Returns the probability of support, and of what is subtracted: float64 [rows, 1 or 2]."""
-        ids, second = [row.ids for row in rows], [row.second for row in rows]
+    def support(self, rows: Sequence[ChunkRow]) -> list[np.ndarray]:
+        """Returns the probability of support of each row, and of what is subtracted.
+
+        Returns:
+          float64 [1 or 2] of each row; where the card reads tokens, [tokens] of its response.
+        """
+        ids, second = [row.row.ids for row in rows], [row.row.second for row in rows]
+        if isinstance(self.engine, TokenClassEngine):
+            of_rows = self.engine.probabilities(ids)
+            (place,) = self.places
+            return [
+                of_row[row.response : row.response + len(row.offsets), place].astype(np.float64)
+                for row, of_row in zip(rows, of_rows, strict=True)
+            ]
+        return list(self._of_texts(self.engine, ids, second)[:, self.places])
+
+    def _of_texts(
+        self, engine: ClassificationEngine, ids: list[list[int]], second: list[int]
+    ) -> np.ndarray:
+        """Returns the probability of each class, float64 [rows, classes]."""
         reads = self.card.reads
         if isinstance(reads, ReadWords):
             words = reads.words or list(map(str, reads.ids or ()))
             # What is read first tells how rare the words are.
-            read = self.engine.written if reads.over == "vocabulary" else self.engine.probabilities
+            read = engine.written if reads.over == "vocabulary" else engine.probabilities
             probabilities = read(ids).astype(np.float64)
-            self.engine.warn_of_rare_labels(ids, words, _REMEDY)
-            return probabilities[:, self.places]
-        if reads.activation == "sigmoid":
-            logits = self.engine.logits(ids, second).astype(np.float64)
-            return np.asarray(scipy.special.expit(logits))[:, self.places]
-        probabilities = self.engine.probabilities(ids, second).astype(np.float64)
-        return probabilities[:, self.places]
+            engine.warn_of_rare_labels(ids, words, _REMEDY)
+            return probabilities
+        if isinstance(reads, ReadClass) and reads.activation == "sigmoid":
+            logits = engine.logits(ids, second).astype(np.float64)
+            return np.asarray(scipy.special.expit(logits))
+        return engine.probabilities(ids, second).astype(np.float64)
 
     def of_sentence(self, support: np.ndarray) -> float:
-        """Returns what a sentence adds to the score, by its support [chunks, 1 or 2]."""
+        """Returns what a sentence adds to the score, by its support [chunks, 1, 2 or tokens].
+
+        A sentence without a token adds NaN.
+        """
+        if isinstance(self.card.reads, ReadTokens):
+            return float(support.max(axis=0).min()) if support.size else math.nan
         if self.histogram is not None:
             return self.histogram.feature(support[:, 0])
         supported, *subtracted = support.max(axis=0).tolist()
@@ -182,6 +205,8 @@ class JudgeScorer(ModelScorer[JudgeRow]):
 
     def choose_shapes(self, rows: Sequence[JudgeRow], window: int, total: int) -> None:
         """Chooses the shapes of a job's batches by a sample of its rows."""
+        if isinstance(self.judge.engine, TokenClassEngine):
+            return
         ids = [pair.row.ids for row in rows for part in row.rows for pair in part]
         pairs = len(ids) / max(1, len(rows))
         self.judge.engine.choose_shapes(
@@ -199,22 +224,45 @@ class JudgeScorer(ModelScorer[JudgeRow]):
     ) -> list[Judgement]:
         """Returns the scores with their evidence."""
         pairs = [pair for row in rows for part in row.rows for pair in part]
-        support = self.judge.support([pair.row for pair in pairs])
+        support = self.judge.support(pairs)
         judgements, start = list[Judgement](), 0
+        by_tokens = isinstance(self.judge.card.reads, ReadTokens)
         for example, row in zip(examples, rows, strict=True):
             of_sentences, words, evidence = list[float](), list[WordScore](), list[WordScore]()
             for sentence, part in zip(row.sentences, row.rows, strict=True):
-                of_chunks = support[start : start + len(part)]
+                of_chunks = np.stack(support[start : start + len(part)])
                 start += len(part)
                 of_sentences.append(self.judge.of_sentence(of_chunks))
                 score = self.judge.score(of_sentences[-1:])
-                chunk = part[int(of_chunks[:, 0].argmax())].chunk
+                # Of tokens, the least supported decides.
+                decides = of_chunks.min(axis=1, initial=np.inf) if by_tokens else of_chunks[:, 0]
+                chunk = part[int(decides.argmax())].chunk
                 evidence += _evidence(example.grounding, self.judge.card, chunk, score)
-                if self._reads.sentences != "whole":
+                if by_tokens:
+                    words += token_words(sentence, part[0].offsets, of_chunks.max(axis=0))
+                elif self._reads.sentences != "whole":
                     words += sentence_words(sentence, score)
             value = self.judge.score(of_sentences)
             judgements.append(Judgement(value, tuple(words), tuple(evidence)))
         return judgements
+
+
+def token_words(
+    sentence: Piece, offsets: Offsets, probabilities: Sequence[float] | np.ndarray
+) -> Iterator[WordScore]:
+    """Yields the score of each word of a sentence: the smallest of its tokens' probabilities.
+
+    A word without tokens has none.
+    """
+    for word in sentence_words(sentence, math.nan):
+        first, last = word.start - sentence.start, word.end - sentence.start
+        of_word = [
+            float(probability)
+            for (start, end), probability in zip(offsets, probabilities, strict=True)
+            if start < last and end > first
+        ]
+        if of_word:
+            yield dataclasses.replace(word, score=min(of_word))
 
 
 def _evidence(grounding: Grounding, card: JudgeCard, chunk: Piece, score: float) -> list[WordScore]:
@@ -267,7 +315,11 @@ def open_judge(
     # Whoever writes a grounding or a response must not end it for the judge.
     tokenizer = open_tokenizer(path, options.get("vocabulary"), config).of_plain_text()
     labels, places = _what_is_read(card, opened, tokenizer, path)
-    engine = ClassificationEngine(opened, labels, None, options.get("tokens_per_batch"))
+    engine: ClassificationEngine | TokenClassEngine
+    if isinstance(card.reads, ReadTokens) and isinstance(opened, EncoderModel):
+        engine = TokenClassEngine(opened, options.get("tokens_per_batch"))
+    else:
+        engine = ClassificationEngine(opened, labels, None, options.get("tokens_per_batch"))
     encode = JudgeEncoder(card, tokenizer, config.vocab_size, limit, policy)
     tokens = () if labels is None else tuple(labels.tokens[:, 0].tolist())
     histogram = None
@@ -281,14 +333,20 @@ def _what_is_read(
 ) -> tuple[LabelTexts | None, tuple[int, ...]]:
     """Returns the tokens that may be written, and the places of those classes that count."""
     reads = card.reads
-    if isinstance(reads, ReadClass):
-        if not isinstance(opened, EncoderModel) or not opened.label_names:
+    if isinstance(reads, ReadClass | ReadTokens):
+        of_tokens = isinstance(reads, ReadTokens)
+        names: tuple[str, ...] = ()
+        if isinstance(opened, EncoderModel):
+            names = opened.config.token_label_names if of_tokens else opened.label_names
+        if not names:
+            head = "classification head on its tokens" if of_tokens else "classification head"
             raise ConfigError(
-                f"model {path}: has no classification head, whose class {reads.supported!r} the "
-                "card reads; give the judge's own checkpoint."
+                f"model {path}: has no {head}, whose class {reads.supported!r} the card reads; "
+                "give the judge's own checkpoint."
             )
-        classes = [reads.supported] + ([] if reads.minus is None else [reads.minus])
-        return None, tuple(_class_number(name, opened.label_names, path) for name in classes)
+        subtracted = None if isinstance(reads, ReadTokens) else reads.minus
+        classes = [reads.supported] + ([] if subtracted is None else [subtracted])
+        return None, tuple(_class_number(name, names, path) for name in classes)
     if not isinstance(opened, EncoderDecoderModel):
         raise ConfigError(
             f"model {path}: is no encoder-decoder, whose words the card reads; give the judge's "

@@ -93,13 +93,17 @@ def test_beam_search_of_bart(opened):
 def test_encoders(opened, name):
     model, expected = opened(name)
     assert isinstance(model, EncoderModel)
-    assert bool(model.label_names) == ("logits" in expected)
+    config = model.config
+    assert bool(model.label_names or config.token_label_names) == ("logits" in expected)
     inputs = expected["input_tokens"], expected.get("token_types")
     if model.label_names:
         logits = model.classify(*inputs)
         np.testing.assert_allclose(logits, expected["logits"], atol=TOLERANCE)
     valid = expected["input_mask"] > 0
-    if model.config.span_head:
+    if config.token_label_names:
+        logits = model.classify_tokens(*inputs)
+        np.testing.assert_allclose(logits[valid], expected["logits"][valid], atol=TOLERANCE)
+    if config.span_head:
         found = model.span_logits(*inputs)
         np.testing.assert_allclose(found[valid], expected["span_logits"][valid], atol=TOLERANCE)
     elif not model.label_names or name in ("deberta_long", "deberta_v1_nli"):

@@ -1,0 +1,126 @@
+"""ModernBERT: encoder-only, rotary positions, windows in most layers, gated feed-forward layers.
+
+Its head reads each text, or each token (LettuceDetect). The head of a model that was trained on
+masked tokens only is not read.
+"""
+
+from faith_jax.checkpoints.hugging_face.bert import dropout_rate, labels_of
+from faith_jax.checkpoints.hugging_face.family import ConfigFields, Family, Settings
+from faith_jax.checkpoints.hugging_face.layer_types import FULL, SLIDING, sliding_layers
+from faith_jax.models.config import TransformerConfig
+
+_THETAS = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 10_000.0)}
+
+
+def _read_theta(fields: ConfigFields, kind: str) -> float:
+    """Returns the base of the rotary frequencies of a kind of layers, of either form."""
+    name, default = _THETAS[kind]
+    rope = fields.get("rope_parameters", default={}).get(kind) or {}
+    of_kind = ConfigFields(rope if isinstance(rope, dict) else {}, fields.path)
+    of_kind.require("rope_type", "default", "default")
+    return of_kind.get("rope_theta", default=fields.get(name, default=default))
+
+
+def _read_modernbert(fields: ConfigFields, base_settings: Settings) -> Settings:
+    architectures = str(fields.fields.get("architectures"))
+    for task in ("ForQuestionAnswering", "ForMultipleChoice"):
+        if task in architectures:
+            raise fields.error("architectures", "a model, or one for classes of texts or tokens")
+    period = fields.get("global_attn_every_n_layers", default=3)
+    if period < 1:
+        raise fields.error("global_attn_every_n_layers", "a positive whole number")
+    count = base_settings["num_encoder_layers"]
+    default = [SLIDING if number % period else FULL for number in range(count)]
+    names = "token_label_names" if "ForTokenClassification" in architectures else "label_names"
+    fields.require("classifier_pooling", "cls", "cls", "mean")
+    return {
+        names: fields.labels(),
+        "mlp_activations": (*base_settings["mlp_activations"], "linear"),
+        "classifier_activation": fields.get("classifier_activation", default="gelu"),
+        "classifier_dropout_rate": dropout_rate(fields, "classifier_dropout"),
+        "classifier_pooling": (
+            "mean" if fields.fields.get("classifier_pooling") == "mean" else "first"
+        ),
+        # A key is seen from both sides, and the query's own place is in the middle.
+        "sliding_window": 2 * (fields.get("local_attention", default=128) // 2) + 1,
+        "sliding_window_layers": sliding_layers(fields, default),
+        "rope_theta": _read_theta(fields, FULL),
+        "rope_window_theta": _read_theta(fields, SLIDING),
+    }
+
+
+def _write_modernbert(config: TransformerConfig) -> Settings:
+    count, windows = config.num_encoder_layers, config.sliding_window_layers
+    types = [SLIDING if number in windows else FULL for number in range(count)]
+    thetas = {FULL: config.rope_theta, SLIDING: config.rope_window_theta or config.rope_theta}
+    rate = config.classifier_dropout_rate
+    return labels_of(config) | {
+        "classifier_activation": "gelu",
+        "classifier_dropout": 0.0 if rate is None else rate,
+        "classifier_pooling": "mean" if config.classifier_pooling == "mean" else "cls",
+        "layer_types": types,
+        "local_attention": max(0, config.sliding_window - 1),
+        "rope_parameters": {
+            kind: {"rope_theta": theta, "rope_type": "default"} for kind, theta in thetas.items()
+        },
+        **{_THETAS[kind][0]: theta for kind, theta in thetas.items()},
+    }
+
+
+MODERNBERT = Family(
+    name="ModernBERT",
+    model_type="modernbert",
+    architecture="ModernBert",
+    marks={"is_encoder_only": True, "positions": "rotary"},
+    fields={
+        "emb_dim": (768, "hidden_size"),
+        "num_heads": (12, "num_attention_heads"),
+        "num_encoder_layers": (22, "num_hidden_layers"),
+        "mlp_dim": (1152, "intermediate_size"),
+        "mlp_activations": ("gelu", "hidden_activation"),
+        "mlp_dropout_rate": (0.0, "mlp_dropout"),
+        "vocab_size": (50368, "vocab_size"),
+        "layer_norm_epsilon": (1e-5, "norm_eps"),
+        "norm_bias": (False, "norm_bias"),
+        "attention_bias": (False, "attention_bias"),
+        "mlp_bias": (False, "mlp_bias"),
+        "classifier_bias": (False, "classifier_bias"),
+        "max_positions": (8192, "max_position_embeddings"),
+    },
+    constants={
+        "num_decoder_layers": 0,
+        "norm": "layer",
+        "first_norm": False,
+        "embedding_norm": True,
+        "positions": "rotary",
+        "dropout_rate": 0.0,
+        "broadcast_dropout": False,
+        "classifier_input_dropout": False,
+        "classifier_norm": True,
+    },
+    required={"attention_dropout": (0.0, 0.0), "embedding_dropout": (0.0, 0.0)},
+    pad=lambda fields: fields.padding(50283),
+    end=50282,
+    read=_read_modernbert,
+    write=_write_modernbert,
+    modules={
+        "model.embeddings.tok_embeddings": "token_embedder",
+        "model.embeddings.norm": "encoder/embedding_norm",
+        "model.final_norm": "encoder/encoder_norm",
+        "head.dense": "classifier/dense",
+        "head.norm": "classifier/norm",
+        "classifier": "classifier/out",
+    },
+    layers={
+        ("model.layers", "encoder/layers"): {
+            "attn_norm": "pre_attention_layer_norm",
+            "attn.Wqkv": "attention/query attention/key attention/value",
+            "attn.Wo": "attention/out",
+            "mlp_norm": "pre_mlp_layer_norm",
+            "mlp.Wi": "mlp/wi_0 mlp/wi_1",
+            "mlp.Wo": "mlp/wo",
+        }
+    },
+    prefix="model.",
+    unused=r"head\..*|decoder\..*",
+)
