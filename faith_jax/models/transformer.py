@@ -250,7 +250,7 @@ class Transformer(nn.Module):
         if self.config.classifier_pooling == "mean":
             # Behind the soft prompt, and without the padding.
             begin = jnp.take_along_axis(first, jnp.maximum(0, segment_ids - 1), axis=1)
-            inside = jnp.arange(hidden.shape[1]) >= begin
+            inside = jnp.arange(hidden.shape[1])[None] >= begin
             texts = jnp.where(inside & (input_tokens != self.config.pad_id), segment_ids, 0)
             numbers = jnp.broadcast_to(1 + jnp.arange(first.shape[1]), first.shape)
             pooled = _mean_states(hidden, texts, numbers)

@@ -126,6 +126,33 @@ DEBERTA = TransformerConfig(
     }
 )
 DEBERTA_V1 = DEBERTA.replace(separate_positions=True)
+MODERNBERT = TransformerConfig(
+    **_COMMON
+    | {
+        "num_encoder_layers": 3,
+        "num_decoder_layers": 0,
+        "norm": "layer",
+        "norm_bias": False,
+        "first_norm": False,
+        "embedding_norm": True,
+        "positions": "rotary",
+        "dropout_rate": 0.0,
+        "layer_norm_epsilon": 1e-5,
+        "mlp_activations": ("gelu_exact", "linear"),
+        "sliding_window": 3,
+        "sliding_window_layers": (1, 2),
+        "rope_window_theta": 50.0,
+        "max_positions": 40,
+        "pad_id": 0,
+        "eos_ids": (2,),
+        "label_names": ("faithful", "hallucinated"),
+        "classifier_activation": "gelu_exact",
+        "classifier_bias": False,
+        "classifier_norm": True,
+        "classifier_pooling": "mean",
+        "classifier_input_dropout": False,
+    }
+)
 DECODERS = {
     "gpt2": GPT2,
     "bloom": BLOOM,
@@ -135,5 +162,5 @@ DECODERS = {
     "gemma2": GEMMA2,
 }
 ENCODERS = {"roberta": ROBERTA, "bert": BERT, "albert": ALBERT, "deberta": DEBERTA}
-ENCODERS["deberta_v1"] = DEBERTA_V1
+ENCODERS |= {"deberta_v1": DEBERTA_V1, "modernbert": MODERNBERT}
 FAMILIES = DECODERS | ENCODERS | {"bart": BART, "doha": DOHA}

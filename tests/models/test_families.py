@@ -94,7 +94,7 @@ def test_a_decoder_prompt_stands_in_front_of_the_start():
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", [name for name, c in families.ENCODERS.items() if c.label_names])
+@pytest.mark.parametrize("name", ["roberta", "bert", "deberta", "deberta_v1"])
 def test_the_head_reads_the_first_token_behind_a_prompt(name):
     config = FAMILIES[name]
     module, params = tiny.model_and_params(config)
@@ -117,7 +117,8 @@ def test_the_head_reads_the_first_token_behind_a_prompt(name):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in DISTINCT if name not in ("doha", "albert", "roberta", "deberta")]
+    "name",
+    [n for n in DISTINCT if n not in ("doha", "albert", "roberta", "deberta", "modernbert")],
 )
 def test_scanned_and_rematerialised_layers_compute_the_same(name):
     config = FAMILIES[name]
@@ -135,9 +136,16 @@ def test_scanned_and_rematerialised_layers_compute_the_same(name):
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_windows_of_a_scan_are_those_of_their_own_layers():
+@pytest.mark.parametrize(
+    "config",
+    [
+        families.GEMMA2.replace(sliding_window=2, sliding_window_layers=(1,)),
+        families.MODERNBERT.replace(first_norm=True, sliding_window_layers=(1,)),
+    ],
+    ids=["causal", "bidirectional"],
+)
+def test_windows_of_a_scan_are_those_of_their_own_layers(config):
     """A window in layer 1 only: the scan must not give it to the others."""
-    config = families.GEMMA2.replace(sliding_window=2, sliding_window_layers=(1,))
     module, params = tiny.model_and_params(config)
     encoder, decoder = tokens_of(config)
     scanned = type(module)(config.replace(scan_layers=True))
@@ -180,6 +188,7 @@ ONE = {"num_encoder_layers": 1, "num_decoder_layers": 1}
 LONG = {"t5": T5.replace(**ONE), "deberta": FAMILIES["deberta"]} | {
     name: FAMILIES[name].replace(decoder_prompt_length=3) for name in ("bloom", "gemma2")
 }
+LONG["modernbert"] = FAMILIES["modernbert"]
 LONG["deberta_v1"] = FAMILIES["deberta_v1"]
 LONG["doha"] = FAMILIES["doha"].replace(**ONE)
 
@@ -214,6 +223,53 @@ def test_attention_by_blocks_computes_the_same(name):
         jax.tree.leaves(found_gradients), jax.tree.leaves(gradients), strict=True
     ):
         np.testing.assert_allclose(one, other, atol=1e-5 * (2.0 + np.abs(other).max()))
+
+
+def test_a_window_of_an_encoder_is_around_each_query():
+    """A token changes the states of its neighbours alone, one to each side and layer."""
+    config = families.MODERNBERT.replace(sliding_window_layers=(0, 1, 2), num_encoder_layers=2)
+    module, params = tiny.model_and_params(config)
+    tokens = tiny.rows(20, seed=1)
+    changed = tokens.copy()
+    changed[0, 10] += 1
+    for block_length in (0, 4):
+        module = type(module)(config.replace(attention_block_length=block_length))
+        states = [np.asarray(computed(module, params, rows, rows))[0] for rows in (tokens, changed)]
+        moved = np.abs(states[0] - states[1]).max(axis=-1) > 1e-6
+        np.testing.assert_array_equal(np.flatnonzero(moved), [8, 9, 10, 11, 12])
+
+
+def test_the_mean_of_a_text_is_of_its_own_tokens():
+    """Rows alone, padded, packed into a line, and behind a soft prompt."""
+    config = families.MODERNBERT
+    module, params = tiny.model_and_params(config)
+    texts = [tiny.rows(length, seed=length)[0] for length in (7, 3, 5)]
+    hidden = [computed(module, params, text[None], text[None])[0] for text in texts]
+
+    def head(module, states):
+        return module.classifier(states, deterministic=True)
+
+    means = np.stack([np.mean(states, axis=0) for states in hidden])
+    expected = module.apply({"params": params}, means, method=head)
+    padded = np.full((3, 9), config.pad_id)
+    for row, text in zip(padded, texts, strict=True):
+        row[: len(text)] = text
+    logits = tiny.apply(module, params, padded, enable_dropout=False, method="classify")
+    np.testing.assert_allclose(logits, expected, atol=2e-5)
+    line = np.concatenate([*texts, [config.pad_id] * 3])[None]
+    segments = np.repeat([1, 2, 3, 0], [7, 3, 5, 3])[None]
+    packed = (line, segments, None, np.array([[0, 7, 10, 0]]))
+    logits = tiny.apply(module, params, *packed, method="classify_packed")
+    np.testing.assert_allclose(logits[0, :3], expected, atol=2e-5)
+    # Each text behind the places of a prompt of two vectors, which are no tokens of it.
+    prompted = type(module)(config.replace(encoder_prompt_length=2))
+    with_vectors = with_prompt(params, "encoder_prompt", PROMPT[:2])
+    alone = tiny.apply(prompted, with_vectors, padded, enable_dropout=False, method="classify")
+    roomy = np.concatenate([np.concatenate([[9, 9], text]) for text in texts])[None]
+    packed = (roomy, np.repeat([1, 2, 3], [9, 5, 7])[None], None, np.array([[2, 11, 16]]))
+    logits = tiny.apply(prompted, with_vectors, *packed, method="classify_packed")
+    np.testing.assert_allclose(logits[0], alone, atol=2e-5)
+    assert np.abs(alone - expected).max() > 1e-3
 
 
 @pytest.mark.parametrize("name", ["bloom", "gemma2"])

@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from faith_jax.runs.judges import certify
 from faith_jax.runs.judges.reference_models import write_histogram
 from tests.checkpoints.hugging_face import test_hhem
 from tests.scoring import tiny_models
@@ -43,6 +44,8 @@ class Models:
         """Returns the folder of a model for a card."""
         if name == "summac_conv_vitaminc":
             return self._with_histogram()
+        if name.startswith("lettucedetect"):
+            return self._of_tokens()
         family, classes = HEADS.get(name, ("t5", 0))
         key = f"{family}_{classes}"
         if key not in self._paths:
@@ -63,6 +66,12 @@ class Models:
         if not folder.exists():
             shutil.copytree(self["summac_zs_vitaminc"], folder)
             write_histogram(folder / "summac_conv.safetensors", 23)
+        return str(folder)
+
+    def _of_tokens(self) -> str:
+        folder = self._folder / "modernbert"
+        if not folder.exists():
+            certify.reference_model(folder, "lettucedetect_qa", "modernbert")
         return str(folder)
 
 

@@ -44,7 +44,7 @@ def test_the_score_reads_the_support_of_each_sentence_by_all_chunks(models):
     example = GroundedExample("1", Grounding((GROUNDING,)), (), RESPONSE)
     row = scorer.read(example)
     assert [len(part) for part in row.rows] == [4, 4, 4]
-    support = [scorer.judge.support([pair.row for pair in part])[:, 0] for part in row.rows]
+    support = [np.stack(scorer.judge.support(part))[:, 0] for part in row.rows]
     stored = safetensors.numpy.load_file(folder / "summac_conv.safetensors")
     edges = read_card(NAME).histogram.edges
     (score,) = scorer.score([GROUNDING], [RESPONSE])

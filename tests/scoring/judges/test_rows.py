@@ -44,6 +44,18 @@ SEGMENTS["hhem_2_1_open"] = [
     f" Determine if the hypothesis is true given the premise?\n\nPremise: {GROUNDING}\n\n"
     f"Hypothesis: {RESPONSE}",
 ]
+_QUESTION = (
+    "Briefly answer the following question:\n"
+    f"{QUERY}\n"
+    "Bear in mind that your response should be strictly based on the following 1 passages:\n"
+    f"passage 1: {GROUNDING}\n"
+    "In case the passages do not contain the necessary information to answer the question, "
+    'please reply with: "Unable to answer based on given passages."\n'
+    "output:"
+)
+SEGMENTS["lettucedetect_qa"] = [_QUESTION, "[SEP]", RESPONSE, "[SEP]"]
+_SUMMARY = f"Summarize the following text:\npassage 1: {GROUNDING}\noutput:"
+SEGMENTS["lettucedetect_summary"] = [_SUMMARY, "[SEP]", RESPONSE, "[SEP]"]
 SEGMENTS["unieval_sum"] = SEGMENTS["unieval_fact"]
 # The cards that read two texts as the tokenizer joins them.
 PAIRS = ("wecheck_deberta_v3", "alignscore", "summac_conv_vitaminc", "summac_zs_vitaminc")
@@ -75,9 +87,12 @@ def test_the_text_that_a_judge_reads(models, name):
             else tokenizer.encode(segment)
         )
     ]
-    around = tokenizer.prefix_ids, tokenizer.suffix_ids
-    assert rows_of(scorer) == [[[*around[0], *expected, *around[1]]]]
-    assert len(around[0]) == (1 if "roberta" in name or "deberta" in name else 0)
+    is_pair = scorer.judge.card.input.pair is not None
+    around = tokenizer.prefix_ids, [] if is_pair else tokenizer.suffix_ids
+    query = QUERY if "_qa" in name else ""
+    assert rows_of(scorer, query=query) == [[[*around[0], *expected, *around[1]]]]
+    begins = any(family in name for family in ("roberta", "deberta", "lettucedetect"))
+    assert len(around[0]) == begins
 
 
 def test_robertas_special_token_is_split_as_the_published_tokenizer_does(models):

@@ -206,7 +206,7 @@ def judge_of_words(models, monkeypatch):
     scorer.judge = judges.open_judge(name, card, models[name])
 
     def support(rows):
-        return np.array([[zlib.crc32(repr(row.ids).encode()) / 2**32] for row in rows])
+        return np.array([[zlib.crc32(repr(row.row.ids).encode()) / 2**32] for row in rows])
 
     monkeypatch.setattr(scorer.judge, "support", support)
     return scorer
@@ -218,9 +218,9 @@ def test_the_rows_of_chunks_do_not_depend_on_other_chunks(judge):
     among = judge.read(examples([" ".join(SENTENCES)], [response])[0]).rows[0]
     assert [pair.row for pair in alone] == [pair.row for pair in among[2:4]]
     # Equal rows in equal batches have equal scores, to the last digit.
-    support = judge.judge.support([pair.row for pair in among])
+    support = np.stack(judge.judge.support(among))
     assert support[2:4].max() == max(support[2], support[3])
-    again = judge.judge.support([pair.row for pair in reversed(among)])
+    again = np.stack(judge.judge.support(list(reversed(among))))
     np.testing.assert_allclose(again[::-1], support, atol=1e-6)
 
 
