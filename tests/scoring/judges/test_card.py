@@ -115,7 +115,8 @@ def test_a_card_of_a_file(tmp_path):
         (
             'form = "words"',
             'form = "word"',
-            "field 'reads.form': expected one of class, tokens, words, got \"word\". Did you mean 'words'?",
+            "field 'reads.form': expected one of class, tokens, words, got \"word\". Did you mean "
+            "'words'?",
         ),
         ('licence = "Apache-2.0"\n', "", "field 'licence' is missing."),
         ("max_length = 512", "max_length = 4", "field 'max_length': expected a whole number >= 8"),
