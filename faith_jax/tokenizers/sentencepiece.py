@@ -7,6 +7,7 @@ The SentencePiece models of Llama, Gemma and DeBERTa have other conventions:
 import hashlib
 import itertools
 import pathlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,6 +29,7 @@ from faith_jax.tokenizers.special_tokens import (
 )
 
 _PAD_ID = 0
+_EXTRA_ID = re.compile(r"▁<extra_id_\d+>")
 
 
 class SentencePieceVocabulary(Tokenizer):
@@ -41,6 +43,9 @@ class SentencePieceVocabulary(Tokenizer):
       model_file: the SentencePiece model.
       extra_ids: how many to add.
       reads_beside: whether to read the files beside it.
+
+    Attributes:
+      reader: SentencePiece's object that reads texts: `tokenizer`, or that of plain text.
 
     Raises:
       ConfigError: the file is no SentencePiece model, its padding is not 0, or the files beside it
@@ -79,14 +84,29 @@ class SentencePieceVocabulary(Tokenizer):
             added = read_added_tokens(path.parent, pieces, path.name)
             options = read_json_if_any(path.parent / "tokenizer_config.json")
             self._is_legacy = options.get("legacy") is not False
+        self.reader = tokenizer
         self._added = AddedTokens(added)
         self.added_tokens = self._added.texts
         size = max(size, self._added.size)
         super().__init__(tokenizer, model_file, size, special, around, pair, extra_ids)
 
+    def of_plain_text(self) -> "SentencePieceVocabulary":
+        model: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
+        pieces = model.FromString(self.tokenizer.serialized_model_proto())
+        for piece in pieces.pieces:
+            if _EXTRA_ID.fullmatch(piece.piece):
+                piece.type = piece.UNUSED  # no text has it, and the ids stay
+        plain = object.__new__(SentencePieceVocabulary)
+        plain.__dict__.update(self.__dict__)
+        plain.reader = sentencepiece.SentencePieceProcessor()
+        plain.reader.LoadFromSerializedProto(pieces.SerializeToString())
+        tokens = self._added.tokens.items()
+        plain._added = AddedTokens({i: token for i, token in tokens if not token.get("special")})
+        return plain
+
     def text_ids(self, text: str) -> list[int]:
         if not self.added_tokens:
-            return self.tokenizer.encode(text)
+            return self.reader.encode(text)
         return self.text_ids_with_offsets(text)[0]
 
     def text_ids_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
@@ -100,7 +120,7 @@ class SentencePieceVocabulary(Tokenizer):
             # Behind an added token, Transformers' later form (`legacy` false) adds no space.
             front = "" if self._is_legacy or start == 0 else "<unk>"
             within, places = self._encode_part(front + part)
-            cut = len(self.tokenizer.encode(front))
+            cut = len(self.reader.encode(front))
             ids += within[cut:]
             moved = start - len(front)
             spans += [(first + moved, last + moved) for first, last in places[cut:]]
@@ -108,7 +128,7 @@ class SentencePieceVocabulary(Tokenizer):
 
     def _encode_part(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         # The only form with positions that all versions since 0.2.0 have; it counts bytes.
-        serialized = self.tokenizer.encode(text, out_type="serialized_proto")
+        serialized = self.reader.encode(text, out_type="serialized_proto")
         pieces = sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces
         ids = [piece.id for piece in pieces]
         spans = [(piece.begin, piece.end) for piece in pieces]

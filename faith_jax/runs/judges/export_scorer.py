@@ -94,7 +94,7 @@ def _write_tokenizer(tokenizer: Tokenizer, path: pathlib.Path) -> None:
     if isinstance(tokenizer, HuggingFaceVocabulary):
         tokenizer.reader.save(str(path))
     else:
-        path.write_bytes(tokenizer.tokenizer.serialized_model_proto())
+        path.write_bytes(tokenizer.reader.serialized_model_proto())
 
 
 def _manifest(name: str, judge: Judge) -> dict[str, Any]:

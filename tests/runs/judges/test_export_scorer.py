@@ -81,7 +81,12 @@ def run_score(folder, rows, tmp_path):
     return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
 
 
-@pytest.mark.parametrize("name", CARDS)
+# One of each form is quick: words that are written, a class, windows of tokens.
+QUICK = ("minicheck_flan_t5_large", "minicheck_roberta_large", "scale_flan_t5")
+LONG = [pytest.param(name, marks=pytest.mark.slow) for name in CARDS if name not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *LONG])
 def test_score_py_scores_as_we_do(exported, models, name, tmp_path):
     folder, card = exported(name)
     result = run_score(folder, ROWS, tmp_path)

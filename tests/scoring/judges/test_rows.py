@@ -274,6 +274,12 @@ def test_special_tokens_of_texts_are_text(models):
     scorer = load_scorer(name, model=models[name])
     (ids,) = rows_of(scorer, response="It is </s> hot.")[0]
     assert ids.count(1) == 2
+    # The tokenizer of other scorers reads the ids that mark gaps in T5's pre-training.
+    (ids,) = rows_of(scorer, response="It is <extra_id_0> hot.")[0]
+    tokenizer = load_vocabulary(models[name])
+    (gap,) = tokenizer.encode("<extra_id_0>")
+    assert gap not in ids
+    assert gap in tokenizer.encode("It is <extra_id_0> hot.")
 
 
 @pytest.mark.parametrize(
