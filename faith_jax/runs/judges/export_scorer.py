@@ -93,7 +93,7 @@ def _check_tokenizer(tokenizer: Tokenizer) -> None:
 def _write_tokenizer(tokenizer: Tokenizer, path: pathlib.Path) -> None:
     if isinstance(tokenizer, HuggingFaceVocabulary):
         tokenizer.reader.save(str(path))
-    else:
+    elif isinstance(tokenizer, SentencePieceVocabulary):
         path.write_bytes(tokenizer.reader.serialized_model_proto())
 
 
