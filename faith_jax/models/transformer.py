@@ -241,7 +241,7 @@ class Transformer(nn.Module):
 
         Args:
           input_tokens: the texts, each behind room for the soft prompt; see `encode_embeddings`.
-          segment_ids: the number of each token's text.
+          segment_ids: the number of each token's text, 1 for the first of a row; 0 = padding.
           token_types: None = all 0.
           first: where each text begins, behind the prompt; any place where there is none.
         """

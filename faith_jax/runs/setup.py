@@ -67,7 +67,8 @@ def model_from_checkpoint(path: str, **changes: Any) -> Transformer:
     if (rate := changes.pop("dropout_rate", None)) is not None:
         config = config.with_dropout(rate)
     if (names := changes.pop("label_names", None)) is not None:
-        changes["label_names"] = tuple(names)
+        # A head on texts takes the place of one on tokens.
+        changes |= {"label_names": tuple(names), "token_label_names": ()}
     return Transformer(config.replace(**changes))
 
 
