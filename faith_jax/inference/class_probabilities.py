@@ -1,8 +1,8 @@
 """Class probabilities of many rows of any length, with dropout or without.
 
-The classes are those of an encoder's classification head, or label texts that a language model
-writes. A label's text is scored by the sum or by the mean of its tokens' log-probabilities; the
-softmax over the labels is the probability. An input is read once for all labels.
+The classes are those of an encoder's classification head, on texts or on their tokens, or label
+texts that a language model writes. A label's text is scored by the sum or by the mean of its
+tokens' log-probabilities; the softmax over the labels is the probability. An input is read once for all labels.
 
 Rows are packed (`inference.packing`), except with Monte-Carlo dropout, whose masks are a function
 of a row's own shape: there each row has a line.
@@ -151,7 +151,7 @@ def _packed_logits(
     token_types: Integer[Array, "lines length"] | None,
     first: Integer[Array, "lines texts"],
 ) -> Any:
-    """Returns the logits of a classification head for packed rows, [lines, texts, classes]."""
+    """Returns the logits of a head for packed rows, [lines, texts or tokens, classes]."""
     return module.apply(
         {"params": params}, tokens, segments, token_types, first, method="classify_packed"
     )
@@ -276,15 +276,15 @@ def _label_probabilities(log_probs: Sequence[np.ndarray], classes: int) -> np.nd
     return probabilities.reshape(-1, classes)
 
 
-# The line of each row in a batch, and its number there.
-_Places = dict[int, tuple[int, int]]
+# The line of each row in a batch, and its number there, or where its tokens are.
+_Places = dict[int, tuple[int, int | slice]]
 
 
 class ClassificationEngine:
     """Classifies rows with one model.
 
     Args:
-      model: with a classification head; with `labels`, a language model.
+      model: with a classification head on texts or tokens; with `labels`, a language model.
       labels: the texts of a language model's classes; None = the classes are those of the head.
       dropout: of Monte-Carlo dropout.
       tokens_per_batch: tokens of a batch, padding included; default: on a CPU 2,048 of a head's
@@ -302,7 +302,8 @@ class ClassificationEngine:
         dropout: DropoutPasses | None = None,
         tokens_per_batch: int | None = None,
     ):
-        if labels is None and not model.config.label_names:
+        config = model.config
+        if labels is None and not (config.label_names or config.token_label_names):
             raise ConfigError(
                 "the model has no classification head; give a checkpoint that was fine-tuned for "
                 "sequence classification."
@@ -402,8 +403,18 @@ class ClassificationEngine:
         Of a head these are its logits; of labels only their differences mean anything.
         """
         if self._labels is None:
-            return self._head_logits(rows, self._types(second))
+            classes = len(self.model.config.label_names)
+            of_rows = self._head_logits(rows, self._types(second))
+            return np.array(of_rows, np.float32).reshape(len(rows), classes)
         return self._label_scores(rows, self._labels)
+
+    def token_probabilities(self, rows: Sequence[Sequence[int]]) -> list[np.ndarray]:
+        """Returns the class probabilities of each row's tokens, float32 [tokens, classes].
+
+        Args:
+          rows: token ids with special tokens, in any order.
+        """
+        return [scipy.special.softmax(logits, axis=-1) for logits in self._head_logits(rows, None)]
 
     def _types(self, second: Sequence[int] | None) -> Sequence[int] | None:
         # Some models have no types by which to tell two texts apart.
@@ -467,9 +478,9 @@ class ClassificationEngine:
 
     def _head_logits(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None
-    ) -> np.ndarray:
-        """Returns the logits of a classification head, float32 [rows, classes]."""
-        all_logits = np.zeros((len(rows), len(self.model.config.label_names)), np.float32)
+    ) -> list[np.ndarray]:
+        """Returns the logits of a head for each row, float32 [classes] or [tokens, classes]."""
+        all_logits = [np.zeros(0)] * len(rows)
         left = dict.fromkeys(range(len(rows)))
         progress, compiled = Progress("classes of row", len(rows)), len(self._shapes)
 
@@ -503,7 +514,8 @@ class ClassificationEngine:
             ladder: tuple[int, ...] = (length // 2, length)
             if self._packer.sizes.get(length) != packed.size:
                 ladder = (length // 16, length // 4, length)
-            texts = padded_length(most, ladder)
+            of_tokens = self.model.config.token_label_names
+            texts = 1 if of_tokens else padded_length(most, ladder)
             self._shapes.add((length, packed.size, texts))
             self._compiled.wait((length, packed.size))
             yield from self._packed_batches(packed, texts, rows, second)
@@ -517,7 +529,7 @@ class ClassificationEngine:
     ) -> Iterator[tuple["_Places", Callable[[], Any]]]:
         """Yields where each row's logits are in those of a batch, and what waits for these.
 
-        They are [lines, texts, classes].
+        They are [lines, texts or tokens, classes].
         """
         config, shape = self.model.config, (packed.size, packed.length)
         room = [int(config.pad_id == 0)] * config.encoder_prompt_length
@@ -525,7 +537,8 @@ class ClassificationEngine:
         for lines in packed.batches():
             tokens = np.full(shape, config.pad_id, np.int32)
             segments, types = np.zeros((2, *shape), np.int32)
-            first, places = np.zeros((packed.size, texts), np.int32), {}
+            first = np.zeros((packed.size, texts), np.int32)
+            places: _Places = {}
             for number, line in enumerate(lines):
                 end = 0
                 for segment, placed in enumerate(line, 1):
@@ -535,7 +548,10 @@ class ClassificationEngine:
                     tokens[number, span], segments[number, span] = [*room, *rows[row]], segment
                     if second is not None:
                         types[number, begin + second[row] : end] = 1
-                    # The head reads a text's first token, behind the soft prompt.
+                    if config.token_label_names:
+                        places[row] = number, slice(begin, end)
+                        continue
+                    # The head reads a text from its first token on, behind the soft prompt.
                     first[number, segment - 1] = begin
                     places[row] = number, segment - 1
                 self._tokens += end

@@ -236,8 +236,10 @@ class Transformer(nn.Module):
         segment_ids: Integer[Array, "batch length"],
         token_types: Integer[Array, "batch length"] | None,
         first: Integer[Array, "batch texts"],
-    ) -> Float[Array, "batch texts classes"]:
-        """Returns the logits of several texts in each row, without dropout.
+    ) -> Float[Array, "batch texts_or_length classes"]:
+        """Returns the logits of several texts in each row, or of all tokens, without dropout.
+
+        A head on tokens gives those of all tokens, [batch, length, classes].
 
         Args:
           input_tokens: the texts, each behind room for the soft prompt; see `encode_embeddings`.
@@ -246,6 +248,8 @@ class Transformer(nn.Module):
           first: where each text begins, behind the prompt; any place where there is none.
         """
         hidden: Any = self.encode(input_tokens, segment_ids, False, token_types, True)
+        if self.config.token_label_names:
+            return self.classifier(hidden, deterministic=True)
         # Of each text, [batch, texts, embed].
         if self.config.classifier_pooling == "mean":
             # Behind the soft prompt, and without the padding.

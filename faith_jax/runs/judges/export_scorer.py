@@ -21,11 +21,10 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files import atomic_folder
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.words import SENTENCE_RULES
-from faith_jax.inference.token_classes import TokenClassEngine
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.runs.judges.options import ExportScorerOptions
 from faith_jax.runs.options import scorer_options
-from faith_jax.scoring.judges.card import ENDING, ReadClass, ReadWords, preset_names
+from faith_jax.scoring.judges.card import ENDING, ReadClass, ReadTokens, ReadWords, preset_names
 from faith_jax.scoring.judges.chunks import text_between
 from faith_jax.scoring.judges.scorer import Judge
 from faith_jax.scoring.registry import is_judge, load_scorer
@@ -57,8 +56,7 @@ def export_scorer(options: ExportScorerOptions) -> pathlib.Path:
     ((_, settings),) = scorer_options([f"judge={name}"], texts).items()
     scorer: Any = load_scorer(name, model=options.folder, **settings)
     judge: Judge = scorer.judge
-    engine = judge.engine
-    if judge.histogram is not None or isinstance(engine, TokenClassEngine):
+    if judge.histogram is not None or isinstance(judge.card.reads, ReadTokens):
         what = "reads tokens" if judge.histogram is None else "has a histogram"
         raise ConfigError(f"{name}: a judge whose card {what} cannot be exported.")
     tokenizer = judge.encode.tokenizer

@@ -28,7 +28,6 @@ from faith_jax.inference.opening import (
     open_tokenizer,
     require_model,
 )
-from faith_jax.inference.token_classes import TokenClassEngine
 from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last, sentence_words
 from faith_jax.scoring.judges.card import (
     JudgeCard,
@@ -64,7 +63,7 @@ class Judge:
 
     Attributes:
       card: of the judge.
-      engine: of the model; of its tokens where the card reads these.
+      engine: of the model.
       encode: makes its rows.
       places: in the engine's classes of that which means supported, and of what is subtracted.
       tokens: that the model may write, one for each of the engine's classes; of a head none.
@@ -72,7 +71,7 @@ class Judge:
     """
 
     card: JudgeCard
-    engine: ClassificationEngine | TokenClassEngine
+    engine: ClassificationEngine
     encode: JudgeEncoder
     places: tuple[int, ...]
     tokens: tuple[int, ...] = ()
@@ -86,20 +85,18 @@ class Judge:
           float64 [1 or 2] of each row; where the card reads tokens, [tokens] of its response.
         """
         ids, second = [row.row.ids for row in rows], [row.row.second for row in rows]
-        if isinstance(self.engine, TokenClassEngine):
-            of_rows = self.engine.probabilities(ids)
+        if isinstance(self.card.reads, ReadTokens):
+            of_rows = self.engine.token_probabilities(ids)
             (place,) = self.places
             return [
                 of_row[row.response : row.response + len(row.offsets), place].astype(np.float64)
                 for row, of_row in zip(rows, of_rows, strict=True)
             ]
-        return list(self._of_texts(self.engine, ids, second)[:, self.places])
+        return list(self._of_texts(ids, second)[:, self.places])
 
-    def _of_texts(
-        self, engine: ClassificationEngine, ids: list[list[int]], second: list[int]
-    ) -> np.ndarray:
+    def _of_texts(self, ids: list[list[int]], second: list[int]) -> np.ndarray:
         """Returns the probability of each class, float64 [rows, classes]."""
-        reads = self.card.reads
+        reads, engine = self.card.reads, self.engine
         if isinstance(reads, ReadWords):
             words = reads.words or list(map(str, reads.ids or ()))
             # What is read first tells how rare the words are.
@@ -205,8 +202,6 @@ class JudgeScorer(ModelScorer[JudgeRow]):
 
     def choose_shapes(self, rows: Sequence[JudgeRow], window: int, total: int) -> None:
         """Chooses the shapes of a job's batches by a sample of its rows."""
-        if isinstance(self.judge.engine, TokenClassEngine):
-            return
         ids = [pair.row.ids for row in rows for part in row.rows for pair in part]
         pairs = len(ids) / max(1, len(rows))
         self.judge.engine.choose_shapes(
@@ -315,11 +310,7 @@ def open_judge(
     # Whoever writes a grounding or a response must not end it for the judge.
     tokenizer = open_tokenizer(path, options.get("vocabulary"), config).of_plain_text()
     labels, places = _what_is_read(card, opened, tokenizer, path)
-    engine: ClassificationEngine | TokenClassEngine
-    if isinstance(card.reads, ReadTokens) and isinstance(opened, EncoderModel):
-        engine = TokenClassEngine(opened, options.get("tokens_per_batch"))
-    else:
-        engine = ClassificationEngine(opened, labels, None, options.get("tokens_per_batch"))
+    engine = ClassificationEngine(opened, labels, None, options.get("tokens_per_batch"))
     encode = JudgeEncoder(card, tokenizer, config.vocab_size, limit, policy)
     tokens = () if labels is None else tuple(labels.tokens[:, 0].tolist())
     histogram = None

@@ -10,7 +10,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import Piece
 from faith_jax.inference import load_model
-from faith_jax.inference.token_classes import TokenClassEngine
+from faith_jax.inference.class_probabilities import ClassificationEngine
 from faith_jax.scoring.judges.card import PRESETS, Windows, read_card
 from faith_jax.scoring.judges.scorer import token_words
 from faith_jax.scoring.registry import load_scorer
@@ -84,8 +84,8 @@ def test_a_grounding_in_windows_supports_a_token_where_any_of_them_does(models):
         assert len(pair.row.ids) <= 90
         span = pair.row.ids[pair.response : pair.response + len(pair.offsets)]
         assert span == tokenizer.encode(RESPONSE)
-    engine = TokenClassEngine(load_model(path))
-    of_rows = engine.probabilities([pair.row.ids for pair in part])
+    engine = ClassificationEngine(load_model(path))
+    of_rows = engine.token_probabilities([pair.row.ids for pair in part])
     exact = np.stack([
         of_row[pair.response : pair.response + len(pair.offsets), 0]
         for pair, of_row in zip(part, of_rows, strict=True)
@@ -100,7 +100,10 @@ def test_rows_of_all_lengths_have_the_probabilities_of_each_alone(models):
     model = load_model(path)
     rng = np.random.default_rng(0)
     rows = [[1, *rng.integers(5, 300, length).tolist(), 2] for length in (3, 40, 7, 90, 3, 18)]
-    together = TokenClassEngine(model, tokens_per_batch=128).probabilities(rows)
+    engine = ClassificationEngine(model, tokens_per_batch=128)
+    together = engine.token_probabilities(rows)
+    # Rows share lines, in which they do not see each other.
+    assert engine.num_compilations < len(rows)
     for row, probabilities in zip(rows, together, strict=True):
         logits = model.classify_tokens(np.array([row]))[0].astype(np.float64)
         expected = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
