@@ -2,7 +2,8 @@
 
 The classes are those of an encoder's classification head, on texts or on their tokens, or label
 texts that a language model writes. A label's text is scored by the sum or by the mean of its
-tokens' log-probabilities; the softmax over the labels is the probability. An input is read once for all labels.
+tokens' log-probabilities; the softmax over the labels is the probability. An input is read once for
+all labels.
 
 Rows are packed (`inference.packing`), except with Monte-Carlo dropout, whose masks are a function
 of a row's own shape: there each row has a line.
