@@ -134,8 +134,8 @@ def test_the_first_commands_of_the_readme_print_its_table(tmp_path, monkeypatch,
 
 
 def test_the_users_own_judge(folder, command, tmp_path):
-    """The card and the command of judges.md."""
-    page = (REPOSITORY / "docs" / "judges.md").read_text("utf-8")
+    """The card and the command of judge_cards.md."""
+    page = (REPOSITORY / "docs" / "judge_cards.md").read_text("utf-8")
     (card,) = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert len(card.splitlines()) <= 15
     (tmp_path / "my_judge.toml").write_text(card)
