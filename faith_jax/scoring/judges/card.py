@@ -1,6 +1,6 @@
 """The card of a judge: what its model reads, what is read off the model, and what follows.
 
-The package's cards are `faith_jax/scoring/presets/*.toml`; docs/judge_cards.md describes the fields.
+The package's cards are `faith_jax/scoring/presets/*.toml`; docs/judge_cards.md has the fields.
 """
 
 import functools

@@ -1,6 +1,7 @@
 """The scorer of a judge's card: one for all judges."""
 
 import dataclasses
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Unpack
@@ -30,6 +31,7 @@ from faith_jax.inference.opening import (
 )
 from faith_jax.scoring.base import Judgement, ModelScorer, remembers_last, sentence_words
 from faith_jax.scoring.judges.card import (
+    QUERY,
     JudgeCard,
     ReadClass,
     ReadTokens,
@@ -41,6 +43,8 @@ from faith_jax.scoring.judges.chunks import text_between
 from faith_jax.scoring.judges.histogram import HistogramWeights, read_histogram
 from faith_jax.scoring.judges.rows import ChunkRow, JudgeEncoder, Offsets
 from faith_jax.tokenizers.base import Tokenizer
+
+logger = logging.getLogger("faith_jax")
 
 Reading = Literal["whole", "mean", "min"]
 _REMEDY = "give a model that was trained for this judge, or another card"
@@ -174,6 +178,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
         self.judge = open_judge(name, card, model, **options)
         self.card = card.scorer_card(name)
         self._reads = card.response
+        self._has_warned = not any(f"{{{QUERY}}}" in text for text in card.input.templates)
 
     def why_unread(self, example: GroundedExample) -> str:
         """Returns why nothing is read: one side is empty."""
@@ -192,6 +197,21 @@ class JudgeScorer(ModelScorer[JudgeRow]):
         rows = [encode.rows(chunks, sentence.text, query, name) for sentence in sentences]
         cuts = (pair.row.cut for part in rows for pair in part)
         return JudgeRow(sentences, rows, summed(cuts))
+
+    def _warn_of_no_query(self, examples: Sequence[GroundedExample]) -> None:
+        """Logs a warning, once, where the judge's prompt has a query and examples have none."""
+        without = [example.id for example in examples if not example.history]
+        if without and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "%s: its prompt has the query, the last turn before the response, and %d of the "
+                "first %d responses have none, such as that of example %r; they are read with an "
+                "empty one",
+                self.card.name,
+                len(without),
+                len(examples),
+                without[0],
+            )
 
     def _sentences(self, example: GroundedExample) -> list[Piece]:
         response = example.response
@@ -218,6 +238,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
         self, examples: Sequence[GroundedExample], rows: Sequence[JudgeRow]
     ) -> list[Judgement]:
         """Returns the scores with their evidence."""
+        self._warn_of_no_query(examples)
         pairs = [pair for row in rows for part in row.rows for pair in part]
         support = self.judge.support(pairs)
         judgements, start = list[Judgement](), 0

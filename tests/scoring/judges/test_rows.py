@@ -130,6 +130,21 @@ def test_a_query_stands_before_the_answer(models):
         assert rows_of(scorer, query=query) == [[tokenizer.encode_with_special_tokens(expected)]]
 
 
+@pytest.mark.parametrize(
+    ("name", "warns"), [("attrscore_flan_t5", True), ("minicheck_flan_t5_large", False)]
+)
+def test_a_query_that_is_missing_is_told_once(models, name, warns, caplog):
+    scorer = load_scorer(name, model=models[name])
+    for histories in ([[QUERY], []], [[], []]):
+        scorer.score([GROUNDING] * 2, [RESPONSE, "It is cold."], histories)
+    messages = [r.getMessage() for r in caplog.records if "query" in r.getMessage()]
+    expected = (
+        f"{name}: its prompt has the query, the last turn before the response, and 1 of the first "
+        "2 responses have none, such as that of example '1'; they are read with an empty one"
+    )
+    assert messages == [expected] * warns
+
+
 @needs_shared
 def test_the_ids_of_t5s_published_vocabulary(tmp_path):
     """The ids that MiniCheck and FactCG write in their code: 3 and 209, 465 and 2163."""
