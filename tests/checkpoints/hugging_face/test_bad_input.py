@@ -152,6 +152,11 @@ UNSUPPORTED = [
     ("dpr_context", "architectures", ["DPRReader"]),
     ("roberta_types", "position_embedding_type", "relative_key"),
     ("roberta_types", "pad_token_id", None),
+    ("modernbert_nli", "classifier_pooling", "max"),
+    ("modernbert_nli", "attention_dropout", 0.1),
+    ("modernbert_nli", "global_attn_every_n_layers", 0),
+    ("modernbert_tokens", "layer_types", ["full_attention"]),
+    ("modernbert_base_model", "architectures", ["ModernBertForQuestionAnswering"]),
 ]
 
 
@@ -197,6 +202,10 @@ WRONG = [
     ("llama_rope_linear", "rope_theta", -1.0),
     ("mistral_window", "sliding_window", -3),
     ("mistral_window", "attention_dropout", "none"),
+    ("modernbert_nli", "local_attention", -4),
+    ("modernbert_nli", "local_rope_theta", -1.0),
+    ("modernbert_tokens", "rope_parameters", {"sliding_attention": {"rope_type": "linear"}}),
+    ("modernbert_tokens", "rope_parameters", {"full_attention": {"rope_theta": "10"}}),
     ("roberta_types", "id2label", {"0": "a", "2": "b"}),
     ("roberta_types", "id2label", {"0": 0, "1": 1}),
     ("roberta_types", "pad_token_id", 40),
