@@ -47,9 +47,15 @@ def test_the_score_is_that_of_the_least_supported_token(models):
         support = plain_support(path, each.grounding.texts[0], each.response)
         assert score.value == pytest.approx(support.min(), abs=1e-5)
         assert [word.word for word in score.words] == each.response.split()
-        assert min(word.score for word in score.words) == pytest.approx(score.value, abs=1e-6)
+        _, offsets = load_vocabulary(path).encode_with_offsets(each.response)
         for word in score.words:
             assert each.response[word.start : word.end] == word.word
+            of_word = [
+                token
+                for token, (start, end) in zip(support, offsets, strict=True)
+                if start < word.end and end > word.start
+            ]
+            assert word.score == pytest.approx(min(of_word), abs=1e-5)
         # Read whole, the grounding is the evidence.
         assert [piece.word for piece in score.evidence] == [each.grounding.texts[0]]
     assert len({score.value for score in scorer.score(examples)}) == 3
