@@ -177,7 +177,7 @@ class LayerNorm(nn.Module):
             x = inputs.astype(jnp.float32)
             x -= jnp.mean(x, axis=-1, keepdims=True)
             inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
-            x *= inverse * aligned(scale, x)
+            x = x * inverse * aligned(scale, x)
             return (x if bias is None else x + aligned(bias, x)).astype(self.dtype)
 
         return normalise(inputs, scale, bias)
