@@ -306,8 +306,8 @@ class TransformerConfig(Settings):
         return bool(self.label_names or self.token_label_names or self.pooler)
 
     @property
-    def of_questions(self) -> "TransformerConfig":
-        """The encoder of questions alone."""
+    def without_heads(self) -> "TransformerConfig":
+        """The stacks alone: without heads, and without an encoder of questions."""
         return self.replace(
             question_encoder=False,
             label_names=(),

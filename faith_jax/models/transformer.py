@@ -69,7 +69,7 @@ class Transformer(nn.Module):
         if cfg.span_head:
             self.span = Projection(2, ("embed", "labels"), use_bias=True)
         if cfg.question_encoder:
-            self.question_encoder = Transformer(cfg.of_questions)
+            self.question_encoder = Transformer(cfg.without_heads)
         if cfg.encoder_prompt_length:
             self.encoder_prompt = SoftPrompt(cfg.encoder_prompt_length, cfg.embedding_width)
         if cfg.decoder_prompt_length:

@@ -164,7 +164,7 @@ def _question_encoder(checkpoint: Checkpoint, config: TransformerConfig) -> PyTr
     names = parameter_shapes(Transformer(config))["params"][QUESTION_ENCODER]
     kept = {name: value for name, value in checkpoint.params.items() if name in names}
     try:
-        return matching_params(dataclasses.replace(checkpoint, params=kept), config.of_questions)
+        return matching_params(dataclasses.replace(checkpoint, params=kept), config.without_heads)
     except CheckpointError as error:
         raise ConfigError(f"QUESTION_CHECKPOINT_PATH: {error}") from None
 

@@ -128,7 +128,7 @@ class BERTScorer(ModelScorer[TextIds]):
             lambda: open_tokenizer(path, options.get("vocabulary"), opened.config),
             lambda: input_limit(opened.config, options.get("max_length"), LONGEST_PAIR),
         )
-        config = opened.config.of_questions.replace(num_encoder_layers=layer)
+        config = opened.config.without_heads.replace(num_encoder_layers=layer)
         self._module, self._tokenizer = Transformer(config), tokenizer
         encoder = {k: v for k, v in opened.params["encoder"].items() if not _is_above(k, layer)}
         self._params = {"token_embedder": opened.params["token_embedder"], "encoder": encoder}

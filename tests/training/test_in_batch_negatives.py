@@ -44,7 +44,7 @@ def test_own_passages_against_those_of_the_batch(two):
         "encoder_input_tokens": params["question_encoder"] if two else params,
         "passage_tokens": {k: v for k, v in params.items() if k != "question_encoder"},
     }
-    alone = Transformer(config.of_questions)
+    alone = Transformer(config.without_heads)
     vectors = [
         np.asarray(tiny.apply(alone, own, rows[name], enable_dropout=False, method="states"))[:, 0]
         for name, own in encoders.items()
