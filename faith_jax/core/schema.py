@@ -224,7 +224,10 @@ def _choices(kind: Any) -> Iterable[Any]:
 
 def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
     """Returns the key or index of a step in msgspec's path, and the type below it."""
-    for alternative in _alternatives(kind):
+    structs = [s for s in _alternatives(kind) if hasattr(s, "__struct_config__")]
+    # Of several Structs, the one that the value's tag names comes first.
+    named = [s for s in structs if _has_tag_of(value, s)]
+    for alternative in [*named, *_alternatives(kind)]:
         if name and dataclasses.is_dataclass(alternative):
             return name, typing.get_type_hints(alternative, include_extras=True)[name]
         if name and isinstance(alternative, type) and issubclass(alternative, msgspec.Struct):
@@ -240,15 +243,22 @@ def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]
 
 def _tags(kind: Any) -> tuple[Any, ...]:
     """Returns the tags that a union of Structs allows."""
-    return tuple(sorted(struct.__struct_config__.tag for struct in _alternatives(kind)))
+    structs = [s for s in _alternatives(kind) if hasattr(s, "__struct_config__")]
+    return tuple(sorted(struct.__struct_config__.tag for struct in structs))
+
+
+def _has_tag_of(value: Any, struct: Any) -> bool:
+    config = struct.__struct_config__
+    has_tag = config.tag is not None and isinstance(value, Mapping)
+    return has_tag and value.get(config.tag_field) == config.tag
 
 
 def _field_names(value: Any, kind: Any) -> list[str]:
     """Returns the names of the fields of a Struct, of several that which the value's tag names."""
     names = list[str]()
-    for struct in _alternatives(kind):
+    for struct in (s for s in _alternatives(kind) if hasattr(s, "__struct_config__")):
         config = struct.__struct_config__
-        if config.tag is None or value.get(config.tag_field) == config.tag:
+        if config.tag is None or _has_tag_of(value, struct):
             names = [*struct.__struct_encode_fields__]
             return names if config.tag is None else [config.tag_field, *names]
     return names

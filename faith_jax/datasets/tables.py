@@ -546,9 +546,16 @@ def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
 
 
 def _plain_value(value: Any) -> Any:
-    """Returns a value with Python's own types in the place of NumPy's, and None for pandas' NA."""
+    """Returns a value with Python's own types, and None for pandas' NA.
+
+    NumPy's arrays become lists, and LangChain's documents mappings.
+    """
     if hasattr(value, "tolist"):
         value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain_value(item) for item in value]
+    if isinstance(text := getattr(value, "page_content", None), str):
+        return {"page_content": text}
     return None if type(value).__name__ in ("NAType", "NaTType") else value
 
 

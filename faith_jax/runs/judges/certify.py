@@ -314,7 +314,7 @@ def _model_options(options: CertifyOptions, folder: str, dtype: str) -> dict[str
 
 
 def _scores(scorer: Any, pairs: Sequence[Pair]) -> list[float]:
-    histories = [[pair.query] if pair.query else [] for pair in pairs]
+    histories = [[pair.query] for pair in pairs]  # an empty query is none, without a warning
     groundings, responses = [p.texts for p in pairs], [p.response for p in pairs]
     return [score.value for score in scorer.score(groundings, responses, histories)]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import path_of
+from faith_jax.core.types import WordScore
 from faith_jax.runs.calibration.stored import Decider, read_calibration
 from faith_jax.runs.scores.score_frames import Texts, table_examples, with_columns
 from faith_jax.scoring.judges.card import ENDING, preset_names
@@ -30,6 +31,7 @@ class JudgedResponse:
       undefined: why the score is NaN; "" = it is not.
       probability: that the response is faithful, by a calibration; None = there is none, or no
         score.
+      words: the words of the response with their scores, where the judge reads sentences or tokens.
     """
 
     supported: bool | None
@@ -38,6 +40,7 @@ class JudgedResponse:
     cut_tokens: int = 0
     undefined: str = ""
     probability: float | None = None
+    words: tuple[WordScore, ...] = ()
 
 
 def judge(
@@ -69,7 +72,8 @@ def judge(
 
     Returns:
       A `JudgedResponse` for each response. For a table, the table with the columns `judge_score`,
-      `judge_supported`, `judge_evidence` and, with a calibration, `judge_probability`: a mapping of
+      `judge_supported`, `judge_evidence`, `judge_undefined` (why there is no score), `judge_words`
+      of a judge that scores words and, with a calibration, `judge_probability`: a mapping of
       columns for such a mapping, otherwise as of `faith_jax.score`.
 
     Raises:
@@ -96,6 +100,8 @@ def judge(
         examples = [row.example for row in table_examples(groundings, columns or {})]
     elif columns is not None:
         raise ValueError("columns: name those of a table; leave out responses.")
+    elif isinstance(groundings, Mapping) or hasattr(groundings, "columns"):
+        raise ValueError("responses: a table has them in a column; leave them out.")
     scorer: Any = load_scorer(judge, model=model, **options)
     threshold = scorer.judge.card.threshold
     judged = [
@@ -106,6 +112,7 @@ def judge(
             score.cut_tokens,
             score.undefined,
             None if decider is None else _probability(decider, score.value),
+            score.words,
         )
         for score in scorer.score(examples, responses, histories)
     ]
@@ -115,7 +122,13 @@ def judge(
         "judge_score": [verdict.score for verdict in judged],
         "judge_supported": [verdict.supported for verdict in judged],
         "judge_evidence": [list(verdict.evidence) for verdict in judged],
+        "judge_undefined": [verdict.undefined for verdict in judged],
     }
+    if scorer.card.word_level:
+        added["judge_words"] = [
+            [{"word": word.word, "score": word.score} for word in verdict.words]
+            for verdict in judged
+        ]
     if decider is not None:
         added["judge_probability"] = [verdict.probability for verdict in judged]
     if isinstance(groundings, Mapping):

@@ -279,8 +279,11 @@ def _problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
         if len(set(listed)) != len(listed):
             yield "reads", "expected different words, got one twice"
     elif isinstance(reads, ReadTokens):
-        if read.pair is None:
-            yield "input", "expected 'pair', whose second text has the response's tokens"
+        if read.pair is None or f"{{{RESPONSE}}}" not in read.pair[1]:
+            yield (
+                "input",
+                "expected 'pair', whose second text has {response}, of which tokens are read",
+            )
         if card.histogram:
             yield "histogram", "reads classes of whole sentences, not of tokens"
     elif reads.minus is not None and reads.activation == "sigmoid":

@@ -268,17 +268,29 @@ def token_words(
 ) -> Iterator[WordScore]:
     """Yields the score of each word of a sentence: the smallest of its tokens' probabilities.
 
-    A word without tokens has none.
+    A word without tokens has none. White space that is a token of its own is the next word's, or
+    the last one's at the end, so that the least of all words is the least of all tokens.
     """
+    text = sentence.text
+    spans = [_with_next_word(text, start, end) for start, end in offsets]
     for word in sentence_words(sentence, math.nan):
         first, last = word.start - sentence.start, word.end - sentence.start
         of_word = [
             float(probability)
-            for (start, end), probability in zip(offsets, probabilities, strict=True)
+            for (start, end), probability in zip(spans, probabilities, strict=True)
             if start < last and end > first
         ]
         if of_word:
             yield dataclasses.replace(word, score=min(of_word))
+
+
+def _with_next_word(text: str, start: int, end: int) -> tuple[int, int]:
+    """Returns a span; of white space the first character of the next word, or else the last one."""
+    if text[start:end].strip():
+        return start, end
+    behind = text[end:].lstrip()
+    last = len(text) - len(behind) if behind else len(text.rstrip()) - 1
+    return last, last + 1
 
 
 def _evidence(grounding: Grounding, card: JudgeCard, chunk: Piece, score: float) -> list[WordScore]:

@@ -172,8 +172,36 @@ def test_a_calibration_gives_probabilities(models, expected, tmp_path):
         faith_jax.judge(*texts, model=model, calibration=other)
 
 
+def test_documents_of_langchain_are_read(models, expected):
+    class Document:
+        def __init__(self, text):
+            self.page_content, self.metadata = text, {}
+
+    records = [
+        row | {"source_documents": [Document(d["page_content"]) for d in row["source_documents"]]}
+        for row in RECORDS
+    ]
+    check_columns(faith_jax.judge(records, model=models["minicheck_flan_t5_large"]), expected)
+
+
+def test_words_and_reasons(models):
+    name, model = "lettucedetect_summary", models["lettucedetect_summary"]
+    texts = ["Tea is a leaf."] * 2, ["It is a hot lake.", " "]
+    verdict, blank = faith_jax.judge(*texts, judge=name, model=model)
+    assert [word.word for word in verdict.words] == ["It", "is", "a", "hot", "lake."]
+    assert min(word.score for word in verdict.words) == pytest.approx(verdict.score)
+    assert blank.words == ()
+    table = dict(zip(("passages", "answer"), texts, strict=True))
+    judged = faith_jax.judge(table, judge=name, model=model)
+    assert judged["judge_undefined"] == ["", "the response is empty"]
+    assert [word["word"] for word in judged["judge_words"][0]] == ["It", "is", "a", "hot", "lake."]
+    assert judged["judge_words"][1] == []
+
+
 def test_wrong_tables(models):
     model = models["minicheck_flan_t5_large"]
+    with pytest.raises(ValueError, match="responses: a table has them in a column"):
+        faith_jax.judge({"passages": ["Tea."]}, ["Tea."], model=model)
     with pytest.raises(InputError, match="response"):
         faith_jax.judge([{"passages": ["Tea."]}], model=model)
     with pytest.raises(ValueError, match=r"columns: expected .* got 'answers'"):

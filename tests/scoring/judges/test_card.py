@@ -108,6 +108,18 @@ def test_a_card_of_a_file(tmp_path):
             "keep_lines, shortest.",
         ),
         (
+            'method = "sentences"',
+            'method = "sentance"',
+            "field 'chunks.method': expected one of even, sentences, windows, got \"sentance\". "
+            "Did you mean 'sentences'?",
+        ),
+        (
+            'method = "sentences"\nlength = 200\nunit = "words"',
+            'method = "windows"\nlength = 200\nunit = "rowtokens"',
+            "field 'chunks.unit': expected one of words, tokens, row_tokens, got \"rowtokens\". "
+            "Did you mean 'row_tokens'",
+        ),
+        (
             'form = "words"\n',
             'form = "words"\nclass = 1\n',
             "field 'reads.class' is unknown. There are: form, words, ids, over.",

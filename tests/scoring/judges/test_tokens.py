@@ -47,6 +47,8 @@ def test_the_score_is_that_of_the_least_supported_token(models):
         support = plain_support(path, each.grounding.texts[0], each.response)
         assert score.value == pytest.approx(support.min(), abs=1e-5)
         assert [word.word for word in score.words] == each.response.split()
+        least = min(word.score for word in score.words)
+        assert least == pytest.approx(score.value, abs=1e-6)
         _, offsets = load_vocabulary(path).encode_with_offsets(each.response)
         for word in score.words:
             assert each.response[word.start : word.end] == word.word
@@ -55,6 +57,10 @@ def test_the_score_is_that_of_the_least_supported_token(models):
                 for token, (start, end) in zip(support, offsets, strict=True)
                 if start < word.end and end > word.start
             ]
+            # Further spaces in front of it count, too.
+            assert word.score <= min(of_word) + 1e-5
+            if each.response[: word.start].endswith("  "):
+                continue
             assert word.score == pytest.approx(min(of_word), abs=1e-5)
         # Read whole, the grounding is the evidence.
         assert [piece.word for piece in score.evidence] == [each.grounding.texts[0]]
@@ -69,8 +75,10 @@ def test_words_have_the_smallest_score_of_their_tokens():
     assert [(word.word, word.start, word.end, word.score) for word in words] == [
         ("It", 10, 12, 0.9),
         ("isn't", 13, 18, 0.3),
-        ("so", 20, 22, 0.7),
+        ("so", 20, 22, 0.1),  # a token of white space counts with the word behind it
     ]
+    (word,) = token_words(Piece("It \n", 0, 4), [(0, 2), (2, 4)], [0.9, 0.4])
+    assert word.score == 0.4
     assert [word.word for word in token_words(sentence, [(0, 2)], [0.5])] == ["It"]
 
 
@@ -151,5 +159,10 @@ def test_tokens_are_of_a_second_text(tmp_path):
     path = tmp_path / "mine.toml"
     start, end = CARD.index("pair = ["), CARD.index("\n\n[reads]")
     path.write_text(CARD[:start] + 'text = "{grounding} {response}"' + CARD[end:])
+    with pytest.raises(ConfigError, match="'input': expected 'pair', whose second text has"):
+        read_card(str(path))
+    path.write_text(
+        CARD.replace('"{response}"]', '"{grounding}"]').replace("{grounding}\\n", "{response}\\n")
+    )
     with pytest.raises(ConfigError, match="'input': expected 'pair', whose second text has"):
         read_card(str(path))
