@@ -324,10 +324,43 @@ def _visible(text):
     return "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
 
 
+def read_rows(path):
+    """Returns the rows of a file of JSON lines; a wrong one ends the program."""
+    rows = []
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    rows.append(json.loads(line))
+                except ValueError as error:
+                    fail(f"{path}:{number}: is no JSON ({error}).")
+                check_row(rows[-1], f"{path}:{number}")
+    return rows
+
+
+def check_row(row, place):
+    """Ends the program where a row has no texts."""
+    fields = row if isinstance(row, dict) else {}
+    grounding = fields.get(GROUNDING)
+    texts = grounding if isinstance(grounding, list) else [grounding]
+    if not all(isinstance(text, str) for text in texts):
+        fail(f"{place}: field {GROUNDING!r}: expected a text or a list of texts.")
+    for name in (RESPONSE, QUERY):
+        if not isinstance(fields.get(name, "" if name == QUERY else None), str):
+            fail(f"{place}: field {name!r}: expected a text.")
+
+
+def fail(message):
+    """Prints an error and ends the program."""
+    print(message, file=sys.stderr)
+    sys.exit(2)
+
+
 def main():
     """Scores the rows of a file."""
-    with open(sys.argv[1], encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file if line.strip()]
+    if len(sys.argv) != 2:
+        fail("usage: python score.py ROWS.jsonl")
+    rows = read_rows(sys.argv[1])
     for result in Scorer(pathlib.Path(__file__).parent).score(rows):
         print(json.dumps(result, ensure_ascii=False))
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from faith_jax.runs.judges import standalone_score
 from faith_jax.scoring.judges.card import PRESETS
 from faith_jax.scoring.registry import load_scorer
 
@@ -79,6 +80,27 @@ def run_score(folder, rows, tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     command = [sys.executable, "-c", BLOCKED, str(folder / "score.py"), str(path)]
     return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"grounding": ["Tea."]}', "field 'response': expected a text."),
+        ('{"grounding": 3, "response": "Tea."}', "field 'grounding': expected a text or a list"),
+        ('{"grounding": "Tea.", "response": "Tea.", "query": []}', "field 'query': expected a"),
+        ("{", "is no JSON ("),
+        ("[1]", "field 'grounding': expected a text"),
+    ],
+)
+def test_a_wrong_row_is_one_error(tmp_path, capsys, line, message):
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(ROWS[0]) + "\n" + line + "\n")
+    with pytest.raises(SystemExit) as ended:
+        standalone_score.read_rows(str(path))
+    assert ended.value.code == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"{path}:2: {message}")
+    assert printed.count("\n") == 1
 
 
 # One of each form is quick: words that are written, a class, windows of tokens.
