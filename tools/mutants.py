@@ -350,7 +350,7 @@ MODELS = _of(
         "transformer_layers.py",
         "lambda own, other: jnp.where(has_window, own, other)",
         "lambda own, other: jnp.where(has_window, other, own)",
-        "tests/checkpoints/hugging_face/test_families.py::test_encoders[modernbert_tokens]",
+        "tests/checkpoints/hugging_face/test_families.py::test_encoders",
     ),
     (
         "head-mean",
