@@ -171,8 +171,8 @@ class JudgeEncoder:
                 encoded.offsets | {Kind.KNOWLEDGE: encoded.offsets[Kind.KNOWLEDGE][first:last]},
                 encoded.split - removed * (knowledge.start < encoded.split),
             )
-            shown = window.offsets[Kind.KNOWLEDGE]
-            begin, stop = shown[0][0], shown[-1][1]
+            spans = window.offsets[Kind.KNOWLEDGE]
+            begin, stop = spans[0][0], spans[-1][1]
             piece = Piece(chunk.text[begin:stop], chunk.start + begin, chunk.start + stop)
             yield self._row(piece, window, place)
 
@@ -182,13 +182,13 @@ class JudgeEncoder:
         first = encoded.ids[: encoded.split][keep[: encoded.split]].tolist()
         second = encoded.ids[encoded.split :][keep[encoded.split :]].tolist()
         # The response is whole, behind what is kept of the texts in front of it.
-        written = encoded.part(Kind.HISTORY)
-        begin = int(keep[: written.start].sum())
+        response = encoded.part(Kind.HISTORY)
+        begin = int(keep[: response.start].sum())
         if self.card.input.pair:
             row = self.tokenizer.add_special_tokens(first, second)
             start = self.tokenizer.second_start(len(first), len(row))
             front, between, _ = self.tokenizer.pair_ids
-            begin += len(front) + (len(between) if written.start >= encoded.split else 0)
+            begin += len(front) + (len(between) if response.start >= encoded.split else 0)
         else:
             row = self.tokenizer.add_special_tokens(first)
             start = len(row)
