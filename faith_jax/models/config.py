@@ -21,8 +21,10 @@ from faith_jax.core.settings import (
 
 Activation = Literal["gelu", "gelu_exact", "relu", "silu", "tanh", "linear"]
 Positions = Literal["relative_bias", "learned", "rotary", "alibi", "disentangled"]
+Kernel = Literal["blocks", "splash", "cudnn"]
 RopeType = Literal["default", "linear", "llama3"]
 ROPE_TYPES: tuple[str, ...] = typing.get_args(RopeType)
+KERNELS: Mapping[str, Kernel] = {"tpu": "splash", "gpu": "cudnn"}  # by the platform that has one
 # A damaged file may name millions of layers, which would exhaust memory and time.
 _Layers = Annotated[int, msgspec.Meta(ge=0, le=1000, description="0 to 1,000 layers")]
 _Padding = Annotated[int, msgspec.Meta(ge=-1, description="a token id, or -1")]
@@ -59,7 +61,8 @@ class TransformerConfig(Settings):
         "splash" = a Pallas kernel, on TPUs only, for models without position bias and dropout of
         attention weights. A block's scores then never leave the fast memory of a core. "cudnn" =
         NVIDIA's kernel, on GPUs only, for attention of any length in bfloat16 or float16, also with
-        T5's bias and ALiBi's, without softcap and dropout of attention weights.
+        T5's bias and ALiBi's, without softcap and dropout of attention weights. "auto" = the kernel
+        of the device where it can compute this model's attention, otherwise "blocks".
       relative_attention_num_buckets: buckets of relative positions; but for `separate_positions`
         even and >= 4.
       relative_attention_max_distance: distance from which all positions share a bucket; more
@@ -153,7 +156,7 @@ class TransformerConfig(Settings):
     logits_via_embedding: bool = False
     float32_attention_logits: bool = False
     attention_block_length: NotNegative = 1024
-    attention_kernel: Literal["blocks", "splash", "cudnn"] = "blocks"
+    attention_kernel: Literal["auto"] | Kernel = "auto"
     relative_attention_num_buckets: Positive = 32
     relative_attention_max_distance: Positive = 128
     layer_norm_epsilon: PositiveNumber = 1e-6
@@ -258,27 +261,46 @@ class TransformerConfig(Settings):
         if self.token_label_names:
             alone = self.is_encoder_only and not self.label_names
             self.require("token_label_names", alone, "none beside a decoder or `label_names`")
-        if self.attention_kernel == "splash":
-            expected = "'blocks' for a model with position biases"
-            # The kernel adds no bias to logits, and drops no weights.
-            self.require("attention_kernel", self.positions in ("learned", "rotary"), expected)
-            causal = self.is_decoder_only or not self.sliding_window
-            self.require("attention_kernel", causal, "'blocks' for an encoder's sliding window")
-        if self.attention_kernel == "cudnn":
-            for allowed, condition in (
-                (self.dtype in ("bfloat16", "float16"), f"dtype = {self.dtype}, not bfloat16"),
-                (self.positions != "disentangled", "DeBERTa's attention"),
-                (not self.attention_softcap, "a softcap of attention"),
-                (self.head_dim % 8 == 0 and self.head_dim <= 128, f"head_dim = {self.head_dim}"),
-            ):
-                self.require("attention_kernel", allowed, f"'blocks' for {condition}")
-        if self.attention_kernel != "blocks":
+        if self.attention_kernel in ("splash", "cudnn"):
+            obstacle = self._obstacle(self.attention_kernel)
+            self.require("attention_kernel", obstacle is None, f"'auto' or 'blocks' for {obstacle}")
             rate = self.attention_weights_dropout
-            expected = f"'blocks', or attention_dropout_rate = 0 in place of {rate}"
+            expected = f"'auto' or 'blocks', or attention_dropout_rate = 0 in place of {rate}"
             self.require("attention_kernel", rate == 0.0, expected)
         if self.positions == "rotary":
             # Features are rotated in pairs.
             self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
+
+    def _obstacle(self, kernel: Kernel) -> str | None:
+        """Returns what a kernel cannot do of this model's attention, None if it can compute it."""
+        window = bool(self.sliding_window) and not self.is_decoder_only
+        obstacles = {
+            "blocks": (),
+            "splash": (
+                (self.positions not in ("learned", "rotary"), "a model with position biases"),
+                (window, "an encoder's sliding window"),
+            ),
+            "cudnn": (
+                (self.dtype == "float32", "dtype = float32, not bfloat16"),
+                (self.positions == "disentangled", "DeBERTa's attention"),
+                (self.attention_softcap > 0, "a softcap of attention"),
+                (self.head_dim % 8 > 0 or self.head_dim > 128, f"head_dim = {self.head_dim}"),
+            ),
+        }[kernel]
+        return next((obstacle for is_there, obstacle in obstacles if is_there), None)
+
+    def kernel_on(self, platform: str, deterministic: bool) -> Kernel:
+        """Returns the attention kernel of a call.
+
+        Args:
+          platform: of the devices, as JAX names it: "cpu", "gpu" or "tpu".
+          deterministic: no dropout.
+        """
+        if self.attention_kernel != "auto":
+            return self.attention_kernel
+        kernel = KERNELS.get(platform, "blocks")
+        drops_weights = not deterministic and self.attention_weights_dropout > 0
+        return "blocks" if drops_weights or self._obstacle(kernel) else kernel
 
     def can_share_inputs(self, length: int) -> bool:
         """Whether rows of a decoder-only model can share an input in lines of so many tokens.

@@ -26,11 +26,10 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from faith_jax.core.errors import ConfigError, FaithJaxError, counted
 from faith_jax.core.processes import raise_together
 from faith_jax.core.types import PyTree
-from faith_jax.models.config import TransformerConfig
+from faith_jax.models.config import KERNELS, TransformerConfig
 
 MESH_AXES = ("data", "model")
 SLICE_AXIS = "slice"  # outside of these, where devices are in several slices
-_KERNEL_PLATFORMS = {"splash": "tpu", "cudnn": "gpu"}  # of `TransformerConfig.attention_kernel`
 
 AxisRules = tuple[tuple[str, str | tuple[str, ...] | None], ...]
 
@@ -558,10 +557,11 @@ def make_partitioner(
         mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=axis_types)
     platform = mesh.devices.flat[0].platform
     kernel = config.attention_kernel
-    if (wanted := _KERNEL_PLATFORMS.get(kernel, platform)) != platform:
+    if kernel not in ("auto", "blocks", KERNELS.get(platform)):
+        wanted = next(name for name, of_platform in KERNELS.items() if of_platform == kernel)
         raise ConfigError(
             f"attention_kernel = {kernel!r} runs on {wanted.upper()}s only, and these devices are "
-            f"{platform}s; leave it 'blocks'."
+            f"{platform}s; leave it 'auto'."
         )
     rules = logical_axis_rules or standard_logical_axis_rules(
         activation_partitioning_dims, parameter_partitioning_dims

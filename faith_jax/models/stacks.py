@@ -81,7 +81,11 @@ class _Stack(nn.Module):
         return self.embedding_norm(x) if cfg.embedding_norm else x
 
     def _surroundings(
-        self, query_positions: Array, key_positions: Array, mask: Array | AttentionMask | None
+        self,
+        query_positions: Array,
+        key_positions: Array,
+        mask: Array | AttentionMask | None,
+        deterministic: bool,
     ) -> Surroundings:
         """Returns the layers' shared inputs for positions, and the mask of self-attention.
 
@@ -89,16 +93,16 @@ class _Stack(nn.Module):
           query_positions: int32 [rows or 1, query_length].
           key_positions: int32 [rows or 1, key_length].
           mask: whole, or an `AttentionMask`, which is made whole unless attention goes by blocks.
+          deterministic: no dropout.
         """
         cfg = self.config
         window_mask: Array | AttentionMask | None = None
         if isinstance(mask, AttentionMask):
-            how = cfg.attention_block_length, cfg.attention_kernel
             placed = mask.placed(query_positions)
-            mask = placed.for_attention(*how)
+            mask = placed.for_attention(cfg, deterministic)
             if cfg.sliding_window:
                 window = jnp.int32(cfg.sliding_window)
-                window_mask = placed.replace(window=window).for_attention(*how)
+                window_mask = placed.replace(window=window).for_attention(cfg, deterministic)
         elif cfg.sliding_window and mask is not None:  # decoding
             distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
             window_mask = mask & (distance < cfg.sliding_window)
@@ -178,7 +182,7 @@ class Encoder(_Stack):
         cfg = self.config
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
-        around = self._surroundings(positions, positions, mask)
+        around = self._surroundings(positions, positions, mask, deterministic)
         x = self._embed(embeddings, positions, token_types)
         x = self.embedding_dropout(x, deterministic=deterministic)
         if cfg.embedding_dim:
@@ -260,12 +264,10 @@ class Decoder(_Stack):
             cache_position, query_positions, key_positions, mask = self._advance(
                 embeddings.shape[-2]
             )
-        around = self._surroundings(query_positions, key_positions, mask)._replace(
+        around = self._surroundings(query_positions, key_positions, mask, deterministic)._replace(
             encoded=encoded,
             encoder_masks=tuple(
-                mask.for_attention(cfg.attention_block_length, cfg.attention_kernel)
-                if isinstance(mask, AttentionMask)
-                else mask
+                mask.for_attention(cfg, deterministic) if isinstance(mask, AttentionMask) else mask
                 for mask in encoder_masks
             ),
             cache_position=cache_position,

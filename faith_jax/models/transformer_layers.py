@@ -83,7 +83,6 @@ def _attention(cfg: TransformerConfig, name: str, cross: bool = False) -> MultiH
         cfg.attention_softcap,
         cfg.broadcast_dropout,
         cfg.attention_block_length,
-        cfg.attention_kernel,
         cfg.sliding_window,
         name=name,
     )

@@ -458,7 +458,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield (
             f"trained parameters: {model['trained']:,}; frozen: {model['frozen']:,}; a step: "
             f"{model['step_operations']:.3g} operations and {model['step_bytes'] / 2**20:,.0f} MiB "
-            "on each device"
+            f"on each device; attention kernel: {model['attention_kernel']}"
         )
     yield from _example_lines(report["examples"], str)
 

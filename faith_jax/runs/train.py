@@ -27,6 +27,7 @@ from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
 from faith_jax.input.task_metrics import text_of
+from faith_jax.models.attention.masks import kernel_platform
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Partitioner, make_partitioner
 from faith_jax.models.soft_prompt import initializer_name
@@ -254,7 +255,9 @@ def train(
         sizes = {"trained": setup.count_params(trained), "frozen": setup.count_params(frozen)}
         cost = trainer.step_cost(state, frozen, batch)
         if report is not None:
-            report["model"] = sizes | cost
+            platform = kernel_platform(partitioner.mesh.devices.flat[0])
+            kernel = model.config.kernel_on(platform, deterministic=False)
+            report["model"] = sizes | cost | {"attention_kernel": kernel}
             path = preflight.beside(folder) if dry_run else folder / "preflight.json"
             preflight.tell(report, path, dry_run)
         if dry_run:

@@ -4,6 +4,7 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.models.config import TransformerConfig
+from tests.models.tiny import TINY
 
 
 def test_to_dict_is_json_and_comes_back_equal():
@@ -61,3 +62,37 @@ def test_unknown_and_missing_settings_are_named():
         TransformerConfig.from_dict({"vocab_size": 100, "num_head": 8})
     with pytest.raises(ConfigError, match="no 'vocab_size'"):
         TransformerConfig.from_dict({"emb_dim": 8})
+
+
+HALF = TINY.replace(dtype="bfloat16", head_dim=8)
+ROTARY = HALF.replace(positions="rotary", num_encoder_layers=0)
+
+
+@pytest.mark.parametrize(
+    ("config", "platform", "deterministic", "kernel"),
+    [
+        (HALF, "gpu", True, "cudnn"),
+        (HALF, "gpu", False, "blocks"),  # dropout of attention weights
+        (HALF.with_dropout(0.0), "gpu", False, "cudnn"),
+        (HALF.replace(attention_dropout_rate=0.0), "gpu", False, "cudnn"),
+        (HALF, "cpu", True, "blocks"),
+        (HALF, "tpu", True, "blocks"),  # position bias
+        (TINY.replace(head_dim=8), "gpu", True, "blocks"),  # float32
+        (HALF.replace(head_dim=136), "gpu", True, "blocks"),
+        (HALF.replace(attention_softcap=3.0), "gpu", True, "blocks"),
+        (ROTARY, "tpu", True, "splash"),
+        (ROTARY, "tpu", False, "blocks"),
+        (ROTARY.replace(sliding_window=4, sliding_window_layers=(0,)), "tpu", True, "splash"),
+        (HALF.replace(attention_kernel="blocks"), "gpu", True, "blocks"),
+    ],
+)
+def test_the_kernel_of_a_device_is_taken_where_it_fits(config, platform, deterministic, kernel):
+    assert config.kernel_on(platform, deterministic) == kernel
+
+
+def test_an_encoders_window_has_no_kernel_on_tpus():
+    config = HALF.replace(
+        num_decoder_layers=0, positions="rotary", sliding_window=5, sliding_window_layers=(0,)
+    )
+    assert config.kernel_on("tpu", deterministic=True) == "blocks"
+    assert config.kernel_on("gpu", deterministic=True) == "cudnn"

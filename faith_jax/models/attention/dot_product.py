@@ -81,7 +81,6 @@ def attend(
     dropout_key: Array | None = None,
     broadcast_dropout: bool = True,
     block_length: int = 0,
-    kernel: str = "blocks",
     window_length: int = 0,
 ) -> Float[Array, "rows heads queries value_width"]:
     """Computes dot-product attention; like T5, without scaling by the head's width by default.
@@ -92,7 +91,7 @@ def attend(
       key: see `query`.
       value: see `query`.
       mask: True = attend; its keys are those of the prefix and the others. An `AttentionMask` =
-        attend by blocks, without a prefix.
+        attend by blocks, by its kernel, without a prefix.
       bias: added to the logits; by blocks, what makes them.
       float32_logits: compute the products of query and key in float32.
       prefix: keys and values before the others, with their own batch size.
@@ -102,13 +101,12 @@ def attend(
       dropout_key: random key; None = no dropout.
       broadcast_dropout: use one mask for all queries.
       block_length: the largest number of queries, and of keys, of a block.
-      kernel: by blocks, "splash" = `splash.splash_attend`, "cudnn" = `cudnn.cudnn_attend`.
-      window_length: see there.
+      window_length: see `splash.splash_attend`.
     """
     if isinstance(mask, AttentionMask):
         # Only decoding has a prefix, and its mask is whole.
         assert prefix is None
-        if kernel == "splash":
+        if mask.kernel == "splash":
             from faith_jax.models.attention.splash import splash_attend
 
             assert bias is None
@@ -116,7 +114,7 @@ def attend(
             return splash_attend(
                 query, key, value, mask, scale=scale, softcap=softcap, window_length=window_length
             )
-        if kernel == "cudnn":
+        if mask.kernel == "cudnn":
             from faith_jax.models.attention.cudnn import cudnn_attend
 
             assert not softcap

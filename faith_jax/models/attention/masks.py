@@ -9,6 +9,7 @@ from flax import struct
 from jaxtyping import Bool, Integer, Shaped
 
 from faith_jax.core.types import Array
+from faith_jax.models.config import Kernel, TransformerConfig
 
 NO_WINDOW = np.iinfo(np.int32).max  # of `AttentionMask.window`
 
@@ -58,12 +59,14 @@ class AttentionMask(struct.PyTreeNode):
       window: int32 scalar, the number of keys that a query sees, including itself; None = all. They
         end with it if causal, otherwise it is in their middle.
       causal: a query sees no later key.
+      kernel: what computes the attention; see `TransformerConfig.attention_kernel`.
     """
 
     queries: Tokens
     keys: Tokens
     window: Array | None = None
     causal: bool = struct.field(pytree_node=False, default=False)
+    kernel: Kernel = struct.field(pytree_node=False, default="blocks")
 
     def placed(self, positions: Integer[Array, "#rows length"]) -> "AttentionMask":
         """Returns the mask of self-attention with the positions of its tokens."""
@@ -113,16 +116,30 @@ class AttentionMask(struct.PyTreeNode):
         """Returns the mask of all queries and keys."""
         return self.block(self.queries, self.keys)
 
-    def for_attention(self, block_length: int, kernel: str = "blocks") -> "Array | AttentionMask":
-        """Returns the mask itself where attention goes by blocks, otherwise the whole array.
+    def for_attention(
+        self, config: TransformerConfig, deterministic: bool
+    ) -> "Array | AttentionMask":
+        """Returns the mask with its kernel where attention goes by blocks, otherwise a whole array.
 
-        cuDNN takes attention of any length, others where `goes_by_blocks`.
+        cuDNN takes attention of any length, other kernels where `goes_by_blocks`. The kernel is
+        one of the mesh that is active, or of JAX's default device.
         """
-        if kernel == "cudnn":
-            return self
+        mesh = jax.sharding.get_abstract_mesh()
+        platform = kernel_platform(jax.devices()[0])
+        if not mesh.empty and mesh.abstract_device.platform != jax.default_backend():
+            platform = mesh.abstract_device.platform  # compiling for devices that are not here
+        kernel = config.kernel_on(platform, deterministic)
         rows, keys = self.keys.valid.shape
         queries = self.queries.valid.size // rows
-        return self if goes_by_blocks(block_length, queries, keys) else self.whole()
+        if kernel == "cudnn" or goes_by_blocks(config.attention_block_length, queries, keys):
+            return self.replace(kernel=kernel)
+        return self.whole()
+
+
+def kernel_platform(device: jax.Device) -> str:
+    """Returns a device's platform, "cpu" for GPUs without cuDNN's fused attention (before Ampere)."""
+    generation = float(getattr(device, "compute_capability", 8.0))
+    return "cpu" if device.platform == "gpu" and generation < 8 else device.platform
 
 
 def goes_by_blocks(block_length: int, queries: int, keys: int) -> bool:

@@ -79,7 +79,6 @@ class MultiHeadAttention(nn.Module):
       softcap: see `attend`.
       broadcast_dropout: see `attend`.
       block_length: see `attend`.
-      kernel: see `attend`.
       window_length: see `attend`.
     """
 
@@ -94,7 +93,6 @@ class MultiHeadAttention(nn.Module):
     softcap: float = 0.0
     broadcast_dropout: bool = True
     block_length: int = 0
-    kernel: str = "blocks"
     window_length: int = 0
 
     @nn.compact
@@ -189,7 +187,6 @@ class MultiHeadAttention(nn.Module):
             dropout_key=dropout_key,
             broadcast_dropout=self.broadcast_dropout,
             block_length=self.block_length,
-            kernel=self.kernel,
             window_length=self.window_length,
         )
         if regrouped is not None:

@@ -137,7 +137,8 @@ def _manifest(name: str, judge: Judge) -> dict[str, Any]:
 def _program(judge: Judge, params: dict[str, np.ndarray], size: int, length: int) -> bytes:
     """Returns the serialized program for rows int32 [size, length]."""
     config, reads, places = judge.engine.model.config, judge.card.reads, np.array(judge.places)
-    module = Transformer(config)
+    # One program is compiled for all platforms.
+    module = Transformer(config.replace(attention_kernel="blocks"))
 
     def support(params: dict[str, Any], tokens: jax.Array, second: jax.Array) -> jax.Array:
         """Returns the probabilities that the card reads, float32 [rows, 1 or 2]."""

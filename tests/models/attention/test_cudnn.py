@@ -1,14 +1,22 @@
 """JAX's plain form of the same function stands for cuDNN's kernel here, which needs a GPU."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractDevice, AbstractMesh
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.models.attention import cudnn
 from faith_jax.models.attention.dot_product import attend
-from faith_jax.models.attention.masks import AttentionMask, Tokens, segment_positions
+from faith_jax.models.attention.masks import (
+    AttentionMask,
+    Tokens,
+    kernel_platform,
+    segment_positions,
+)
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.positions import DistanceBias
 from faith_jax.models.transformer import Transformer
@@ -54,9 +62,7 @@ def assert_equal_to_plain(arrays, mask, bias=None):
     def loss_of(kernel):
         def loss(query, key, value, values):
             added = None if values is None else DistanceBias(values)
-            options = {"mask": mask, "bias": added, "kernel": kernel}
-            if kernel == "blocks":
-                options["block_length"] = 1000
+            options = {"mask": mask.replace(kernel=kernel), "bias": added, "block_length": 1000}
             outputs = attend(query, key, value, float32_logits=True, scale=0.4, **options)
             return (outputs * direction).sum(), outputs
 
@@ -147,3 +153,23 @@ def test_other_devices_are_an_error():
     config = TINY.replace(attention_kernel="cudnn", dtype="bfloat16", dropout_rate=0.0, head_dim=8)
     with pytest.raises(ConfigError, match="'cudnn' runs on GPUs only, and these devices are cpus"):
         make_partitioner(config)
+
+
+@pytest.mark.parametrize(
+    ("platform", "generation", "expected"),
+    [("gpu", "7.5", "cpu"), ("gpu", "8.0", "gpu"), ("gpu", "12.0", "gpu"), ("cpu", None, "cpu")],
+)
+def test_gpus_before_ampere_have_no_fused_attention(platform, generation, expected):
+    capability = {} if generation is None else {"compute_capability": generation}
+    device = types.SimpleNamespace(platform=platform, **capability)
+    assert kernel_platform(device) == expected
+
+
+@pytest.mark.parametrize(("platform", "kernel"), [("gpu", "cudnn"), ("cpu", None)])
+def test_the_platform_is_that_of_the_active_mesh(platform, kernel):
+    device = AbstractDevice(device_kind="any", num_cores=None, platform=platform)
+    mesh = AbstractMesh((1, 1), ("data", "model"), abstract_device=device)
+    config = TINY.replace(dtype="bfloat16", head_dim=8)
+    with jax.sharding.use_abstract_mesh(mesh):
+        mask = AttentionMask(OWN, OWN).for_attention(config, deterministic=True)
+    assert getattr(mask, "kernel", None) == kernel  # a whole mask has none

@@ -12,6 +12,7 @@ from faith_jax.models.attention.disentangled import DisentangledBias
 from faith_jax.models.attention.dot_product import attend, block_sizes
 from faith_jax.models.attention.masks import AttentionMask, Tokens, segment_positions
 from faith_jax.models.positions import AlibiBias, RelativePositionBias, alibi_bias
+from tests.models.tiny import TINY
 
 E = np.e
 
@@ -268,11 +269,17 @@ def test_blocks_are_even_and_hold_the_whole_length(length, block_length):
 
 def test_short_inputs_have_plain_attention():
     mask = AttentionMask(tokens(8), tokens(8))
-    assert mask.for_attention(0).shape == mask.for_attention(8).shape == (2, 1, 8, 8)
-    assert mask.for_attention(7) is mask
-    assert mask.for_attention(8, "cudnn") is mask  # whatever the length
+
+    def of(mask, block_length, **settings):
+        config = TINY.replace(attention_block_length=block_length, **settings)
+        return mask.for_attention(config, deterministic=True)
+
+    assert of(mask, 0).shape == of(mask, 8).shape == (2, 1, 8, 8)
+    assert of(mask, 7).kernel == "blocks"
+    fused = {"attention_kernel": "cudnn", "dtype": "bfloat16", "head_dim": 8, "dropout_rate": 0.0}
+    assert of(mask, 8, **fused).kernel == "cudnn"  # whatever the length
     # One query has few scores, whatever the number of keys.
-    assert AttentionMask(tokens(1), tokens(40)).for_attention(7).shape == (2, 1, 1, 40)
+    assert of(AttentionMask(tokens(1), tokens(40)), 7).shape == (2, 1, 1, 40)
 
 
 @pytest.mark.parametrize("broadcast", [True, False])

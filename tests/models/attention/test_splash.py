@@ -59,7 +59,8 @@ def outputs_and_gradients(arrays, mask, direction):
         (_, found), gradients = jax.value_and_grad(loss, (0, 1, 2), has_aux=True)(*arrays)
         return found, *gradients
 
-    return of(mask=mask, kernel="splash", window_length=WINDOW), of(mask=mask.whole())
+    fused = of(mask=mask.replace(kernel="splash"), window_length=WINDOW)
+    return fused, of(mask=mask.whole())
 
 
 def assert_equal_to_plain(arrays, mask):
