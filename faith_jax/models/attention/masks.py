@@ -1,6 +1,6 @@
 """Attention masks and positions of padded and packed rows."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -136,8 +136,8 @@ class AttentionMask(struct.PyTreeNode):
         return self.whole()
 
 
-def kernel_platform(device: jax.Device) -> str:
-    """Returns a device's platform, "cpu" for GPUs without cuDNN's fused attention (before Ampere)."""
+def kernel_platform(device: Any) -> str:
+    """Returns a device's platform, or "cpu" for GPUs that lack fused attention (before Ampere)."""
     generation = float(getattr(device, "compute_capability", 8.0))
     return "cpu" if device.platform == "gpu" and generation < 8 else device.platform
 
