@@ -43,6 +43,7 @@ _LLAMA = {
     "eos_token_id": 2,
 }
 _GEMMA = _LLAMA | {"head_dim": 6, "pad_token_id": 0, "eos_token_id": [1, 2]}
+_T5GEMMA = _GEMMA | {"bos_token_id": 2, "eos_token_id": 1}
 _BART = {
     "vocab_size": VOCAB,
     "d_model": 16,
@@ -188,6 +189,37 @@ MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
             "query_pre_attn_scalar": 6,
             "attn_logit_softcapping": 1.5,
             "final_logit_softcapping": 2.0,
+        },
+        {},
+    ),
+    "t5gemma_windows": (
+        "T5GemmaForConditionalGeneration",
+        {
+            stack: _T5GEMMA
+            | {
+                "sliding_window": 4,
+                "query_pre_attn_scalar": 6,
+                "attn_logit_softcapping": 1.5,
+                "final_logit_softcapping": 2.0,
+            }
+            for stack in ("encoder", "decoder")
+        },
+        {},
+    ),
+    "t5gemma_plain": (
+        "T5GemmaForConditionalGeneration",
+        {
+            stack: _T5GEMMA
+            | {
+                "num_hidden_layers": 3,
+                "num_key_value_heads": 4,
+                "attention_bias": True,
+                "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+                "sliding_window": 3,
+                "attn_logit_softcapping": None,
+                "final_logit_softcapping": None,
+            }
+            for stack in ("encoder", "decoder")
         },
         {},
     ),

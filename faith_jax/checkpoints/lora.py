@@ -152,7 +152,8 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
         params = {name: array.astype(_F32) for name, array in params.items()}
     for module, (first, second) in lora.pairs.items():
         tensor = _base_tensor(f"{module}.weight", maps, family, lora, where)
-        if config.logits_via_embedding and tensor.ours == ("token_embedder/embedding",):
+        embedder = "decoder/token_embedder" if config.decoder_embedding else "token_embedder"
+        if config.logits_via_embedding and tensor.ours == (f"{embedder}/embedding",):
             raise CheckpointError(
                 f"{lora.folder}: the adapter changes {tensor.theirs}, which is the output layer of "
                 f"{where} too; merge it with PEFT, merge_and_unload()."

@@ -95,6 +95,8 @@ class TransformerConfig(Settings):
         `max_positions + position_offset` rows.
       position_offset: row of the first position in a learned embedding (2 in BART, RoBERTa).
       num_token_types: rows of a token type embedding (BERT: 2, the second is for a second text).
+      decoder_embedding: the decoder embeds tokens by a matrix of its own, that of a tied output
+        layer (T5Gemma).
       embedding_dim: width of the embeddings, which are then projected to `emb_dim` (ALBERT); 0 =
         they have this width already.
       shared_layers: all encoder layers have the same parameters, those of `layers_0` (ALBERT).
@@ -104,7 +106,8 @@ class TransformerConfig(Settings):
       attention_softcap: c in c * tanh(x / c) of attention logits (Gemma 2); 0 = none.
       logits_softcap: the same for the output logits.
       sliding_window: keys that a query sees, including itself, in `sliding_window_layers`; 0 = all.
-        In an encoder the query is in their middle, and the number is odd.
+        In an encoder alone the query is in their middle, and the number is odd; beside a decoder,
+        the encoder's queries see as many behind them as in front of them.
       sliding_window_layers: numbers of the layers with a sliding window.
       rope_theta: base of the rotary frequencies.
       rope_window_theta: the same in `sliding_window_layers`; 0 = `rope_theta`.
@@ -177,6 +180,7 @@ class TransformerConfig(Settings):
     max_positions: NotNegative = 0
     position_offset: NotNegative = 0
     num_token_types: NotNegative = 0
+    decoder_embedding: bool = False
     embedding_dim: NotNegative = 0
     shared_layers: bool = False
     attention_bias: bool = False
@@ -255,9 +259,11 @@ class TransformerConfig(Settings):
         if not self.first_norm:
             alone = self.is_encoder_only and not self.scan_layers
             self.require("first_norm", alone, "true beside a decoder, and where layers are scanned")
-        if self.sliding_window and not self.is_decoder_only:
-            alone = self.is_encoder_only and self.sliding_window % 2 == 1
-            self.require("sliding_window", alone, "an odd number of an encoder alone, or 0")
+        if self.is_encoder_only and self.sliding_window:
+            self.require("sliding_window", self.sliding_window % 2 == 1, "an odd number, or 0")
+        if self.decoder_embedding:
+            both = not (self.is_encoder_only or self.is_decoder_only)
+            self.require("decoder_embedding", both, "false without an encoder and a decoder")
         if self.token_label_names:
             alone = self.is_encoder_only and not self.label_names
             self.require("token_label_names", alone, "none beside a decoder or `label_names`")
@@ -342,6 +348,12 @@ class TransformerConfig(Settings):
     def embedding_width(self) -> int:
         """Width of the embeddings of tokens, positions and token types, and of a soft prompt."""
         return self.embedding_dim or self.emb_dim
+
+    @property
+    def encoder_window(self) -> int:
+        """The keys that a query of the encoder sees in `sliding_window_layers`; 0 = all."""
+        window = self.sliding_window
+        return window if self.is_encoder_only or not window else 2 * window - 1
 
     @property
     def attention_weights_dropout(self) -> float:

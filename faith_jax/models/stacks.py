@@ -101,7 +101,7 @@ class _Stack(nn.Module):
             placed = mask.placed(query_positions)
             mask = placed.for_attention(cfg, deterministic)
             if cfg.sliding_window:
-                window = jnp.int32(cfg.sliding_window)
+                window = jnp.int32(cfg.sliding_window if placed.causal else cfg.encoder_window)
                 window_mask = placed.replace(window=window).for_attention(cfg, deterministic)
         elif cfg.sliding_window and mask is not None:  # decoding
             distance = query_positions[:, None, :, None] - key_positions[:, None, None, :]
@@ -204,6 +204,8 @@ class Decoder(_Stack):
     def setup(self):
         cfg = self.config
         self._setup_ends(bidirectional=False)
+        if cfg.decoder_embedding:
+            self.token_embedder = Embedding(cfg.vocab_size, cfg.emb_dim, cfg.dtype)
         self.layers = make_layers(DecoderLayer, cfg, cfg.num_decoder_layers, 1, (3, 4, 5))
         if cfg.norm_position != "post":
             self.decoder_norm = norm(cfg)

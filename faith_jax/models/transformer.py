@@ -75,6 +75,11 @@ class Transformer(nn.Module):
         if cfg.decoder_prompt_length:
             self.decoder_prompt = SoftPrompt(cfg.decoder_prompt_length, cfg.emb_dim)
 
+    @property
+    def decoder_embedder(self) -> Embedding:
+        """The embedding of the decoder's tokens, and of a tied output layer."""
+        return self.decoder.token_embedder if self.config.decoder_embedding else self.token_embedder
+
     def __call__(
         self,
         encoder_input_tokens: Integer[Array, "batch encoder_length"],
@@ -374,7 +379,7 @@ class Transformer(nn.Module):
         an encoder-decoder `regrouped` says which input each token sees, and where it is. With
         positions, a soft prompt takes the first ones.
         """
-        embeddings = self.token_embedder(decoder_input_tokens)
+        embeddings = self.decoder_embedder(decoder_input_tokens)
         if decoder_positions is not None and self.config.decoder_prompt_length:
             embeddings = self.decoder_prompt.placed(embeddings, decoder_positions)
         return self.decode_embeddings(
@@ -567,7 +572,7 @@ class Transformer(nn.Module):
             kernel = self.decoder.output_kernel()
             return OutputLayer(kernel, False, scale, bias, cfg.logits_softcap)
         # The embedding is used as it lies in memory, [vocab, embed], and is not transposed.
-        embedding = self.token_embedder.embedding
+        embedding = self.decoder_embedder.embedding
         if not isinstance(embedding, Int8Matrix):
             embedding = embedding.astype(jnp.float32)
         return OutputLayer(embedding, True, scale, bias, cfg.logits_softcap)
@@ -600,7 +605,7 @@ class Transformer(nn.Module):
     ) -> Array:
         masks = self._decoding_masks(encoder_input_tokens)
         return self.decoder(
-            self.token_embedder(decoder_input_tokens),
+            self.decoder_embedder(decoder_input_tokens),
             # Without states, attention takes the keys and values in the `encoder_cache`.
             (None,) * len(masks) if encoded is None else _several(encoded),
             None,

@@ -69,15 +69,14 @@ def norm(cfg: TransformerConfig, name: str | None = None) -> RMSNorm | LayerNorm
     return RMSNorm(cfg.layer_norm_epsilon, cfg.dtype, cfg.norm_offset, name=name)
 
 
-def _attention(cfg: TransformerConfig, name: str, cross: bool = False) -> MultiHeadAttention:
+def _attention(cfg: TransformerConfig, name: str) -> MultiHeadAttention:
     return MultiHeadAttention(
         cfg.num_heads,
         cfg.head_dim,
         cfg.attention_weights_dropout,
         cfg.float32_attention_logits,
         cfg.dtype,
-        # Heads share keys in self-attention only.
-        0 if cross else cfg.num_kv_heads,
+        cfg.num_kv_heads,
         cfg.attention_bias,
         cfg.attention_scale,
         cfg.attention_softcap,
@@ -140,7 +139,8 @@ class _Layer(nn.Module):
         """
         mask: Any = around.mask
         if isinstance(around.window_mask, AttentionMask):
-            window = jnp.where(has_window, self.config.sliding_window, NO_WINDOW)
+            assert around.window_mask.window is not None
+            window = jnp.where(has_window, around.window_mask.window, NO_WINDOW)
             mask = around.window_mask.replace(window=window)
         elif around.window_mask is not None:
             # Both masks are whole arrays in decoding and in short sequences.
@@ -215,7 +215,7 @@ class DecoderLayer(_Layer):
         for number, (name, norm_name) in enumerate(_cross_attentions(cfg)):
 
             def cross_attention(y, number=number, name=name):
-                return _attention(cfg, name, cross=True)(
+                return _attention(cfg, name)(
                     y,
                     around.encoded[number],
                     mask=around.encoder_masks[number],

@@ -150,7 +150,9 @@ def initial_params(
         length = getattr(config, f"{name}_length")
         if length and name not in params:
             initialize = start.prompt_initializer or sampled_vocabulary()
-            embedding = jnp.asarray(np.asarray(params["token_embedder"]["embedding"], np.float32))
+            of_decoder = name == "decoder_prompt" and config.decoder_embedding
+            embedder = (params["decoder"] if of_decoder else params)["token_embedder"]
+            embedding = jnp.asarray(np.asarray(embedder["embedding"], np.float32))
             prompt = initialize(jax.random.fold_in(key, index), length, embedding)
             params[name] = {"embedding": np.asarray(prompt, np.float32)}
     check_params(config, params)

@@ -36,11 +36,15 @@ def make_folder(
 
 def load(folder: pathlib.Path, architecture: str) -> Any:
     """Opens a folder with Transformers, with its plain attention."""
-    return (
+    model = (
         getattr(transformers, architecture)
         .from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
         .eval()
     )
+    if architecture.startswith("T5Gemma"):
+        # Transformers 5 sees one token more on each side than the authors' release.
+        model.model.encoder.config.sliding_window -= 1
+    return model
 
 
 def reference(
@@ -112,6 +116,7 @@ def _of_pairs(model: Any, inputs: dict[str, np.ndarray], generate: bool) -> dict
     if not generate:
         return {"logits": found.logits.numpy()}
     options = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "attention_mask": mask}
+    options["pad_token_id"] = model.config.pad_token_id
     greedy = model.generate(tokens, **options)
     beams = model.generate(
         tokens,
@@ -196,10 +201,10 @@ def inputs_of(config: dict[str, Any], seed: int = 0) -> dict[str, np.ndarray]:
             "decoder_input_tokens": fed,
             "decoder_target_tokens": targets,
         }
-    if config["model_type"] == "bart":
+    if config["model_type"] in ("bart", "t5gemma"):
         encoder = rows(11, 4, 7, pad_id=pad, seed=seed)
         decoder = rows(6, 6, 6, pad_id=pad, seed=seed + 1)
-        decoder[:, 0] = config["decoder_start_token_id"]
+        decoder[:, 0] = config.get("decoder_start_token_id", config.get("bos_token_id"))
         mask = (encoder != pad).astype(np.int8)
         return {
             "encoder_input_tokens": encoder,

@@ -70,6 +70,9 @@ GEMMA2 = GEMMA.replace(
     sliding_window=4,
     sliding_window_layers=(0,),
 )
+T5GEMMA = GEMMA2.replace(
+    num_encoder_layers=2, decoder_embedding=True, sliding_window=3, decoder_start_id=2
+)
 BART = TransformerConfig(
     **_COMMON
     | _POST
@@ -163,4 +166,4 @@ DECODERS = {
 }
 ENCODERS = {"roberta": ROBERTA, "bert": BERT, "albert": ALBERT, "deberta": DEBERTA}
 ENCODERS |= {"deberta_v1": DEBERTA_V1, "modernbert": MODERNBERT}
-FAMILIES = DECODERS | ENCODERS | {"bart": BART, "doha": DOHA}
+FAMILIES = DECODERS | ENCODERS | {"bart": BART, "doha": DOHA, "t5gemma": T5GEMMA}

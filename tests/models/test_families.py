@@ -141,8 +141,9 @@ def test_scanned_and_rematerialised_layers_compute_the_same(name):
     [
         families.GEMMA2.replace(sliding_window=2, sliding_window_layers=(1,)),
         families.MODERNBERT.replace(first_norm=True, sliding_window_layers=(1,)),
+        families.T5GEMMA.replace(sliding_window=2, sliding_window_layers=(1,)),
     ],
-    ids=["causal", "bidirectional"],
+    ids=["causal", "bidirectional", "both"],
 )
 def test_windows_of_a_scan_are_those_of_their_own_layers(config):
     """A window in layer 1 only: the scan must not give it to the others."""
@@ -191,6 +192,7 @@ LONG = {"t5": T5.replace(**ONE), "deberta": FAMILIES["deberta"]} | {
 LONG["modernbert"] = FAMILIES["modernbert"]
 LONG["deberta_v1"] = FAMILIES["deberta_v1"]
 LONG["doha"] = FAMILIES["doha"].replace(**ONE)
+LONG["t5gemma"] = FAMILIES["t5gemma"].replace(encoder_prompt_length=2)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -237,6 +239,38 @@ def test_a_window_of_an_encoder_is_around_each_query():
         states = [np.asarray(computed(module, params, rows, rows))[0] for rows in (tokens, changed)]
         moved = np.abs(states[0] - states[1]).max(axis=-1) > 1e-6
         np.testing.assert_array_equal(np.flatnonzero(moved), [8, 9, 10, 11, 12])
+
+
+def test_a_window_of_an_encoder_beside_a_decoder_has_two_sides():
+    """In a window of 3, a query sees 2 tokens on each side; a decoder's, 2 in front."""
+    config = families.T5GEMMA.replace(sliding_window_layers=(0,), num_encoder_layers=1)
+    module, params = tiny.model_and_params(config)
+    tokens = tiny.rows(20, seed=1)
+    changed = tokens.copy()
+    changed[0, 10] += 1
+    for block_length in (0, 4):
+        module = type(module)(config.replace(attention_block_length=block_length))
+        states = [
+            tiny.apply(module, params, rows, enable_dropout=False, method="encode")
+            for rows in (tokens, changed)
+        ]
+        moved = np.abs(np.subtract(*states))[0].max(axis=-1) > 1e-6
+        np.testing.assert_array_equal(np.flatnonzero(moved), [8, 9, 10, 11, 12])
+
+
+def test_each_stack_has_its_own_embedding():
+    config = families.T5GEMMA
+    module, params = tiny.model_and_params(config)
+    encoder, decoder = tokens_of(config)
+    expected = computed(module, params, encoder, decoder)
+    assert params["token_embedder"]["embedding"].shape == (config.vocab_size, config.emb_dim)
+    both = dict(params) | {"token_embedder": params["decoder"]["token_embedder"]}
+    assert np.abs(computed(module, both, encoder, decoder) - expected).max() > 1e-2
+    one = {**both, "decoder": {k: v for k, v in params["decoder"].items() if k != "token_embedder"}}
+    shared = type(module)(config.replace(decoder_embedding=False))
+    np.testing.assert_allclose(
+        computed(shared, one, encoder, decoder), computed(module, both, encoder, decoder), atol=1e-6
+    )
 
 
 def test_the_mean_of_a_text_is_of_its_own_tokens():

@@ -17,12 +17,13 @@ from faith_jax.checkpoints.hugging_face.hhem import HHEM
 from faith_jax.checkpoints.hugging_face.llama import GEMMA, GEMMA2, LLAMA, MISTRAL
 from faith_jax.checkpoints.hugging_face.modernbert import MODERNBERT
 from faith_jax.checkpoints.hugging_face.t5 import MT5, T5
+from faith_jax.checkpoints.hugging_face.t5gemma import T5GEMMA
 from faith_jax.models.config import TransformerConfig
 
 _ALL = (
     *(T5, MT5, BART, GPT2, BLOOM, GEMMA, GEMMA2, LLAMA, MISTRAL),
     *(ALBERT, BERT, DPR_CONTEXT, DPR_QUESTION, ROBERTA, XLM_ROBERTA, DEBERTA, DEBERTA_V1),
-    *(HHEM, MODERNBERT),
+    *(HHEM, MODERNBERT, T5GEMMA),
 )
 FAMILIES = {family.key: family for family in _ALL}
 

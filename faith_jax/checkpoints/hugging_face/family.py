@@ -219,6 +219,8 @@ class Family:
       pad: reads the padding token.
       end: the default end token, None = there is none.
       write: returns the other fields of config.json.
+      unfold: returns the fields of a config.json that has them in several objects.
+      fold: the inverse.
       modules: published names of the modules outside of layers, and ours.
       layers: the same of the modules in a layer, by the published and our names of the layers. A
         module of several of ours, side by side along the outputs, has all their names.
@@ -243,6 +245,8 @@ class Family:
     modules: Mapping[str, str]
     layers: Mapping[tuple[str, str], Mapping[str, str]]
     required: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
+    unfold: Callable[[ConfigFields], Mapping[str, Any]] = lambda fields: fields.fields
+    fold: Callable[[Settings], Settings] = lambda fields: fields
     pad: Callable[[ConfigFields], int] = ConfigFields.distinct_pad
     end: int | None = 2
     kind: str = ""
@@ -288,7 +292,7 @@ class Family:
         Raises:
           CheckpointError: a value is missing, wrong or not supported.
         """
-        reader = ConfigFields(fields, path)
+        reader = ConfigFields(self.unfold(ConfigFields(fields, path)), path)
         reader.get("tie_word_embeddings", default=True)  # of all families, though few read it
         for name, (default, *allowed) in self.required.items():
             reader.require(name, default, *allowed)
@@ -328,7 +332,7 @@ class Family:
             }
             architecture += next((task for task, has_head in tasks.items() if has_head), "Model")
         ends = config.eos_ids
-        return {
+        fields = {
             **{names[0]: settings[ours] for ours, (_, *names) in self.fields.items()},
             "architectures": [architecture],
             "dtype": dtype,
@@ -338,6 +342,7 @@ class Family:
             "tie_word_embeddings": config.logits_via_embedding or config.is_encoder_only,
             **self.write(config),
         }
+        return self.fold(fields)
 
     def is_unused(self, name: str) -> bool:
         """Whether a tensor is one that no computation uses, or a tied output layer."""

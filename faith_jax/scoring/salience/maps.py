@@ -193,8 +193,8 @@ def _maps(
 ) -> SalienceMaps:
     variables = {"params": params}
 
-    def embed(tokens: Array) -> Any:
-        return module.apply(variables, tokens, method=_embeddings)
+    def embed(tokens: Inputs | None, method: Callable) -> Any:
+        return jax.tree.map(lambda x: module.apply(variables, x, method=method), tokens)
 
     def encode(embeddings: Array, tokens: Array) -> Any:
         return module.apply(variables, embeddings, tokens, None, False, method="encode_embeddings")
@@ -222,7 +222,10 @@ def _maps(
         repeat_rows, (encoder_tokens, decoder_tokens, targets, positions)
     )
     wanted = jnp.take_along_axis(targets, positions, axis=1)
-    embeddings = jax.tree.map(embed, (encoder_tokens, decoder_tokens))
+    embeddings = (
+        embed(encoder_tokens, lambda module, tokens: module.token_embedder(tokens)),
+        embed(decoder_tokens, lambda module, tokens: module.decoder_embedder(tokens)),
+    )
     values, pull_back = jax.vjp(logits, embeddings)
     rows, count = values.shape
 
@@ -253,10 +256,6 @@ def target_logits(layer: OutputLayer, hidden: Array, targets: Array) -> Array:
     states = hidden.reshape(-1, 1, hidden.shape[-1])
     logits = jax.vmap(layer.logits_of)(states, targets.reshape(-1, 1))
     return logits.reshape(targets.shape)
-
-
-def _embeddings(module: Transformer, tokens: Array) -> Array:
-    return module.token_embedder(tokens)
 
 
 def _salience(method: str, gradient: Array, embedding: Array) -> Array:

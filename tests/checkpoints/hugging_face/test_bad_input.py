@@ -231,6 +231,22 @@ def test_no_wrong_value_of_any_field_ends_in_a_traceback(tmp_path, case):
             refused(tmp_path / "fuzz")
 
 
+def test_no_wrong_value_in_the_stacks_of_t5gemma_ends_in_a_traceback(tmp_path):
+    config = family_folders.config_of("t5gemma_windows")
+    for field in config["decoder"]:
+        for value in ("?", -7, [], {"a": []}, 2.5, None):
+            stacks = {name: config[name] | {field: value} for name in ("encoder", "decoder")}
+            (tmp_path / "config.json").write_text(json.dumps(config | stacks))
+            refused(tmp_path)
+
+
+def test_stacks_of_other_forms_are_named(tmp_path):
+    config = family_folders.config_of("t5gemma_windows")
+    folder = changed(tmp_path, "t5gemma_windows", {"encoder": config["encoder"] | {"head_dim": 8}})
+    message = refused(folder)
+    assert "field 'head_dim': 8 in the encoder and 6 in the decoder" in message
+
+
 def test_the_command_prints_one_line_and_exits_with_2(tmp_path, capsys):
     broken = [
         changed(tmp_path / "family", "gpt2_inner_relu", {"model_type": "opt"}),
