@@ -14,7 +14,8 @@ SIGNALS = [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
 
 
 def run(script, *arguments, before=()):
-    command = [*before, sys.executable, "-c", script, *map(str, arguments)]
+    # -P: as in the installed commands, the working folder is not on the path.
+    command = [*before, sys.executable, "-P", "-c", script, *map(str, arguments)]
     # Where the tests run in the background, Ctrl-C would be ignored.
     heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
     return subprocess.run(

@@ -17,6 +17,7 @@ from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import TOKENIZER_FILES, load_vocabulary
 from tests.paths import REPOSITORY
 from tests.scoring import reference, tiny_models
+from tests.tokenizers.published_tokenizers import SAME_PIECES
 
 FIXTURES = json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
 DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
@@ -31,6 +32,7 @@ def values(scorer, documents=DOCUMENTS, responses=RESPONSES):
     return [score.value for score in scorer.score(documents, responses)]
 
 
+@SAME_PIECES
 def test_nli_scores_are_transformers_probabilities(models):
     contradiction, _, entailment = np.array(FIXTURES["nli"]).T  # as the config orders them
     found = values(load_scorer("nli_entailment", model=models["nli"]))
@@ -58,6 +60,7 @@ def test_the_critics_call_is_its_most_probable_class(models):
         load_scorer("faith_critic", model=models["nli"], form="x")
 
 
+@SAME_PIECES
 def test_labels_may_be_told(models):
     scorer = load_scorer(
         "nli_entailment", model=models["nli"], labels="entailment,neutral,contradiction"

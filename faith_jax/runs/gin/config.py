@@ -190,8 +190,10 @@ def _check_closed(text: str, where: str) -> None:
     try:
         for _ in tokenize.generate_tokens(io.StringIO(text).readline):
             pass
-    except tokenize.TokenError:
-        raise ConfigError(f"{where}: a bracket or a quotation is not closed.") from None
+    except tokenize.TokenError as error:
+        is_deep = "too many nested" in str(error)  # from Python 3.12 on
+        fault = "nested too deeply" if is_deep else "a bracket or a quotation is not closed"
+        raise ConfigError(f"{where}: {fault}.") from None
     except SyntaxError:
         pass  # gin says it with the line
 

@@ -7,6 +7,7 @@ import pytest
 from faith_jax.scoring.registry import load_scorer
 from tests.paths import REPOSITORY
 from tests.scoring import reference
+from tests.tokenizers.published_tokenizers import SAME_PIECES
 
 FIXTURES = json.loads((REPOSITORY / "tests" / "testdata" / "scorers.json").read_text())
 DOCUMENTS, RESPONSES = list(reference.DOCUMENTS), list(reference.RESPONSES)
@@ -29,6 +30,7 @@ def by_hand(use_contradiction):
     return found
 
 
+@SAME_PIECES
 @pytest.mark.parametrize("use_contradiction", [False, True])
 def test_the_largest_entailment_of_each_sentence(nli, use_contradiction):
     scorer = load_scorer(
