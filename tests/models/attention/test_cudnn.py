@@ -171,5 +171,7 @@ def test_the_platform_is_that_of_the_active_mesh(platform, kernel):
     mesh = AbstractMesh((1, 1), ("data", "model"), abstract_device=device)
     config = TINY.replace(dtype="bfloat16", head_dim=8)
     with jax.sharding.use_abstract_mesh(mesh):
-        mask = AttentionMask(OWN, OWN).for_attention(config, deterministic=True)
+        mask = jax.eval_shape(
+            lambda: AttentionMask(OWN, OWN).for_attention(config, deterministic=True)
+        )
     assert getattr(mask, "kernel", None) == kernel  # a whole mask has none
