@@ -124,10 +124,10 @@ class AttentionMask(struct.PyTreeNode):
         cuDNN takes attention of any length, other kernels where `goes_by_blocks`. The kernel is
         one of the mesh that is active, or of JAX's default device.
         """
-        mesh = jax.sharding.get_abstract_mesh()
         platform = kernel_platform(jax.devices()[0])
-        if not mesh.empty and mesh.abstract_device.platform != jax.default_backend():
-            platform = mesh.abstract_device.platform  # compiling for devices that are not here
+        device = jax.sharding.get_abstract_mesh().abstract_device
+        if device is not None and device.platform != jax.default_backend():
+            platform = device.platform  # compiling for devices that are not here
         kernel = config.kernel_on(platform, deterministic)
         rows, keys = self.keys.valid.shape
         queries = self.queries.valid.size // rows
