@@ -34,6 +34,9 @@ CONFIGS = {
         scan_layers=True, logits_via_embedding=True, logits_softcap=2.0, **TWO_LAYERS
     ),
     "doha": SMALL.replace(knowledge_attention=True),
+    "two embeddings": SMALL.replace(
+        decoder_embedding=True, logits_via_embedding=True, scale_embeddings=True
+    ),
     "by blocks": SMALL.replace(attention_block_length=3),
     "gpt": GPT.replace(**TWO_LAYERS),
     "gpt with a prompt": GPT.replace(decoder_prompt_length=3),
@@ -56,7 +59,7 @@ def made(config):
     return module, params, inputs, tokens(2, 4), tokens(2, 4)
 
 
-QUICK = ("t5", "gpt")
+QUICK = ("two embeddings", "gpt")
 
 
 @pytest.fixture(
@@ -85,12 +88,15 @@ def logits_of_embeddings(module, params, inputs, encoder, decoder, targets):
 
 @functools.partial(jax.jit, static_argnums=0)
 def embedded(module, params, tokens):
-    """The embeddings of a tree of tokens."""
+    """The embeddings of the encoder's tokens and of the decoder's."""
 
-    def embed(t):
-        return module.apply({"params": params}, t, method=lambda m, t: m.token_embedder(t))
+    def embed(method, tokens):
+        return jax.tree.map(lambda t: module.apply({"params": params}, t, method=method), tokens)
 
-    return jax.tree.map(embed, tokens)
+    return (
+        embed(lambda m, t: m.token_embedder(t), tokens[0]),
+        embed(lambda m, t: m.decoder_embedder(t), tokens[1]),
+    )
 
 
 def test_equals_finite_differences(case):
