@@ -95,15 +95,17 @@ class Scorer:
         return self._programs[length]
 
     def score(self, rows):
-        """Returns the results of rows, in order: score, supported, evidence, cut_tokens.
+        """Returns the results of rows: score, supported, evidence, cut_tokens, undefined.
 
-        A score is None where it is undefined, and supported where there is no threshold.
+        A score is None where there is none, and `undefined` then says why; supported is None where
+        there is no threshold either.
         """
+        rows = list(rows)
         read = [self._read(row, number) for number, row in enumerate(rows, 1)]
         inputs = [item for parts in read for _, part in parts for item in part]
         support, start, results = self._support([ids for ids, *_ in inputs]), 0, []
         threshold = self.manifest["threshold"]
-        for parts in read:
+        for row, parts in zip(rows, read, strict=True):
             scores, evidence, cut = [], [], 0
             for _, part in parts:
                 values = support[start : start + len(part)]
@@ -118,9 +120,24 @@ class Scorer:
                 value = min(scores) if minimum else float(np.mean(scores))
             above = None if value is None or threshold is None else value > threshold
             results.append(
-                {"score": value, "supported": above, "evidence": evidence, "cut_tokens": cut}
+                {
+                    "score": value,
+                    "supported": above,
+                    "evidence": evidence,
+                    "cut_tokens": cut,
+                    "undefined": "" if scores else self._why_undefined(row),
+                }
             )
         return results
+
+    def _why_undefined(self, row):
+        """Returns why a row has no score."""
+        if not _visible(row[RESPONSE]):
+            return "the response is empty"
+        texts = [row[GROUNDING]] if isinstance(row[GROUNDING], str) else row[GROUNDING]
+        if not any(_visible(text) for text in texts):
+            return "the grounding is empty"
+        return f"no sentence of one side has {self.manifest['response']['shortest']} characters"
 
     def _support(self, rows):
         """Returns float64 [rows, 1 or 2]."""

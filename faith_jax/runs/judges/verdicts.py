@@ -12,9 +12,9 @@ from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.types import WordScore
 from faith_jax.runs.calibration.stored import Decider, read_calibration
-from faith_jax.runs.scores.score_frames import Texts, table_examples, with_columns
+from faith_jax.runs.scores.score_frames import Texts, check_options, table_examples, with_columns
 from faith_jax.scoring.judges.card import ENDING, preset_names
-from faith_jax.scoring.registry import is_judge, load_scorer
+from faith_jax.scoring.registry import is_judge, load_scorer, scorer_options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +102,7 @@ def judge(
         raise ValueError("columns: name those of a table; leave out responses.")
     elif isinstance(groundings, Mapping) or hasattr(groundings, "columns"):
         raise ValueError("responses: a table has them in a column; leave them out.")
+    check_options(options, scorer_options(judge))
     scorer: Any = load_scorer(judge, model=model, **options)
     threshold = scorer.judge.card.threshold
     judged = [

@@ -176,6 +176,15 @@ def _score_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping
     return with_columns(table, scores)
 
 
+def check_options(options: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raises ConfigError for an option that is not known, perhaps an argument's name in error."""
+    for option in options:
+        if option not in known:
+            hint = did_you_mean(option, [*known, "groundings", "responses", "histories", "columns"])
+            choices = f" There are: {', '.join(dict.fromkeys(known))}." if known else ""
+            raise ConfigError(f"no scorer has an option {option!r}.{hint}{choices}")
+
+
 def _load_scorers(
     scorers: Sequence[str] | Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
 ) -> dict[str, BaseScorer]:
@@ -183,10 +192,7 @@ def _load_scorers(
         raise ConfigError(f"scorers: expected a list of names, got {scorers!r}.")
     options_by_name = scorers if isinstance(scorers, Mapping) else {name: {} for name in scorers}
     option_names = {name: scorer_options(name.rpartition("=")[2]) for name in options_by_name}
-    for option in options:
-        if not any(option in names for names in option_names.values()):
-            every = [name for names in option_names.values() for name in names]
-            raise ConfigError(f"no scorer has an option {option!r}.{did_you_mean(option, every)}")
+    check_options(options, [name for names in option_names.values() for name in names])
     loaded: dict[str, BaseScorer] = {}
     for name, own_options in options_by_name.items():
         shared = {

@@ -126,6 +126,7 @@ def test_score_py_scores_as_we_do(exported, models, name, tmp_path):
     assert [math.isnan(value) for value in values[6:8]] == [True, True]
     for row, score in zip(found, scores, strict=True):
         assert row["cut_tokens"] == score.cut_tokens
+        assert row["undefined"] == score.undefined
         threshold = scorer.judge.card.threshold
         undefined = threshold is None or math.isnan(score.value)
         assert row["supported"] == (None if undefined else score.value > threshold)

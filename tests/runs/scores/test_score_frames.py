@@ -64,6 +64,8 @@ def test_perspectives_are_lists_by_name(without_pandas):
 def test_scorers_have_options_of_their_own_and_shared_ones(without_pandas):
     with pytest.raises(ConfigError, match=r"^no scorer has an option 'modle'"):
         score(GROUNDINGS, RESPONSES, ["token_f1", "nli_entailment"], modle="x")
+    with pytest.raises(ConfigError, match=r"option 'history'\. Did you mean 'histories'\?"):
+        score(GROUNDINGS, RESPONSES, ["token_f1"], history=["Hi!"])
     with pytest.raises(CheckpointError, match="nowhere"):
         score(GROUNDINGS, RESPONSES, ["token_f1", "nli_entailment"], model="nowhere")
     (row, _) = score(GROUNDINGS, RESPONSES, {"mine=token_f1": {}})
