@@ -15,6 +15,7 @@ from faith_jax.core.errors import CheckpointError, ConfigError, shown
 from faith_jax.models.config import TransformerConfig
 
 HEAD = "lm_head.weight"
+SLIDING, FULL = "sliding_attention", "full_attention"  # in `layer_types`
 LOGITS_BIAS = "final_logits_bias"
 Settings = dict[str, Any]
 # What the published names of activations mean. By "gelu" Transformers means the exact form.
@@ -108,6 +109,18 @@ class ConfigFields:
         """
         pad = self.pad(None)
         return -1 if pad in self.tokens("eos_token_id", None) else pad
+
+    def sliding_layers(self, default: Sequence[str]) -> tuple[int, ...]:
+        """Returns the numbers of the layers with a sliding window.
+
+        `default` has the kinds of all layers where there are no `layer_types`.
+        """
+        types = self.fields.get("layer_types") or default
+        are_known = isinstance(types, Sequence) and all(kind in (SLIDING, FULL) for kind in types)
+        if not are_known or len(types) != len(default):
+            expected = f"one of {[SLIDING, FULL]} for each of the {len(default)} layers"
+            raise self.error("layer_types", expected)
+        return tuple(number for number, kind in enumerate(types) if kind == SLIDING)
 
     def labels(self) -> tuple[str, ...]:
         """Returns the names of the classes in their order, by default of two."""

@@ -2,14 +2,15 @@
 
 from faith_jax.checkpoints.hugging_face.family import (
     CAUSAL,
+    FULL,
     PUBLISHED_ACTIVATIONS,
+    SLIDING,
     ConfigFields,
     Family,
     Settings,
     attention_modules,
     usual_head_dim,
 )
-from faith_jax.checkpoints.hugging_face.layer_types import FULL, SLIDING, sliding_layers
 from faith_jax.models.config import ROPE_TYPES, TransformerConfig
 
 _ROTARY = {"is_decoder_only": True, "positions": "rotary"}
@@ -85,7 +86,7 @@ def _read_gemma2(fields: ConfigFields, base_settings: Settings) -> Settings:
     settings = _read_gemma(fields, base_settings) | {
         "attention_scale": scalar**-0.5,
         "sliding_window": fields.get("sliding_window", default=4096),
-        "sliding_window_layers": sliding_layers(fields, types),
+        "sliding_window_layers": fields.sliding_layers(types),
     }
     for ours, name, default in (
         ("attention_softcap", "attn_logit_softcapping", 50.0),

@@ -5,8 +5,13 @@ masked tokens only is not read.
 """
 
 from faith_jax.checkpoints.hugging_face.bert import dropout_rate, labels_of
-from faith_jax.checkpoints.hugging_face.family import ConfigFields, Family, Settings
-from faith_jax.checkpoints.hugging_face.layer_types import FULL, SLIDING, sliding_layers
+from faith_jax.checkpoints.hugging_face.family import (
+    FULL,
+    SLIDING,
+    ConfigFields,
+    Family,
+    Settings,
+)
 from faith_jax.models.config import TransformerConfig
 
 _THETAS = {FULL: ("global_rope_theta", 160_000.0), SLIDING: ("local_rope_theta", 10_000.0)}
@@ -43,7 +48,7 @@ def _read_modernbert(fields: ConfigFields, base_settings: Settings) -> Settings:
         ),
         # A key is seen from both sides, and the query's own place is in the middle.
         "sliding_window": 2 * (fields.get("local_attention", default=128) // 2) + 1,
-        "sliding_window_layers": sliding_layers(fields, default),
+        "sliding_window_layers": fields.sliding_layers(default),
         "rope_theta": _read_theta(fields, FULL),
         "rope_window_theta": _read_theta(fields, SLIDING),
     }
