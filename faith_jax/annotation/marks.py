@@ -1,4 +1,4 @@
-"""What annotators marked: the cells of filled sheets, checked where they are read.
+"""Marks of annotators: the cells of filled sheets, checked where they are read.
 
 The full errors are a hallucination (the response tells an argument that was not given) and a
 coverage error (it leaves a given one out). Ambiguous are partial ones of both, repetition of an

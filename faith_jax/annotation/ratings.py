@@ -1,4 +1,4 @@
-"""What judges say of the responses of systems, by the questions of a paper, as its table.
+"""Ratings of systems' responses by judges, by the questions of a paper, as its table.
 
 Judges see neither system nor data set: a response is named by a code of these and its row's id.
 """

@@ -1,4 +1,4 @@
-"""What the commands share: how they stop, and the cache of compiled programs."""
+"""Common parts of the commands: how they stop, and the cache of compiled programs."""
 
 import _thread
 import contextlib

@@ -1,4 +1,4 @@
-"""What a data set is before it is built: its files, where they come from, how they are read.
+"""A data set before it is built: its files, where they come from, how they are read.
 
 A `RawDataset` is pure Python. The TFDS builders in `faith_jax/datasets/builders` are made from it,
 and so is everything else that reads the rows without TensorFlow.

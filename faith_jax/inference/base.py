@@ -1,4 +1,4 @@
-"""What all loaded models share: config, parameters, and the checks of what callers give."""
+"""The base of all loaded models: config, parameters, and the checks of what callers give."""
 
 import dataclasses
 import functools

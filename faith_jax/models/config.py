@@ -278,7 +278,7 @@ class TransformerConfig(Settings):
             self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 
     def _obstacle(self, kernel: Kernel) -> str | None:
-        """Returns what a kernel cannot do of this model's attention, None if it can compute it."""
+        """Returns why a kernel cannot compute this model's attention, None if it can."""
         window = bool(self.sliding_window) and not self.is_decoder_only
         obstacles = {
             "blocks": (),

@@ -282,7 +282,7 @@ class Partitioner:
 
 
 class Started(NamedTuple):
-    """What is being computed of a batch.
+    """A computation on a batch that has begun.
 
     Attributes:
       outputs: on the devices.
@@ -526,7 +526,7 @@ def make_partitioner(
     devices: Sequence[Any] | None = None,
     num_slices: int | None = None,
 ) -> Partitioner:
-    """Returns how a model lies on a mesh.
+    """Returns the placement of a model on a mesh.
 
     Args:
       config: the model; its dimensions determine which rules apply.

@@ -1,4 +1,4 @@
-"""What a checkpoint responds to the rows of a run that makes data, wherever the rows are split."""
+"""Responses of a checkpoint to the rows of a run that makes data, wherever the rows are split."""
 
 import logging
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a compiled program costs on one device: memory, work, and the time of a roofline."""
+"""Costs of a compiled program on one device: memory, work, and the time of a roofline."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""What a compiled program does on each device, read from the text of its HLO.
+"""The work of a compiled program on each device, read from the text of its HLO.
 
 XLA's own cost analysis counts a loop's body once, however often it runs, and does not tell over
 which axis of the mesh a collective goes. Here loops count as often as they run:

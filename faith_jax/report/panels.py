@@ -1,4 +1,4 @@
-"""What pictures show, whether they are PNG files or parts of a page.
+"""Contents of pictures, whether they are PNG files or parts of a page.
 
 ROC curves and histograms are of the rows that the table of AUCs uses, those with a label and a
 defined score of every scorer, so that a figure beside a curve is the one in the table.

@@ -1,4 +1,4 @@
-"""What the model of a MODEL_DIR was trained with, for `infer` where the user says nothing else.
+"""The settings of a MODEL_DIR's training, for `infer` where the user says nothing else.
 
 Gin calls these functions only for macros that nobody has set (gin_configs/decoding/as_trained.gin).
 """

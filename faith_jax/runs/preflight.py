@@ -1,4 +1,4 @@
-"""What a run will see, reported before it begins: counted from its rows, no model runs.
+"""The report of a run before it begins, of what it will read: counted from its rows, no model runs.
 
 The report of a training says how often each member of a mixture is read, how much of each part is
 cut, whether validation shares its groundings with training, what a step costs, and shows the first

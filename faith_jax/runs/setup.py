@@ -1,4 +1,4 @@
-"""What every run sets up: the model, its parameters on the mesh, and how they are described."""
+"""The setup of every run: the model, its parameters on the mesh, and how they are described."""
 
 import dataclasses
 import logging

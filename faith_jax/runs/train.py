@@ -94,7 +94,7 @@ class Optimization:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What is measured while a model is trained.
+    """Measurements while a model is trained.
 
     Attributes:
       dataset: what the loss and the decoded metrics are measured on; None, or one without a split

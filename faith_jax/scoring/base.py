@@ -1,4 +1,4 @@
-"""What all scorers share: the forms in which examples may be given, and how a model's rows come."""
+"""The base of all scorers: the forms in which examples are given, and how a model's rows come."""
 
 import abc
 import functools

@@ -1,4 +1,4 @@
-"""What the scorers that need a model declare about themselves, without opening one."""
+"""Cards of the scorers that need a model, known without opening one."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""Whether what was made before was made of the same files, with the same settings."""
+"""Comparison of a former output's files and settings with those of now."""
 
 import hashlib
 import json

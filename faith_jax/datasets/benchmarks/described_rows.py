@@ -153,7 +153,7 @@ def described_dataset(name: str, part: str = "") -> RawDataset:
 
 
 def source_of(grounding: str) -> str:
-    """Returns what stands for a document that has no name."""
+    """Returns a name for a document that has none."""
     return hashlib.sha256(grounding.encode()).hexdigest()[:16]
 
 

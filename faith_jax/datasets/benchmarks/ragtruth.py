@@ -53,7 +53,7 @@ _ANY_SOURCE: Any = Summary | Answer | Facts
 
 
 class Source(NamedTuple):
-    """What responses are of: the task, the grounding, and a question or ""."""
+    """The source of responses: the task, the grounding, and a question or ""."""
 
     task: str
     grounding: str

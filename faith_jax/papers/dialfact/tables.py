@@ -1,4 +1,4 @@
-"""What DialFact's tables are made of (Gupta 2022, tables 2 to 8, 10 to 12 and figure 2).
+"""The parts of DialFact's tables (Gupta 2022, tables 2 to 8, 10 to 12 and figure 2).
 
 Verifiers score the claims of test and validation with the annotators' evidence (oracle), with that
 which the workflow finds in a knowledge base (Wiki and DPR), and with that of another retriever.

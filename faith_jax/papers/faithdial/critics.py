@@ -1,4 +1,4 @@
-"""What FaithDial's table 4 is made of (Dziri 2022).
+"""The parts of FaithDial's table 4 (Dziri 2022).
 
 Critics are trained on one data set, or given, and tested on others. Sets are those of the authors'
 code (critic_data.py of FaithDial): of BEGIN's first release generic responses are left out, but for

@@ -1,4 +1,4 @@
-"""What FaithDial's tables 5 and 8 are made of (Dziri 2022).
+"""The parts of FaithDial's tables 5 and 8 (Dziri 2022).
 
 - Methods: cross-entropy, control tokens (CTRL), loss truncation and InfoNCE, each by the recipe of
   `gin_configs` that has it. The model named `doha` is trained by DoHA's recipe alone.

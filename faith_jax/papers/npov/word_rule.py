@@ -1,4 +1,4 @@
-"""What stands in for annotators of NPOV responses where there are none: rules about words.
+"""Rules about words in place of annotators of NPOV responses, where there are none.
 
 They are stand-ins. Chang 2024 (section 4.1) has people say which responses are free of errors, and
 which words are hallucinated; rules of words favour detectors of words, such as ROUGE.

@@ -1,4 +1,4 @@
-"""What Nandwani 2023's table 3 is made of: a model's responses with and without PMI-Decode.
+"""The parts of Nandwani 2023's table 3: a model's responses with and without PMI-Decode.
 
 The decodings are plain beam search, PMI-Decode, the same without its mask (p = 1), and with equal
 weights (alpha = 0.5).

@@ -1,4 +1,4 @@
-"""What "With a Little Push" is made of: NLI models on TRUE (Steen 2023, tables 1, 2, 4, figure 1).
+"""The tables of "With a Little Push": NLI models on TRUE (Steen 2023, tables 1, 2, 4, figure 1).
 
 Each corpus is scored by the methods of each model that is given; the tables are made of these
 scores. `nli_phrases` shares the models and the scoring.

@@ -34,7 +34,7 @@ DECISIONS = ACCEPT, REJECT, ABSTAIN = ("accept", "reject", "abstain")
 
 
 class Decision(NamedTuple):
-    """What is done with a response, and why.
+    """The decision about a response, and its reason.
 
     Attributes:
       decision: one of `DECISIONS`.
@@ -46,7 +46,7 @@ class Decision(NamedTuple):
 
 
 class Decider(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the scores of a corpus, or of several together.
+    """The calibration of the scores of a corpus, or of several together.
 
     Attributes:
       rows: with a label and a score, that it was made of.

@@ -1,4 +1,4 @@
-"""What a gin file may import and call: a list of configurables, and what the user adds to it.
+"""Imports and calls that a gin file may make: a list of configurables, and the user's additions.
 
 A gin file names functions that the program then calls. Whoever takes a file from elsewhere must be
 able to run it without reading it, so that only what recipes need is callable: no function that

@@ -320,7 +320,7 @@ def _scores(scorer: Any, pairs: Sequence[Pair]) -> list[float]:
 
 
 def _tokens(card: JudgeCard, scorer: Any, published: bool) -> tuple[list[str], list[str]]:
-    """Returns what the tokenizer makes of the card's tokens, and what is wrong with it."""
+    """Returns notes on the tokenizer's ids of the card's tokens, and faults among them."""
     tokenizer, reads = scorer.judge.encode.tokenizer, card.reads
     notes, problems = list[str](), list[str]()
     ids = {
@@ -344,7 +344,7 @@ def _tokens(card: JudgeCard, scorer: Any, published: bool) -> tuple[list[str], l
 
 
 def _read_references(file: str, count: int) -> tuple[str, dict[int, float]]:
-    """Returns what the references are called, and their scores by the number of the pair from 0."""
+    """Returns the name of the references, and their scores by the number of the pair from 0."""
     path, scores = path_of(file), dict[int, float]()
 
     def row_of(row: _ReferenceRow, place: str) -> list[tuple[int, float]]:

@@ -96,7 +96,7 @@ def _write_tokenizer(tokenizer: Tokenizer, path: pathlib.Path) -> None:
 
 
 def _manifest(name: str, judge: Judge) -> dict[str, Any]:
-    """Returns what score.py has to know, without the digests of the files."""
+    """Returns the settings that score.py needs, without the digests of the files."""
     card, encode, config = judge.card, judge.encode, judge.engine.model.config
     tokenizer = encode.tokenizer
     pair = card.input.pair is not None

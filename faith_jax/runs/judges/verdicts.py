@@ -138,7 +138,7 @@ def judge(
 
 
 def _decider(file: str, corpus: str | None, judge: str) -> Decider:
-    """Returns what a calibration knows of the scores of a corpus.
+    """Returns the part of a calibration for the scores of a corpus.
 
     Raises:
       ConfigError: the file is no calibration, is of another judge, or lacks the corpus.

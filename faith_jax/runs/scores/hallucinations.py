@@ -48,7 +48,7 @@ Cuts = Mapping[tuple[str, str], float]
 
 
 class _Counts(NamedTuple):
-    """What is called and true, called, and true in each row [rows]: responses or characters."""
+    """Counts of called and true, called, and true in each row [rows]: responses or characters."""
 
     hits: np.ndarray
     called: np.ndarray

@@ -166,7 +166,7 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Histogram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What reads the support of a sentence by all chunks, in place of the largest (SummaC-Conv).
+    """A histogram of a sentence's support by all chunks, in place of the largest (SummaC-Conv).
 
     Attributes:
       file: with the weights, in the model's folder; see `judges.histogram`.

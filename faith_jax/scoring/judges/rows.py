@@ -1,4 +1,4 @@
-"""What a judge's model reads: the rows of a grounding, in chunks, with a response.
+"""The inputs of a judge's model: the rows of a grounding, in chunks, with a response.
 
 The response is never cut. A chunk that does not fit loses its end, which is counted.
 """

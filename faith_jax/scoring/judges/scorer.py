@@ -133,7 +133,7 @@ class Judge:
 
 
 class JudgeRow(NamedTuple):
-    """What a judge reads of an example.
+    """The input of a judge for an example.
 
     Attributes:
       sentences: of the response, or all of it.

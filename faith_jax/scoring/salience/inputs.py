@@ -1,4 +1,4 @@
-"""What a model reads of an example for salience, and which tokens its words are made of.
+"""The input of a model for salience, and which tokens its words are made of.
 
 An example with perspectives is shown in the format of the NPOV tasks (Chang 2024, appendix B), its
 response between braces as they train it; any other in that of the dialogue tasks.

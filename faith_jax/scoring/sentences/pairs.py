@@ -1,4 +1,4 @@
-"""What scorers of pairs of sentences share: an NLI classifier, and what it is shown to read."""
+"""The base of scorers of pairs of sentences: an NLI classifier, and the texts that it reads."""
 
 import functools
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""What scores are worth: probabilities of them, thresholds with a guarantee, and alarms."""
+"""Calibration of scores: probabilities of them, thresholds with a guarantee, and alarms."""

@@ -1,1 +1,1 @@
-"""What texts are made of: words, passages, shared arguments, and where words come from."""
+"""Parts of texts: words, passages, shared arguments, and where words come from."""
