@@ -31,11 +31,18 @@ _ENCODER = {
 }
 _DEBERTA = {**_ENCODER, "position_buckets": 256, "pooler_hidden_size": 1024}
 _T5 = {"d_model": 1024, "d_kv": 64, "d_ff": 2816, "num_heads": 16}
+_MODERNBERT_BASE = {
+    "hidden_size": 768,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 22,
+    "intermediate_size": 1152,
+}
 # The architecture of each card that is measured, and its published sizes.
 JUDGES = {
     "factcg_deberta_v3_large": ("deberta-v2", _DEBERTA),
     "minicheck_flan_t5_large": ("t5", {**_T5, "num_layers": 24, "num_decoder_layers": 24}),
     "minicheck_roberta_large": ("roberta", _ENCODER),
+    "lettucedetect_qa": ("modernbert", _MODERNBERT_BASE),
 }
 
 
@@ -94,15 +101,18 @@ def loop(judge: str, folder: str, rows_file: str) -> None:
     card = tomllib.loads((package / f"scoring/presets/{judge}.toml").read_text())
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     form = card["reads"]["form"]
-    opener = transformers.AutoModelForSequenceClassification
-    if form == "words":
-        opener = transformers.AutoModelForSeq2SeqLM
+    opener = {
+        "class": transformers.AutoModelForSequenceClassification,
+        "tokens": transformers.AutoModelForTokenClassification,
+        "words": transformers.AutoModelForSeq2SeqLM,
+    }[form]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = opener.from_pretrained(folder).to(device).eval()
     count = {
         "words": lambda text: len(text.split()),
         "treebank_words": plain_treebank_words,
         "tokens": lambda text: len(tokenizer(text, add_special_tokens=False).input_ids),
+        "row_tokens": lambda text: 0,  # rows fit whole
     }[card["chunks"]["unit"]]
     texts, numbers = [], []
     rows = [json.loads(line) for line in pathlib.Path(rows_file).read_text().splitlines()]
@@ -110,10 +120,12 @@ def loop(judge: str, folder: str, rows_file: str) -> None:
         chunks = plain_chunks(row["grounding"], card["chunks"]["length"], count)
         for chunk in chunks:
             grounding = card["chunks"].get("joined_by", " ").join(chunk)
-            fields = {"grounding": grounding, "response": row["generated_text"]}
-            texts.append(card["input"]["text"].format(**fields))
+            fields = {"grounding": grounding, "response": row["generated_text"], "query": ""}
+            forms = card["input"].get("pair") or [card["input"]["text"]]
+            texts.append([form.format(**fields) for form in forms])
             numbers.append(number)
-    ids = tokenizer(texts).input_ids
+    encoded = tokenizer(*map(list, zip(*texts, strict=True)))
+    ids = encoded.input_ids
     order = sorted(range(len(ids)), key=lambda place: len(ids[place]))
     scores = [0.0] * len(rows)
     with torch.inference_mode():
@@ -126,6 +138,18 @@ def loop(judge: str, folder: str, rows_file: str) -> None:
                 logits = model(**read, decoder_input_ids=first).logits[:, 0]
                 signs = [tokenizer(word).input_ids[0] for word in card["reads"]["words"]]
                 probabilities = logits[:, signs].softmax(-1)[:, 0]
+            elif form == "tokens":
+                support = model(**read).logits.softmax(-1)[:, :, card["reads"]["class"]]
+                probabilities = torch.stack(
+                    [
+                        min(
+                            p
+                            for p, part in zip(row, encoded.sequence_ids(n), strict=False)
+                            if part == 1
+                        )
+                        for row, n in zip(support, batch, strict=True)
+                    ]
+                )
             else:
                 probabilities = model(**read).logits.softmax(-1)[:, card["reads"]["class"]]
             for place, probability in zip(batch, probabilities.tolist(), strict=True):
@@ -141,8 +165,9 @@ def measure(judge: str, count: int, chunks: int, tiny: bool, folder: pathlib.Pat
     family, sizes = JUDGES[judge]
     model = certify.reference_model(folder / "model", judge, family, {} if tiny else sizes)
     source = folder / "rows.jsonl"
-    length = read_card(judge).chunks.length
-    rows = rows_of(count, chunks, length)
+    rule = read_card(judge).chunks
+    # A window holds a row of as many chunks of 250 words.
+    rows = rows_of(count, chunks, 250 if rule.unit == "row_tokens" else rule.length)
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     seconds: dict[str, list[float]] = {"score": [], "loop": []}
     largest = 0.0
