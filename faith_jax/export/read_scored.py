@@ -74,7 +74,8 @@ def _no_scores(path: pathlib.Path, first: Row, scorers: Sequence[str]) -> InputE
     fields = ", ".join(first.fields)
     named = f"is {' or '.join(scorers)}" if scorers else "is named as a scorer"
     return InputError(
-        f"{path}: none of the columns {fields} {named}; say which are scores with --scorers=NAMES."
+        f"{path}: none of the columns {fields} {named}; say which are scores with --scorers=NAMES "
+        "(of calibrate: --scorer=NAME)."
         f"{_score_first(path, 'Or score')}"
     )
 

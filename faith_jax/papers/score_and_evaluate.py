@@ -206,5 +206,9 @@ def with_published(table: Table, note: str, figures: Figures, shows_all: bool = 
         if table.tidy:
             empty = (None,) * (len(table.tidy.columns) - size - 2)
             tidy += [(*name, column, value / 100, *empty) for column, value in values.items()]
+    if ours and "average" in columns and (absent := list(dict.fromkeys(more))):
+        note = (
+            f"Averages of ours are without {', '.join(absent)}; published ones are of all. {note}"
+        )
     tidied = table.tidy and table.tidy._replace(rows=tuple(tidy))
     return Table(table.title, columns, tuple(rows), (*table.notes, note), tidied)

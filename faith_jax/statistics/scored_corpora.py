@@ -355,8 +355,8 @@ def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
             if not labels:
                 continue
             raise InputError(
-                f"{name}: no row has a label (1 or 0), without which there is no AUC; name their "
-                "column 'label', or score the rows with --label-column=NAME."
+                f"{name}: no row has a label (1 or 0), which the figures need; name their column "
+                "'label', or where faith-jax scores the rows give score --label-column=NAME."
             )
         undefined = ", ".join(
             f"{scorer} in {count:,}" for scorer, count in _undefined(labelled).items()

@@ -1,5 +1,6 @@
 """The run `calibrate`: probabilities, and thresholds with a guarantee, from labelled scores."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -42,6 +43,8 @@ from faith_jax.statistics.calibration.guarantees import (
 from faith_jax.statistics.calibration.maps import CONSTANT, choose_map
 from faith_jax.statistics.scored_corpora import Corpus, pooled, row_notes
 from faith_jax.statistics.units import AUTO, Units, units_of
+
+logger = logging.getLogger("faith_jax")
 
 Floats = NDArray[np.float64]
 _COLUMNS = ("corpus", "groups", "accept", "reject", "probability", "log loss (nats)")
@@ -156,8 +159,10 @@ def calibrate(options: CalibrateOptions) -> str:
         pooled=whole,
         left_out=left_out,
     )
-    notes = (*row_notes(corpora), *_independence_notes(corpora, options.cluster_field))
-    table = _table(calibration, reports, notes)
+    independent = _independence_notes(corpora, options.cluster_field)
+    for note in independent:
+        logger.warning("%s", note)
+    table = _table(calibration, reports, (*row_notes(corpora), *independent))
     if options.figure:
         panels = [_panel(report.rows, options, level) for report in reports]
         save_acceptance(panels, path_of(options.figure))

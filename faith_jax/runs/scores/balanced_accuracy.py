@@ -4,6 +4,7 @@ So LLM-AggreFact (Tang 2024), FaithBench (Bao 2025) and SummEdits (Laban 2023) c
 threshold for each part of the data, and the mean over the parts.
 """
 
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -36,6 +37,8 @@ from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_field
 from faith_jax.statistics.significance import holm
 from faith_jax.statistics.units import Units, units_of
 
+logger = logging.getLogger("faith_jax")
+
 AVERAGE = "average"
 FIXED, TUNED = "0.5", "tuned"
 _SHARE = (0.0, 1.0)  # the ends of the scale
@@ -53,8 +56,17 @@ class _Row(NamedTuple):
 
 
 def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
-    """Returns corpora cut into parts by a field that their rows have; others are a part each."""
+    """Returns corpora cut into parts by a field that their rows have; others are a part each.
+
+    A warning says where no row has the field.
+    """
     parts: dict[str, Corpus] = {}
+    if field and not any(field in fields for c in corpora.values() for fields in c.fields):
+        logger.warning(
+            "--slice-field: no row of %s has the field %r, so that each file is one part",
+            ", ".join(corpora),
+            field,
+        )
     for name, corpus in corpora.items():
         if not field or not any(field in fields for fields in corpus.fields):
             parts[name] = corpus
@@ -124,6 +136,9 @@ def balanced_accuracy_tables(
     rows, notes = _rows(test, development)
     names = [*test, *([AVERAGE] if len(test) > 1 else [])]
     shown, tidy, undefined = [], [], set[str]()
+    untuned = [
+        name for name in test if name in development and len(set(development[name].labels)) < 2
+    ]
     for row in rows:
         estimates = {}
         for name, corpus in test.items():
@@ -131,7 +146,7 @@ def balanced_accuracy_tables(
             if not math.isnan(row.cuts[name]):
                 estimates[name] = balanced_accuracy(corpus.labels, calls, units[name].numbers)
         averaged = [e for e in estimates.values() if not math.isnan(e.value)]
-        undefined |= {n for n in test if n not in estimates or math.isnan(estimates[n].value)}
+        undefined |= {n for n, e in estimates.items() if math.isnan(e.value)}
         if len(test) > 1 and averaged:
             estimates[AVERAGE] = mean_estimate(averaged)
         shown.append((row.kind, row.scorer, *(_cell(estimates.get(n), options) for n in names)))
@@ -145,6 +160,11 @@ def balanced_accuracy_tables(
         notes.append(
             f"{DASH}: not both classes in {', '.join(n for n in test if n in undefined)}, which "
             "the average leaves out."
+        )
+    if untuned:
+        notes.append(
+            f"{TUNED}: no threshold for {', '.join(untuned)}, whose development rows are not of "
+            "both classes; the average leaves these parts out."
         )
     notes += [method_note(options.confidence), *units_notes(units, test)]
     title = "Balanced accuracy in per cent"
@@ -173,6 +193,15 @@ def _rows(test: Parts, development: Parts) -> tuple[list[_Row], list[str]]:
             for name in test
         }
         rows.append(_Row(TUNED, scorer, cuts))
+        for name in cuts:
+            tuned = development[name].scores[scorer]
+            tested = test[name].scores[scorer]
+            if len(tested) and (tested.min() > np.max(tuned) or tested.max() < np.min(tuned)):
+                notes.append(
+                    f"{scorer}: all test scores of {name} ({tested.min():g} to {tested.max():g}) "
+                    f"are outside of the range of its development scores ({np.min(tuned):g} to "
+                    f"{np.max(tuned):g}); are both on one scale?"
+                )
     kinds = [f"{FIXED}: a score of at least 0.5 calls a row faithful."]
     if development:
         kinds.append(
@@ -216,7 +245,8 @@ def _differences(
         for scorer, mean, *both in zip(others, means, p_values, corrected, strict=True):
             low, high = mean.difference_interval(options.confidence, _SHARE)
             text = difference_text(100 * mean.value, (100 * low, 100 * high), 1)
-            cells.append((kind, scorer, text, corrected_text(*both)))
+            p_value = DASH if math.isnan(both[0]) else corrected_text(*both)
+            cells.append((kind, scorer, text, p_value))
     title = f"Average balanced accuracy less that of {options.baseline}, paired by unit"
     notes = ("Corrected: by Holm's method, over the scorers of a kind of threshold.",)
     return Table(title, ("threshold", "scorer", "difference", "p"), tuple(cells), notes)
@@ -249,7 +279,8 @@ def _evaluate(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         if name not in development:
             raise InputError(
                 f"{options.development}: no rows of the part {name!r}, only of "
-                f"{', '.join(development)}; thresholds are chosen for each part."
+                f"{', '.join(development)}; thresholds are chosen for each part: a file, or with "
+                "--slice-field=NAME the rows with one value of a field."
             )
         if missing := [s for s in corpus.scores if s not in development[name].scores]:
             raise InputError(

@@ -189,7 +189,10 @@ def _load_scorers(
     scorers: Sequence[str] | Mapping[str, Mapping[str, Any]], options: Mapping[str, Any]
 ) -> dict[str, BaseScorer]:
     if isinstance(scorers, str) or not scorers:
-        raise ConfigError(f"scorers: expected a list of names, got {scorers!r}.")
+        hint = " The argument is scorers, not scorer." if "scorer" in options else ""
+        raise ConfigError(
+            f"scorers: expected a list of names, such as ['token_f1'], got {scorers!r}.{hint}"
+        )
     options_by_name = scorers if isinstance(scorers, Mapping) else {name: {} for name in scorers}
     option_names = {name: scorer_options(name.rpartition("=")[2]) for name in options_by_name}
     check_options(options, [name for names in option_names.values() for name in names])

@@ -129,6 +129,31 @@ def test_a_development_part_that_does_not_fit(tmp_path, development, message):
         evaluated([test], development=write(tmp_path / "dev.jsonl", development))
 
 
+def test_development_rows_of_one_class_or_another_scale_are_told(tmp_path):
+    test = write(tmp_path / "test.jsonl", [row(i, i % 2, {"a": 50.0 + i}) for i in range(8)])
+    one_class = write(tmp_path / "dev.jsonl", [row(i, 1, {"a": 60.0}) for i in range(4)])
+    (note,) = [n for n in evaluated([test], development=one_class).table.notes if "tuned:" in n][1:]
+    assert note.startswith("tuned: no threshold for one, whose development rows are not of both")
+    shares = write(tmp_path / "d.jsonl", [row(i, i % 2, {"a": i / 8}) for i in range(8)])
+    notes = " ".join(evaluated([test], development=shares).table.notes)
+    assert "all test scores of one (50 to 57) are outside of the range of its development" in notes
+    inside = write(tmp_path / "e.jsonl", [row(i, i % 2, {"a": 52.0 + i}) for i in range(8)])
+    assert "outside" not in " ".join(evaluated([test], development=inside).table.notes)
+
+
+def test_a_field_of_parts_that_no_row_has_is_warned_of(tmp_path, caplog):
+    test = write(tmp_path / "test.jsonl", [row(i, i % 2, {"a": 0.5}) for i in range(8)])
+    evaluated([test], slice_field="Dataset")
+    assert "--slice-field: no row of one has the field 'Dataset'" in caplog.text
+
+
+def test_a_difference_without_a_spread_has_no_p_value(tmp_path):
+    rows = [row(i, i % 2, {"a": 0.6, "b": 0.2}) for i in range(2)]
+    file = write(tmp_path / "s.jsonl", rows)
+    (further,) = evaluated([file], baseline="a").further
+    assert "nan" not in str(further.rows)
+
+
 def test_other_mistakes(tmp_path):
     test = write(tmp_path / "test.jsonl", [row(i, i % 2, {"a": 0.5}) for i in range(4)])
     with pytest.raises(FaithJaxError, match="--development: give a file"):

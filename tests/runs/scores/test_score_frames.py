@@ -64,6 +64,8 @@ def test_perspectives_are_lists_by_name(without_pandas):
 def test_scorers_have_options_of_their_own_and_shared_ones(without_pandas):
     with pytest.raises(ConfigError, match=r"^no scorer has an option 'modle'"):
         score(GROUNDINGS, RESPONSES, ["token_f1", "nli_entailment"], modle="x")
+    with pytest.raises(ConfigError, match="The argument is scorers, not scorer"):
+        score(GROUNDINGS, RESPONSES, scorer="token_f1")
     with pytest.raises(ConfigError, match=r"option 'history'\. Did you mean 'histories'\?"):
         score(GROUNDINGS, RESPONSES, ["token_f1"], history=["Hi!"])
     with pytest.raises(CheckpointError, match="nowhere"):
@@ -75,7 +77,7 @@ def test_scorers_have_options_of_their_own_and_shared_ones(without_pandas):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"scorers": "token_f1"}, "scorers: expected a list of names, got 'token_f1'"),
+        ({"scorers": "token_f1"}, "expected a list of names, such as .*, got 'token_f1'"),
         ({"scorers": ["token_f"]}, "There is no scorer 'token_f'. Did you mean 'token_f1'"),
         ({"labels": [1]}, "2 responses, 1 labels"),
         ({"responses": ["a"]}, "2 groundings, 1 responses"),
