@@ -212,7 +212,8 @@ def test_parquet_by_another_name(capsys, tmp_path):
             "answers.csv",
             "id,document,response\n1,Tea.,Tea.\n",
             ": none of the columns id, document, response is named as a scorer; say which are "
-            "scores with --scorers=NAMES (of calibrate: --scorer=NAME). Or score its responses first:",
+            "scores with --scorers=NAMES (of calibrate: --scorer=NAME). "
+            "Or score its responses first:",
         ),
         (
             "answers.jsonl",
