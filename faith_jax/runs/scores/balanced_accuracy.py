@@ -58,15 +58,14 @@ class _Row(NamedTuple):
 def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
     """Returns corpora cut into parts by a field that their rows have; others are a part each.
 
-    A warning says where no row has the field.
+    A warning says where no row of the only corpus has the field.
     """
     parts: dict[str, Corpus] = {}
-    if field and not any(field in fields for c in corpora.values() for fields in c.fields):
-        logger.warning(
-            "--slice-field: no row of %s has the field %r, so that each file is one part",
-            ", ".join(corpora),
-            field,
-        )
+    if field and len(corpora) == 1:  # several are parts already
+        ((name, only),) = corpora.items()
+        if not any(field in fields for fields in only.fields):
+            message = "--slice-field: no row of %s has the field %r, so that it is one part"
+            logger.warning(message, name, field)
     for name, corpus in corpora.items():
         if not field or not any(field in fields for fields in corpus.fields):
             parts[name] = corpus
