@@ -350,7 +350,7 @@ MODELS = _of(
         "config.py",
         "return window if self.is_encoder_only or not window else 2 * window - 1",
         "return window if self.is_encoder_only or not window else 2 * window + 1",
-        "tests/models/test_families.py::test_a_window_of_an_encoder_beside_a_decoder_has_two_sides",
+        "tests/models/test_families.py::test_a_window_of_an_encoder_is_around_each_query",
     ),
     (
         "kernel-without-dropout",

@@ -86,12 +86,12 @@ def test_beam_search_of_encoder_decoders(opened, name):
     beams = model.decode(
         expected["encoder_input_tokens"], max_length=8, num_beams=4, length_penalty=0.0
     )
-    for row, wanted, length in zip(
+    for row, expected_row, length in zip(
         beams.tokens, expected["beam4_tokens"], beams.length, strict=True
     ):
         # Behind the end, Transformers repeats it where the padding token is 0.
-        np.testing.assert_array_equal(row[:length], wanted[:length])
-        assert set(wanted[length:]) <= {model.config.pad_id, wanted[length - 1]}
+        np.testing.assert_array_equal(row[:length], expected_row[:length])
+        assert set(expected_row[length:]) <= {model.config.pad_id, expected_row[length - 1]}
     np.testing.assert_allclose(beams.score, expected["beam4_score"], atol=TOLERANCE)
 
 
