@@ -72,11 +72,15 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
 
 def _no_scores(path: pathlib.Path, first: Row, scorers: Sequence[str]) -> InputError:
     fields = ", ".join(first.fields)
-    named = f"is {' or '.join(scorers)}" if scorers else "is named as a scorer"
+    if scorers:
+        problem = f"is {' or '.join(scorers)}; give the column with these scores this name."
+    else:
+        problem = (
+            "is named as a scorer; say which are scores with --scorers=NAMES (of calibrate: "
+            "--scorer=NAME)."
+        )
     return InputError(
-        f"{path}: none of the columns {fields} {named}; say which are scores with --scorers=NAMES "
-        "(of calibrate: --scorer=NAME)."
-        f"{_score_first(path, 'Or score')}"
+        f"{path}: none of the columns {fields} {problem}{_score_first(path, 'Or score')}"
     )
 
 

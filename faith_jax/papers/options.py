@@ -73,6 +73,10 @@ class ScorerTableOptions(Output):
       development (FILE): the scored development data of the same
       cluster_field (NAME): of --scored: rows with the same value depend on each other (default:
         with the same grounding)
+      slice_field (NAME): of --scored: names the part of a row (default: the benchmark's own field,
+        or else corpus, or the file's name)
+      undefined (VALUE): the score that an undefined one counts as (default: rows without a score
+        are left out)
     """
 
     file_name: ClassVar[str]
@@ -81,12 +85,14 @@ class ScorerTableOptions(Output):
     scored: tuple[str, ...] = ()
     development: str = ""
     cluster_field: str = "auto"
+    slice_field: str = ""
+    undefined: float | None = None
 
     def __post_init__(self):
         if self.scored and (self.sample or self.scorer_option):
             other = "--sample" if self.sample else "--scorer-option"
             raise ConfigError(f"{other}: goes with scorers, not with --scored.")
-        for name in ("development", "cluster_field"):
+        for name in ("development", "cluster_field", "slice_field"):
             if not self.scored and getattr(self, name) != getattr(ScorerTableOptions, name):
                 raise ConfigError(f"--{name.replace('_', '-')}: goes with --scored.")
 

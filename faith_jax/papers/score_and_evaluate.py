@@ -19,6 +19,7 @@ from faith_jax.papers.options import ScorerTableOptions
 from faith_jax.papers.tables import ScorerTable
 from faith_jax.report.table_pages import rendered
 from faith_jax.runs.options import scorer_options
+from faith_jax.runs.scores.balanced_accuracy import AVERAGE
 from faith_jax.runs.scores.evaluate_scores import (
     EvaluateOptions,
     Evaluation,
@@ -75,7 +76,7 @@ def _write_table(
         systems = {scorer for corpus in result.corpora.values() for scorer in corpus.scores}
         chosen = {scorer: {**table.defaults.get(scorer, {})} for scorer in sorted(systems)}
     else:
-        result = _score_and_evaluate(table, folder, chosen, sample)
+        result = _score_and_evaluate(table, options, folder, chosen)
     missing_notes = tuple(f"{scorer} is left out: it needs {NEEDS_SPACY}." for scorer in left_out)
     shown = result.table._replace(
         title=f"{table.title}: {result.table.title}", notes=(*result.table.notes, *missing_notes)
@@ -97,7 +98,10 @@ def _write_table(
 
 
 def _score_and_evaluate(
-    table: ScorerTable, folder: pathlib.Path, scorers: Mapping[str, Mapping[str, Any]], sample: bool
+    table: ScorerTable,
+    options: ScorerTableOptions,
+    folder: pathlib.Path,
+    scorers: Mapping[str, Mapping[str, Any]],
 ) -> Evaluation:
     """Scores and evaluates the data that is at hand.
 
@@ -106,7 +110,7 @@ def _score_and_evaluate(
     """
     files: dict[str, list[str]] = {split: [] for split in table.splits}
     problems = []
-    for data_set, split in table.data_sets(sample):
+    for data_set, split in table.data_sets(options.sample):
         score_input = ScoreInput(tfds=(data_set,), split=split)
         path = folder / f"{score_input.source.replace('/', '_')}_{score_input.split}.jsonl"
         try:
@@ -120,14 +124,14 @@ def _score_and_evaluate(
         files[score_input.split].append(str(path))
     if not all(files.values()):
         raise problems[0]
-    options = {
+    settings = {
         name: value
         for name, value in table.options.items()
         if name != "baseline" or value in scorers
     }
     if _DEVELOPMENT in files:
-        options["development"] = files[_DEVELOPMENT][0]
-    return evaluation(files["test"], EvaluateOptions(**options))
+        settings["development"] = files[_DEVELOPMENT][0]
+    return evaluation(files["test"], EvaluateOptions(undefined=options.undefined, **settings))
 
 
 def _evaluate_scored(table: ScorerTable, options: ScorerTableOptions) -> Evaluation:
@@ -136,12 +140,11 @@ def _evaluate_scored(table: ScorerTable, options: ScorerTableOptions) -> Evaluat
     Raises:
       FaithJaxError: for what its protocol does not read, and what this raises.
     """
-    chosen: dict[str, Any] = {"scorers": options.scorers, "development": options.development}
-    if options.cluster_field != ScorerTableOptions.cluster_field:
-        chosen["cluster_field"] = options.cluster_field
     settings = {name: value for name, value in table.options.items() if name != "baseline"}
-    chosen = {name: value for name, value in chosen.items() if value}
-    return evaluation(options.scored, EvaluateOptions(**settings, **chosen))
+    for name in ("scorers", "development", "cluster_field", "slice_field", "undefined"):
+        if getattr(options, name) != getattr(ScorerTableOptions, name):
+            settings[name] = getattr(options, name)
+    return evaluation(options.scored, EvaluateOptions(**settings))
 
 
 def _score(
@@ -206,7 +209,14 @@ def with_published(table: Table, note: str, figures: Figures, shows_all: bool = 
         if table.tidy:
             empty = (None,) * (len(table.tidy.columns) - size - 2)
             tidy += [(*name, column, value / 100, *empty) for column, value in values.items()]
-    if ours and "average" in columns and (absent := list(dict.fromkeys(more))):
+    absent = [name for name in dict.fromkeys(more) if name != AVERAGE]
+    if absent and not set(table.columns) & {name for row in figures.values() for name in row}:
+        note = (
+            f"No part of ours is one that published figures are of ({', '.join(absent)}): "
+            "--slice-field=NAME, the column 'corpus' or the file's name says which part rows are "
+            f"of. {note}"
+        )
+    elif absent and AVERAGE in table.columns:
         note = (
             f"Averages of ours are without {', '.join(absent)}; published ones are of all. {note}"
         )

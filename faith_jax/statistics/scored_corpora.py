@@ -406,11 +406,14 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
 
 
 def few_rows(sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """Returns a warning for each corpus with few rows; `sizes` has their number."""
+    """Returns a warning if some corpora have few rows; `sizes` has their number."""
+    few = {name: count for name, count in sizes.items() if 0 < count < FEW_ROWS}
+    if len(few) > 1:
+        listed = ", ".join(f"{name} ({count:,})" for name, count in few.items())
+        return (f"{listed}: so few rows can say little: figures may change much.",)
     return tuple(
         f"{name}: {counted(count, 'row')} can say little: figures may change much."
-        for name, count in sizes.items()
-        if 0 < count < FEW_ROWS
+        for name, count in few.items()
     )
 
 

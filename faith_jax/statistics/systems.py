@@ -384,6 +384,7 @@ def systems_table(
     verdicts: list[str] = []
     warnings: list[str] = []
     notes: list[str] = []
+    fewest: dict[str, int] = {}
     used: dict[str, str] = {}
     for corpus in dict.fromkeys(corpus for corpus, _ in rows):
         systems = {
@@ -427,7 +428,11 @@ def systems_table(
                 ]
         notes += units.notes(corpus)
         sizes = {name: sum(len(part.ids) for part in parts) for name, parts in systems.items()}
-        notes += _row_notes(corpus, cells, sizes, undefined)
+        notes += _row_notes(corpus, cells, sizes)
+        fewest[corpus] = min(sizes.values())
+    if not math.isnan(undefined):
+        notes.append(f"Undefined scores count as {undefined:g}.")
+    notes += few_rows(fewest)
     names = ("corpus", "system", "column", "rows", "value", "low", "high", "spread", "p_value")
     further = ("significant", "published", "difference", "difference_low", "difference_high")
     plain = Table("", (*names, *further, "p_corrected", "difference_rows"), tuple(tidy))
@@ -701,10 +706,7 @@ def _notes(
 
 
 def _row_notes(
-    corpus: str,
-    cells: Mapping[str, Mapping[str, Cell]],
-    sizes: Mapping[str, int],
-    undefined: float,
+    corpus: str, cells: Mapping[str, Mapping[str, Cell]], sizes: Mapping[str, int]
 ) -> Iterator[str]:
     missing = [
         f"{system}, {column}: {sizes[system] - cell.rows:,}"
@@ -714,6 +716,3 @@ def _row_notes(
     ]
     if missing:
         yield f"{corpus}: undefined scores, which are not in the means: {'; '.join(missing)}."
-    if not math.isnan(undefined):
-        yield f"{corpus}: undefined scores count as {undefined:g}."
-    yield from few_rows({corpus: min(sizes.values())})

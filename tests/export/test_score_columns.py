@@ -97,8 +97,8 @@ def test_tables_of_other_forms_have_columns_of_scores_too(tmp_path):
         ),
         (
             "id,context,answer\n1,a,b\n",
-            "none of the columns id, context, answer is mine; say which are scores with "
-            "--scorers=NAMES (of calibrate: --scorer=NAME). Or score its responses first: "
+            "none of the columns id, context, answer is mine; give the column with "
+            "these scores this name. Or score its responses first: "
             "faith-jax score",
         ),
     ],

@@ -183,7 +183,7 @@ def test_differences_are_of_the_rows_that_both_have():
     table = systems_table(rows, Layout(), {"q": "p"}, differences=True, undefined=0.0)
     assert tidy(table)["q", "f1"]["rows"] == 30
     assert {row[1]: row[2] for row in table.rows}["q \u2212 p"] == "+0.000, p = 1.000"
-    assert "c: undefined scores count as 0." in table.notes
+    assert "Undefined scores count as 0." in table.notes
 
 
 def test_empty_answers_have_a_row():

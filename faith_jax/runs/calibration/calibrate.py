@@ -333,6 +333,11 @@ def _table(
                 "target on anything is accepted. Once you have chosen a target by these rows, "
                 "calibrate with others."
             )
+        if reject is None:
+            notes.append(
+                f"{rows.name}: of no threshold could the guarantee be shown for rejecting, so that "
+                "none are rejected; a larger --reject-target can help."
+            )
         if loss >= losses[CONSTANT]:
             notes.append(
                 f"{rows.name}: on held-out rows, probabilities by the score are no better than the "

@@ -216,7 +216,12 @@ def read_calibration(path: pathlib.Path) -> Calibration:
     Raises:
       ConfigError: the file cannot be read, or is not one.
     """
-    return read_json_as(path, Calibration)
+    try:
+        return read_json_as(path, Calibration)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error} A calibration is what faith-jax calibrate --output wrote."
+        ) from None
 
 
 def write_calibration(path: pathlib.Path, calibration: Calibration) -> None:

@@ -106,9 +106,12 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         for name, checked in checked_claims(files, options).items():
             further = (*further, checked)
             figures_by_name = {**figures_by_name, name: (checked.tidy or checked).records()}
-    if protocol is not AUC:  # whose notes tell of usable rows
-        sizes = {name: len(corpus.ids) for name, corpus in outcome.corpora.items()}
-        table = table._replace(notes=tuple(dict.fromkeys(table.notes + few_rows(sizes))))
+    notes = list(table.notes)
+    if options.undefined is not None:
+        notes.append(f"Undefined scores count as {options.undefined:g}.")
+    counted = counting_undefined(outcome.corpora, options)
+    notes += few_rows({name: int(corpus.usable().sum()) for name, corpus in counted.items()})
+    table = table._replace(notes=tuple(dict.fromkeys(notes)))
     if options.ensemble:
         note = ensemble_note(read_ensembles(options.ensemble))
         table = table._replace(notes=(*table.notes, note))

@@ -88,9 +88,37 @@ def test_a_table_of_scored_files(capsys, tmp_path):
     assert "0.5,alignscore (published),average,0.705,,,,," in tidy
 
 
+def test_parts_bear_the_benchmark_s_names_by_a_field(capsys, tmp_path):
+    path = tmp_path / "mine.csv"
+    rows = ["news,a,1,0.9", "news,a,0,0.2", "podcast,b,1,0.8", "podcast,b,0,0.6", "podcast,c,1,"]
+    path.write_text("\n".join(["domain,doc,label,mine", *rows]), encoding="utf-8")
+    arguments = ["summedits", f"--scored={path}", "--scorers=mine", "--cluster-field=doc"]
+
+    def made(*further):
+        folder = tmp_path / f"made_{len(further)}"
+        status, lines, errors = reproduce(capsys, *arguments, *further, f"--output={folder}")
+        assert status == 0, errors
+        document = json.loads((folder / "summedits.json").read_text())
+        records = document["rows"]
+        return {row["part"]: row["balanced accuracy"] for row in records}, " ".join(lines)
+
+    figures, text = made()
+    assert figures == {"mine": pytest.approx(0.75)}
+    assert "No part of ours is one that published figures are of (podcast, billsum, " in text
+    figures, text = made("--slice-field=domain")
+    assert figures == {"news": 1.0, "podcast": 0.5, "average": 0.75}
+    assert "Averages of ours are without billsum, " in text
+    assert "podcast: of 3 rows, mine undefined in 1." in text
+    assert "news (2), podcast (2): so few rows can say little" in text
+    figures, text = made("--slice-field=domain", "--undefined=0")
+    assert figures == {"news": 1.0, "podcast": 0.25, "average": 0.625}
+    assert "Undefined scores count as 0." in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--slice-field=doc",), "--slice-field: goes with --scored"),
         (("--scored={test}", "--sample"), "--sample: goes with scorers, not with --scored"),
         (("--scored={test}", "--scorer-option=mine.a=1"), "--scorer-option: goes with scorers"),
         (("--development={test}",), "--development: goes with --scored"),

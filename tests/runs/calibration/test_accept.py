@@ -27,7 +27,8 @@ def run(calibration, tmp_path, capsys, caplog):
         path = write_rows(tmp_path / "new.jsonl", rows)
         output = tmp_path / "decided.jsonl"
         output.unlink(missing_ok=True)
-        arguments = [str(path), f"--calibration={calibration}", f"--output={output}", *options]
+        further = [option.format(new=path) for option in options]
+        arguments = [str(path), f"--calibration={calibration}", f"--output={output}", *further]
         status = main(["accept", *arguments])
         captured = capsys.readouterr()
         assert output.exists() == (status == 0)
@@ -124,6 +125,7 @@ def test_pooled_thresholds_are_for_the_same_mix(run, caplog):
         ([with_score("high")], [], "new.jsonl:1: field 'scores.ours': expected a finite number"),
         ([with_score(1.0)], ["--alarm=0"], "--alarm: expected a share in (0, 1)"),
         ([with_score(1.0)], ["--calibration=none.json"], "none.json"),
+        ([with_score(1.0)], ["--calibration={new}"], "is what faith-jax calibrate --output wrote"),
         ([with_score(1.0)], ["--cluster-field=page"], "'page'"),
     ],
 )

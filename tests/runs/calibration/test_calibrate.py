@@ -75,6 +75,7 @@ def test_a_scorer_that_sees_nothing_accepts_nothing(run):
     status, out, _ = run(scored_rows(400, effect=0.0), "--target=0.1")
     assert status == 0
     assert "of no threshold could the guarantee be shown for accepting" in out
+    assert "of no threshold could the guarantee be shown for rejecting" in out
     assert "no better than the share of faithful rows" in out
 
 

@@ -148,7 +148,7 @@ def test_a_corpus_of_one_class_and_undefined_scores(capsys, tmp_path):
     assert ["rows", "left", "out", "0", "1"] in [line.split() for line in lines]
     assert "average" not in lines[1]
     assert "c: of 6 rows, s undefined in 1." in lines
-    assert "single: 2 rows can say little: figures may change much." in lines
+    assert "single (2), c (5): so few rows can say little: figures may change much." in lines
 
 
 def test_bad_input_is_one_line_and_status_2(capsys, tmp_path):
