@@ -62,7 +62,7 @@ class Columns:
     group: ClassVar = "columns"
     reads_grounding: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("grounding", "response")  # parts that each row has
-    empty_remedy: ClassVar[str] = ""  # what to do where a grounding is empty
+    empty_remedy: ClassVar[str] = "leave out rows without one"  # where a grounding is empty
     unknown_remedy: ClassVar[str] = "name it with {}"  # where no column is known; {} = the options
     ambiguous_remedy: ClassVar[str] = "say which does with {}"  # where several are
     grounding_column: str = ""
@@ -347,12 +347,15 @@ def _reference_hint(missing: Sequence[str], fields: Iterable[str]) -> str:
 
 
 def _likely(part: str, fields: Iterable[str]) -> str:
-    """Returns the value of an option: the sides of a grounding, where two fields look like them."""
+    """Returns the value of an option: for a grounding two sides, or a context, if there are any.
+
+    A context may also be the history, so that it is suggested and not taken.
+    """
     if part != "grounding":
         return "NAME"
     sides = {s: [n for n in fields if re.match(rf"{s}s?([_ -]|$)", n)] for s in ("pro", "con")}
     named = [f"{side}={columns[0]}" for side, columns in sides.items() if len(columns) == 1]
-    return ",".join(named) if len(named) == 2 else "NAME"
+    return ",".join(named) if len(named) == 2 else "context" if "context" in fields else "NAME"
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:

@@ -245,7 +245,9 @@ def test_columns_that_look_like_the_sides_are_named():
     with pytest.raises(InputError, match=named):
         examples({"context": "c", "pro_args": "a", "con": "b", "response": "r"})
     with pytest.raises(InputError, match=r"name it with --grounding-column=NAME\. Known"):
-        examples({"context": "c", "pro_args": "a", "response": "r"})
+        examples({"page": "c", "pro_args": "a", "response": "r"})
+    with pytest.raises(InputError, match=r"name it with --grounding-column=context\. Known"):
+        examples({"context": "c", "response": "r"})
 
 
 def test_columns_of_retrieval_augmented_answers():
