@@ -44,7 +44,7 @@ def decode_length(path: Paths) -> int:
 
     def of_run(settings: Mapping[str, Setting]) -> int | None:
         targets = settings.get(f"{_DATA}.task_feature_lengths.targets")
-        decoding = _decoding(settings)
+        decoding = _make_decoding_config(settings)
         length = decoding.max_length if decoding else targets and targets.value
         return length and checked("DECODE_LENGTH", length, Positive)
 
@@ -114,7 +114,7 @@ def decoding(
         return DecodingConfig(max_length=length, **chosen, **drafting)
 
     def of_run(settings: Mapping[str, Setting]) -> DecodingConfig | None:
-        run_decoding = _decoding(settings)
+        run_decoding = _make_decoding_config(settings)
         if run_decoding is None:
             return None
         return dataclasses.replace(run_decoding, max_length=length)
@@ -135,7 +135,7 @@ def _agreed_setting(
         for entry in entries
         for checkpoint in ([entry] if isinstance(entry, str) else entry)
     ]
-    settings_by_path = {checkpoint: _settings(checkpoint) for checkpoint in paths}
+    settings_by_path = {checkpoint: _read_run_settings(checkpoint) for checkpoint in paths}
     values_of_runs = {
         checkpoint: None if settings is None else of(settings)
         for checkpoint, settings in settings_by_path.items()
@@ -158,7 +158,7 @@ def _agreed_setting(
     return first
 
 
-def _settings(path: str) -> dict[str, Setting] | None:
+def _read_run_settings(path: str) -> dict[str, Setting] | None:
     """Returns the settings of the run that wrote a checkpoint; None = no run of ours did."""
     folder = checkpoint_path(path)
     if folder.parent.name == "checkpoints":
@@ -166,23 +166,23 @@ def _settings(path: str) -> dict[str, Setting] | None:
     return read_settings(folder)
 
 
-def _decoding(settings: Mapping[str, Setting]) -> DecodingConfig | None:
+def _make_decoding_config(settings: Mapping[str, Setting]) -> DecodingConfig | None:
     """Returns a run's DECODING; None where it decodes nothing, or that cannot be read any more."""
     reference = settings.get(_DECODING)
     if reference is None or not isinstance(reference.value, Reference):
         return None
     make: Any = _DECODINGS.get(reference.value.name.rpartition(".")[2])
-    arguments = _arguments(settings, _DECODING)
+    arguments = _collect_arguments(settings, _DECODING)
     try:
         if isinstance(arguments.get("pmi"), Reference):
-            arguments["pmi"] = PMIConfig(**_arguments(settings, f"{_DECODING}.pmi"))
+            arguments["pmi"] = PMIConfig(**_collect_arguments(settings, f"{_DECODING}.pmi"))
         return None if make is None else make(**arguments)
     except (FaithJaxError, TypeError) as error:  # another version's, or a folder that has moved
         logger.warning("The DECODING that it was trained with is not taken: %s", error)
         return None
 
 
-def _arguments(settings: Mapping[str, Setting], name: str) -> dict[str, Any]:
+def _collect_arguments(settings: Mapping[str, Setting], name: str) -> dict[str, Any]:
     parts = ((path.rpartition("."), setting.value) for path, setting in settings.items())
     return {argument: value for (above, _, argument), value in parts if above == name}
 

@@ -62,7 +62,7 @@ def import_checkpoint(source: str, target: str, overwrite: bool = False, base: s
             raise ConfigError(f"{source}: names no base model; say where it is with --base.")
     elif base and not (is_native(path) and read_model_json(run_folder(path)).base):
         raise ConfigError(f"--base: {source} is no adapter or prompt-tuned run; leave it out.")
-    _convert(source, target, overwrite, write_native, base)
+    _convert_checkpoint(source, target, overwrite, write_native, base)
 
 
 def export_checkpoint(
@@ -94,7 +94,7 @@ def export_checkpoint(
         if "huggingface" not in checkpoint.metadata and not checkpoint.config.is_encoder_only:
             _write_generation_config(folder)
 
-    _convert(source, target, overwrite, write)
+    _convert_checkpoint(source, target, overwrite, write)
 
 
 def _parts_of_prompted(source: str, target: str, dtype: str | None) -> list[str]:
@@ -151,7 +151,7 @@ def _write_generation_config(folder: pathlib.Path) -> None:
     (folder / "generation_config.json").write_text(text, encoding="utf-8")
 
 
-def _convert(
+def _convert_checkpoint(
     source: str,
     target: str,
     overwrite: bool,

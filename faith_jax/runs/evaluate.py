@@ -193,7 +193,7 @@ class DecodedEvaluation:
             responses = self._decode_responses(params, member) if "predictions" in needed else []
             outputs = ModelOutputs(
                 [row.tokens.tolist() for row in responses],
-                self._scores(params, member) if "scores" in needed else None,
+                self._score_targets(params, member) if "scores" in needed else None,
                 [row.score for row in responses],
             )
             try:
@@ -222,7 +222,7 @@ class DecodedEvaluation:
         decoded = self._decoder(params, inputs, range(count), second, progress.add)
         return [best for best, *_ in decoded]
 
-    def _scores(self, params: PyTree, member: RowCache) -> list[float]:
+    def _score_targets(self, params: PyTree, member: RowCache) -> list[float]:
         """Returns the log-likelihood of each target of a task, end token included."""
         logger.info("Scoring %s, for the task's metrics", counted(len(member), "target"))
         scores = [

@@ -198,8 +198,8 @@ def infer(
         not isinstance(models.checkpoint_path, str),
     )
     finished, is_made = [], True
-    plan = functools.cache(functools.partial(_plan, source, limit, output.shards))
-    for system_run in _systems(models, folder):
+    plan = functools.cache(functools.partial(_plan_shards, source, limit, output.shards))
+    for system_run in _list_systems(models, folder):
         # Its rows, and whether they have responses already.
         system_run = system_run.pinned({} if restart else partial_note(system_run.output))
         chosen = RunVocabulary.choose(models.vocabulary, system_run.checkpoint)
@@ -207,7 +207,7 @@ def infer(
         tokenizer = source.tokenizer(chosen)
         system_run = system_run._replace(prefix=_control_prefix(control_tokens, tokenizer))
         load = functools.partial(
-            _responder,
+            _make_responder,
             source=source,
             chosen=chosen,
             tokenizer=tokenizer,
@@ -243,7 +243,7 @@ def infer(
             "model": models.model and models.model.config.to_dict(),
             "PARAMS_DTYPE": models.params_dtype,
         }
-        with _job(system_run.output, run, source, plan, restart, joins_only) as job:
+        with _open_job(system_run.output, run, source, plan, restart, joins_only) as job:
             if job.finished:
                 logger.info("%s is kept", system_run.output)
             else:
@@ -258,7 +258,7 @@ def infer(
                 kept = ("jsonl", *formats) if several else formats
                 with job.joined() as shard_counts:
                     if shard_counts is not None:
-                        _finish(job, shard_counts, kept, source, run)
+                        _write_output(job, shard_counts, kept, source, run)
                     is_made &= shard_counts is not None or is_complete(system_run.output)
         finished.append(system_run.output)
     if several and is_made and jax.process_index() == 0:
@@ -338,7 +338,7 @@ def _file_source(file: InputFile, cut_policy: str, seed: int) -> _Source:
     )
 
 
-def _plan(source: _Source, limit: int, shards: int) -> dict[str, Any]:
+def _plan_shards(source: _Source, limit: int, shards: int) -> dict[str, Any]:
     """Reads all rows once: bad ones are found before anything is decoded."""
     fields = FieldKinds()
     rows = itertools.islice(source.read((0, 0)), limit or None)
@@ -386,7 +386,7 @@ class _System(NamedTuple):
         return dataclasses.replace(row, inputs=self.prefix + row.inputs, fields=fields)
 
 
-def _systems(models: Models, output: pathlib.Path) -> Iterator[_System]:
+def _list_systems(models: Models, output: pathlib.Path) -> Iterator[_System]:
     checkpoints = models.checkpoint_path
     if isinstance(checkpoints, str):
         yield _System(checkpoints, output, {"system": models.system} if models.system else {})
@@ -407,7 +407,7 @@ def _systems(models: Models, output: pathlib.Path) -> Iterator[_System]:
                 yield _System(path, output / name / str(number), fields)
 
 
-def _job(
+def _open_job(
     output: pathlib.Path,
     run: Mapping[str, Any],
     source: _Source,
@@ -495,7 +495,7 @@ class _Responder(NamedTuple):
             done += len(window)
 
 
-def _responder(
+def _make_responder(
     system: _System,
     source: _Source,
     chosen: RunVocabulary,
@@ -591,7 +591,7 @@ def _data_set(job: Job, source: _Source, of_system: Mapping[str, str], shard: Sh
     return tfds.responses(source.split, row, description)
 
 
-def _finish(
+def _write_output(
     job: Job,
     shard_counts: Sequence[Mapping[str, int]],
     formats: Sequence[str],

@@ -325,18 +325,18 @@ class RunLog:
 
     def training(self, name: str) -> Curve:
         """Returns a number that is logged of training batches."""
-        return self._curve(name, lambda row: "gradient_norm" in row)
+        return self._build_curve(name, lambda row: "gradient_norm" in row)
 
     def validation(self, name: str) -> Curve:
         """Returns a number that is logged of the validation set's loss."""
-        return self._curve(name, lambda row: "gradient_norm" not in row)
+        return self._build_curve(name, lambda row: "gradient_norm" not in row)
 
     def vectors(self, name: str, length: int) -> Curve:
         """Returns the curve of a figure of each vector of a prompt, [points, length]."""
-        curve = self._curve(name, lambda row: len(row.get(name, ())) == length)
+        curve = self._build_curve(name, lambda row: len(row.get(name, ())) == length)
         return curve._replace(values=curve.values.reshape(-1, length))
 
-    def _curve(self, name: str, chosen: Callable[[Mapping[str, Any]], bool]) -> Curve:
+    def _build_curve(self, name: str, chosen: Callable[[Mapping[str, Any]], bool]) -> Curve:
         value_by_step = {
             row["step"]: row[name] for row in self._rows if chosen(row) and name in row
         }

@@ -64,7 +64,7 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
     raise ValueError(f"expected whole numbers with commas, such as 0,1,2; got {text!r}")
 
 
-def _path(ending: str) -> Callable[[str], str]:
+def _path_ending_in(ending: str) -> Callable[[str], str]:
     """Returns a reader of the path of an output whose name ends so, or has no ending."""
 
     def read(text: str) -> str:
@@ -84,9 +84,9 @@ Resamples = Annotated[
     msgspec.Meta(ge=100, le=1_000_000, description="a whole number from 100 to 1,000,000"),
 ]
 Confidence = Annotated[float, msgspec.Meta(gt=0, lt=1, description="a share in (0, 1)")]
-Html = Annotated[str, _path(".html")]
-Png = Annotated[str, _path(".png")]
-Json = Annotated[str, _path(".json")]
+Html = Annotated[str, _path_ending_in(".html")]
+Png = Annotated[str, _path_ending_in(".png")]
+Json = Annotated[str, _path_ending_in(".json")]
 
 
 def scorer_options(

@@ -77,7 +77,7 @@ def training_report(
                 rows.members, readings, rows.order.shuffled, strict=True
             )
         ],
-        "cut": cut_report(_cuts(rows.members)),
+        "cut": cut_report(_collect_cuts(rows.members)),
         "negatives_cut": int(
             sum(np.asarray(m.column("negatives_cut").fill_null(0)).sum() for m in rows.members)
         ),
@@ -86,8 +86,8 @@ def training_report(
             for name in ("inputs", "targets")
         },
         "shorter_lengths": shorter,
-        "unknown": _unknown(rows.members),
-        "examples": list(_examples(rows, tokenizer)),
+        "unknown": _report_unknown_tokens(rows.members),
+        "examples": list(_decode_examples(rows, tokenizer)),
     }
     if shorter:
         tokens = sum(rows.config.task_feature_lengths[name] for name in shorter)
@@ -95,15 +95,15 @@ def training_report(
     if labels := rows.config.error_labels:
         report["labels"] = labels
     if validation is not None:
-        trained, judged = np.unique(_groundings(rows)), _groundings(validation)
+        trained, judged = np.unique(_collect_groundings(rows)), _collect_groundings(validation)
         report["validation"] = {
             "split": validation.config.split,
             "rows": len(judged),
-            "cut": cut_report(_cuts(validation.members)),
-            "unknown": _unknown(validation.members),
+            "cut": cut_report(_collect_cuts(validation.members)),
+            "unknown": _report_unknown_tokens(validation.members),
             "shared_groundings": int((np.isin(judged, trained) & (judged != 0)).sum()),
         }
-    report["warnings"] = list(_warnings(report))
+    report["warnings"] = list(_list_warnings(report))
     return report
 
 
@@ -232,9 +232,9 @@ def beside(output: pathlib.Path) -> pathlib.Path:
 def tell(report: Report, path: pathlib.Path | None, dry_run: bool = False) -> None:
     """Logs a report, its warnings as warnings, and writes it as JSON; a dry run prints it."""
     if dry_run:
-        print("\n".join([*_lines(report), *(f"warning: {w}" for w in report["warnings"])]))
+        print("\n".join([*_format_report(report), *(f"warning: {w}" for w in report["warnings"])]))
     else:
-        for line in _lines(report):
+        for line in _format_report(report):
             logger.info("%s", line)
         for warning in report["warnings"]:
             logger.warning("%s", warning)
@@ -322,13 +322,13 @@ def shown_percentiles(values: Mapping[str, int]) -> str:
     )
 
 
-def _cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:
+def _collect_cuts(members: "Sequence[RowCache]") -> dict[str, np.ndarray]:
     flat = [np.asarray(member.column("cut").combine_chunks().flatten()) for member in members]
     cuts = np.concatenate(flat).reshape(-1, len(Kind))
     return {part.name.lower(): cuts[:, part] for part in PARTS}
 
 
-def _unknown(members: "Sequence[RowCache]") -> Report:
+def _report_unknown_tokens(members: "Sequence[RowCache]") -> Report:
     """Returns the report of `UnknownTokens` over all rows of all members."""
     counts = UnknownTokens()
     for member in members:
@@ -342,11 +342,11 @@ def _unknown(members: "Sequence[RowCache]") -> Report:
     return counts.report()
 
 
-def _groundings(rows: "SplitRows") -> np.ndarray:
+def _collect_groundings(rows: "SplitRows") -> np.ndarray:
     return np.concatenate([np.asarray(member.column("grounding")) for member in rows.members])
 
 
-def _examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
+def _decode_examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
     """Yields the first examples of training, decoded."""
     members, numbers = rows.order.rows(np.arange(EXAMPLES))
     for member, number in zip(members.tolist(), numbers.tolist(), strict=True):
@@ -383,7 +383,7 @@ def decoded(tokenizer: Any, ids: Sequence[int]) -> str:
     )
 
 
-def _warnings(report: Report) -> Iterator[str]:
+def _list_warnings(report: Report) -> Iterator[str]:
     for member in report["members"]:
         if member["never_read"]:
             yield (
@@ -403,7 +403,7 @@ def _warnings(report: Report) -> Iterator[str]:
         )
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _format_report(report: Report) -> Iterator[str]:
     if "scorers" in report:
         yield f"{report['source']}: {counted(report['rows'], 'row')} to score{_looked_at(report)}"
         yield from (f"  {line}" for line in report.get("input", ()))

@@ -79,21 +79,21 @@ def configure_alike(configure: Callable[[], None]) -> None:
         failed = error
     if jax.process_count() > 1:
         versions = f"faith_jax {__version__}, jax {jax.__version__}, {platform.python_version()}"
-        digests = [_digest("failed" if failed else gin.config_str()), _digest(versions)]
+        digests = [_hash_text("failed" if failed else gin.config_str()), _hash_text(versions)]
         everywhere = from_all(np.stack(digests), "all have read their configurations")
         if failed is None:
-            _compare(everywhere)
+            _check_equal_digests(everywhere)
     if failed is not None:
         raise failed
 
 
-def _digest(text: str) -> np.ndarray:
+def _hash_text(text: str) -> np.ndarray:
     return np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8)
 
 
-def _compare(digests: np.ndarray) -> None:
+def _check_equal_digests(digests: np.ndarray) -> None:
     """Compares digests [processes, 2, 32] of configurations and versions."""
-    failed = (digests[:, 0] == _digest("failed")).all(axis=1)
+    failed = (digests[:, 0] == _hash_text("failed")).all(axis=1)
     if failed.any():
         raise ConfigError(
             f"process {np.flatnonzero(failed)[0]} could not read its configuration; see what it "

@@ -115,7 +115,7 @@ def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") 
         step = int(saved.name) if is_step else None
     base = _base_of(prompts, source, open_base)
     notes = [f"its base model is not compared with: {base.problem}"] if base.problem else []
-    vocabulary = _vocabulary(base, source, notes)
+    vocabulary = _load_vocabulary(base, source, notes)
     settings, (starts, origin) = read_settings(folder) or {}, read_prompt_starts(folder)
     if starts is None:
         notes.append("its start is unknown: it was not kept with the prompt.")
@@ -126,7 +126,9 @@ def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") 
         if start is not None and start.shape != vectors.shape:
             notes.append(f"{name}: its start is unknown: the one that was kept is {start.shape}.")
             start = None
-        health_by_prompt[name] = _health(name, vectors, start, vocabulary, log, count)
+        health_by_prompt[name] = _measure_prompt_health(
+            name, vectors, start, vocabulary, log, count
+        )
     chosen = {name: settings[path].value for name, path in _SETTINGS.items() if path in settings}
     shown = {
         n: str(value) for n, value in chosen.items() if not isinstance(value, Reference | None)
@@ -134,7 +136,7 @@ def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") 
     return RunHealth(
         name=source,
         step=step,
-        initializer=_initializer(origin, settings, base, list(health_by_prompt)),
+        initializer=_name_initializer(origin, settings, base, list(health_by_prompt)),
         settings=shown | {k: origin[k] for k in ("seed",) if k in origin},
         base=str((prompts.base or {}).get("content_hash") or ""),
         prompts=health_by_prompt,
@@ -167,7 +169,7 @@ def _open_base(path: str, expected: str) -> _Base:
     return _Base(np.asarray(checkpoint.params["token_embedder"]["embedding"]), prompts)
 
 
-def _vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary | None:
+def _load_vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary | None:
     if base.embedding is None:
         return None
     problem = "no tokenizer is kept with it."
@@ -183,7 +185,7 @@ def _vocabulary(base: _Base, source: str, notes: list[str]) -> Vocabulary | None
     return Vocabulary(base.embedding[:rows], vocabulary.piece_text)
 
 
-def _health(
+def _measure_prompt_health(
     name: str,
     vectors: NDArray[np.float32],
     start: NDArray[np.float32] | None,
@@ -198,8 +200,8 @@ def _health(
     if vocabulary is not None:
         embedding, text = vocabulary.embedding, vocabulary.text
         norms = prompt_health.vocabulary_norms(wide, embedding)
-        cosine = _pieces(*prompt_health.nearest_by_cosine(vectors, embedding, count), text)
-        distance = _pieces(*prompt_health.nearest_by_distance(vectors, embedding, count), text)
+        cosine = _make_pieces(*prompt_health.nearest_by_cosine(vectors, embedding, count), text)
+        distance = _make_pieces(*prompt_health.nearest_by_distance(vectors, embedding, count), text)
         if start is not None:
             rows = prompt_health.rows_that_are(start, embedding)
             start_pieces = ["" if row is None else text(row) for row in rows]
@@ -216,7 +218,7 @@ def _health(
     )
 
 
-def _pieces(
+def _make_pieces(
     ids: NDArray[np.integer], values: NDArray[np.floating], text: Callable[[int], str]
 ) -> list[list[Piece]]:
     return [
@@ -225,7 +227,7 @@ def _pieces(
     ]
 
 
-def _initializer(
+def _name_initializer(
     origin: Mapping[str, str], settings: Mapping[str, Setting], base: _Base, names: Sequence[str]
 ) -> str:
     """Returns the start's name: as it was kept with it, or else what gin's config refers to.

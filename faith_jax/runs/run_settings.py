@@ -129,14 +129,14 @@ class _Config:
         """Yields the arguments of a configurable by path; `above` are those that refer to it."""
         if name in above:
             return
-        bound = _defaults(name)
+        bound = _read_defaults(name)
         for depth in range(len(scopes) + 1):
             bound |= self._bound.get(("/".join(scopes[:depth]), name), {})
         for argument, value in bound.items():
             shown = f"{name.rpartition('.')[2]}.{argument}"
-            yield from self._values(value, f"{path}{argument}", shown, (*above, name))
+            yield from self._resolve_value(value, f"{path}{argument}", shown, (*above, name))
 
-    def _values(
+    def _resolve_value(
         self, value: Any, path: str, name: str, above: tuple[str, ...]
     ) -> Iterator[tuple[str, Setting]]:
         for _ in range(len(self._macros)):  # no more, even if they name each other in a circle
@@ -154,7 +154,7 @@ class _Config:
             parts = value.items() if isinstance(value, dict) else enumerate(value)
             yield path, Setting(_without_references(self._macros, value), name)
             for key, part in parts:
-                yield from self._values(part, f"{path}.{key}", name, above)
+                yield from self._resolve_value(part, f"{path}.{key}", name, above)
         else:
             yield path, Setting(value, name)
 
@@ -187,7 +187,7 @@ def _without_references(macros: Mapping[str, Any], value: Any) -> Any:
     return value
 
 
-def _defaults(name: str) -> dict[str, Any]:
+def _read_defaults(name: str) -> dict[str, Any]:
     """Returns the defaults of a configurable that gin knows by now, else nothing."""
     configurables = gin.config._REGISTRY.get_all_matches(name)
     if len(configurables) != 1:

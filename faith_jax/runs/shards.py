@@ -112,7 +112,7 @@ class Shard:
         """
         digest, count = 0, 0
         for number, row in enumerate(itertools.islice(rows(self.place), self.count), self.first):
-            digest, count = digest + _digest(number, row), count + 1
+            digest, count = digest + _hash_row(number, row), count + 1
             yield row
         if (count, _hex_digest(digest)) != (self.count, self.digest):
             raise InputError(
@@ -158,7 +158,7 @@ class Shard:
         return note["found"] if note and sizes == note["files"] else None
 
 
-def _digest(number: int, row: Any) -> int:
+def _hash_row(number: int, row: Any) -> int:
     """Returns a hash of a row and its number; the sum of those of several rows is theirs."""
     text = f"{number} {row!r}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(text).digest()[:16], "little")
@@ -201,7 +201,7 @@ def split(rows: Iterable[PlacedRow], shards: int = 0) -> list[dict[str, Any]]:
                     block.digest += next_block.digest
                 blocks, size = blocks[::2], 2 * size
             blocks.append(_Block(number, row.place))
-        blocks[-1].digest += _digest(number, row)
+        blocks[-1].digest += _hash_row(number, row)
         total = number + 1
     count = min(shards or math.ceil(total / _USUAL_ROWS), total, MOST_SHARDS)
     bounds = [*(n * total // (count * size) for n in range(count)), len(blocks)]
@@ -265,7 +265,7 @@ class Job:
         self._membership = contextlib.ExitStack()  # the lock that says that it takes part
         self._is_certain = True  # the shards of others were taken by processes that live
         self.finished = False
-        with self._alone():
+        with self._lock_output():
             if joins_only and not (self.folder / PLAN).exists() and not self._has_output():
                 raise ConfigError(f"{target}: there are no shards of it to join.")
             try:
@@ -293,7 +293,7 @@ class Job:
     def __bool__(self) -> bool:
         return True
 
-    def _alone(self) -> contextlib.AbstractContextManager[Any]:
+    def _lock_output(self) -> contextlib.AbstractContextManager[Any]:
         """Holds what only one process at a time may do with the folder of the run."""
         return output_lock(self.target, option=self._option, wait=True)
 
@@ -375,12 +375,12 @@ class Job:
         left, known_done = self.shards, 0
         patience = Patience(f"{self.target}: the shards of other processes")
         while True:
-            with self._alone():
+            with self._lock_output():
                 self._own.close()
                 self._check_note()
-                left = self._left(left)
+                left = self._find_unfinished_shards(left)
                 self._is_certain = True
-                taken = next(filter(self._take, left), None)
+                taken = next(filter(self._try_to_take, left), None)
             if taken is not None:
                 done = len(self) - sum(shard.count for shard in left)
                 self.progress.others(done - known_done)
@@ -388,7 +388,7 @@ class Job:
                 known_done = done + taken.count
             elif left and (waits or not self._is_certain):
                 rests = is_remote(self.folder) and self._is_certain
-                patience.wait(self._sizes(), _STORE_SECONDS if rests else _SECONDS)
+                patience.wait(self._list_file_sizes(), _STORE_SECONDS if rests else _SECONDS)
             else:
                 if len(self.shards) == 1 and left:
                     raise self._taken_error()
@@ -418,7 +418,7 @@ class Job:
                 self.progress.add(len(batch))
             shard.finish({})
 
-    def _sizes(self) -> list[tuple[str, int]]:
+    def _list_file_sizes(self) -> list[tuple[str, int]]:
         """Returns the files of all processes with their sizes; in a store each append is a file."""
         sizes, sized = [], not is_remote(self.folder)
         with contextlib.suppress(FileNotFoundError):  # whoever is done removes some
@@ -426,7 +426,7 @@ class Job:
                 sizes.append((path.name, path.stat().st_size if sized else 0))
         return sorted(sizes)
 
-    def _left(self, shards: Sequence[Shard]) -> list[Shard]:
+    def _find_unfinished_shards(self, shards: Sequence[Shard]) -> list[Shard]:
         if not self.folder.is_dir():
             if self._has_output():  # another process has joined all shards
                 return []
@@ -441,7 +441,7 @@ class Job:
         # First those that nobody has, as far as their locks say.
         return sorted(left, key=lambda shard: f".{shard.rows.name}.lock" in names)
 
-    def _take(self, shard: Shard) -> bool:
+    def _try_to_take(self, shard: Shard) -> bool:
         try:
             self._own.enter_context(output_lock(shard.rows, option=self._option, wait=None))
         except TakenError as error:
@@ -455,7 +455,7 @@ class Job:
 
         Yields the counts of each; None where another process will join them, or has.
         """
-        with self._alone():
+        with self._lock_output():
             self._own.close()
             self._check_note()
             if not self.folder.is_dir():

@@ -251,7 +251,7 @@ def train(
             lambda: preflight.training_report(rows, total_steps, evaluated, tokenizer),
             "the report of what is read",
         )
-        batch = next(_batches(rows, partitioner, 0))
+        batch = next(_read_global_batches(rows, partitioner, 0))
         sizes = {"trained": setup.count_params(trained), "frozen": setup.count_params(frozen)}
         cost = trainer.step_cost(state, frozen, batch)
         if report is not None:
@@ -299,7 +299,7 @@ def train(
                 watcher.write_decoded_metrics(first_step, state.params, first_step == end)
             if evaluation.before_training and first_step == 0:
                 watcher.write_losses(0, state.params, False)
-            batches = _batches(rows, partitioner, first_step)
+            batches = _read_global_batches(rows, partitioner, first_step)
             fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
             if jax.process_index() == 0:
                 remove_tree(folder / ROWS)
@@ -351,7 +351,7 @@ def _check_datasets(
     return tokenizer
 
 
-def _batches(rows: SplitRows, partitioner: Partitioner, start: int) -> Iterator[Batch]:
+def _read_global_batches(rows: SplitRows, partitioner: Partitioner, start: int) -> Iterator[Batch]:
     """Yields global batches on the mesh, from that of step `start` on."""
     size = rows.config.batch_size
     for batch in rows.training_batches(start, partitioner.local_rows(size)):
@@ -403,7 +403,7 @@ class _Watcher:
         split = self.evaluated.config.split
         losses = dataset_loss(self.trainer, params, self.frozen, self.evaluated)
         logger.info("step %d  %s loss %.4f", step, split, losses["loss"])
-        self._write(step, str(split), losses)
+        self._write_metrics(step, str(split), losses)
         self.losses.append(losses["loss"])
         if not final and self.has_converged():
             logger.info(
@@ -432,8 +432,8 @@ class _Watcher:
             self.failure = MetricError(f"Step {step}, whose state is saved: {error}.", metrics)
         shown = "  ".join(f"{name} {text_of(value)}" for name, value in metrics.items())
         logger.info("step %d  %s decoded  %s", step, split, shown)
-        self._write(step, f"{split}{DECODED}", metrics)
+        self._write_metrics(step, f"{split}{DECODED}", metrics)
 
-    def _write(self, step: int, part: str, metrics: Mapping[str, Any]) -> None:
+    def _write_metrics(self, step: int, part: str, metrics: Mapping[str, Any]) -> None:
         self.writer.write(step, part, metrics)
         self.last |= metrics

@@ -46,7 +46,7 @@ class TextIds(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _matches(
+def _compute_precision_recall(
     module: Transformer, params: PyTree, responses: Array, references: Array, weights: Array
 ) -> Array:
     """Returns precision and recall, float32 [rows, 2].
@@ -124,7 +124,7 @@ class BERTScorer(ModelScorer[TextIds]):
                 f"{type(opened).__name__}."
             )
         layer, tokenizer, self._max_length = all_of(
-            lambda: _layer(options.get("layer"), opened.config.num_encoder_layers),
+            lambda: _choose_layer(options.get("layer"), opened.config.num_encoder_layers),
             lambda: open_tokenizer(path, options.get("vocabulary"), opened.config),
             lambda: input_limit(opened.config, options.get("max_length"), LONGEST_PAIR),
         )
@@ -135,7 +135,7 @@ class BERTScorer(ModelScorer[TextIds]):
         self._cut_policy = options.get("cut_policy") or "knowledge"
         prefix_space = options.get("prefix_space", False)
         self._space, self._lower = " " * prefix_space, options.get("lower_grounding", False)
-        texts, baseline = _texts(options.get("idf")), options.get("baseline")
+        texts, baseline = _read_idf_texts(options.get("idf")), options.get("baseline")
         # Weights of token ids, and under None of those that are not there; None = all are alike.
         self._idf = None
         if texts is not None:
@@ -157,11 +157,13 @@ class BERTScorer(ModelScorer[TextIds]):
             return None
         where = f"example {example.id!r}: max_length = {self._max_length}"
         grounding = grounding.lower() if self._lower else grounding
-        ids, cut_response = self._ids(response, Kind.RESPONSE, f"{where}, response")
-        grounding_ids, cut_grounding = self._ids(grounding, Kind.KNOWLEDGE, f"{where}, grounding")
+        ids, cut_response = self._encode_text(response, Kind.RESPONSE, f"{where}, response")
+        grounding_ids, cut_grounding = self._encode_text(
+            grounding, Kind.KNOWLEDGE, f"{where}, grounding"
+        )
         return TextIds(ids, grounding_ids, summed([cut_response, cut_grounding]))
 
-    def _ids(self, text: str, kind: Kind, where: str) -> tuple[list[int], CutTokens]:
+    def _encode_text(self, text: str, kind: Kind, where: str) -> tuple[list[int], CutTokens]:
         ids = np.asarray(self._tokenizer.encode(self._space + text), int)
         room = self._max_length - len(self._tokenizer.add_special_tokens([]))
         keep, tokens = cut(len(ids), [whole(kind, len(ids))], room, self._cut_policy, where)
@@ -180,12 +182,12 @@ class BERTScorer(ModelScorer[TextIds]):
         values = np.zeros(len(rows))
         lengths = [padded_length(max(len(row.response), len(row.grounding))) for row in rows]
         for batch in self._batcher.batches([(length, length) for length in lengths]):
-            precision_recall = self._match([rows[i] for i in batch.rows], batch)
+            precision_recall = self._match_batch([rows[i] for i in batch.rows], batch)
             for i, value in zip(batch.rows, precision_recall, strict=False):
-                values[i] = self._value(*map(float, value))
+                values[i] = self._compute_score(*map(float, value))
         return [Judgement(value) for value in values.tolist()]
 
-    def _match(self, rows: Sequence[TextIds], batch: Batch) -> np.ndarray:
+    def _match_batch(self, rows: Sequence[TextIds], batch: Batch) -> np.ndarray:
         pad_id, (length, _) = self._module.config.pad_id, batch.shape
         sides = [row.response for row in rows], [row.grounding for row in rows]
         tokens = [padded(side, length, pad_id, batch.size) for side in sides]
@@ -194,12 +196,12 @@ class BERTScorer(ModelScorer[TextIds]):
             # Lines that only fill the batch up compare one token with itself.
             tokens[side][len(rows) :, 0] = self._tokenizer.prefix_ids[0]
             for line, ids in zip(weights[:, side], texts, strict=False):
-                line[: len(ids)] = self._weights(ids)
-        bound = functools.partial(_matches, self._module, self._params)
+                line[: len(ids)] = self._weigh_tokens(ids)
+        bound = functools.partial(_compute_precision_recall, self._module, self._params)
         precision_recall: np.ndarray = self._partitioner.compute(bound, *tokens, weights)
         return precision_recall
 
-    def _weights(self, ids: Sequence[int]) -> np.ndarray:
+    def _weigh_tokens(self, ids: Sequence[int]) -> np.ndarray:
         """Returns the tokens' weights, summing to 1; those of special tokens are 0."""
         if self._idf is None:
             weights = np.ones(len(ids))
@@ -211,7 +213,7 @@ class BERTScorer(ModelScorer[TextIds]):
         total = weights.sum()
         return weights / total if total else weights
 
-    def _value(self, precision: float, recall: float) -> float:
+    def _compute_score(self, precision: float, recall: float) -> float:
         total = precision + recall
         f1 = 2 * precision * recall / total if total else 0.0
         number = PARTS.index(self._part)
@@ -221,7 +223,7 @@ class BERTScorer(ModelScorer[TextIds]):
         return (value - self._baseline[number]) / (1 - self._baseline[number])
 
 
-def _layer(option: int | None, count: int) -> int:
+def _choose_layer(option: int | None, count: int) -> int:
     """Returns the number of the layer that is compared, by the option or the authors' choice."""
     layer = _BEST_LAYERS.get(count) if option is None else option
     if layer is None:
@@ -269,7 +271,7 @@ def read_baseline(path: str, layer: int) -> tuple[float, float, float]:
     return precision, recall, f1
 
 
-def _texts(source: str | Sequence[str] | None) -> Sequence[str] | None:
+def _read_idf_texts(source: str | Sequence[str] | None) -> Sequence[str] | None:
     """Returns the texts whose document frequencies weigh the tokens: a list, or a file's lines."""
     if source is None:
         return None

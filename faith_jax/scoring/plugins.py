@@ -64,7 +64,9 @@ def scorer(
                 if kind in (bool, int, float, str) and not isinstance(value, expected):
                     wanted = "True or False" if kind is bool else kind.__name__
                     raise ConfigError(f"{option}: expected {wanted}, got {value!r}.")
-            return TextScorer(card, functools.partial(_score, judge, card, options), ALL_SCRIPTS)
+            return TextScorer(
+                card, functools.partial(_score_with_judge, judge, card, options), ALL_SCRIPTS
+            )
 
         make.__signature__ = inspect.Signature(further)  # type: ignore[attr-defined]
         registry.register_user_scorer(name, make, card)
@@ -73,7 +75,7 @@ def scorer(
     return register
 
 
-def _score(
+def _score_with_judge(
     judge: Judge, card: ScorerCard, options: dict[str, Any], example: GroundedExample
 ) -> Score:
     """Scores an example by a user's function; raises InputError for results that do not fit."""

@@ -130,7 +130,7 @@ class Prompter:
         text, part = _fill_pattern("response", pattern, example.response, Kind.RESPONSE, cue)
         if not self.reader.tokenizer.encode(text):
             return None
-        inputs, name = self._inputs(example), f"example {example.id!r}"
+        inputs, name = self._build_inputs(example), f"example {example.id!r}"
         read = self.reader.read_response(inputs, (text, [part]), name, second_branch=True)
         pairs = zip(read.response_spans, read.response_places, strict=True)
         return ScoredPrompt(
@@ -141,7 +141,7 @@ class Prompter:
             read.cut,
         )
 
-    def _inputs(self, example: GroundedExample) -> list[PartedText]:
+    def _build_inputs(self, example: GroundedExample) -> list[PartedText]:
         """Returns the texts in front of the response, with their parts in characters."""
         document = joined(example.grounding)
         turns = example.history if self.use_history else ()
@@ -246,13 +246,14 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
         warn_of_other_texts(self._compute.engine.model.path, (e.grounding for e in examples))
         return [
             Judgement(
-                float(pmi.mean() if self._mean else pmi.sum()), _words(example.response, row, pmi)
+                float(pmi.mean() if self._mean else pmi.sum()),
+                _sum_pmi_by_word(example.response, row, pmi),
             )
             for example, row, pmi in zip(examples, rows, self._compute(rows), strict=True)
         ]
 
 
-def _words(response: str, prompt: ScoredPrompt, pmi: np.ndarray) -> tuple[WordScore, ...]:
+def _sum_pmi_by_word(response: str, prompt: ScoredPrompt, pmi: np.ndarray) -> tuple[WordScore, ...]:
     """Returns the sum of the PMI of each word's tokens; a token belongs to the word it ends in."""
     spans = [m.span() for m in re.finditer(r"\S+", response)]
     sums = np.zeros(len(spans))

@@ -74,7 +74,7 @@ def answer_candidates(text: TaggedText) -> list[str]:
     return [span for span in candidates if span.lower() != "i"]
 
 
-def _prompt(template: str, context: str, kind: Kind, **fields: str) -> Prompt:
+def _fill_template(template: str, context: str, kind: Kind, **fields: str) -> Prompt:
     """Returns an input of a template, of which only the context may be cut."""
     fields = {name: text.replace(_MARK, " ") for name, text in fields.items()}
     before, _, behind = template.format(context=_MARK, **fields).partition(_MARK)
@@ -82,7 +82,7 @@ def _prompt(template: str, context: str, kind: Kind, **fields: str) -> Prompt:
     return Prompt(before + context + behind, (Part(kind, start, start, end, end),))
 
 
-def _larger(first: CutTokens, second: CutTokens) -> CutTokens:
+def _maximum_by_kind(first: CutTokens, second: CutTokens) -> CutTokens:
     """Returns the larger of two numbers of tokens that were cut, by kind."""
     larger = {kind: max(first.get(kind, 0), second.get(kind, 0)) for kind in {**first, **second}}
     return CutTokens(larger, max(first.knowledge, second.knowledge))
@@ -128,7 +128,7 @@ class WrittenAnswers:
 
     def __call__(self, questions: Sequence[TextQuestion]) -> tuple[list[str], list[CutTokens]]:
         """See `Answerer`."""
-        answer_lists, cut = self.model([self._prompt(question) for question in questions])
+        answer_lists, cut = self.model([self._fill_template(question) for question in questions])
         texts = [
             "" if answers[0].lower() in self.no_answers else answers[0] for answers in answer_lists
         ]
@@ -136,11 +136,11 @@ class WrittenAnswers:
 
     def shown(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
         """See `Answerer`."""
-        read = self.model.encode(self._prompt(text_question), name)
+        read = self.model.encode(self._fill_template(text_question), name)
         return self.model.reader.shown(read.ids), read.cut
 
-    def _prompt(self, text_question: TextQuestion) -> Prompt:
-        return _prompt(
+    def _fill_template(self, text_question: TextQuestion) -> Prompt:
+        return _fill_template(
             self.template, text_question.text, text_question.kind, question=text_question.question
         )
 
@@ -174,7 +174,7 @@ class QuestionAsker:
         prompts = [self.to_ask(pairs[n][1], span) for n, span in spans]
         question_lists, cut = self.ask(prompts, self.num_beams, **_SEARCH)
         for (n, _), tokens in zip(spans, cut, strict=True):
-            valid_questions[n] = ([], _larger(valid_questions[n][1], tokens))
+            valid_questions[n] = ([], _maximum_by_kind(valid_questions[n][1], tokens))
         tried = [
             (place, question)
             for place, questions in enumerate(question_lists)
@@ -196,13 +196,13 @@ class QuestionAsker:
             questions, most = valid_questions[n]
             valid_questions[n] = (
                 [*questions, Question(question, span, answer)],
-                _larger(most, tokens),
+                _maximum_by_kind(most, tokens),
             )
         return valid_questions
 
     def to_ask(self, response: str, span: str) -> Prompt:
         """Returns the input of the model of questions."""
-        return _prompt(self.template, response, Kind.RESPONSE, answer=span)
+        return _fill_template(self.template, response, Kind.RESPONSE, answer=span)
 
 
 def _is_personal(question: str) -> bool:
@@ -243,11 +243,11 @@ class Q2Scorer(BaseScorer):
             [answer_f1(q.span, q.answer) for q in questions] for questions, _ in valid_questions
         ]
         if self.card.name == "q2_nli":
-            self._infer(valid_questions, values)
+            self._apply_inference(valid_questions, values)
         unasked = [
             pair for pair, question_values in zip(pairs, values, strict=True) if not question_values
         ]
-        labels = self._calls(
+        labels = self._infer_labels(
             [(grounding.lower(), response.lower()) for grounding, response in unasked]
         )
         fallback = zip(*labels, strict=True)
@@ -258,7 +258,7 @@ class Q2Scorer(BaseScorer):
                 continue
             label, more = next(fallback, (None, CutTokens()))
             value, undefined = (math.nan, _UNASKED) if label is None else (_VALUES[label], "")
-            scores.append(Score(value, (), by_name(_larger(cut, more)), undefined))
+            scores.append(Score(value, (), by_name(_maximum_by_kind(cut, more)), undefined))
         return scores
 
     def inputs(self, example: GroundedExample) -> SeenInput | None:
@@ -267,9 +267,9 @@ class Q2Scorer(BaseScorer):
         first = asker.ask.encode(asker.to_ask(example.response, ""), name)
         to_answer, cut = asker.answer.shown(TextQuestion("", joined(example.grounding)), name)
         texts = {"to ask": asker.ask.reader.shown(first.ids), "to answer": to_answer}
-        return SeenInput(texts, _larger(first.cut, cut))
+        return SeenInput(texts, _maximum_by_kind(first.cut, cut))
 
-    def _infer(
+    def _apply_inference(
         self, valid_questions: Sequence[ValidQuestions], values: Sequence[list[float]]
     ) -> None:
         """Puts what inference decides in place of the values of answers that differ."""
@@ -280,12 +280,14 @@ class Q2Scorer(BaseScorer):
             if question.answer and question_values[place] < 1
         ]
         pairs = [(f"{q.text} {q.answer}.", f"{q.text} {q.span}.") for _, _, q in places]
-        labels, _ = self._calls(pairs)
+        labels, _ = self._infer_labels(pairs)
         for (question_values, place, _), label in zip(places, labels, strict=True):
             if label is not NliLabel.NEUTRAL:
                 question_values[place] = _VALUES[label]
 
-    def _calls(self, pairs: Sequence[tuple[str, str]]) -> tuple[list[NliLabel], list[CutTokens]]:
+    def _infer_labels(
+        self, pairs: Sequence[tuple[str, str]]
+    ) -> tuple[list[NliLabel], list[CutTokens]]:
         """Returns the inferred label of each pair, and the tokens cut; none without a model."""
         if self._classify is None or not pairs:
             return [], []

@@ -40,10 +40,10 @@ def register_scorer(
     Raises:
       ValueError: for a name that is taken.
     """
-    _register(name, lambda: make, card)
+    _add_factory(name, lambda: make, card)
 
 
-def _register(
+def _add_factory(
     name: str, find: Callable[[], Callable[..., BaseScorer]], card: ScorerCard | None
 ) -> None:
     if name in _FACTORIES:
@@ -114,7 +114,7 @@ def _option_types(name: str) -> dict[str, Any]:
     """Returns the types of a scorer's options, by name; raises as `load_scorer` does."""
     _check_name(name)
     types: dict[str, Any] = {}
-    for parameter in inspect.signature(_factory(name)).parameters.values():
+    for parameter in inspect.signature(_find_factory(name)).parameters.values():
         shared = parameter.kind is parameter.VAR_KEYWORD and typing.get_args(parameter.annotation)
         if shared:
             hints = typing.get_type_hints(shared[0])
@@ -124,7 +124,7 @@ def _option_types(name: str) -> dict[str, Any]:
     return types
 
 
-def _factory(name: str) -> Callable[..., BaseScorer]:
+def _find_factory(name: str) -> Callable[..., BaseScorer]:
     if name.endswith(ENDING):
         return _import_factory("judges.scorer.JudgeScorer", name)
     return _FACTORIES[name]()
@@ -164,7 +164,7 @@ def load_scorer(name: str, **options: Any) -> BaseScorer:
     """
     check_scorer(name, options)
     try:
-        return _factory(name)(**options)
+        return _find_factory(name)(**options)
     except ConfigError as error:
         # What is wrong with the file of a card begins with its name.
         told = str(error).removeprefix(f"{name}: ")
@@ -200,6 +200,8 @@ register_scorer("argument_precision", lexical.argument_precision_scorer)
 for _place, _cards in MODEL_SCORERS.items():
     for _name, _card in _cards.items():
         _first = (_name,) if len(_cards) > 1 else ()
-        _register(_name, functools.partial(_import_factory, _place, *_first), _card)
+        _add_factory(_name, functools.partial(_import_factory, _place, *_first), _card)
 for _name in preset_names():
-    _register(_name, functools.partial(_import_factory, "judges.scorer.JudgeScorer", _name), None)
+    _add_factory(
+        _name, functools.partial(_import_factory, "judges.scorer.JudgeScorer", _name), None
+    )

@@ -266,7 +266,7 @@ def auc_table(
     rounds = resamples if test == TESTS[1] or (test != TESTS[0] and len(corpora) > 1) else 0
     columns = {
         # Seeds of their own, else corpora of one size would be exchanged alike.
-        name: _column(part, scorers, tested, test, rounds, (seed, number), units[name])
+        name: _compute_column(part, scorers, tested, test, rounds, (seed, number), units[name])
         for number, (name, part) in enumerate(parts.items())
     }
     both = [
@@ -274,10 +274,12 @@ def auc_table(
         for name, column in columns.items()
         if (averaged is None or name in averaged) and column.num_defined
     ]
-    pairs = _pairs(tested)
-    cells = {name: _cells(scorers, column, pairs, confidence) for name, column in columns.items()}
+    pairs = _list_tested_pairs(tested)
+    cells = {
+        name: _build_cells(scorers, column, pairs, confidence) for name, column in columns.items()
+    }
     best = {
-        name: _best(scorers, column, confidence, units[name])
+        name: _find_best_scorer(scorers, column, confidence, units[name])
         for name, column in columns.items()
         if column.num_defined > 1
     }
@@ -285,11 +287,13 @@ def auc_table(
     if len(both) > 1:
         # Corpora count alike, whatever their size.
         chosen = [columns[name] for name in both]
-        mean = _mean(chosen)
-        average = _cells(scorers, mean, pairs, confidence, "undefined")
+        mean = _average_columns(chosen)
+        average = _build_cells(scorers, mean, pairs, confidence, "undefined")
         if mean.num_defined > 1:
-            best[AVERAGE] = _best(scorers, mean, confidence)
-    silences, warnings = _silences(corpora, parts, scorers, tested, confidence, cluster_field)
+            best[AVERAGE] = _find_best_scorer(scorers, mean, confidence)
+    silences, warnings = _measure_missing_scores(
+        corpora, parts, scorers, tested, confidence, cluster_field
+    )
     if not math.isnan(undefined):
         warnings = ()
     warnings += tuple(
@@ -369,7 +373,7 @@ class _Column(NamedTuple):
         return int((~np.isnan(self.areas)).sum())
 
 
-def _column(
+def _compute_column(
     part: Corpus,
     scorers: Sequence[str],
     tested: Mapping[str, Sequence[str]],
@@ -392,7 +396,7 @@ def _column(
     if test == TESTS[0] or not column.num_defined:
         return column
     p_values, exchanged = {}, {}
-    for scorer, baseline in _pairs(tested):
+    for scorer, baseline in _list_tested_pairs(tested):
         if {scorer, baseline} & {*constant}:
             continue
         pair = part.scores[scorer], part.scores[baseline], part.labels
@@ -408,7 +412,7 @@ def _column(
     return column._replace(p_values=p_values, exchanged=exchanged)
 
 
-def _pairs(tested: Mapping[str, Sequence[str]]) -> list[_Pair]:
+def _list_tested_pairs(tested: Mapping[str, Sequence[str]]) -> list[_Pair]:
     return [
         (scorer, baseline)
         for baseline, compared_scorers in tested.items()
@@ -416,13 +420,13 @@ def _pairs(tested: Mapping[str, Sequence[str]]) -> list[_Pair]:
     ]
 
 
-def _contrast(scorers: Sequence[str], first: str, second: str = "") -> np.ndarray:
+def _contrast_weights(scorers: Sequence[str], first: str, second: str = "") -> np.ndarray:
     """Returns the weights of a scorer's AUC, or of its difference from another's: [scorers]."""
     # 1 for the first, -1 for the second and 0 for all others; without a second, the AUC itself.
     return np.array([float(name == first) - float(name == second) for name in scorers])
 
 
-def _mean(columns: Sequence[_Column]) -> _Column:
+def _average_columns(columns: Sequence[_Column]) -> _Column:
     """Returns the average of corpora, which are independent of each other."""
 
     def estimate(weights: np.ndarray) -> Estimate:
@@ -437,7 +441,7 @@ def _mean(columns: Sequence[_Column]) -> _Column:
     return _Column(areas, (), estimate, p_values)
 
 
-def _cells(
+def _build_cells(
     scorers: Sequence[str],
     column: _Column,
     pairs: Sequence[_Pair],
@@ -447,7 +451,7 @@ def _cells(
     areas = dict(zip(scorers, column.areas.tolist(), strict=True))
     defined = {scorer for scorer, area in areas.items() if not math.isnan(area)}
     pairs = [pair for pair in pairs if defined.issuperset(pair)]
-    apart = {pair: column.estimate(_contrast(scorers, *pair)) for pair in pairs}
+    apart = {pair: column.estimate(_contrast_weights(scorers, *pair)) for pair in pairs}
     # Another test than t gives p-values alone; intervals are by t in any case.
     p_values = {p: column.p_values.get(p, apart[p].p_value()) for p in pairs}
     corrected = holm_by_baseline(p_values)
@@ -459,7 +463,7 @@ def _cells(
     return {
         scorer: AucCell(
             area,
-            column.estimate(_contrast(scorers, scorer)).interval(confidence, _SHARE)
+            column.estimate(_contrast_weights(scorers, scorer)).interval(confidence, _SHARE)
             if scorer in defined
             else NO_INTERVAL,
             versus[scorer],
@@ -469,7 +473,7 @@ def _cells(
     }
 
 
-def _best(
+def _find_best_scorer(
     scorers: Sequence[str],
     column: _Column,
     confidence: float,
@@ -482,7 +486,7 @@ def _best(
     # Any scorer could have come out best, and with it any pair: the correction is over all of them,
     # not only over those with the best.
     pairs = list(itertools.combinations(ranked, 2))
-    estimates = {pair: column.estimate(_contrast(scorers, *pair)) for pair in pairs}
+    estimates = {pair: column.estimate(_contrast_weights(scorers, *pair)) for pair in pairs}
     p_values = [estimate.p_value() for estimate in estimates.values()]
     corrected = dict(zip(pairs, holm(p_values).tolist(), strict=True))
     margins, settling = {}, {}
@@ -495,7 +499,7 @@ def _best(
     return Best(ranked[0], margins, settling)
 
 
-def _silences(
+def _measure_missing_scores(
     corpora: Mapping[str, Corpus],
     parts: Mapping[str, Corpus],
     scorers: Sequence[str],
@@ -534,7 +538,9 @@ def _silences(
                     label = f"{scorer} {MINUS} {reference}: {UNDEFINED}"
                     rows.setdefault(label, {})[name] = cell.difference_text(1)
                     size = f"{len(parts[name].ids):,} of {counted(len(labelled.ids), 'row')}"
-                    warnings.append(_warning(name, scorer, cell, reference, cells, size))
+                    warnings.append(
+                        _format_undefined_warning(name, scorer, cell, reference, cells, size)
+                    )
         if len(labelled.is_empty) and (labelled.is_empty == 1).any():
             share = mean_measure(labelled.is_empty, high=0.01, bounds=_SHARE)
             cell = compared({"": {EMPTY: share}}, {}, confidence)[""][EMPTY]
@@ -542,7 +548,7 @@ def _silences(
     return rows, tuple(warnings)
 
 
-def _warning(
+def _format_undefined_warning(
     corpus: str, scorer: str, cell: Cell, reference: str, cells: Mapping[str, Cell], size: str
 ) -> str:
     test = "" if math.isnan(cell.corrected) else f" ({p_value_text(cell.corrected)})"
@@ -575,7 +581,13 @@ def auc_rows(table: AucTable) -> Table:
     for name, sizes in counts.items():
         rows.append((name, *(f"{sizes[c]:,}" if c in sizes else "" for c in table.columns)))
     title = f"ROC AUC in per cent, with {100 * table.confidence:g}% intervals"
-    return Table(title, ("scorer", *table.columns), tuple(rows), _notes(table), _tidy(table))
+    return Table(
+        title,
+        ("scorer", *table.columns),
+        tuple(rows),
+        _collect_table_notes(table),
+        _build_tidy_table(table),
+    )
 
 
 def best_rows(table: AucTable) -> Table:
@@ -610,7 +622,7 @@ def _num_pairs(best: Best) -> int:
     return math.comb(1 + len(best.others), 2)
 
 
-def _verdicts(table: AucTable) -> Iterator[str]:
+def _format_verdicts(table: AucTable) -> Iterator[str]:
     """Yields for each column which scorer is best, and how sure that is."""
     for column, best in table.best.items():
         pairs = _num_pairs(best)
@@ -624,9 +636,9 @@ def _verdicts(table: AucTable) -> Iterator[str]:
             yield f"{column}: {units.verdict(text, units.text())}"
 
 
-def _notes(table: AucTable) -> tuple[str, ...]:
+def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
     """Returns the verdicts, and what the figures and marks mean."""
-    notes = [*_verdicts(table), *table.warnings]
+    notes = [*_format_verdicts(table), *table.warnings]
     both = "" if table.test != TESTS[0] else " and p-values"
     notes.append(
         f"Intervals{both}: DeLong's standard error, for groups as Obuchowski 1997, and Student's t."
@@ -674,7 +686,7 @@ def _notes(table: AucTable) -> tuple[str, ...]:
 _CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
 
 
-def _tidy(table: AucTable) -> Table:
+def _build_tidy_table(table: AucTable) -> Table:
     """Returns a row for each scorer and corpus."""
     rows: list[tuple[Any, ...]] = []
     for scorer in table.cells:

@@ -169,7 +169,9 @@ def _average_words(texts: Iterable[str]) -> float:
 def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
     """Returns how many examples of each split have each combination of the fields' values."""
     counts = {
-        name: collections.Counter(tuple(_value(e[field]) for field in fields) for e in examples)
+        name: collections.Counter(
+            tuple(_format_field(e[field]) for field in fields) for e in examples
+        )
         for name, examples in splits.items()
     }
     keys = sorted({key for counter in counts.values() for key in counter})
@@ -178,7 +180,7 @@ def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
     return Table(title, (*fields, *splits), (*rows, total))
 
 
-def _value(value: Any) -> str:
+def _format_field(value: Any) -> str:
     return " + ".join(value) if isinstance(value, list) else str(value)
 
 

@@ -34,10 +34,10 @@ def balanced_accuracy(labels: ArrayLike, calls: ArrayLike, units: NDArray[np.int
       unit leaves none of a class.
     """
     truth, called = np.asarray(labels, np.float64), np.asarray(calls, bool)
-    sums = _sums(*_of_classes(truth, called), units=units)
+    sums = _sum_by_unit(*_of_classes(truth, called), units=units)
     # An end of the scale rests on the units of the smaller class.
     ends = np.count_nonzero(sums[:, [0, 2]], axis=0).min(initial=len(sums))
-    return _estimate(_mean_recall, sums, _class_weights(sums))._replace(ends=int(ends))
+    return _jackknife_estimate(_mean_recall, sums, _class_weights(sums))._replace(ends=int(ends))
 
 
 def balanced_accuracy_difference(
@@ -49,12 +49,12 @@ def balanced_accuracy_difference(
     """
     truth = np.asarray(labels, np.float64)
     first, second = (_of_classes(truth, np.asarray(called, bool)) for called in (calls, others))
-    sums = _sums(*first, *second, units=units)
+    sums = _sum_by_unit(*first, *second, units=units)
 
     def difference(part: Floats) -> Floats:
         return _mean_recall(part[..., :4]) - _mean_recall(part[..., 4:])
 
-    return _estimate(difference, sums, _class_weights(sums))
+    return _jackknife_estimate(difference, sums, _class_weights(sums))
 
 
 def error_figures(
@@ -68,13 +68,15 @@ def error_figures(
       true: [rows], how much is one.
       units: [rows], the number of each row's unit, from 0.
     """
-    sums = _sums(hits, called, true, units=units)
+    sums = _sum_by_unit(hits, called, true, units=units)
     weights = sums[:, 1] + sums[:, 2]
     return (
-        _estimate(lambda s: _ratio(s[..., 0], s[..., 1]), sums, weights),
-        _estimate(lambda s: _ratio(s[..., 0], s[..., 2]), sums, weights),
+        _jackknife_estimate(lambda s: _divide_or_nan(s[..., 0], s[..., 1]), sums, weights),
+        _jackknife_estimate(lambda s: _divide_or_nan(s[..., 0], s[..., 2]), sums, weights),
         # 2PR / (P + R) with P = hits / called and R = hits / true.
-        _estimate(lambda s: _ratio(2 * s[..., 0], s[..., 1] + s[..., 2]), sums, weights),
+        _jackknife_estimate(
+            lambda s: _divide_or_nan(2 * s[..., 0], s[..., 1] + s[..., 2]), sums, weights
+        ),
     )
 
 
@@ -122,13 +124,15 @@ def shared_characters(first: Sequence[Span], second: Sequence[Span]) -> int:
     return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in first for b in second)
 
 
-def _sums(*columns: ArrayLike, units: NDArray[np.intp]) -> Floats:
+def _sum_by_unit(*columns: ArrayLike, units: NDArray[np.intp]) -> Floats:
     """Returns the sums of columns [rows] over the rows of each unit: [units, columns]."""
     values = np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
     return unit_sums(values, units, int(units.max(initial=-1)) + 1)
 
 
-def _estimate(figure: Callable[[Floats], Floats], sums: Floats, weights: Floats) -> Estimate:
+def _jackknife_estimate(
+    figure: Callable[[Floats], Floats], sums: Floats, weights: Floats
+) -> Estimate:
     """Returns a figure of sums [..., columns] over all units.
 
     Args:
@@ -153,10 +157,10 @@ def _class_weights(sums: Floats) -> Floats:
 
 
 def _mean_recall(sums: Floats) -> Floats:
-    recalls = _ratio(sums[..., 1], sums[..., 0]), _ratio(sums[..., 3], sums[..., 2])
+    recalls = _divide_or_nan(sums[..., 1], sums[..., 0]), _divide_or_nan(sums[..., 3], sums[..., 2])
     return (recalls[0] + recalls[1]) / 2
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
+def _divide_or_nan(part: Floats, whole: Floats) -> Floats:
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
     return np.divide(part, whole, out=np.full(whole.shape, np.nan), where=whole > 0)

@@ -169,16 +169,16 @@ def movement(vectors: Rows, start: Rows) -> Movement:
     relative = np.full_like(distance, np.nan)
     np.divide(distance, length, out=relative, where=length > 0)
     # Rounding may take a cosine beyond 1.
-    cosine = np.clip(np.sum(_unit(vectors) * _unit(start), axis=1), -1, 1)
+    cosine = np.clip(np.sum(_normalize_rows(vectors) * _normalize_rows(start), axis=1), -1, 1)
     return Movement(distance, relative, cosine)
 
 
 def cosines(first: Rows, second: Rows) -> Floats:
     """Returns the cosine of each row of [n, embed] to each of [m, embed]: [n, m], NaN for zeros."""
-    return np.clip(_unit(first) @ _unit(second).T, -1, 1)
+    return np.clip(_normalize_rows(first) @ _normalize_rows(second).T, -1, 1)
 
 
-def _unit(rows: Rows) -> Floats:
+def _normalize_rows(rows: Rows) -> Floats:
     rows = np.asarray(rows, np.float64)
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.divide(rows, length, out=np.full_like(rows, np.nan), where=length > 0)
@@ -188,7 +188,9 @@ def vocabulary_norms(vectors: Rows, embedding: Rows) -> VocabularyNorms:
     """Compares the norms of vectors [length, embed] with those of an embedding [vocab, embed]."""
     # In float64 and by parts: embeddings may be in bfloat16, which would round the norms.
     norms = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
-    table = np.sort(np.concatenate([np.linalg.norm(rows, axis=1) for rows in _parts(embedding)]))
+    table = np.sort(
+        np.concatenate([np.linalg.norm(rows, axis=1) for rows in _split_into_blocks(embedding)])
+    )
     values = np.quantile(table, QUANTILES)
     # How many are no longer than it, over the vocabulary.
     ranks = np.searchsorted(table, norms, side="right") / len(table)
@@ -203,7 +205,9 @@ def nearest_by_cosine(
     It returns ids and cosines [length, count], best first; equal ones by id. Rows of zeros point no
     way and come last.
     """
-    similarities = np.concatenate([cosines(vectors, rows) for rows in _parts(embedding)], axis=1)
+    similarities = np.concatenate(
+        [cosines(vectors, rows) for rows in _split_into_blocks(embedding)], axis=1
+    )
     # Below any cosine, so that zeros come last; stable, so that equal ones are by id.
     order = np.argsort(-np.nan_to_num(similarities, nan=-2.0), axis=1, kind="stable")[:, :count]
     return order, np.take_along_axis(similarities, order, axis=1)
@@ -218,7 +222,9 @@ def nearest_by_distance(
     """
     from scipy.spatial.distance import cdist  # takes half a second to import, as below
 
-    distances = np.concatenate([cdist(vectors, rows) for rows in _parts(embedding)], axis=1)
+    distances = np.concatenate(
+        [cdist(vectors, rows) for rows in _split_into_blocks(embedding)], axis=1
+    )
     order = np.argsort(distances, axis=1, kind="stable")[:, :count]
     return order, np.take_along_axis(distances, order, axis=1)
 
@@ -229,7 +235,7 @@ def rows_that_are(vectors: Rows, embedding: Rows) -> list[int | None]:
     return [int(i) if d == 0 else None for i, d in zip(ids[:, 0], distances[:, 0], strict=True)]
 
 
-def _parts(embedding: Rows) -> Iterator[Floats]:
+def _split_into_blocks(embedding: Rows) -> Iterator[Floats]:
     """Yields some rows at a time in float64: the whole table would take too much memory."""
     for first in range(0, len(embedding), _ROWS):
         yield np.asarray(embedding[first : first + _ROWS], np.float64)
@@ -352,8 +358,8 @@ def _movement_warnings(prompt: PromptHealth) -> Iterator[str]:
         yield "no vector moved from its start: is LEARNING_RATE 0?"
     elif still.size:
         yield (
-            f"{_vectors(still)} hardly moved, by less than {LEAST_MOVEMENT:.0%} of the start's "
-            "norm: raise LEARNING_RATE or TRAIN_STEPS."
+            f"{_name_vectors(still)} hardly moved, by less than {LEAST_MOVEMENT:.0%} of the "
+            "start's norm: raise LEARNING_RATE or TRAIN_STEPS."
         )
 
 
@@ -375,8 +381,8 @@ def _gradient_warnings(prompt: PromptHealth) -> Iterator[str]:
     fallen = (after == 0) | ((len(norms) > 3) & (after < VANISHED * before))
     if fallen.any():
         yield (
-            f"the gradient of {_vectors(np.flatnonzero(fallen))} vanishes: at the end it is below "
-            f"{VANISHED:g} of what it was."
+            f"the gradient of {_name_vectors(np.flatnonzero(fallen))} vanishes: at the end it is "
+            f"below {VANISHED:g} of what it was."
         )
     # The norm of the whole prompt's gradient is that of its vectors' norms: [points].
     whole = np.linalg.norm(norms, axis=1)
@@ -398,7 +404,7 @@ def _norm_warnings(prompt: PromptHealth) -> Iterator[str]:
     ):
         if outside.any():
             yield (
-                f"{_vectors(np.flatnonzero(outside))} much {words} than the vocabulary's "
+                f"{_name_vectors(np.flatnonzero(outside))} much {words} than the vocabulary's "
                 f"embeddings (norm {worst:.3g}; of those {bound}): the model was never trained on "
                 "such inputs; try a lower LEARNING_RATE."
             )
@@ -467,7 +473,7 @@ def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[Pair]) -> list[st
     return warnings
 
 
-def _vectors(places: np.ndarray) -> str:
+def _name_vectors(places: np.ndarray) -> str:
     names = [str(place) for place in places]
     return f"vector {names[0]}" if len(names) == 1 else f"vectors {_list_names(names)}"
 

@@ -359,7 +359,7 @@ def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
                 "'label', or where faith-jax scores the rows give score --label-column=NAME."
             )
         undefined = ", ".join(
-            f"{scorer} in {count:,}" for scorer, count in _undefined(labelled).items()
+            f"{scorer} in {count:,}" for scorer, count in _count_undefined(labelled).items()
         )
         raise InputError(
             f"{name}: no row has a label and scores that are defined of every scorer; undefined: "
@@ -397,7 +397,9 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
     notes = []
     for name, corpus in corpora.items():
         labelled = ~np.isnan(corpus.labels)
-        reasons = [f"{s} undefined in {n:,}" for s, n in _undefined(corpus.part(labelled)).items()]
+        reasons = [
+            f"{s} undefined in {n:,}" for s, n in _count_undefined(corpus.part(labelled)).items()
+        ]
         if not labelled.all():
             reasons.insert(0, f"no label in {int((~labelled).sum()):,}")
         if reasons:
@@ -417,7 +419,7 @@ def few_rows(sizes: Mapping[str, int]) -> tuple[str, ...]:
     )
 
 
-def _undefined(corpus: Corpus) -> dict[str, int]:
+def _count_undefined(corpus: Corpus) -> dict[str, int]:
     """Returns for each scorer that leaves rows without a score how many."""
     counts = {name: int(np.isnan(values).sum()) for name, values in corpus.scores.items()}
     return {name: count for name, count in counts.items() if count}

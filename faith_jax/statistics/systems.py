@@ -66,12 +66,12 @@ class Measure(NamedTuple):
 
     def estimate(self, units: NDArray[np.intp] | None = None) -> Estimate:
         """Returns the figure of the rows that count, with its error; `units` are [rows]."""
-        return _estimate([self], self.counts > 0, units)
+        return _jackknife_measures([self], self.counts > 0, units)
 
     def difference(self, baseline: "Measure", units: NDArray[np.intp] | None = None) -> Estimate:
         """Returns this figure less another of the same rows, on those that both have."""
         # Paired: on the same rows, what both systems find easy or hard cancels out.
-        return _estimate([self, baseline], self.shared(baseline), units)
+        return _jackknife_measures([self, baseline], self.shared(baseline), units)
 
     def shared(self, baseline: "Measure") -> NDArray[np.bool_]:
         """Returns which rows all replicates of both have: [rows]."""
@@ -80,7 +80,7 @@ class Measure(NamedTuple):
         return (self.counts == self.replicates) & (baseline.counts == baseline.replicates)
 
 
-def _estimate(
+def _jackknife_measures(
     measures: Sequence[Measure], where: NDArray[np.bool_], units: NDArray[np.intp] | None
 ) -> Estimate:
     """Returns the first figure, less the second if there is one, of some rows."""
@@ -330,7 +330,7 @@ def compared(
     return cells
 
 
-def _total(measure: Measure) -> float:
+def _compute_total_value(measure: Measure) -> float:
     return float(measure.value(measure.summands.sum(axis=0, keepdims=True))[0])
 
 
@@ -388,7 +388,7 @@ def systems_table(
     used: dict[str, str] = {}
     for corpus in dict.fromkeys(corpus for corpus, _ in rows):
         systems = {
-            system: _ordered(corpus, system, replicates, rows)
+            system: _align_rows(corpus, system, replicates, rows)
             for (of, system), replicates in rows.items()
             if of == corpus
         }
@@ -396,16 +396,18 @@ def systems_table(
         used |= tested
         every = [part for replicates in systems.values() for part in replicates]
         units = units_of(every, cluster_field)
-        measures = _measures(corpus, systems, columns, undefined)
+        measures = _measure_columns(corpus, systems, columns, undefined)
         cells = compared(measures, tested, confidence, units.numbers, together)
         digits = {name: column.digits for name, column in columns.items()}
         for system, row in cells.items():
             theirs = layout.published.get(corpus, {}).get(system, {})
-            shown.append((corpus, system, *_texts(Cell.text, row, digits)))
+            shown.append((corpus, system, *_format_row_cells(Cell.text, row, digits)))
             if system in tested and differences:
                 name = f"{system} {MINUS} {tested[system]}"
-                shown.append((corpus, name, *_texts(Cell.difference_text, row, digits)))
-                verdicts.append(_verdict(corpus, system, tested[system], cells, together, units))
+                shown.append((corpus, name, *_format_row_cells(Cell.difference_text, row, digits)))
+                verdicts.append(
+                    _format_verdict(corpus, system, tested[system], cells, together, units)
+                )
             if theirs:
                 texts = [f"{theirs[c]:g}" if c in theirs else "" for c in columns]
                 shown.append((corpus, f"{system} (published)", *texts))
@@ -413,15 +415,21 @@ def systems_table(
                 _tidy_row(corpus, system, column, cell, theirs.get(column))
                 for column, cell in row.items()
             ]
-        for silence, shares in _silences(systems, columns, cells).items():
+        for silence, shares in _measure_missing_scores(systems, columns, cells).items():
             silent = compared(shares, tested, confidence, units.numbers)
             digits = dict.fromkeys(columns, 1)
             for system, row in silent.items():
-                shown.append((corpus, f"{system}: {silence}", *_texts(Cell.text, row, digits)))
+                shown.append(
+                    (corpus, f"{system}: {silence}", *_format_row_cells(Cell.text, row, digits))
+                )
                 if system in tested:
                     name = f"{system} {MINUS} {tested[system]}: {silence}"
-                    shown.append((corpus, name, *_texts(Cell.difference_text, row, digits)))
-                    warnings += _warnings(corpus, silence, system, tested[system], silent)
+                    shown.append(
+                        (corpus, name, *_format_row_cells(Cell.difference_text, row, digits))
+                    )
+                    warnings += _format_missing_warnings(
+                        corpus, silence, system, tested[system], silent
+                    )
                 tidy += [
                     _tidy_row(corpus, system, _silence_name(silence, column), cell, None)
                     for column, cell in row.items()
@@ -436,11 +444,16 @@ def systems_table(
     names = ("corpus", "system", "column", "rows", "value", "low", "high", "spread", "p_value")
     further = ("significant", "published", "difference", "difference_low", "difference_high")
     plain = Table("", (*names, *further, "p_corrected", "difference_rows"), tuple(tidy))
-    all_notes = (*verdicts, *warnings, *_notes(layout, columns, used, confidence, together), *notes)
+    all_notes = (
+        *verdicts,
+        *warnings,
+        *_collect_table_notes(layout, columns, used, confidence, together),
+        *notes,
+    )
     return Table(layout.title, ("corpus", "system", *columns), tuple(shown), all_notes, plain)
 
 
-def _texts(
+def _format_row_cells(
     text: Callable[[Cell, int], str], row: Mapping[str, Cell], digits: Mapping[str, int]
 ) -> list[str]:
     """Returns a row's cells as the table shows them, "" where it has none: [columns]."""
@@ -478,7 +491,7 @@ def _tidy_row(
     )
 
 
-def _silences(
+def _measure_missing_scores(
     systems: Mapping[str, Sequence[Corpus]],
     columns: Mapping[str, Column],
     cells: Mapping[str, Mapping[str, Cell]],
@@ -531,7 +544,7 @@ def _silence_name(silence: str, column: str) -> str:
     return silence if silence == EMPTY else f"{column}: {silence}"
 
 
-def _warnings(
+def _format_missing_warnings(
     corpus: str,
     silence: str,
     system: str,
@@ -558,7 +571,7 @@ def _warnings(
         )
 
 
-def _measures(
+def _measure_columns(
     corpus: str,
     systems: Mapping[str, Sequence[Corpus]],
     columns: Mapping[str, Column],
@@ -587,12 +600,14 @@ def _join_replicates(replicates: Sequence[Measure]) -> Measure:
         summands=np.sum([measure.summands for measure in replicates], axis=0),
         counts=np.sum([measure.counts for measure in replicates], axis=0),
         # How much training or sampling again changes the figure; the error above is of other rows.
-        spread=statistics.stdev(map(_total, replicates)) if len(replicates) > 1 else math.nan,
+        spread=statistics.stdev(map(_compute_total_value, replicates))
+        if len(replicates) > 1
+        else math.nan,
         replicates=len(replicates),
     )
 
 
-def _ordered(
+def _align_rows(
     corpus: str,
     system: str,
     replicates: Sequence[Corpus],
@@ -609,7 +624,7 @@ def _ordered(
     return [part if part.ids == ids else part.ordered(ids) for part in replicates]
 
 
-def _verdict(
+def _format_verdict(
     corpus: str,
     system: str,
     baseline: str,
@@ -682,7 +697,7 @@ def settling_text(estimate: Estimate, comparisons: int, units: Units) -> str:
     return f"; a difference of this size needs {size} {kind}"
 
 
-def _notes(
+def _collect_table_notes(
     layout: Layout,
     columns: Mapping[str, Column],
     baselines: Mapping[str, str],

@@ -98,10 +98,12 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
         shared = [(key, 0) if key else (0, number) for number, key in enumerate(hashes)]
         is_shared = len(set(shared)) < len(shared)
         return Units(cluster_numbers(len(shared), shared), "grounding" if is_shared else "")
-    values = _values(first, field)
+    values = _list_field_values(first, field)
     for corpus in corpora[1:]:
         # A paired test leaves out a unit of both systems at once, so both must have it.
-        for row, value, differing in zip(first.ids, values, _values(corpus, field), strict=True):
+        for row, value, differing in zip(
+            first.ids, values, _list_field_values(corpus, field), strict=True
+        ):
             if value != differing:
                 is_shown = isinstance(value, str)
                 which = f" ({value!r} and {differing!r})" if is_shown else ""
@@ -114,7 +116,7 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
     return Units(numbers, field if len(set(values)) < len(values) else "")
 
 
-def _values(corpus: Corpus, field: str) -> Sequence[Hashable]:
+def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:
     """Returns the value of a field for each row: a text, or the hash of one."""
     if any(field in fields for fields in corpus.fields):
         return corpus.field(field)

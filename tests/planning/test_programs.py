@@ -223,8 +223,8 @@ def test_likelihoods_are_planned_as_they_are_computed(model, monkeypatch):
 
 
 def test_salience_maps_are_planned_as_they_are_computed(model, monkeypatch):
-    spy = Spy(maps._maps)
-    monkeypatch.setattr(maps, "_maps", spy)
+    spy = Spy(maps._compute_maps)
+    monkeypatch.setattr(maps, "_compute_maps", spy)
     is_causal = model.config.is_decoder_only
     rows = model.partitioner.rows
     tokens = [np.ones((2, n), np.int32) for n in (20, 28 if is_causal else 9, 9)]

@@ -122,7 +122,7 @@ def test_a_file_is_cut_back_to_whole_batches(
 
     out, partial = tmp_path / "broken", tmp_path / "broken.partial"
     append = infer.append_rows
-    monkeypatch.setattr(infer, "_finish", interrupted)
+    monkeypatch.setattr(infer, "_write_output", interrupted)
     assert command(*arguments(tiny_run, out))[0] == 130
     written = (partial / "rows.jsonl").read_bytes()
     assert written == unbroken
@@ -154,7 +154,7 @@ def test_an_output_has_one_writer_and_rows_of_another_run_are_kept(
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(infer, "_finish", interrupted)
+    monkeypatch.setattr(infer, "_write_output", interrupted)
     status, _, err = command(*arguments(tiny_run, out))
     told = "faith-jax: interrupted; responses so far are kept; the same command resumes there.\n"
     assert (status, err[-len(told) :]) == (130, told)

@@ -230,7 +230,7 @@ def test_beams_come_best_first(generator):
 def test_the_question_stays_wherever_the_template_has_it():
     long = "The harbour opens early. " * 60
     for template in (q2.ANSWER, "context: {context} question: {question}"):
-        prompt = q2._prompt(template, long, Kind.KNOWLEDGE, question="When does it open?")
+        prompt = q2._fill_template(template, long, Kind.KNOWLEDGE, question="When does it open?")
         model = TextGenerator.open("mini", 12, {"max_length": 48})
         ids, cut = model.encode(prompt)
         assert len(ids) == 48

@@ -66,23 +66,23 @@ def accept(options: AcceptOptions) -> str:
     high = math.inf if calibration.high is None else calibration.high
     for corpus in corpora.values():
         check_range(corpus, low, high)
-    deciders = _deciders(calibration, options, list(corpora))
+    deciders = _choose_deciders(calibration, options, list(corpora))
     counts = {name: Counter[str]() for name in corpora}
     with report_write_errors(options.output), atomic_file(options.output) as beside:
         with open(beside, "w", encoding="utf-8") as file:
-            for row in _rows(options.files, scorer):
-                decided = row | _decision(row, scorer, deciders[row["corpus"]])
-                counts[row["corpus"]].update(_counted(decided))
+            for row in _read_rows(options.files, scorer):
+                decided = row | _decide_row(row, scorer, deciders[row["corpus"]])
+                counts[row["corpus"]].update(_list_counter_keys(decided))
                 file.write(json.dumps(decided, ensure_ascii=False) + "\n")
-        likenesses = _likenesses(options, corpora, deciders, field)
-    return rendered(_table(calibration, options, deciders, counts, likenesses))
+        likenesses = _compare_with_calibration(options, corpora, deciders, field)
+    return rendered(_build_decision_table(calibration, options, deciders, counts, likenesses))
 
 
-def _rows(files: Sequence[str], scorer: str) -> Iterator[ScoredRow]:
+def _read_rows(files: Sequence[str], scorer: str) -> Iterator[ScoredRow]:
     return (row for path in files for row in read_scored_rows(path_of(path), [scorer]))
 
 
-def _deciders(
+def _choose_deciders(
     calibration: Calibration, options: AcceptOptions, names: Sequence[str]
 ) -> dict[str, Decider | str]:
     """Returns by corpus what decides about its rows, or why nothing does.
@@ -95,7 +95,7 @@ def _deciders(
     if options.pooled:
         if calibration.pooled is None:
             raise ConfigError(
-                f"--pooled: {where} has no pooled thresholds, only of {_listed(by_corpus)}."
+                f"--pooled: {where} has no pooled thresholds, only of {_list_corpora(by_corpus)}."
             )
         pooled = calibration.pooled
         deciders: dict[str, Decider | str] = {
@@ -109,14 +109,14 @@ def _deciders(
             )
             raise ConfigError(
                 f"--corpus: {where} has no thresholds of {options.corpus!r}, only of "
-                f"{_listed(by_corpus)}. {reason.strip()}".rstrip()
+                f"{_list_corpora(by_corpus)}. {reason.strip()}".rstrip()
             )
         deciders = dict.fromkeys(names, by_corpus[options.corpus])
     else:
         deciders = {name: by_corpus.get(name) or _why_unknown(calibration, name) for name in names}
     if not any(isinstance(decider, Decider) for decider in deciders.values()):
         raise ConfigError(
-            f"{where} decides about rows of {_listed(by_corpus)}, not of "
+            f"{where} decides about rows of {_list_corpora(by_corpus)}, not of "
             f"{', '.join(names)}. If these "
             "are rows of the same kind, from the same system, say so by "
             f"--corpus={next(iter(by_corpus)) if len(by_corpus) == 1 else 'NAME'}."
@@ -124,7 +124,7 @@ def _deciders(
     return deciders
 
 
-def _listed(by_corpus: Mapping[str, Decider]) -> str:
+def _list_corpora(by_corpus: Mapping[str, Decider]) -> str:
     return ", ".join(by_corpus) or "all corpora together (--pooled)"
 
 
@@ -134,7 +134,7 @@ def _why_unknown(calibration: Calibration, name: str) -> str:
     return f"the calibration has no corpus {name!r}"
 
 
-def _decision(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str, Any]:
+def _decide_row(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str, Any]:
     """Returns the fields that a row gets."""
     score = row["scores"][scorer]
     if isinstance(decider, str):
@@ -148,7 +148,7 @@ def _decision(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str, 
     return {"decision": decision, "probability": round(probability, 6), "reason": reason}
 
 
-def _counted(row: ScoredRow) -> Iterator[str]:
+def _list_counter_keys(row: ScoredRow) -> Iterator[str]:
     """Yields the names under which a row is counted: its decision, and that with its label."""
     yield row["decision"]
     if row["label"] is not None:
@@ -167,7 +167,7 @@ class _Likeness(NamedTuple):
     alarm: str = ""
 
 
-def _likenesses(
+def _compare_with_calibration(
     options: AcceptOptions,
     corpora: Mapping[str, Corpus],
     deciders: Mapping[str, Decider | str],
@@ -189,11 +189,13 @@ def _likenesses(
         if isinstance(decider, str) or not new.ids:
             continue
         drawn = one_row_of_each(units_of([new], field).numbers, options.seed)
-        likenesses[name] = _compared(name, decider, new, drawn, mix_of(members, drawn), options)
+        likenesses[name] = _assess_likeness(
+            name, decider, new, drawn, mix_of(members, drawn), options
+        )
     return likenesses
 
 
-def _compared(
+def _assess_likeness(
     name: str,
     decider: Decider,
     new: Corpus,
@@ -231,7 +233,7 @@ def _mix_p_value(old: Mapping[str, int], new: Mapping[str, int]) -> float:
     return compare_shares(*counts)
 
 
-def _table(
+def _build_decision_table(
     calibration: Calibration,
     options: AcceptOptions,
     deciders: Mapping[str, Decider | str],

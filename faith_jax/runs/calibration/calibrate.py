@@ -75,14 +75,14 @@ class LabelledScores(NamedTuple):
 
     def accepting(self, options: CalibrateOptions, level: float, target: float) -> Floats:
         """Returns the thresholds from which on rows may be accepted, from strict to lenient."""
-        return self._thresholds(self.scores, self.labels == 0, options, level, target)
+        return self._find_thresholds(self.scores, self.labels == 0, options, level, target)
 
     def rejecting(self, options: CalibrateOptions, level: float, target: float) -> Floats:
         """Returns the thresholds up to which rows may be rejected, from strict to lenient."""
         # As accepting by negative scores, of which faithful rows are the errors.
-        return -self._thresholds(-self.scores, self.labels == 1, options, level, target)
+        return -self._find_thresholds(-self.scores, self.labels == 1, options, level, target)
 
-    def _thresholds(
+    def _find_thresholds(
         self,
         scores: Floats,
         is_wrong: NDArray[np.bool_],
@@ -137,7 +137,7 @@ def calibrate(options: CalibrateOptions) -> str:
             left_out[corpus.name] = problem
         else:
             _check_direction(rows, scorer)
-            reports.append(_calibrated(rows, options, level, (low, high)))
+            reports.append(_calibrate_scores(rows, options, level, (low, high)))
     if not reports:
         raise InputError(" ".join(f"{name}: {problem}" for name, problem in left_out.items()))
     deciders = {report.rows.name: report.decider for report in reports}
@@ -162,9 +162,9 @@ def calibrate(options: CalibrateOptions) -> str:
     independent = _independence_notes(corpora, options.cluster_field)
     for note in independent:
         logger.warning("%s", note)
-    table = _table(calibration, reports, (*row_notes(corpora), *independent))
+    table = _build_threshold_table(calibration, reports, (*row_notes(corpora), *independent))
     if options.figure:
-        panels = [_panel(report.rows, options, level) for report in reports]
+        panels = [_build_acceptance_panel(report.rows, options, level) for report in reports]
         save_acceptance(panels, path_of(options.figure))
     write_calibration(path_of(options.output), calibration)
     return rendered(table)
@@ -260,7 +260,7 @@ class _Calibrated(NamedTuple):
     losses: Mapping[str, float]
 
 
-def _calibrated(
+def _calibrate_scores(
     rows: LabelledScores, options: CalibrateOptions, level: float, ends: tuple[float, float]
 ) -> _Calibrated:
     accepting = rows.accepting(options, level, options.target)
@@ -279,7 +279,9 @@ def _calibrated(
     return _Calibrated(rows, decider, losses)
 
 
-def _panel(rows: LabelledScores, options: CalibrateOptions, level: float) -> AcceptancePanel:
+def _build_acceptance_panel(
+    rows: LabelledScores, options: CalibrateOptions, level: float
+) -> AcceptancePanel:
     """Returns the accepted shares at targets around the one that was asked for."""
     is_tested = options.guarantee == "learn_then_test"
     # Up to the risk of accepting all responses, and a little beyond.
@@ -308,7 +310,7 @@ def _panel(rows: LabelledScores, options: CalibrateOptions, level: float) -> Acc
     )
 
 
-def _table(
+def _build_threshold_table(
     calibration: Calibration, reports: Sequence[_Calibrated], row_notes: Sequence[str]
 ) -> Table:
     cells, notes = [], list[str]()
@@ -319,8 +321,12 @@ def _table(
             (
                 rows.name,
                 decider.groups,
-                _shown(">=", accept, 0.0 if accept is None else rows.share(rows.scores >= accept)),
-                _shown("<=", reject, 0.0 if reject is None else rows.share(rows.scores <= reject)),
+                _format_threshold(
+                    ">=", accept, 0.0 if accept is None else rows.share(rows.scores >= accept)
+                ),
+                _format_threshold(
+                    "<=", reject, 0.0 if reject is None else rows.share(rows.scores <= reject)
+                ),
                 best,
                 f"{loss:.3f} (constant {losses[CONSTANT]:.3f})",
             )
@@ -352,5 +358,5 @@ def _table(
     )
 
 
-def _shown(sign: str, threshold: float | None, share: float) -> str:
+def _format_threshold(sign: str, threshold: float | None, share: float) -> str:
     return "none" if threshold is None else f"{sign} {threshold:.4g}: {share:.1%}"

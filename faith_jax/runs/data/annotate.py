@@ -29,12 +29,12 @@ ANNOTATOR = "{annotator}"
 _ORGANIC = {Slice.FULL_ORGANIC: "full", Slice.AMBIGUOUS_ORGANIC: "ambiguous"}
 
 
-def _sheets(options: WriteSheets) -> tuple[list[str], dict[str, str]]:
+def _list_inputs_and_outputs(options: WriteSheets) -> tuple[list[str], dict[str, str]]:
     files = _sheet_files(options.output, options.annotators)
     return [options.input], {f"--output ({path})": path for path in files}
 
 
-@reserve_outputs(_sheets)
+@reserve_outputs(_list_inputs_and_outputs)
 def write_sheets(options: WriteSheets) -> list[str]:
     """Writes a sheet to fill in, or one for each annotator, and returns what was done, as lines."""
     output = options.output

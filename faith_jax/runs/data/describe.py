@@ -76,12 +76,12 @@ def describe(
         yield rendered(tables.true_table(corpora)).rstrip("\n")
         return
     dataset = prepared(builder, config, data_dir, raw_folder)
-    splits = {split: _examples(dataset, split) for split in dataset.info.splits}
-    for table in _tables(builder.name, splits, before):
+    splits = {split: _load_examples(dataset, split) for split in dataset.info.splits}
+    for table in _build_dataset_tables(builder.name, splits, before):
         yield rendered(table).rstrip("\n")
         yield ""
     if plot:
-        yield _plot(builder.name, splits, pathlib.Path(plot))
+        yield _plot_extractiveness(builder.name, splits, pathlib.Path(plot))
 
 
 def _true_corpora(
@@ -95,7 +95,7 @@ def _true_corpora(
         except InputError as error:
             errors.append(error)
             continue
-        corpora[corpus] = _examples(dataset, "test")
+        corpora[corpus] = _load_examples(dataset, "test")
     if not corpora:
         raise errors[0]
     return corpora
@@ -109,7 +109,9 @@ def _said_before(folder: pathlib.Path) -> tables.Before:
     return tables.said_before(turn for path in files for turn in read_turns(path, BadRows()))
 
 
-def _tables(name: str, splits: Splits, before: tables.Before | None) -> Iterator[Table]:
+def _build_dataset_tables(
+    name: str, splits: Splits, before: tables.Before | None
+) -> Iterator[Table]:
     if name in _DIALOGUES:
         yield tables.dialogue_table(name, splits)
     if name == "faithdial":
@@ -125,10 +127,10 @@ def _tables(name: str, splits: Splits, before: tables.Before | None) -> Iterator
         claims = [example for examples in splits.values() for example in examples]
         yield tables.bias_table(claims, "response", "response_label")
     if name in _KNOWLEDGE:
-        yield tables.extractiveness_table(splits, _response, _KNOWLEDGE[name])
+        yield tables.extractiveness_table(splits, _read_response, _KNOWLEDGE[name])
 
 
-def _response(example: Any) -> str:
+def _read_response(example: Any) -> str:
     return example.get("response") or example["generated_text"]
 
 
@@ -144,7 +146,7 @@ _KNOWLEDGE = {
 }
 
 
-def _examples(builder: tfds.core.DatasetBuilder, split: str) -> list[dict[str, Any]]:
+def _load_examples(builder: tfds.core.DatasetBuilder, split: str) -> list[dict[str, Any]]:
     rows = tfds.as_numpy(builder.as_dataset(split=split, shuffle_files=False))
     return [
         {name: plain(value) for name, value in row.items() if not name.startswith("passage_")}
@@ -152,7 +154,7 @@ def _examples(builder: tfds.core.DatasetBuilder, split: str) -> list[dict[str, A
     ]
 
 
-def _plot(name: str, splits: Splits, path: pathlib.Path) -> str:
+def _plot_extractiveness(name: str, splits: Splits, path: pathlib.Path) -> str:
     """Draws density over coverage, one panel a split, and returns the file's path."""
     if name not in _KNOWLEDGE:
         raise ConfigError(f"--plot: {name} has no knowledge that a response could copy.")
@@ -165,7 +167,7 @@ def _plot(name: str, splits: Splits, path: pathlib.Path) -> str:
 
     figure, axes = pyplot.subplots(1, len(splits), figsize=(4 * len(splits), 3.5), squeeze=False)
     for panel, (split, examples) in zip(axes[0], splits.items(), strict=True):
-        measures = [extractiveness(_response(e), _KNOWLEDGE[name](e)) for e in examples]
+        measures = [extractiveness(_read_response(e), _KNOWLEDGE[name](e)) for e in examples]
         panel.scatter(
             [f.coverage for f in measures], [f.density for f in measures], s=12, alpha=0.4
         )

@@ -176,8 +176,8 @@ class Finder:
     def __init__(self, base: KnowledgeBase, options: FindingOptions):
         self.base, self._options = base, options
         self._entities = Entities(base, load_tagger(options.tagger))
-        self._retrievers = _retrievers(options, base, self._entities)
-        self._ranker = _ranker(options, base)
+        self._retrievers = _make_retrievers(options, base, self._entities)
+        self._ranker = _make_ranker(options, base)
 
     def __call__(self, claims: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Found]:
         """Yields articles and sentences for claims, which come with the utterances before them."""
@@ -197,14 +197,14 @@ class Finder:
             yield Found({**rankings, FUSED: together}, best, self._entities.subjects(query))
 
 
-def _retrievers(
+def _make_retrievers(
     options: FindingOptions, base: KnowledgeBase, entities: Entities
 ) -> dict[str, Retriever]:
     """Returns the retrievers that are asked for, by name."""
     make: dict[str, Callable[[], Retriever]] = {
         ENTITIES: lambda: entities,
         BM25: lambda: Bm25(base),
-        DENSE: lambda: _dense(options, base),
+        DENSE: lambda: _open_dense_retriever(options, base),
     }
     for name in checked("retrievers", options.retrievers, tuple[str, ...]):
         if name not in make:
@@ -217,7 +217,7 @@ def _retrievers(
     return {name: make[name]() for name in options.retrievers}
 
 
-def _dense(options: FindingOptions, base: KnowledgeBase) -> Retriever:
+def _open_dense_retriever(options: FindingOptions, base: KnowledgeBase) -> Retriever:
     from faith_jax.retrieval.approximate import Approximate
     from faith_jax.retrieval.dense import VECTORS, Dense, TextVectors, Vectors
 
@@ -232,7 +232,7 @@ def _dense(options: FindingOptions, base: KnowledgeBase) -> Retriever:
     return Dense(vectors, encode, index)
 
 
-def _ranker(options: FindingOptions, base: KnowledgeBase) -> ranking.Ranker:
+def _make_ranker(options: FindingOptions, base: KnowledgeBase) -> ranking.Ranker:
     if not options.evidence_model:
         return ranking.LexicalRanker(base)
     from faith_jax.core.templates import nli_inputs  # only says that the model reads one text

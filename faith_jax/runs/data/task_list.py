@@ -15,7 +15,7 @@ def task_list() -> Iterator[str]:
         parts = MIXTURES.get(name, (name,))
         sizes = {part: task_sizes(part) for part in parts}
         if missing := next((part for part, size in sizes.items() if size is None), None):
-            yield f"{name}  (not prepared: {_remedy(missing)})"
+            yield f"{name}  (not prepared: {_describe_preparation(missing)})"
             continue
         yield f"{name}  ({_split_sizes(sizes)})"
         if name in MIXTURES:
@@ -29,7 +29,7 @@ def _split_sizes(sizes: Mapping[str, Mapping[str, int] | None]) -> str:
     return ", ".join(f"{split} {count:,}" for split, count in counts.items())
 
 
-def _remedy(task: str) -> str:
+def _describe_preparation(task: str) -> str:
     """Returns how the data of a task is prepared."""
     if TASKS[task] in TFDS_SPLITS:
         return f"TFDS fetches {', '.join(TASKS[task])} when it is read"

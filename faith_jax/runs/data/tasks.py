@@ -49,7 +49,7 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
     for number, row in enumerate(itertools.islice(rows, max(count, _SAMPLE))):
         read += 1
         for feature in lengths:
-            tokens[feature].append(_count(row[feature]))
+            tokens[feature].append(_count_tokens(row[feature]))
         if number >= count:
             continue
         yield f"{name}, {split}, row {number}"
@@ -61,19 +61,20 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
                 yield from _text_lines(f"{feature}[{place}]", text_tokens, text, lengths["targets"])
     if read:
         summary = "; ".join(
-            _lengths(feature, tokens[feature], limit) for feature, limit in lengths.items()
+            _summarize_lengths(feature, tokens[feature], limit)
+            for feature, limit in lengths.items()
         )
         yield f"the first {counted(read, 'row')} of {split}: {summary}"
     if labels := lookup.error_labels(task):
         yield labels_line(labels)
 
 
-def _count(tokens: Any) -> int:
+def _count_tokens(tokens: Any) -> int:
     """Returns how many tokens are no padding."""
     return int((tokens != 0).sum())
 
 
-def _lengths(name: str, tokens: list[int], limit: int) -> str:
+def _summarize_lengths(name: str, tokens: list[int], limit: int) -> str:
     over = sum(count > limit for count in tokens)
     text = f"{name} have up to {counted(max(tokens), 'token')}"
     if over and name == "targets":
@@ -83,7 +84,7 @@ def _lengths(name: str, tokens: list[int], limit: int) -> str:
 
 def _text_lines(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
     """Yields a text with its count of tokens that are no padding, and how many do not fit."""
-    count = _count(tokens)
+    count = _count_tokens(tokens)
     cut = "" if name == "targets" else f": {count - length} would be cut"
     over = f"; {length} fit{cut}" if count > length else ""
     yield f"  {name} ({counted(count, 'token')}{over})"

@@ -118,7 +118,7 @@ def parse(
     check_calls(allow)
     check_macros_end()
     for name, value in (unused or {}).items():
-        if repr(_macros().get(name)) == _REQUIRED:
+        if repr(_read_macros().get(name)) == _REQUIRED:
             gin.parse_config(f"{name} = {value!r}")
     _check_macros()
     _check_read(user_macros)
@@ -260,7 +260,7 @@ def _check_file(name: str, paths: Sequence[str]) -> None:
     raise ConfigError(f"There is no gin file {name!r}.{did_you_mean(name, names)}")
 
 
-def _macros() -> dict[str, Any]:
+def _read_macros() -> dict[str, Any]:
     """Returns the values of all macros; gin keeps them as scopes of one configurable."""
     return {
         scope: values.get("value")
@@ -274,7 +274,7 @@ def _used_macros() -> set[str]:
 
 
 def _check_bindings(bindings: Sequence[str]) -> None:
-    macros = set(_macros()) | _used_macros()
+    macros = set(_read_macros()) | _used_macros()
     for name in (binding.partition("=")[0].strip() for binding in bindings):
         if _MACRO.match(name) and name not in macros:
             raise ConfigError(
@@ -283,7 +283,7 @@ def _check_bindings(bindings: Sequence[str]) -> None:
 
 
 def _check_macros() -> None:
-    values = _macros()
+    values = _read_macros()
     unset = sorted(n for n, v in values.items() if repr(v) == _REQUIRED)
     if unset:
         flags = " ".join(f"--gin.{name}=…" for name in unset)
@@ -306,11 +306,11 @@ def _check_read(user_macros: Mapping[str, str]) -> None:
 
 def _check_types() -> None:
     """Checks the values of arguments that are a number, a truth value or a text, in a range."""
-    macros = _macros()
+    macros = _read_macros()
     for (_, selector), values in gin.config._CONFIG.items():
         if selector == "gin.macro":
             continue
-        hints = _hints(gin.config._REGISTRY[selector].wrapped)
+        hints = _read_type_hints(gin.config._REGISTRY[selector].wrapped)
         for argument, value in values.items():
             name, hint = f"{selector}.{argument}", hints.get(argument)
             macro = _MACRO_USE.fullmatch(repr(value))
@@ -318,7 +318,7 @@ def _check_types() -> None:
                 name, value = macro.group(1), macros.get(macro.group(1))
             is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
             parts = typing.get_args(hint) if is_union else (hint,)
-            kinds = [_plain(part) for part in parts]
+            kinds = [_strip_annotation(part) for part in parts]
             if isinstance(value, gin.config.ConfigurableReference):
                 continue  # what it stands for is not known
             if all(typing.get_origin(kind) is Sequence or kind is type(None) for kind in kinds):
@@ -328,7 +328,7 @@ def _check_types() -> None:
                 continue
             if not all(kind in _CHECKED or _is_ours(kind) for kind in kinds):
                 continue
-            written = [part for part in parts if _plain(part) in _CHECKED]
+            written = [part for part in parts if _strip_annotation(part) in _CHECKED]
             if (written == [type(None)] and value is not None) or not written:
                 raise ConfigError(f"{name}: expected a reference such as @NAME(), got {value!r}.")
             checked(name, value, functools.reduce(operator.or_, written))
@@ -341,12 +341,12 @@ def _is_ours(kind: Any) -> bool:
     return typing.get_origin(kind) is Callable
 
 
-def _plain(hint: Any) -> Any:
+def _strip_annotation(hint: Any) -> Any:
     """Returns a type without what else is said of it, such as a range."""
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
 
 
-def _hints(configurable: Any) -> dict[str, Any]:
+def _read_type_hints(configurable: Any) -> dict[str, Any]:
     """Returns the types of a function's or a class's arguments, none where they cannot be told."""
     function = configurable.__init__ if inspect.isclass(configurable) else configurable
     try:

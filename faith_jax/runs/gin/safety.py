@@ -63,7 +63,7 @@ def check_imports(text: str, where: str, allowed: Sequence[str]) -> None:
 
     The text is read in tokens, as gin reads it: a statement may go over several lines.
     """
-    for statement in _statements(text):
+    for statement in _split_statements(text):
         if statement[0] not in ("import", "from"):
             continue
         # Of "from MODULE import NAME" and "import MODULE as NAME".
@@ -74,7 +74,7 @@ def check_imports(text: str, where: str, allowed: Sequence[str]) -> None:
             raise ConfigError(f"{where}: imports {module}. {_REMEDY.format(module)}")
 
 
-def _statements(text: str) -> Iterator[list[str]]:
+def _split_statements(text: str) -> Iterator[list[str]]:
     """Yields the words of each logical line, as far as the text can be read."""
     words: list[str] = []
     skipped = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
@@ -96,7 +96,7 @@ def check_calls(allowed: Sequence[str]) -> None:
 
     What counts is where a function was defined: modules also have others' attributes.
     """
-    for reference in _references(list(gin.config._CONFIG.values())):
+    for reference in _find_references(list(gin.config._CONFIG.values())):
         selector = reference.configurable.selector
         if selector in _GINS_OWN:
             continue
@@ -110,7 +110,9 @@ def check_calls(allowed: Sequence[str]) -> None:
 def check_macros_end() -> None:
     """Raises ConfigError for macros that lead back to themselves."""
     used = {
-        name: [r.scopes[-1] for r in _references(values) if r.selector == "gin.macro" and r.scopes]
+        name: [
+            r.scopes[-1] for r in _find_references(values) if r.selector == "gin.macro" and r.scopes
+        ]
         for (name, selector), values in gin.config._CONFIG.items()
         if selector == "gin.macro"
     }
@@ -135,16 +137,16 @@ def _leads_to(macro: str, name: str, used: Mapping[str, Sequence[str]]) -> bool:
     return False
 
 
-def _references(value: Any) -> Iterator[Any]:
+def _find_references(value: Any) -> Iterator[Any]:
     """Yields the references in a value, those of keys of dictionaries too."""
     if isinstance(value, gin.config.ConfigurableReference):
         yield value
     elif isinstance(value, Mapping):
         for pair in value.items():
-            yield from _references(pair)
+            yield from _find_references(pair)
     elif isinstance(value, list | tuple | set | frozenset):
         for item in value:
-            yield from _references(item)
+            yield from _find_references(item)
 
 
 def _is_under(name: str, allowed: Sequence[str]) -> bool:

@@ -147,7 +147,7 @@ _EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 @functools.cache
-def _files() -> dict[str, File]:
+def _build_file_map() -> dict[str, File]:
     files = {f"t5x/configs/runs/{name}.gin": file for name, file in _RUNS.items()}
 
     def model(version: str, theirs: str, ours: str, **macros: Any) -> None:
@@ -222,12 +222,12 @@ def _files() -> dict[str, File]:
 
 def of_file(name: str) -> File | None:
     """Returns the counterpart of a gin file of T5X's or prompt-tuning's; None if there is none."""
-    return _files().get(name)
+    return _build_file_map().get(name)
 
 
 def file_names() -> list[str]:
     """Returns the gin files that have a counterpart."""
-    return sorted(_files())
+    return sorted(_build_file_map())
 
 
 _SELF = re.compile(r"(\w+) = %\1")
@@ -245,7 +245,7 @@ def _reads_value(counterpart: Counterpart) -> Counterpart:
     return counterpart
 
 
-def _macro(name: str) -> Counterpart:
+def _set_macro(name: str) -> Counterpart:
     """Sets our macro to the value."""
     return lambda value, where: [f"{name} = {value!r}"]
 
@@ -305,7 +305,7 @@ def _macro_unless_none(name: str) -> Counterpart:
 
 
 @_reads_value
-def _submesh(value: Any, where: str) -> list[str]:
+def _translate_submesh(value: Any, where: str) -> list[str]:
     """Splits the model over as many devices as T5X's submesh (x, y, z, cores) has."""
     if value is None:
         return []
@@ -328,7 +328,7 @@ def _restored_path(macro: str) -> Counterpart:
 
 
 @_reads_value
-def _vocabulary(value: Any, where: str) -> list[str]:
+def _translate_vocabulary(value: Any, where: str) -> list[str]:
     """Sets VOCABULARY to a path; references to its class set nothing."""
     if isinstance(value, str):
         return [f"VOCABULARY = {value!r}"]
@@ -359,7 +359,7 @@ def _decode_fn(value: Any, where: str) -> list[str]:
 _UNNEEDED = "not needed here"
 _KNOWN: dict[str, Counterpart] = {
     "__main__.train.model": _reference_to("t5x.models.EncoderDecoderModel"),
-    "__main__.train.model_dir": _macro("MODEL_DIR"),
+    "__main__.train.model_dir": _set_macro("MODEL_DIR"),
     "__main__.train.train_dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
     "__main__.train.train_eval_dataset_cfg": lambda value, where: (
         ["train.Evaluation.dataset = None"] if value is None else []
@@ -373,35 +373,35 @@ _KNOWN: dict[str, Counterpart] = {
     "__main__.train.total_steps": _without_effect(_STRUCTURE),
     "__main__.train.relative_steps": _without_effect(_STRUCTURE),
     "__main__.train.eval_steps": _without_effect("validation reads the whole split here"),
-    "__main__.train.eval_period": _macro("EVAL_PERIOD"),
-    "__main__.train.stats_period": _macro("LOG_PERIOD"),
+    "__main__.train.eval_period": _set_macro("EVAL_PERIOD"),
+    "__main__.train.stats_period": _set_macro("LOG_PERIOD"),
     "__main__.train.random_seed": _macro_or(0, "RANDOM_SEED"),
-    "__main__.train.use_hardware_rng": _macro("USE_HARDWARE_RNG"),
+    "__main__.train.use_hardware_rng": _set_macro("USE_HARDWARE_RNG"),
     "__main__.train.summarize_config_fn": _without_effect(_STRUCTURE),
     "__main__.train.inference_evaluator_cls": _reference_to("seqio.Evaluator"),
     "__main__.train.actions": _without_effect("a loss that is not finite ends a run here"),
     "t5x.trainer.TerminateOnNanAction.task": _without_effect(_STRUCTURE),
     "__main__.evaluate.fallback_init_rng": _without_effect(_STRUCTURE),
     "__main__.infer.fallback_init_rng": _without_effect(_STRUCTURE),
-    "__main__.train.run_eval_before_training": _macro("EVAL_BEFORE_TRAINING"),
+    "__main__.train.run_eval_before_training": _set_macro("EVAL_BEFORE_TRAINING"),
     "__main__.train.gc_period": _without_effect(_UNNEEDED),
     "__main__.evaluate.model": _reference_to("t5x.models.EncoderDecoderModel"),
     "__main__.evaluate.dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
     "__main__.evaluate.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
     "__main__.evaluate.restore_checkpoint_cfg": _reference_to("t5x.utils.RestoreCheckpointConfig"),
-    "__main__.evaluate.output_dir": _macro("EVAL_OUTPUT_DIR"),
+    "__main__.evaluate.output_dir": _set_macro("EVAL_OUTPUT_DIR"),
     "__main__.evaluate.inference_evaluator_cls": _reference_to("seqio.Evaluator"),
     "__main__.infer.mode": _one_of(
         "predict", otherwise="here `faith-jax score` scores given texts; infer predicts."
     ),
     "__main__.infer.model": _reference_to("t5x.models.EncoderDecoderModel"),
-    "__main__.infer.output_dir": _macro("INFER_OUTPUT_DIR"),
+    "__main__.infer.output_dir": _set_macro("INFER_OUTPUT_DIR"),
     "__main__.infer.dataset_cfg": _reference_to("t5x.utils.DatasetConfig"),
     "__main__.infer.partitioner": _reference_to("t5x.partitioning.PjitPartitioner"),
     "__main__.infer.restore_checkpoint_cfg": _reference_to("t5x.utils.RestoreCheckpointConfig"),
     "__main__.infer.checkpoint_period": _without_effect("infer resumes at the row here"),
     "__main__.infer.shard_id": _without_effect("processes share the rows here; see docs/jobs.md"),
-    "__main__.infer.num_shards": _macro("SHARDS"),
+    "__main__.infer.num_shards": _set_macro("SHARDS"),
     "t5x.utils.CheckpointConfig.save": _reference_to("t5x.utils.SaveCheckpointConfig"),
     "t5x.utils.CheckpointConfig.restore": lambda value, where: (
         ["INITIAL_CHECKPOINT_PATH = None"] if value is None else []
@@ -415,7 +415,7 @@ _KNOWN: dict[str, Counterpart] = {
         ((r"^.*prompt.*$", None),),
         otherwise="parameters keep their names here; convert the checkpoint first.",
     ),
-    "t5x.utils.SaveCheckpointConfig.period": _macro("CHECKPOINT_PERIOD"),
+    "t5x.utils.SaveCheckpointConfig.period": _set_macro("CHECKPOINT_PERIOD"),
     "t5x.utils.SaveCheckpointConfig.keep": _macro_or(1_000_000, "KEEP_LAST"),
     "t5x.utils.SaveCheckpointConfig.dtype": _without_effect(_STRUCTURE),
     "t5x.utils.SaveCheckpointConfig.save_dataset": _without_effect("a run resumes at its row here"),
@@ -428,43 +428,43 @@ _KNOWN: dict[str, Counterpart] = {
         "t5x.examples.t5.network.Transformer", "faith_jax.models.transformer.Transformer",
         "transformer.Transformer",
     ),
-    "t5x.models.EncoderDecoderModel.input_vocabulary": _vocabulary,
-    "t5x.models.EncoderDecoderModel.output_vocabulary": _vocabulary,
+    "t5x.models.EncoderDecoderModel.input_vocabulary": _translate_vocabulary,
+    "t5x.models.EncoderDecoderModel.output_vocabulary": _translate_vocabulary,
     "t5x.models.EncoderDecoderModel.optimizer_def": _reference_to("t5x.adafactor.Adafactor"),
-    "t5x.models.EncoderDecoderModel.z_loss": _macro("Z_LOSS"),
-    "t5x.models.EncoderDecoderModel.label_smoothing": _macro("LABEL_SMOOTHING"),
+    "t5x.models.EncoderDecoderModel.z_loss": _set_macro("Z_LOSS"),
+    "t5x.models.EncoderDecoderModel.label_smoothing": _set_macro("LABEL_SMOOTHING"),
     "t5x.models.EncoderDecoderModel.loss_normalizing_factor": _macro_or(
         1.0, "LOSS_NORMALIZING_FACTOR"
     ),
     "t5x.models.EncoderDecoderModel.decode_fn": _decode_fn,
-    "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _macro("NUM_BEAMS"),
+    "t5x.models.EncoderDecoderModel.predict_batch_with_aux.num_decodes": _set_macro("NUM_BEAMS"),
     "t5x.decoding.beam_search.alpha": _without_effect(
         "T5X divides by ((5 + length) / 6) ** alpha; LENGTH_PENALTY divides by length ** it"
     ),
-    "t5x.decoding.temperature_sample.temperature": _macro("TEMPERATURE"),
-    "t5x.decoding.temperature_sample.topk": _macro("TOP_K"),
+    "t5x.decoding.temperature_sample.temperature": _set_macro("TEMPERATURE"),
+    "t5x.decoding.temperature_sample.topk": _set_macro("TOP_K"),
     "t5x.decoding.temperature_sample.topp": lambda value, where: [
         f"TOP_P = {value or 1.0!r}"
     ],
-    "t5x.adafactor.Adafactor.decay_rate": _macro("optimizers.adafactor.decay_rate"),
+    "t5x.adafactor.Adafactor.decay_rate": _set_macro("optimizers.adafactor.decay_rate"),
     "t5x.adafactor.Adafactor.step_offset": _without_effect(_STRUCTURE),
-    "t5x.adafactor.Adafactor.multiply_by_parameter_scale": _macro(
+    "t5x.adafactor.Adafactor.multiply_by_parameter_scale": _set_macro(
         "optimizers.adafactor.multiply_by_parameter_scale"
     ),
-    "t5x.adafactor.Adafactor.weight_decay_rate": _macro("optimizers.adafactor.weight_decay"),
+    "t5x.adafactor.Adafactor.weight_decay_rate": _set_macro("optimizers.adafactor.weight_decay"),
     "t5x.adafactor.Adafactor.logical_factor_rules": _without_effect(_STRUCTURE),
     "t5x.examples.t5.network.Transformer.config": _reference_to(T5_CONFIG),
     "t5x.partitioning.PjitPartitioner.num_partitions": _macro_or(1, "NUM_PARTITIONS"),
-    "t5x.partitioning.PjitPartitioner.model_parallel_submesh": _submesh,
+    "t5x.partitioning.PjitPartitioner.model_parallel_submesh": _translate_submesh,
     "t5x.partitioning.PjitPartitioner.logical_axis_rules": _without_effect(_STRUCTURE),
-    "t5x.partitioning.standard_logical_axis_rules.activation_partitioning_dims": _macro(
+    "t5x.partitioning.standard_logical_axis_rules.activation_partitioning_dims": _set_macro(
         "ACTIVATION_PARTITIONING_DIMS"
     ),
-    "t5x.partitioning.standard_logical_axis_rules.parameter_partitioning_dims": _macro(
+    "t5x.partitioning.standard_logical_axis_rules.parameter_partitioning_dims": _set_macro(
         "PARAMETER_PARTITIONING_DIMS"
     ),
     "t5x.partitioning.standard_logical_axis_rules.additional_rules": _without_effect(_STRUCTURE),
-    "seqio.SentencePieceVocabulary.sentencepiece_model_file": _vocabulary,
+    "seqio.SentencePieceVocabulary.sentencepiece_model_file": _translate_vocabulary,
     "seqio.SentencePieceVocabulary.extra_ids": _without_effect(
         "the vocabulary's folder says it here"
     ),
@@ -474,27 +474,29 @@ _KNOWN: dict[str, Counterpart] = {
     ),
     "seqio.Evaluator.use_memory_cache": _without_effect(_STRUCTURE),
     "seqio.JSONLogger.write_n_results": _without_effect(_STRUCTURE),
-    "prompt_tuning.prompts.Prompt.length": _macro("PROMPT_LENGTH"),
+    "prompt_tuning.prompts.Prompt.length": _set_macro("PROMPT_LENGTH"),
     "prompt_tuning.prompts.Prompt.dtype": _without_effect(_STRUCTURE),
-    "prompt_tuning.prompts.Prompt.prompt_init": lambda value, where: _initializer(value, where),
-    "prompt_tuning.prompts.from_sample_of_embeddings.population_size": _macro(
+    "prompt_tuning.prompts.Prompt.prompt_init": lambda value, where: (
+        _translate_initializer(value, where)
+    ),
+    "prompt_tuning.prompts.from_sample_of_embeddings.population_size": _set_macro(
         "PROMPT_MOST_FREQUENT"
     ),
     "prompt_tuning.prompts.from_sample_of_embeddings.embeddings": _without_effect(_STRUCTURE),
-    "prompt_tuning.prompts.from_embedded_list.texts": _macro("CLASS_LABELS"),
+    "prompt_tuning.prompts.from_embedded_list.texts": _set_macro("CLASS_LABELS"),
     "prompt_tuning.prompts.from_embedded_list.embeddings": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.from_embedded_list.vocab": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.from_embedded_list.initializer": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.t5x_load.checkpoint_path": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.t5x_load.variable_path": _without_effect(_STRUCTURE),
-    "prompt_tuning.prompts.np_load.path": _macro("PROMPT_FILE"),
+    "prompt_tuning.prompts.np_load.path": _set_macro("PROMPT_FILE"),
     "prompt_tuning.prompts.from_array.prompt": _without_effect(_STRUCTURE),
     "prompt_tuning.train.prompts.Prompt.prompt": _reference_to("prompt_tuning.prompts.Prompt"),
-    "flax.linen.initializers.uniform.scale": _macro("PROMPT_SCALE"),
+    "flax.linen.initializers.uniform.scale": _set_macro("PROMPT_SCALE"),
 }  # fmt: skip
 for _name in ("base_learning_rate", "factors", "warmup_steps", "decay_factor", "steps_per_decay",
               "steps_per_cycle", "step_offset", "min_learning_rate"):  # fmt: skip
-    _KNOWN[f"t5x.utils.create_learning_rate_scheduler.{_name}"] = _macro(
+    _KNOWN[f"t5x.utils.create_learning_rate_scheduler.{_name}"] = _set_macro(
         f"optimizers.factored_rate.{_name}"
     )
 _INITIALIZERS = {
@@ -505,7 +507,7 @@ _INITIALIZERS = {
 }
 
 
-def _initializer(value: Any, where: str) -> list[str]:
+def _translate_initializer(value: Any, where: str) -> list[str]:
     name = str(getattr(value, "name", "")).rpartition("/")[2]
     if name not in _INITIALIZERS:
         raise ConfigError(f"gin: {where} = {value!r}: expected one of {', '.join(_INITIALIZERS)}.")
@@ -531,14 +533,14 @@ _SAME_AS_MACRO = {
 _MACROS: dict[str, Counterpart] = {
     "MODEL": _reference_to("t5x.models.EncoderDecoderModel"),
     "OPTIMIZER": _reference_to("t5x.adafactor.Adafactor", "t5x.optimizers.MultiOptimizer"),
-    "VOCABULARY": _vocabulary,
+    "VOCABULARY": _translate_vocabulary,
     "RANDOM_SEED": _macro_or(0, "RANDOM_SEED"),
     "KEEP_LAST": _macro_or(1_000_000, "KEEP_LAST"),
-    "PEAK_RATE": _macro("optimizers.factored_rate.base_learning_rate"),
-    "FACTORS": _macro("optimizers.factored_rate.factors"),
-    "RATE_WARMUP_STEPS": _macro("optimizers.factored_rate.warmup_steps"),
+    "PEAK_RATE": _set_macro("optimizers.factored_rate.base_learning_rate"),
+    "FACTORS": _set_macro("optimizers.factored_rate.factors"),
+    "RATE_WARMUP_STEPS": _set_macro("optimizers.factored_rate.warmup_steps"),
     "WARMUP_STEPS": lambda value, where: ["LEARNING_RATE_SCHEDULE = @optimizers.factored_rate()"],
-    "VOCABULARY_FILE": _macro("VOCABULARY"),  # of our models for real T5X
+    "VOCABULARY_FILE": _set_macro("VOCABULARY"),  # of our models for real T5X
     "TASK_FEATURE_LENGTHS": _macro_unless_none("TASK_FEATURE_LENGTHS"),
     "TRAIN_STEPS_RELATIVE": _without_effect(_STRUCTURE),
     "EVAL_STEPS": _without_effect("validation reads the whole split here"),
@@ -546,8 +548,8 @@ _MACROS: dict[str, Counterpart] = {
     "EVALUATOR_NUM_EXAMPLES": _one_of(None, otherwise="all examples are evaluated here."),
     "JSON_WRITE_N_RESULTS": _without_effect(_STRUCTURE),
     "LOSS_NORMALIZING_FACTOR": _macro_or(1.0, "LOSS_NORMALIZING_FACTOR"),
-    "SHUFFLE_TRAIN_EXAMPLES": _macro("train_split/task_batches.DatasetConfig.shuffle"),
-    "ACTIVATION_DTYPE": _macro("DTYPE"),
+    "SHUFFLE_TRAIN_EXAMPLES": _set_macro("train_split/task_batches.DatasetConfig.shuffle"),
+    "ACTIVATION_DTYPE": _set_macro("DTYPE"),
     # Of prompt-tuning's models; a file may also use them as macros of its own.
     "NUM_EMBEDDINGS": _both_macros("NUM_EMBEDDINGS", "VOCAB_SIZE"),
     "NUM_HEADS": _both_macros("NUM_HEADS", "config.TransformerConfig.num_heads"),
@@ -561,7 +563,7 @@ _MACROS: dict[str, Counterpart] = {
     "EMBED_DIM": _both_macros("EMBED_DIM", "config.TransformerConfig.emb_dim"),
     "MLP_DIM": _both_macros("MLP_DIM", "config.TransformerConfig.mlp_dim"),
     "PROMPT": _reference_to("prompt_tuning.train.prompts.Prompt"),
-    "PROMPT_FILE": _macro("PROMPT_FILE"),
+    "PROMPT_FILE": _set_macro("PROMPT_FILE"),
     "PROMPT_REGEX": _without_effect(_STRUCTURE),
 }
 
@@ -583,7 +585,7 @@ def counterpart(
     name, value = statement.name, statement.value
     if not statement.selector:
         where = f"{statement.where}: {name}"
-        handler = _MACROS.get(name, _macro(name))
+        handler = _MACROS.get(name, _set_macro(name))
         if getattr(value, "name", "") == "gin.REQUIRED" and name in _MACROS:
             return []  # what our run needs, it asks for
         if name == "PROMPT_FILE" and script != "train":
@@ -591,7 +593,7 @@ def counterpart(
                 f"gin: {where} = {value!r}: {script} takes the prompt of CHECKPOINT_PATH; "
                 "faith-jax import-prompt makes one checkpoint of a model and a prompt's file."
             )
-        return _lines(handler, value, where, macros)
+        return _apply_counterpart(handler, value, where, macros)
     selector = statement.selector
     scope = f"{statement.scope}/" if statement.scope else ""
     where = f"{statement.where}: {scope}{selector}.{name}"
@@ -617,10 +619,14 @@ def counterpart(
             "Delete it, or run this file under T5X itself (docs/t5x.md)."
         )
     # `model_dir = %MODEL_DIR` would become a macro that refers to itself.
-    return [line for line in _lines(rule, value, where, macros) if not _SELF.fullmatch(line)]
+    return [
+        line for line in _apply_counterpart(rule, value, where, macros) if not _SELF.fullmatch(line)
+    ]
 
 
-def _lines(handler: Counterpart, value: Any, where: str, macros: Mapping[str, Any]) -> list[str]:
+def _apply_counterpart(
+    handler: Counterpart, value: Any, where: str, macros: Mapping[str, Any]
+) -> list[str]:
     """Returns a handler's lines; one that looks at a value gets that of a macro."""
     if handler in _READING_VALUES:
         while getattr(value, "name", "") in macros:

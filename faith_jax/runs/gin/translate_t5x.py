@@ -192,13 +192,13 @@ class _Collected:
         for statement in _parse_statements(text, path):
             where = f"{path}, line {statement.location.line_num}" if "\n" in text else path
             if isinstance(statement, config_parser.ImportStatement):
-                self._import(statement, aliases, where)
+                self._record_import(statement, aliases, where)
             elif isinstance(statement, config_parser.IncludeStatement):
                 self.add_file(statement.filename, where)
             elif isinstance(statement, config_parser.BindingStatement):
-                self._bind(statement, aliases, where)
+                self._record_binding(statement, aliases, where)
 
-    def _import(self, statement: Any, aliases: dict[str, str], where: str) -> None:
+    def _record_import(self, statement: Any, aliases: dict[str, str], where: str) -> None:
         aliases[statement.bound_name()] = (
             statement.module
             if statement.is_from or statement.alias
@@ -215,7 +215,7 @@ class _Collected:
         elif root not in _BESIDE:
             self.modules.append(statement.module)
 
-    def _bind(self, statement: Any, aliases: Mapping[str, str], where: str) -> None:
+    def _record_binding(self, statement: Any, aliases: Mapping[str, str], where: str) -> None:
         if not statement.selector or not statement.arg_name:  # a macro: NAME = value
             name = statement.selector or statement.arg_name
             self.statements.append(
@@ -269,9 +269,9 @@ def _with_full_names(value: Any, aliases: Mapping[str, str]) -> Any:
 
 def _write_translation(collected: _Collected) -> Translation:
     """Returns the text: our run file first, then each statement's counterpart."""
-    script = _script(collected)
+    script = _find_script(collected)
     roles = {s.scope: s.scope for s in collected.statements}
-    roles |= _roles(collected.statements)
+    roles |= _find_dataset_roles(collected.statements)
     if not collected.runs:  # the files say all that T5X's run files would
         roles["its own run"] = ""
     macros = {s.name: s.value for s in collected.statements if s.name and not s.selector}
@@ -311,7 +311,7 @@ def _write_translation(collected: _Collected) -> Translation:
         log_once(f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}, which the gin files import")
         tail.append(f"MIXTURE_OR_TASK_MODULE = {collected.modules[0]!r}")
     if script == "train":
-        tail += _steps(collected.statements)
+        tail += _translate_steps(collected.statements)
     tail += _decode_length(collected.statements)
     return Translation(
         "\n".join([*head, *lines, *tail]) + "\n",
@@ -319,7 +319,7 @@ def _write_translation(collected: _Collected) -> Translation:
     )
 
 
-def _script(collected: _Collected) -> str:
+def _find_script(collected: _Collected) -> str:
     """Returns which of T5X's programs the files configure: "train", "eval" or "infer"."""
     scripts = set(collected.runs)
     for statement in collected.statements:
@@ -334,7 +334,7 @@ def _script(collected: _Collected) -> str:
     return scripts.pop()
 
 
-def _roles(statements: Sequence[Statement]) -> dict[str, str]:
+def _find_dataset_roles(statements: Sequence[Statement]) -> dict[str, str]:
     """Returns which data set of a training each scope is of: train, train_eval or infer_eval."""
     roles = {}
     for statement in statements:
@@ -356,7 +356,7 @@ def _decode_length(statements: Sequence[Statement]) -> Iterator[str]:
         yield f"DECODE_LENGTH = {lengths['targets']}"
 
 
-def _steps(statements: Sequence[Statement]) -> Iterator[str]:
+def _translate_steps(statements: Sequence[Statement]) -> Iterator[str]:
     """Yields TRAIN_STEPS as the steps of this run, and the step that T5X would begin with."""
     values = {s.name: s.value for s in statements if not s.selector and not s.include}
     for statement in statements:  # bindings that name the argument itself

@@ -189,9 +189,13 @@ class Comparison:
         limit = self.threshold
         if limit is None:
             return []
-        return [n for n, score in self.references.items() if (score > limit) != self._above(n)]
+        return [
+            n
+            for n, score in self.references.items()
+            if (score > limit) != self._is_above_threshold(n)
+        ]
 
-    def _above(self, number: int) -> bool:
+    def _is_above_threshold(self, number: int) -> bool:
         assert self.threshold is not None
         return self.scores[number] > self.threshold
 
@@ -237,7 +241,7 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
         write_jsonl(options.write_pairs, pair_rows(pairs, card))
     if options.folder:
         given = _read_references(options.references, len(pairs)) if options.references else None
-        return _certified(options, card, pairs, options.folder, given)
+        return _certify_folder(options, card, pairs, options.folder, given)
     if options.references:
         raise ConfigError("--references: goes with the FOLDER whose scores these are.")
     if name.endswith(ENDING):
@@ -245,11 +249,11 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
     with tempfile.TemporaryDirectory() as scratch:
         path = reference_model(pathlib.Path(scratch) / "model", name, card.architectures[0])
         kept = read_references()[name]
-        numbers = {n: _number(score) for n, score in enumerate(kept.scores)}
-        return _certified(options, card, pairs, str(path), (kept.code, numbers))
+        numbers = {n: _none_to_nan(score) for n, score in enumerate(kept.scores)}
+        return _certify_folder(options, card, pairs, str(path), (kept.code, numbers))
 
 
-def _certified(
+def _certify_folder(
     options: CertifyOptions,
     card: JudgeCard,
     pairs: Sequence[Pair],
@@ -263,12 +267,12 @@ def _certified(
             "--dtype=float32: nothing would be compared; give --references=FILE, or another dtype."
         )
     scorer: Any = load_scorer(options.card, **_model_options(options, folder, "float32"))
-    notes, problems = _tokens(card, scorer, bool(options.folder))
-    scores = {"float32": _scores(scorer, pairs)}
+    notes, problems = _check_card_tokens(card, scorer, bool(options.folder))
+    scores = {"float32": _score_pairs(scorer, pairs)}
     forget_classifiers()
     if dtype != "float32":
         other = load_scorer(options.card, **_model_options(options, folder, dtype))
-        scores[dtype] = _scores(other, pairs)
+        scores[dtype] = _score_pairs(other, pairs)
         forget_classifiers()
     low, high = scorer.card.low, scorer.card.high
     for kind, values in scores.items():
@@ -304,7 +308,7 @@ def _certified(
     rows = tuple(comparison.row() for comparison in comparisons)
     table = Table(f"{options.card}, {model}: {verdict}", _COLUMNS, rows, (*notes, *problems))
     if options.json:
-        write_json(options.json, _figures(table, not problems, comparisons, scores))
+        write_json(options.json, _build_json_report(table, not problems, comparisons, scores))
     return rendered(table), not problems
 
 
@@ -313,13 +317,15 @@ def _model_options(options: CertifyOptions, folder: str, dtype: str) -> dict[str
     return {"model": folder, "dtype": dtype} | {k: v for k, v in named.items() if v}
 
 
-def _scores(scorer: Any, pairs: Sequence[Pair]) -> list[float]:
+def _score_pairs(scorer: Any, pairs: Sequence[Pair]) -> list[float]:
     histories = [[pair.query] for pair in pairs]  # an empty query is none, without a warning
     groundings, responses = [p.texts for p in pairs], [p.response for p in pairs]
     return [score.value for score in scorer.score(groundings, responses, histories)]
 
 
-def _tokens(card: JudgeCard, scorer: Any, published: bool) -> tuple[list[str], list[str]]:
+def _check_card_tokens(
+    card: JudgeCard, scorer: Any, published: bool
+) -> tuple[list[str], list[str]]:
     """Returns notes on the tokenizer's ids of the card's tokens, and faults among them."""
     tokenizer, reads = scorer.judge.encode.tokenizer, card.reads
     notes, problems = list[str](), list[str]()
@@ -350,7 +356,7 @@ def _read_references(file: str, count: int) -> tuple[str, dict[int, float]]:
     def row_of(row: _ReferenceRow, place: str) -> list[tuple[int, float]]:
         if row.pair > count:
             raise InputError(f"{place}: field 'pair': expected 1 to {count}, got {row.pair}.")
-        return [(row.pair - 1, _number(row.score))]
+        return [(row.pair - 1, _none_to_nan(row.score))]
 
     for number, score in read_as(_ReferenceRow, read_jsonl(path), row_of, BadRows()):
         if number in scores:
@@ -361,7 +367,7 @@ def _read_references(file: str, count: int) -> tuple[str, dict[int, float]]:
     return path.name, scores
 
 
-def _number(score: float | None) -> float:
+def _none_to_nan(score: float | None) -> float:
     return math.nan if score is None else score
 
 
@@ -380,7 +386,7 @@ def pair_rows(pairs: Sequence[Pair], card: JudgeCard) -> list[dict[str, Any]]:
     ]
 
 
-def _figures(
+def _build_json_report(
     table: Table,
     is_certified: bool,
     comparisons: Sequence[Comparison],

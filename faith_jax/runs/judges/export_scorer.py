@@ -63,16 +63,16 @@ def export_scorer(options: ExportScorerOptions) -> pathlib.Path:
     _check_tokenizer(tokenizer)
     with atomic_folder(path_of(options.output), f"a scorer of {name}") as folder:
         folder.mkdir()
-        manifest = _manifest(name, judge)
+        manifest = _build_manifest(name, judge)
         _write_tokenizer(tokenizer, folder / manifest["tokenizer"])
         params = {k: np.asarray(v) for k, v in flatten(judge.engine.model.params).items()}
         write_tensor_file(folder / "params.safetensors", params, {"format": "flax"})
         for length, size in manifest["programs"]:
-            program = _program(judge, params, size, length)
+            program = _export_program(judge, params, size, length)
             (folder / f"program_{length}.bin").write_bytes(program)
         shutil.copy(pathlib.Path(__file__).with_name("standalone_score.py"), folder / "score.py")
         files = sorted(path for path in folder.iterdir() if path.name != "score.py")
-        manifest["sha256"] = {file.name: _digest(file) for file in files}
+        manifest["sha256"] = {file.name: _hash_file(file) for file in files}
         text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
         (folder / "manifest.json").write_text(text, encoding="utf-8")
     return path_of(options.output)
@@ -95,7 +95,7 @@ def _write_tokenizer(tokenizer: Tokenizer, path: pathlib.Path) -> None:
         path.write_bytes(tokenizer.reader.serialized_model_proto())
 
 
-def _manifest(name: str, judge: Judge) -> dict[str, Any]:
+def _build_manifest(name: str, judge: Judge) -> dict[str, Any]:
     """Returns the settings that score.py needs, without the digests of the files."""
     card, encode, config = judge.card, judge.encode, judge.engine.model.config
     tokenizer = encode.tokenizer
@@ -134,7 +134,7 @@ def _manifest(name: str, judge: Judge) -> dict[str, Any]:
     }
 
 
-def _program(judge: Judge, params: dict[str, np.ndarray], size: int, length: int) -> bytes:
+def _export_program(judge: Judge, params: dict[str, np.ndarray], size: int, length: int) -> bytes:
     """Returns the serialized program for rows int32 [size, length]."""
     config, reads, places = judge.engine.model.config, judge.card.reads, np.array(judge.places)
     # One program is compiled for all platforms.
@@ -171,6 +171,6 @@ def _program(judge: Judge, params: dict[str, np.ndarray], size: int, length: int
     return bytes(exported.serialize())
 
 
-def _digest(path: pathlib.Path) -> str:
+def _hash_file(path: pathlib.Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

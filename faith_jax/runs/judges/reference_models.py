@@ -74,7 +74,7 @@ def write_reference_model(
     size = _TOKENIZERS[family](beside, words)
     config_fields["vocab_size"] = size
     config = FAMILIES[family].read_config(config_fields, folder / CONFIG)
-    params = {name: _drawn(name, shape) for name, shape in expected_shapes(config).items()}
+    params = {name: _draw_parameter(name, shape) for name, shape in expected_shapes(config).items()}
     if config.attention_scale == 1.0:  # T5's, whose queries are small in its place
         for name in params:
             if name.endswith("query/kernel"):
@@ -105,7 +105,7 @@ def write_histogram(path: pathlib.Path, bins: int) -> None:
     write_tensor_file(path, single, {"format": "pt"})
 
 
-def _drawn(name: str, shape: tuple[int, ...]) -> np.ndarray:
+def _draw_parameter(name: str, shape: tuple[int, ...]) -> np.ndarray:
     """Returns the array of a parameter, float32: a function of its name and shape alone."""
     rng = np.random.default_rng([SEED, zlib.crc32(name.encode())])
     # Uniform numbers, of variance 1: simpler than normal ones, whose method NumPy may change.
@@ -119,26 +119,28 @@ def _drawn(name: str, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(noise * (1.0 if name.endswith("embedding") else 0.1), np.float32)
 
 
-def _t5(folder: pathlib.Path, words: Sequence[str]) -> int:
+def _write_t5_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
     """Writes T5's SentencePiece model, with the words of judges at their published ids."""
-    model = _pieces([("<pad>", _CONTROL), ("</s>", _CONTROL), ("<unk>", _UNKNOWN)], T5_IDS)
+    model = _make_sentencepiece_model(
+        [("<pad>", _CONTROL), ("</s>", _CONTROL), ("<unk>", _UNKNOWN)], T5_IDS
+    )
     _write_spiece(model, folder, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
     return len(model.pieces) + 128  # 100 extra ids, and rows that nothing uses, as published
 
 
-def _albert(folder: pathlib.Path, words: Sequence[str]) -> int:
+def _write_albert_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
     special = [("<pad>", _CONTROL), ("<unk>", _UNKNOWN)]
     special += [(token, _CONTROL) for token in ("[CLS]", "[SEP]", "[MASK]")]
-    model = _pieces(special, {})
+    model = _make_sentencepiece_model(special, {})
     _write_spiece(model, folder, pad_id=0, unk_id=1, bos_id=-1, eos_id=-1)
     return len(model.pieces)
 
 
-def _deberta(folder: pathlib.Path, words: Sequence[str]) -> int:
+def _write_deberta_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
     """Writes DeBERTa-v3's tokenizer.json, as Transformers 4 has saved it for these judges."""
     tokenizers: Any = light_module("tokenizers")
     special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
-    model = _pieces([(token, _CONTROL) for token in special], {})
+    model = _make_sentencepiece_model([(token, _CONTROL) for token in special], {})
     scores = [(piece.piece, piece.score) for piece in model.pieces]
     tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(scores, unk_id=3))
     tokenizer.normalizer = tokenizers.normalizers.Sequence(
@@ -186,7 +188,7 @@ def _byte_level(special: Sequence[str], words: Sequence[str]) -> Any:
     return tokenizer
 
 
-def _roberta(folder: pathlib.Path, words: Sequence[str]) -> int:
+def _write_roberta_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
     """Writes RoBERTa's tokenizer."""
     tokenizers: Any = light_module("tokenizers")
     tokenizer = _byte_level(["<s>", "<pad>", "</s>", "<unk>"], words)
@@ -204,7 +206,7 @@ def _roberta(folder: pathlib.Path, words: Sequence[str]) -> int:
     return int(tokenizer.get_vocab_size())
 
 
-def _modernbert(folder: pathlib.Path, words: Sequence[str]) -> int:
+def _write_modernbert_tokenizer(folder: pathlib.Path, words: Sequence[str]) -> int:
     """Writes ModernBERT's tokenizer."""
     tokenizers: Any = light_module("tokenizers")
     special = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
@@ -222,16 +224,16 @@ def _modernbert(folder: pathlib.Path, words: Sequence[str]) -> int:
 
 
 _TOKENIZERS = {
-    "t5": _t5,
-    "HHEMv2Config": _t5,
-    "albert": _albert,
-    "deberta-v2": _deberta,
-    "modernbert": _modernbert,
-    "roberta": _roberta,
+    "t5": _write_t5_tokenizer,
+    "HHEMv2Config": _write_t5_tokenizer,
+    "albert": _write_albert_tokenizer,
+    "deberta-v2": _write_deberta_tokenizer,
+    "modernbert": _write_modernbert_tokenizer,
+    "roberta": _write_roberta_tokenizer,
 }
 
 
-def _pieces(special: Sequence[tuple[str, int]], placed: dict[str, int]) -> Any:
+def _make_sentencepiece_model(special: Sequence[tuple[str, int]], placed: dict[str, int]) -> Any:
     """Returns the package's SentencePiece model with other special pieces, and without bytes.
 
     Args:

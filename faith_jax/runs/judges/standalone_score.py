@@ -41,10 +41,10 @@ class Scorer:
             with open(self.folder / name, "rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                     raise ValueError(f"{self.folder / name}: is not the file that was exported")
-        self.encode = self._tokenizer()
+        self.encode = self._load_tokenizer()
         self._programs = {}
 
-    def _tokenizer(self):
+    def _load_tokenizer(self):
         """Returns a function from a text to its ids, and where in the text each token ends."""
         path = self.folder / self.manifest["tokenizer"]
         if path.suffix == ".json":
@@ -64,7 +64,11 @@ class Scorer:
         def encode_pieces(text):
             # The only form with positions that all versions have.
             message = model.encode(text, out_type="serialized_proto")
-            pieces = [dict(_fields(value)) for field, value in _fields(message) if field == 2]
+            pieces = [
+                dict(_read_protobuf_fields(value))
+                for field, value in _read_protobuf_fields(message)
+                if field == 2
+            ]
             starts = [piece.get(4, 0) for piece in pieces]
             ends = [piece.get(5, 0) for piece in pieces]
             for n in range(len(pieces) - 2, -1, -1):
@@ -84,7 +88,7 @@ class Scorer:
 
         return load_file(self.folder / "params.safetensors")
 
-    def _program(self, length):
+    def _load_program(self, length):
         """Returns the compiled program for rows of this length."""
         import jax
         from jax import export
@@ -101,9 +105,9 @@ class Scorer:
         there is no threshold either.
         """
         rows = list(rows)
-        read = [self._read(row, number) for number, row in enumerate(rows, 1)]
+        read = [self._encode_row(row, number) for number, row in enumerate(rows, 1)]
         inputs = [item for parts in read for _, part in parts for item in part]
-        support, start, results = self._support([ids for ids, *_ in inputs]), 0, []
+        support, start, results = self._compute_support([ids for ids, *_ in inputs]), 0, []
         threshold = self.manifest["threshold"]
         for row, parts in zip(rows, read, strict=True):
             scores, evidence, cut = [], [], 0
@@ -132,14 +136,14 @@ class Scorer:
 
     def _why_undefined(self, row):
         """Returns why a row has no score."""
-        if not _visible(row[RESPONSE]):
+        if not _strip_invisible(row[RESPONSE]):
             return "the response is empty"
         texts = [row[GROUNDING]] if isinstance(row[GROUNDING], str) else row[GROUNDING]
-        if not any(_visible(text) for text in texts):
+        if not any(_strip_invisible(text) for text in texts):
             return "the grounding is empty"
         return f"no sentence of one side has {self.manifest['response']['shortest']} characters"
 
-    def _support(self, rows):
+    def _compute_support(self, rows):
         """Returns float64 [rows, 1 or 2]."""
         values = np.zeros((len(rows), self.manifest["outputs"]))
         order = sorted(range(len(rows)), key=lambda n: len(rows[n][0]))
@@ -153,30 +157,32 @@ class Scorer:
                 for place, n in enumerate(filled):
                     ids[place, : len(rows[n][0])] = rows[n][0]
                 second = np.array([rows[n][1] for n in filled], np.int32)
-                output = self._program(length)(self._params, ids, second)
+                output = self._load_program(length)(self._params, ids, second)
                 values[batch] = np.asarray(output, np.float64)[: len(batch)]
         return values
 
-    def _read(self, row, number):
+    def _encode_row(self, row, number):
         """Returns each sentence of a response with its inputs: ((ids, second), chunk, cut)."""
         texts = [row[GROUNDING]] if isinstance(row[GROUNDING], str) else row[GROUNDING]
         response, rule = row[RESPONSE], self.manifest["response"]
-        chunks = self._chunks(texts)
-        if not chunks or not _visible(response):
+        chunks = self._split_grounding(texts)
+        if not chunks or not _strip_invisible(response):
             return []
         sentences = [response]
         if rule["sentences"] != "whole":
-            sentences = [s for s in self._sentences(response) if len(s) >= rule["shortest"]]
+            sentences = [s for s in self._split_sentences(response) if len(s) >= rule["shortest"]]
         query = row.get(QUERY, "")
-        return [(s, list(self._inputs(chunks, s, query, number))) for s in sentences]
+        return [(s, list(self._build_inputs(chunks, s, query, number))) for s in sentences]
 
-    def _sentences(self, text):
+    def _split_sentences(self, text):
         """Returns the sentences of a text as faith_jax splits it."""
-        parts = (p for piece in self._splitter.tokenize(text) for p in self._split_again(piece))
+        parts = (
+            p for piece in self._sentence_splitter.tokenize(text) for p in self._split_again(piece)
+        )
         return [sentence for part in parts if (sentence := part.strip())]
 
     @functools.cached_property
-    def _splitter(self):
+    def _sentence_splitter(self):
         from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
         parameters = PunktParameters()
@@ -208,7 +214,7 @@ class Scorer:
             "sentences": lambda text: int(text != "\n"),
         }[unit]
 
-    def _chunks(self, texts):
+    def _split_grounding(self, texts):
         """Returns the chunks of a grounding; one where they are windows of tokens."""
         rule = self.manifest["chunks"]
         whole = self.manifest["between"].join(texts)
@@ -226,7 +232,9 @@ class Scorer:
             for place, line in enumerate(lines):
                 if rule.get("keep_lines") and number + place:
                     pieces.append("\n")
-                pieces += [s for s in self._sentences(line) if len(s) >= rule.get("shortest", 1)]
+                pieces += [
+                    s for s in self._split_sentences(line) if len(s) >= rule.get("shortest", 1)
+                ]
         if rule["method"] == "even":
             count = max(len(pieces) // (len(whole.split()) // rule["length"] + 1), 1)
             groups = [pieces[n : n + count] for n in range(0, len(pieces), count)]
@@ -246,13 +254,15 @@ class Scorer:
             if any(piece != "\n" for piece in group)
         ]
 
-    def _inputs(self, chunks, response, query, number):
+    def _build_inputs(self, chunks, response, query, number):
         """Yields ((ids, where the second text begins), chunk, tokens that were cut)."""
         limit, rule = self.manifest["max_length"], self.manifest["chunks"]
         front, between, behind = self.manifest["around"]
         added = len(front) + len(between) + len(behind)
         for chunk in chunks:
-            texts, start, end = self._encoded({GROUNDING: chunk, RESPONSE: response, QUERY: query})
+            texts, start, end = self._encode_input_texts(
+                {GROUNDING: chunk, RESPONSE: response, QUERY: query}
+            )
             ids, split = [token for text in texts for token in text], len(texts[0])
             whole, room, spans = len(ids) + added, limit, [(start, end)]
             rest = whole - (end - start)
@@ -277,7 +287,7 @@ class Scorer:
                     second = len(front) + at + len(between)
                 yield (row, second), chunk, cut
 
-    def _encoded(self, values):
+    def _encode_input_texts(self, values):
         """Returns the ids of the texts of an input, and where the grounding's begin and end."""
         texts, grounding, count = [], (0, 0), 0
         for segments in self.manifest["segments"]:
@@ -302,7 +312,7 @@ class Scorer:
         return texts, *grounding
 
 
-def _fields(message):
+def _read_protobuf_fields(message):
     """Yields the numbers and values of a protocol buffer's fields: integers and bytes."""
     place = 0
 
@@ -337,7 +347,7 @@ def windows(count, length, overlap):
     return [(n, min(n + length, count)) for n in range(0, min(number * step, count), step)]
 
 
-def _visible(text):
+def _strip_invisible(text):
     return "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
 
 

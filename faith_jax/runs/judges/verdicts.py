@@ -90,7 +90,7 @@ def judge(
         )
     decider = None
     if calibration is not None:
-        decider = _decider(calibration, corpus, judge)
+        decider = _read_decider(calibration, corpus, judge)
     elif corpus is not None:
         raise ConfigError("corpus: goes with a calibration.")
     if responses is None and histories is not None:
@@ -112,7 +112,7 @@ def judge(
             tuple(passage.word for passage in score.evidence),
             score.cut_tokens,
             score.undefined,
-            None if decider is None else _probability(decider, score.value),
+            None if decider is None else _calibrated_probability(decider, score.value),
             score.words,
         )
         for score in scorer.score(examples, responses, histories)
@@ -137,7 +137,7 @@ def judge(
     return with_columns(groundings, added)
 
 
-def _decider(file: str, corpus: str | None, judge: str) -> Decider:
+def _read_decider(file: str, corpus: str | None, judge: str) -> Decider:
     """Returns the part of a calibration for the scores of a corpus.
 
     Raises:
@@ -162,7 +162,7 @@ def _decider(file: str, corpus: str | None, judge: str) -> Decider:
     return next(iter(deciders.values()))
 
 
-def _probability(decider: Decider, score: float) -> float | None:
+def _calibrated_probability(decider: Decider, score: float) -> float | None:
     if math.isnan(score):
         return None
     return float(decider.probabilities.probabilities(np.array([score]))[0])

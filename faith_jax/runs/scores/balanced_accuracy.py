@@ -132,7 +132,7 @@ def balanced_accuracy_tables(
       options: of the intervals, the units and the baseline.
     """
     units = {name: units_of([corpus], options.cluster_field) for name, corpus in test.items()}
-    rows, notes = _rows(test, development)
+    rows, notes = _build_table_rows(test, development)
     names = [*test, *([AVERAGE] if len(test) > 1 else [])]
     shown, tidy, undefined = [], [], set[str]()
     untuned = [
@@ -148,7 +148,9 @@ def balanced_accuracy_tables(
         undefined |= {n for n, e in estimates.items() if math.isnan(e.value)}
         if len(test) > 1 and averaged:
             estimates[AVERAGE] = mean_estimate(averaged)
-        shown.append((row.kind, row.scorer, *(_cell(estimates.get(n), options) for n in names)))
+        shown.append(
+            (row.kind, row.scorer, *(_format_estimate(estimates.get(n), options) for n in names))
+        )
         for name, estimate in estimates.items():
             low, high = estimate.interval(options.confidence, _SHARE)
             size = len(test[name].ids) if name in test else sum(len(c.ids) for c in test.values())
@@ -171,10 +173,10 @@ def balanced_accuracy_tables(
     table = Table(title, columns, tuple(shown), tuple(notes), Table("", _TIDY, tuple(tidy)))
     if not options.baseline:
         return (table,)
-    return table, _differences(test, rows, units, options)
+    return table, _compare_with_baseline(test, rows, units, options)
 
 
-def _rows(test: Parts, development: Parts) -> tuple[list[_Row], list[str]]:
+def _build_table_rows(test: Parts, development: Parts) -> tuple[list[_Row], list[str]]:
     """Returns the rows of the table, and notes on their thresholds."""
     rows, notes = [], []
     scorers = list(next(iter(test.values())).scores)
@@ -215,14 +217,14 @@ def _rows(test: Parts, development: Parts) -> tuple[list[_Row], list[str]]:
     return rows, [*notes, *kinds]
 
 
-def _cell(estimate: Estimate | None, options: EvaluateOptions) -> str:
+def _format_estimate(estimate: Estimate | None, options: EvaluateOptions) -> str:
     if estimate is None or math.isnan(estimate.value):
         return DASH
     low, high = estimate.interval(options.confidence, _SHARE)
     return figure_text(100 * estimate.value, (100 * low, 100 * high), 1)
 
 
-def _differences(
+def _compare_with_baseline(
     test: Parts, rows: Sequence[_Row], units: Mapping[str, Units], options: EvaluateOptions
 ) -> Table:
     """Returns by how much scorers are better than the baseline, on average over the parts."""
@@ -269,7 +271,7 @@ def _mean_difference(
     return mean_estimate(estimates) if estimates else Estimate(math.nan, math.nan, math.nan, 0)
 
 
-def _evaluate(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     if options.development == SPLIT:
         raise ConfigError("--development: give a file; without one, calls are made at 0.5 alone.")
     parts = read_parts(files, options)
@@ -294,7 +296,7 @@ def _evaluate(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
 
 
 BALANCED_ACCURACY = EvaluationProtocol(
-    _evaluate,
+    _evaluate_balanced_accuracy,
     frozenset(
         ("development", "slice_field", "baseline", "cluster_field", "undefined", "confidence")
         + ("scorers", "ensemble", "histograms", "roc_curves")

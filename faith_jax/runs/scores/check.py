@@ -235,7 +235,7 @@ class FactChecker:
             for place, claim in enumerate(own_claims)
         ]
         if self._finder:
-            ranked, about_subjects = self._find(claims, self._finder)
+            ranked, about_subjects = self._retrieve_evidence(claims, self._finder)
         else:
             finders = [PassageFinder(grounding.texts) for grounding in groundings or ()]
             ranked = about_subjects = [
@@ -245,14 +245,16 @@ class FactChecker:
             ]
         # Whether a claim can be verified is told by all that was found, not only by its subject's.
         overlaps = self._overlap.score(
-            [_example(*pair) for pair in zip(claims, ranked, strict=True)]
+            [_make_example(*pair) for pair in zip(claims, ranked, strict=True)]
         )
         read = [
             [sentence for sentence in evidence if self._may_decide(claim, sentence)]
             for (claim, _), evidence in zip(claims, about_subjects, strict=True)
         ]
         with counting_unknown(self.unknown):
-            rows = [self._verifier.read(_example(*pair)) for pair in zip(claims, read, strict=True)]
+            rows = [
+                self._verifier.read(_make_example(*pair)) for pair in zip(claims, read, strict=True)
+            ]
         verdicts = self._verifier.verdicts(rows)
         checked = iter(
             map(self._check_claim, claims, about_subjects, overlaps, read, rows, verdicts)
@@ -262,7 +264,7 @@ class FactChecker:
             CheckedResponse(response_verdict(claim.verdict for claim in b), b) for b in by_response
         ]
 
-    def _find(
+    def _retrieve_evidence(
         self, claims: Sequence[tuple[str, Sequence[str]]], finder: Finder
     ) -> tuple[list[list[Evidence]], list[list[Evidence]]]:
         """Returns the evidence of the knowledge base, and what of it is about a claim's subject."""
@@ -342,7 +344,7 @@ def evidence_in(finder: PassageFinder, claim: str, most: int) -> list[Evidence]:
     return select_evidence(list(dict.fromkeys(passages)), most)
 
 
-def _example(
+def _make_example(
     claim: tuple[str, Sequence[str]], evidence: Sequence[Evidence], name: str = "claim"
 ) -> GroundedExample:
     """Returns a claim with what was said before it, and its evidence, as scorers read it."""
@@ -425,7 +427,7 @@ def check(options: CheckOptions) -> Iterator[str]:
         source = None
         if options.input:
             source = responses_of(options.input, options, options.grounding_column)
-        rows = functools.partial(_responses, options, source)
+        rows = functools.partial(_read_responses, options, source)
         count = silent = labelled = 0
         columns: dict[str, Any] = {}
         for row in rows(bad_rows):
@@ -457,9 +459,11 @@ def check(options: CheckOptions) -> Iterator[str]:
                 options.verifiable,
                 options,
             )
-            notes, unknown = _notes(options, checker.base), checker.unknown
-            with resumable_output(target, _run(options, source, checker), options.restart) as kept:
-                _check(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options)
+            notes, unknown = _describe_sources(options, checker.base), checker.unknown
+            with resumable_output(
+                target, _identify_run(options, source, checker), options.restart
+            ) as kept:
+                _write_claim_rows(rows(BadRows(skip=True)), count, checker, kept / _ROWS, options)
                 claim_rows = (
                     row for line in read_jsonl(kept / _ROWS) for row in line.fields["claims"]
                 )
@@ -483,7 +487,7 @@ def check(options: CheckOptions) -> Iterator[str]:
     yield from bad_rows.told()
 
 
-def _responses(
+def _read_responses(
     options: CheckOptions, source: ScoreInput | None, bad_rows: BadRows
 ) -> Iterator[ExampleRow]:
     """Yields the responses; one whose label cannot be read is a bad row."""
@@ -494,7 +498,7 @@ def _responses(
     for row in source.rows(bad_rows):
         part, number = row.place
         try:
-            _gold(row, options, f"{options.input[part]}, row {number + 1}")
+            _read_gold_verdicts(row, options, f"{options.input[part]}, row {number + 1}")
         except InputError as error:
             bad_rows.add(error)
         else:
@@ -508,7 +512,7 @@ class _Gold(NamedTuple):
     claims: Sequence[str] = ()
 
 
-def _gold(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
+def _read_gold_verdicts(row: ExampleRow, options: CheckOptions, place: str = "") -> _Gold:
     """Reads the right verdicts of a row.
 
     DialFact's claims that are personal cannot be verified.
@@ -556,7 +560,7 @@ def _verdict_of_label(text: str) -> str | None:
     return known_verdict(text) or of_answers.get(KNOWN_LABELS.get(text.lower(), -1))
 
 
-def _notes(options: CheckOptions, base: KnowledgeBase | None) -> list[str]:
+def _describe_sources(options: CheckOptions, base: KnowledgeBase | None) -> list[str]:
     """Returns lines that name the responses, the knowledge base and the verifier."""
     knowledge = f"Grounding: {options.grounding_column} of each response"
     if base:
@@ -570,7 +574,9 @@ def _notes(options: CheckOptions, base: KnowledgeBase | None) -> list[str]:
     ]
 
 
-def _run(options: CheckOptions, source: ScoreInput | None, checker: FactChecker) -> dict[str, Any]:
+def _identify_run(
+    options: CheckOptions, source: ScoreInput | None, checker: FactChecker
+) -> dict[str, Any]:
     """Returns the settings and inputs that must be the same for a stopped run to resume."""
     from faith_jax.checkpoints.identity import checkpoint_digest  # imports JAX
 
@@ -584,7 +590,7 @@ def _run(options: CheckOptions, source: ScoreInput | None, checker: FactChecker)
     }
 
 
-def _check(
+def _write_claim_rows(
     rows: Iterable[ExampleRow],
     count: int,
     checker: FactChecker,
@@ -604,7 +610,7 @@ def _check(
             [example.history for example in examples],
             None if checker.base else [example.grounding for example in examples],
         )
-        gold = [_gold(row, options) for row in batch]
+        gold = [_read_gold_verdicts(row, options) for row in batch]
         scored = map(_scored_claims, batch, responses, gold)
         append_rows(kept, ({"claims": list(claims)} for claims in scored))
         progress.add(len(batch))
@@ -632,7 +638,9 @@ def _scored_claims(row: ExampleRow, checked: CheckedResponse, gold: _Gold) -> It
             name: Score(value, cut=claim.cut, undefined=_UNJUDGED if math.isnan(value) else "")
             for name, value in zip(SCORERS, claim.probabilities.values(), strict=True)
         }
-        example = _example((claim.claim, dialogue), claim.evidence, f"{row.example.id}#{number}")
+        example = _make_example(
+            (claim.claim, dialogue), claim.evidence, f"{row.example.id}#{number}"
+        )
         dialogue = (*dialogue, claim.claim)
         yield scored_row(
             ExampleRow(example, row.corpus, fields), {**scores, OVERLAP: claim.overlap}

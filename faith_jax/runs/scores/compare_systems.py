@@ -40,7 +40,7 @@ _NAMED = 8  # ids of rows with the same words, at most
 _NO_CORPUS = "rows"  # the corpus of systems that say none
 
 
-def _pairs(texts: Iterable[str]) -> dict[str, str]:
+def _parse_baselines(texts: Iterable[str]) -> dict[str, str]:
     """Returns for each system the one that it is compared with."""
     baselines = {}
     for text in texts:
@@ -94,12 +94,12 @@ def compare_systems(
             grouped = {
                 (f"{of} of {name}", name): members for (of, name), members in grouped.items()
             }
-    baselines = _pairs(options.compare)
+    baselines = _parse_baselines(options.compare)
     systems = list(dict.fromkeys(system for _, system in grouped))
     baseline = options.baseline or ("" if baselines or layout else systems[0])
     if baseline:
         baselines = {name: baseline for name in systems if name != baseline}
-    columns_by_name = {} if layout else _columns(grouped, options)
+    columns_by_name = {} if layout else _build_scorer_columns(grouped, options)
     with_threshold = {text.rpartition(":")[0] for text in options.below}
     if any(
         column.below is not None and column.scorer not in with_threshold
@@ -140,7 +140,7 @@ def _without_corpora(table: Table) -> Table:
     return table._replace(columns=table.columns[1:], rows=rows, notes=tuple(notes))
 
 
-def _columns(
+def _build_scorer_columns(
     grouped: Mapping[tuple[str, str], Sequence[Corpus]], options: EvaluateOptions
 ) -> dict[str, Column]:
     """Returns the columns of the scorers: their means, and the shares of rows below a score."""
@@ -193,7 +193,7 @@ def systems_by_file(files: Sequence[str], options: Comparison) -> dict[str, str]
     return names if is_clear else {path: path for path in names}
 
 
-def _cut(text: str) -> str:
+def _shorten_text(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}\u2026"
 
@@ -268,12 +268,12 @@ class _SystemRows:
         if len(self._ids_alike[alike]) <= _NAMED:  # one of them is shown by itself
             self._ids_alike[alike].append(row["id"])
         self._count += 1
-        item = (score, self._count, (system, row["id"], score, _cut(query), row))
+        item = (score, self._count, (system, row["id"], score, _shorten_text(query), row))
         self._lowest[alike] = min(item, self._lowest.get(alike, item))
         if len(self._lowest) > 2 * self._options.worst:
-            self._lowest = dict(self._worst())
+            self._lowest = dict(self._list_worst_rows())
 
-    def _worst(self) -> list[tuple[int, tuple[float, int, tuple[Any, ...]]]]:
+    def _list_worst_rows(self) -> list[tuple[int, tuple[float, int, tuple[Any, ...]]]]:
         return heapq.nsmallest(
             self._options.worst, self._lowest.items(), key=lambda entry: entry[1]
         )
@@ -285,14 +285,14 @@ class _SystemRows:
         """
         columns: tuple[str, ...] = ("system", "id", self._scorer, "query", "response")
         shown, tidy_rows, has_marks = [], [], False
-        for alike, (*_, (*cells, row)) in self._worst():
+        for alike, (*_, (*cells, row)) in self._list_worst_rows():
             more = self._alike[alike] - 1
             response, marked = row["generated_text"] or "", _mark_low_words(row, self._scorer)
             has_marks = has_marks or marked != response
-            tidy_rows.append((*cells, _cut(response), more))
+            tidy_rows.append((*cells, _shorten_text(response), more))
             ids = [other for other in self._ids_alike[alike] if other != row["id"]][:_NAMED]
             listed = ", ".join(ids) + (f" and {more - len(ids)} more" if more > len(ids) else "")
-            shown.append((*cells, _cut(marked) + (f" (also {listed})" if more else "")))
+            shown.append((*cells, _shorten_text(marked) + (f" (also {listed})" if more else "")))
         tidy = Table("", (*columns, "alike"), tuple(tidy_rows))
         if not any(query for *_, query, _ in shown):
             columns = (*columns[:3], columns[4])

@@ -31,18 +31,18 @@ def _inputs_and_outputs(options: ExplainOptions) -> tuple[list[str], dict[str, s
 @reserve_outputs(_inputs_and_outputs)
 def explain(options: ExplainOptions) -> list[SaliencePicture]:
     """Computes the maps, writes what was asked for, and returns the pictures in order."""
-    examples = _examples(options)
+    examples = _read_examples(options)
     settings = {
         field.name: getattr(options, field.name) for field in dataclasses.fields(SalienceMap)
     }
     salience = open_salience(options.model, **cast(SalienceOptions, settings))
     writes = not options.input and options.response is None
     drawn = pictures(salience, examples, options.threshold, writes)
-    _write(drawn, options.html, options.png, options.json)
+    _write_pictures(drawn, options.html, options.png, options.json)
     return drawn
 
 
-def _write(shown: Sequence[SaliencePicture], html: str, png: str, json_file: str) -> None:
+def _write_pictures(shown: Sequence[SaliencePicture], html: str, png: str, json_file: str) -> None:
     if html:
         title = "Salience" if len(shown) > 1 else f"Salience: {shown[0].query}".rstrip(": ")
         write_text(html, salience_page(title, shown))
@@ -91,7 +91,7 @@ def _json_row(picture: SaliencePicture) -> dict[str, Any]:
     }
 
 
-def _examples(options: ExplainOptions) -> list[GroundedExample]:
+def _read_examples(options: ExplainOptions) -> list[GroundedExample]:
     sided, history = options.pro or options.con, options.history
     if options.query:
         history = (*history, options.query)

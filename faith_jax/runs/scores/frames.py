@@ -112,7 +112,7 @@ def write_report(
     several = isinstance(frames, Mapping) and all(map(_is_table, frames.values()))
     systems = frames if several else {"frame": frames}
     with tempfile.TemporaryDirectory() as folder:
-        files = _write(systems, scorers, columns or {}, pathlib.Path(folder), compared=False)
+        files = _write_frames(systems, scorers, columns or {}, pathlib.Path(folder), compared=False)
         named = {"title": " and ".join(systems), "scorers": tuple(scorers), **options}
         return str(report(ReportOptions(files, output=output, **named)))
 
@@ -129,7 +129,7 @@ def _evaluate_frames(
     options: Mapping[str, Any],
 ) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        files = _write(systems, scorers, columns or {}, pathlib.Path(folder), compared=True)
+        files = _write_frames(systems, scorers, columns or {}, pathlib.Path(folder), compared=True)
         try:
             chosen = EvaluateOptions(scorers=tuple(scorers), **options)
         except TypeError:
@@ -150,7 +150,7 @@ def _evaluate_frames(
     return figures
 
 
-def _write(
+def _write_frames(
     systems: Mapping[str, Any],
     scorers: Sequence[str],
     columns: Mapping[str, str],

@@ -120,7 +120,7 @@ def hallucination_table(parts: Mapping[str, Corpus], cuts: Cuts, options: Evalua
             estimates = error_figures(hits, called, true, of_units)
             for figure, estimate in zip(_FIGURES, estimates, strict=True):
                 low, high = estimate.interval(options.confidence, _SHARE)
-                cells.append(_cell(estimate, (low, high)))
+                cells.append(_format_estimate(estimate, (low, high)))
                 record = (f"{name} {figure}", estimate.value, low, high, cuts[kind, scorer])
                 tidy.append((kind, scorer, *record, len(of_units), estimate.units))
         shown.append((kind, scorer, *cells))
@@ -188,7 +188,7 @@ def _character_counts(
     return _Counts(*(np.array(column, np.float64) for column in (hits, *lengths)))
 
 
-def _cell(estimate: Estimate, interval: tuple[float, float]) -> str:
+def _format_estimate(estimate: Estimate, interval: tuple[float, float]) -> str:
     if math.isnan(estimate.value):
         return DASH
     low, high = interval
@@ -254,7 +254,7 @@ def _just_above(score: float) -> float:
     return float(np.nextafter(score, math.inf))
 
 
-def _read(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
+def _read_parts(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
     names = (*cluster_fields(options), options.slice_field, SPANS)
     kept = Kept(groundings=False, fields=tuple(filter(None, names)))
     corpora = counting_undefined(chosen_corpora(files, options, kept), options)
@@ -263,12 +263,12 @@ def _read(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
     return parts
 
 
-def _evaluate(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
-    parts = _read(files, options)
+def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
+    parts = _read_parts(files, options)
     scorers = list(next(iter(parts.values())).scores)
     cuts: Cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
     if options.development:
-        cuts = _tuned_cuts(_read([options.development], options), scorers)
+        cuts = _tuned_cuts(_read_parts([options.development], options), scorers)
     usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
     table = hallucination_table(usable, cuts, options)
     table = table._replace(notes=(*table.notes, *row_notes(parts)))
@@ -276,7 +276,7 @@ def _evaluate(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
 
 
 HALLUCINATIONS = EvaluationProtocol(
-    _evaluate,
+    _evaluate_hallucinations,
     frozenset(
         ("development", "slice_field", "cluster_field", "undefined", "confidence", "scorers")
         + ("ensemble", "histograms", "roc_curves")

@@ -58,13 +58,13 @@ class _Examples:
         return key[1] in self._numbers.get(key[0], ())
 
     def __getitem__(self, key: _Key) -> ScoredRow:
-        return self._at(self._places[self._numbers[key[0]][key[1]]])
+        return self._read_row_at(self._places[self._numbers[key[0]][key[1]]])
 
     def __iter__(self) -> Iterator[ScoredRow]:
         """Yields the rows in the order in which they came."""
-        return map(self._at, self._places)
+        return map(self._read_row_at, self._places)
 
-    def _at(self, place: int) -> ScoredRow:
+    def _read_row_at(self, place: int) -> ScoredRow:
         self._file.seek(place)
         row: ScoredRow = msgspec.json.decode(self._file.readline())
         return row
@@ -91,7 +91,9 @@ def report(options: ReportOptions) -> pathlib.Path:
         rows = {path: _noting_texts(file_rows, texts) for path, file_rows in rows.items()}
     all_corpora = read_corpora(
         {
-            path: _gathering(file_rows, examples, lambda _: len(examples) < options.most_examples)
+            path: _gather_examples(
+                file_rows, examples, lambda _: len(examples) < options.most_examples
+            )
             for path, file_rows in rows.items()
         },
         only_fields(
@@ -110,24 +112,33 @@ def report(options: ReportOptions) -> pathlib.Path:
     }
     is_labelled = any(corpus.usable().any() for corpus in filled.values())
     try:
-        tables = list(_areas(corpora, options)) if is_labelled else []
+        tables = list(_build_area_tables(corpora, options)) if is_labelled else []
         tables += [
             table
             for protocol_report in protocol_reports
             for table in protocol_report.make(corpora, options)
         ]
-        tables.append(_means(options, is_labelled))
+        tables.append(_build_means_table(options, is_labelled))
         tables += checked_claims(options.files, options).values()
     except ValueError as error:
         raise ConfigError(str(error)) from None
     note = ""
     sections: list[dict[str, Any]] = []
     if options.salience_model:
-        note, sections = _salience(all_corpora, texts, scorers_of(used)[0], options)
+        note, sections = _build_salience_maps(all_corpora, texts, scorers_of(used)[0], options)
     shown = ({**row, "generated_text": row["generated_text"] or ""} for row in examples)
     title = options.title or ", ".join(pathlib.Path(path).name for path in options.files)
     left_out = sum(len(corpus.ids) for corpus in all_corpora.values()) - len(examples)
-    page_parts = title, used, tables, shown, left_out, note, sections, _meanings(scorers_of(used))
+    page_parts = (
+        title,
+        used,
+        tables,
+        shown,
+        left_out,
+        note,
+        sections,
+        _describe_scorers(scorers_of(used)),
+    )
     write_page(target, lambda files: report_page(*page_parts, files))
     return target
 
@@ -142,7 +153,7 @@ def _file_rows(
         yield row
 
 
-def _meanings(scorers: Iterable[str]) -> dict[str, str]:
+def _describe_scorers(scorers: Iterable[str]) -> dict[str, str]:
     """Returns descriptions of the known scorers, with their ranges and directions."""
     known_scorers, meanings = set(scorer_names()), {}
     for name in scorers:
@@ -152,7 +163,7 @@ def _meanings(scorers: Iterable[str]) -> dict[str, str]:
     return meanings
 
 
-def _areas(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Table]:
+def _build_area_tables(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Table]:
     """Yields tables of how well scorers tell the classes of labels apart.
 
     Corpora that have the same scorers stand in one table.
@@ -164,7 +175,7 @@ def _areas(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Ta
         yield from area_tables(alike, options)[1]
 
 
-def _means(options: ReportOptions, is_labelled: bool) -> Table:
+def _build_means_table(options: ReportOptions, is_labelled: bool) -> Table:
     """Returns the table of means; with labels, files are corpora that scorers are compared on."""
     shared = {
         field.name: getattr(options, field.name)
@@ -176,7 +187,7 @@ def _means(options: ReportOptions, is_labelled: bool) -> Table:
     return compare_systems(options.files, chosen, are_systems=not is_labelled).table
 
 
-def _salience(
+def _build_salience_maps(
     corpora: Mapping[str, Corpus], texts: Mapping[_Key, int], scorer: str, options: ReportOptions
 ) -> tuple[str, list[dict[str, Any]]]:
     """Returns which rows have a map, in words, and the maps as the page shows them.
@@ -206,8 +217,8 @@ def _salience(
     systems = systems_by_file(options.files, options)
     for path in options.files:
         again = _file_rows(path, systems, options)
-        collections.deque(_gathering(again, rows, frozenset(chosen).__contains__), maxlen=0)
-    examples = [_example(rows[key]) for key in chosen]
+        collections.deque(_gather_examples(again, rows, frozenset(chosen).__contains__), maxlen=0)
+    examples = [_make_example(rows[key]) for key in chosen]
     # JAX, which other reports do without.
     from faith_jax.scoring.salience.scorers import open_salience
 
@@ -220,7 +231,7 @@ def _salience(
     return f"{rule} Gradients ({options.salience_method}) of {options.salience_model}.", sections
 
 
-def _example(row: dict[str, Any]) -> GroundedExample:
+def _make_example(row: dict[str, Any]) -> GroundedExample:
     texts, sides = tuple(row["grounding"]), tuple(row["perspectives"])
     if sides and len(sides) != len(texts):
         raise InputError(
@@ -231,7 +242,7 @@ def _example(row: dict[str, Any]) -> GroundedExample:
     return GroundedExample(name, Grounding(texts, sides), history, row["generated_text"])
 
 
-def _gathering(
+def _gather_examples(
     rows: Iterable[ScoredRow], examples: _Examples, is_wanted: Callable[[_Key], bool]
 ) -> Iterator[ScoredRow]:
     """Yields rows, and adds the wanted ones: each once, with the scores and words of all files."""

@@ -217,7 +217,7 @@ def score(
         loaded = {} if joins_only else _load_scorers(chosen, target)
     check_worst(worst)
     check_outputs([output], {"--costs": costs, "--worst": worst})
-    plan = functools.partial(_plan, score_input, bad_rows, shards)
+    plan = functools.partial(_plan_shards, score_input, bad_rows, shards)
 
     def begin(restart: bool) -> Job:
         return Job(target, run, plan, score_input.stamp(), restart, joins_only=joins_only)
@@ -273,7 +273,7 @@ def score(
         parent = os.getpid()
         is_shared = score_input.input and not (digests or several or joins_only or costs)
         with (
-            _helpers(job, loaded.values(), take_part if is_shared else None) as helpers,
+            _fork_workers(job, loaded.values(), take_part if is_shared else None) as helpers,
             _timing_device(bool(costs)) as device_time,
         ):
             sample: list[ExampleRow] = []
@@ -301,8 +301,10 @@ def score(
                     _write_costs(costs, loaded, scorers, score_input, device_time)
                 if worst:
                     columns = job.known["notes"]["columns"]
-                    summary.worst = write_worst(worst, _all(job), names, columns, worst_rows)
-                _finish(job, target, form, names, data_set)
+                    summary.worst = write_worst(
+                        worst, _read_all_rows(job), names, columns, worst_rows
+                    )
+                _write_output(job, target, form, names, data_set)
                 known = {key: job.known[key] for key in ("left_out", "bad_rows")}
                 known |= {"rows": count, "counts": summary.counts()}
                 note = {"run": run, "stamp": job.stamp, "output": _output_stamp(target), **known}
@@ -358,7 +360,7 @@ def _begin_job(begin: Callable[[bool], Job], restart: bool, several: bool) -> Jo
 
 
 @contextlib.contextmanager
-def _helpers(
+def _fork_workers(
     job: Job, scorers: Iterable[BaseScorer], work: Callable[[], None] | None
 ) -> Iterator[list[Any]]:
     """Holds processes that take shards too, one for each further core; none for few shards.
@@ -423,7 +425,7 @@ def _take_shards(
     yield from processes.taken(job, together, batch_size)
 
 
-def _plan(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
+def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
     """Reads all rows once: bad ones are found before anything is scored."""
     left_out: dict[str, str] = {}
     notes = TableNotes()
@@ -526,7 +528,7 @@ def _timing_device(is_measured: bool) -> contextlib.AbstractContextManager[Any]:
 
 
 @contextlib.contextmanager
-def _closed(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
+def _closing_batches(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
     """Ends the threads of batches that are made ahead."""
     try:
         yield batches
@@ -571,7 +573,7 @@ def _score_rows(
         summary.add(_read_scored(lines))
     rows = itertools.islice(rows, done, None)
     batches = iter(lambda: list(itertools.islice(rows, batch_size)), [])
-    with _closed(score_batches(batches)) as scored_batches:
+    with _closing_batches(score_batches(batches)) as scored_batches:
         for scored in scored_batches:
             if lines is not None:
                 append_rows(lines, scored)
@@ -584,11 +586,11 @@ def _read_scored(lines: pathlib.Path) -> Iterator[ScoredRow]:
     return (dict(row.fields) for row in read_jsonl(lines))
 
 
-def _all(job: Job) -> Iterator[ScoredRow]:
+def _read_all_rows(job: Job) -> Iterator[ScoredRow]:
     return itertools.chain.from_iterable(_read_scored(shard.rows) for shard in job.shards)
 
 
-def _finish(
+def _write_output(
     job: Job, target: pathlib.Path, form: str, scorers: Sequence[str], data_set: "DataSet | None"
 ) -> None:
     """Turns the rows into the output, which appears whole."""
@@ -600,7 +602,7 @@ def _finish(
         if form == "jsonl":
             job.write_jsonl(beside)
         else:
-            write_parquet(_all(job), beside, scorers)
+            write_parquet(_read_all_rows(job), beside, scorers)
 
 
 def _write_costs(

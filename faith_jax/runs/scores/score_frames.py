@@ -76,12 +76,12 @@ def score(
     table |= {} if histories is None else {"history": histories}
     table |= {} if labels is None else {"label": labels}
     for name, scorer in loaded.items():
-        table[name] = _values(name, scorer.score(groundings, responses, histories))
+        table[name] = _collect_score_values(name, scorer.score(groundings, responses, histories))
     rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return as_frame(rows, list(table), index)
 
 
-def _values(scorer: str, scores: Sequence[Score]) -> list[float]:
+def _collect_score_values(scorer: str, scores: Sequence[Score]) -> list[float]:
     """Returns the values of scores; warns where all are equal."""
     values = [score.value for score in scores]
     if defined := [value for value in values if not math.isnan(value)]:
@@ -172,7 +172,10 @@ def with_columns(table: Any, values: Mapping[str, list[Any]]) -> Any:
 def _score_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping[str, str]) -> Any:
     """Returns a table with the scores of its rows."""
     examples = [row.example for row in table_examples(table, columns)]
-    scores = {name: _values(name, scorer.score(examples)) for name, scorer in scorers.items()}
+    scores = {
+        name: _collect_score_values(name, scorer.score(examples))
+        for name, scorer in scorers.items()
+    }
     return with_columns(table, scores)
 
 

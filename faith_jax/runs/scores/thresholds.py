@@ -35,7 +35,7 @@ def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
         ):
             figures = figures_of(wish, scores, share=share)
             interval = figures.share.interval(options.confidence, (0.0, 1.0))
-            shown = _shown(figures, wish is CATCH, options)
+            shown = _format_threshold_cells(figures, wish is CATCH, options)
             rows.append((corpus.name, scorer, name, *shown))
             tidy.append(
                 (corpus.name, scorer, name, figures.threshold, figures.share.value)
@@ -50,7 +50,7 @@ def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
     )
 
 
-def _shown(
+def _format_threshold_cells(
     figures: ThresholdFigures, catches: bool, options: EvaluateOptions
 ) -> tuple[str, str, str]:
     if math.isnan(figures.threshold):

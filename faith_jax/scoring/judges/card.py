@@ -243,7 +243,7 @@ def read_card(name: str) -> JudgeCard:
     """
     path = pathlib.Path(name) if name.endswith(ENDING) else PRESETS / f"{name}{ENDING}"
     card = read_toml_as(path, JudgeCard)
-    for field, problem in _problems(card):
+    for field, problem in _find_card_problems(card):
         raise ConfigError(f"{path}: field '{field}': {problem}.")
     return card
 
@@ -254,7 +254,7 @@ def card_digest(path: str) -> str:
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
 
 
-def _problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
+def _find_card_problems(card: JudgeCard) -> Iterable[tuple[str, str]]:
     """Yields fields with problems that their types cannot tell."""
     read, reads = card.input, card.reads
     if (read.text is None) == (read.pair is None):

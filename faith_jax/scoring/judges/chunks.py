@@ -42,9 +42,9 @@ def text_chunks(
     if not whole.strip():
         return []
     if isinstance(rule, Sentences):
-        return list(_filled(_sentences(texts, rule), rule, count_tokens))
+        return list(_fill_chunks(_split_into_sentences(texts, rule), rule, count_tokens))
     if isinstance(rule, EvenSentences):
-        return list(_even(_sentences(texts, rule), len(whole.split()), rule))
+        return list(_group_evenly(_split_into_sentences(texts, rule), len(whole.split()), rule))
     if isinstance(rule, Windows) and rule.unit == "words":
         words = [match.span() for match in re.finditer(r"\S+", whole)]
         ends = windows(len(words), rule.length, rule.overlap)
@@ -76,7 +76,7 @@ def windows(count: int, length: int, overlap: float) -> list[tuple[int, int]]:
     return [(start, min(start + length, count)) for start in starts]
 
 
-def _sentences(texts: Sequence[str], rule: Sentences | EvenSentences) -> Iterator[Piece]:
+def _split_into_sentences(texts: Sequence[str], rule: Sentences | EvenSentences) -> Iterator[Piece]:
     """Yields the sentences of a grounding; where lines are kept, their breaks too."""
     keeps_lines = isinstance(rule, Sentences) and rule.keep_lines
     shortest = rule.shortest if isinstance(rule, Sentences) else 1
@@ -91,7 +91,7 @@ def _sentences(texts: Sequence[str], rule: Sentences | EvenSentences) -> Iterato
             start += len(line) + 1  # the break, or what stands between two texts
 
 
-def _filled(
+def _fill_chunks(
     pieces: Iterable[Piece], rule: Sentences, count_tokens: Callable[[str], int]
 ) -> Iterator[Piece]:
     """Yields chunks of sentences, each with as many as fit."""
@@ -100,14 +100,14 @@ def _filled(
     for piece in pieces:
         count = size_of(piece.text)
         if chunk and size + count > rule.length:
-            yield from _joined(chunk, rule.joined_by)
+            yield from _join_pieces(chunk, rule.joined_by)
             chunk, size = [], 0
         chunk.append(piece)
         size += count
-    yield from _joined(chunk, rule.joined_by)
+    yield from _join_pieces(chunk, rule.joined_by)
 
 
-def _joined(pieces: Sequence[Piece], between: str) -> Iterator[Piece]:
+def _join_pieces(pieces: Sequence[Piece], between: str) -> Iterator[Piece]:
     """Yields the chunk of some sentences and line breaks; none of breaks alone."""
     sentences = [piece for piece in pieces if piece.text != _LINE]
     if sentences:
@@ -117,20 +117,20 @@ def _joined(pieces: Sequence[Piece], between: str) -> Iterator[Piece]:
         yield Piece(text, sentences[0].start, sentences[-1].end)
 
 
-def _even(pieces: Iterable[Piece], words: int, rule: EvenSentences) -> Iterator[Piece]:
+def _group_evenly(pieces: Iterable[Piece], words: int, rule: EvenSentences) -> Iterator[Piece]:
     sentences = list(pieces)
     number = max(len(sentences) // (words // rule.length + 1), 1)
     for first in range(0, len(sentences), number):
-        yield from _joined(sentences[first : first + number], " ")
+        yield from _join_pieces(sentences[first : first + number], " ")
 
 
 @functools.cache
-def _treebank() -> Any:
+def _load_treebank_tokenizer() -> Any:
     return light_module("nltk.tokenize.destructive").NLTKWordTokenizer()
 
 
 _COUNTS: dict[str, Callable[[str], int]] = {
     "words": lambda text: len(text.split()),
-    "treebank_words": lambda text: len(_treebank().tokenize(text)),
+    "treebank_words": lambda text: len(_load_treebank_tokenizer().tokenize(text)),
     "sentences": lambda text: int(text != _LINE),
 }

@@ -85,7 +85,9 @@ class JudgeEncoder:
     cut_policy: str = "knowledge"
 
     def __post_init__(self):
-        prompt = self._length(self._encode({GROUNDING: "", RESPONSE: "", QUERY: ""}))
+        prompt = self._count_row_tokens(
+            self._encode_fields({GROUNDING: "", RESPONSE: "", QUERY: ""})
+        )
         rule = self.card.chunks
         length = getattr(rule, "length", 0)
         unit = getattr(rule, "unit", "")
@@ -127,9 +129,9 @@ class JudgeEncoder:
         place = f"{where}: max_length = {self.max_length}"
         rows = list[ChunkRow]()
         for chunk in chunks:
-            encoded = self._encode({GROUNDING: chunk.text, RESPONSE: response, QUERY: query})
+            encoded = self._encode_fields({GROUNDING: chunk.text, RESPONSE: response, QUERY: query})
             knowledge = encoded.part(Kind.KNOWLEDGE)
-            whole = self._length(encoded)
+            whole = self._count_row_tokens(encoded)
             around = whole - (knowledge.end - knowledge.start)
             if around >= self.max_length and whole > self.max_length:
                 raise InputError(
@@ -138,12 +140,12 @@ class JudgeEncoder:
                     "or raise max_length."
                 )
             if isinstance(self.card.chunks, Windows) and self.card.chunks.unit != "words":
-                rows += self._windows(chunk, encoded, around, self.card.chunks, place)
+                rows += self._build_window_rows(chunk, encoded, around, self.card.chunks, place)
                 continue
-            rows.append(self._row(chunk, encoded, place))
+            rows.append(self._build_chunk_row(chunk, encoded, place))
         return rows
 
-    def _windows(
+    def _build_window_rows(
         self, chunk: Piece, encoded: _Encoded, around: int, rule: Windows, place: str
     ) -> Iterator[ChunkRow]:
         """Yields the rows of the windows of a grounding's tokens."""
@@ -167,17 +169,17 @@ class JudgeEncoder:
                         encoded.ids[knowledge.end :],
                     ]
                 ),
-                [_moved(part, knowledge, last - first) for part in encoded.parts],
+                [_move_part(part, knowledge, last - first) for part in encoded.parts],
                 encoded.offsets | {Kind.KNOWLEDGE: encoded.offsets[Kind.KNOWLEDGE][first:last]},
                 encoded.split - removed * (knowledge.start < encoded.split),
             )
             spans = window.offsets[Kind.KNOWLEDGE]
             begin, stop = spans[0][0], spans[-1][1]
             piece = Piece(chunk.text[begin:stop], chunk.start + begin, chunk.start + stop)
-            yield self._row(piece, window, place)
+            yield self._build_chunk_row(piece, window, place)
 
-    def _row(self, chunk: Piece, encoded: _Encoded, place: str) -> ChunkRow:
-        room = self.max_length - len(self._around())
+    def _build_chunk_row(self, chunk: Piece, encoded: _Encoded, place: str) -> ChunkRow:
+        room = self.max_length - len(self._build_empty_row())
         keep, tokens = cut(len(encoded.ids), encoded.parts, room, self.cut_policy, place)
         first = encoded.ids[: encoded.split][keep[: encoded.split]].tolist()
         second = encoded.ids[encoded.split :][keep[encoded.split :]].tolist()
@@ -196,22 +198,22 @@ class JudgeEncoder:
         pair_row = PairRow(check_ids(row, self.vocab_size), tokens, start)
         return ChunkRow(chunk, pair_row, begin, encoded.offsets[Kind.HISTORY])
 
-    def _around(self) -> list[int]:
+    def _build_empty_row(self) -> list[int]:
         return self.tokenizer.add_special_tokens([], [] if self.card.input.pair else None)
 
-    def _length(self, encoded: _Encoded) -> int:
-        return len(encoded.ids) + len(self._around())
+    def _count_row_tokens(self, encoded: _Encoded) -> int:
+        return len(encoded.ids) + len(self._build_empty_row())
 
-    def _encode(self, values: Mapping[str, str]) -> _Encoded:
+    def _encode_fields(self, values: Mapping[str, str]) -> _Encoded:
         offsets: dict[Kind, Offsets] = {Kind.KNOWLEDGE: [], Kind.HISTORY: []}
         texts = [
-            [self._segment(segment, values, offsets) for segment in segments]
+            [self._encode_segment(segment, values, offsets) for segment in segments]
             for segments in self.segments
         ]
         ids, parts = concatenated(segment for text in texts for segment in text)
         return _Encoded(ids, parts, offsets, sum(len(segment_ids) for segment_ids, _ in texts[0]))
 
-    def _segment(
+    def _encode_segment(
         self,
         segment: int | list[str],
         values: Mapping[str, str],
@@ -249,7 +251,7 @@ class JudgeEncoder:
         A stretch begins and ends with text.
         """
         read = self.card.input
-        special = {token: self._special(token) for token in read.special_tokens}
+        special = {token: self._find_special_token(token) for token in read.special_tokens}
         marks = re.compile("|".join(f"({re.escape(token)})" for token in special) or "(?!)")
         texts = []
         for template in read.templates:
@@ -259,7 +261,7 @@ class JudgeEncoder:
             )
         return texts
 
-    def _special(self, text: str) -> int:
+    def _find_special_token(self, text: str) -> int:
         """Returns the id of a special token by its text."""
         ids = {getattr(self.tokenizer, f"{name}_id") for name in NAMES} - {None}
         texts = {self.tokenizer.stored_piece(token): token for token in sorted(ids)}
@@ -271,7 +273,7 @@ class JudgeEncoder:
         return texts[text]
 
 
-def _moved(part: Part, knowledge: Part, length: int) -> Part:
+def _move_part(part: Part, knowledge: Part, length: int) -> Part:
     """Returns a part where the grounding's has another length."""
     if part.kind == Kind.KNOWLEDGE:
         return Part(part.kind, *(min(place, knowledge.start + length) for place in part[1:]))

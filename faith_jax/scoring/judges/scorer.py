@@ -190,7 +190,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
     def read(self, example: GroundedExample) -> JudgeRow | None:
         """Returns the rows of the response's sentences with the chunks."""
         encode = self.judge.encode
-        chunks, sentences = encode.chunks(example.grounding.texts), self._sentences(example)
+        chunks, sentences = encode.chunks(example.grounding.texts), self._split_response(example)
         if not (chunks and sentences):
             return None
         query, name = " ".join(example.history[-1:]), f"example {example.id!r}"
@@ -213,7 +213,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
                 without[0],
             )
 
-    def _sentences(self, example: GroundedExample) -> list[Piece]:
+    def _split_response(self, example: GroundedExample) -> list[Piece]:
         response = example.response
         if self._reads.sentences == "whole":
             return [Piece(response, 0, len(response))]
@@ -253,7 +253,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
                 # Of tokens, the least supported decides.
                 decides = of_chunks.min(axis=1, initial=np.inf) if by_tokens else of_chunks[:, 0]
                 chunk = part[int(decides.argmax())].chunk
-                evidence += _evidence(example.grounding, self.judge.card, chunk, score)
+                evidence += _find_chunk_passages(example.grounding, self.judge.card, chunk, score)
                 if by_tokens:
                     words += token_words(sentence, part[0].offsets, of_chunks.max(axis=0))
                 elif self._reads.sentences != "whole":
@@ -293,7 +293,9 @@ def _with_next_word(text: str, start: int, end: int) -> tuple[int, int]:
     return last, last + 1
 
 
-def _evidence(grounding: Grounding, card: JudgeCard, chunk: Piece, score: float) -> list[WordScore]:
+def _find_chunk_passages(
+    grounding: Grounding, card: JudgeCard, chunk: Piece, score: float
+) -> list[WordScore]:
     """Returns a chunk's passages of the texts of a grounding."""
     passages, start = list[WordScore](), 0
     for number, text in enumerate(grounding.texts):

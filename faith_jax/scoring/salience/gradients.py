@@ -75,10 +75,10 @@ class SalienceEngine:
         if columns is None:
             columns = [range(len(row.targets)) for row in rows]
         all_maps = [
-            np.zeros((self._read(row), len(wanted)))
+            np.zeros((self._count_read_tokens(row), len(wanted)))
             for row, wanted in zip(rows, columns, strict=True)
         ]
-        parts = self._parts(rows, columns)
+        parts = self._group_by_shape(rows, columns)
         for batch in self._batcher.batches([part.shape for part in parts], self._most_rows):
             # Lines that are left over share the columns.
             copies = batch.size // len(batch.rows)
@@ -89,15 +89,15 @@ class SalienceEngine:
             ]
             picked = [[columns[number][place] for place in places] for number, places in lines]
             heads = [
-                _head(rows[line[0]], row_columns)
+                _trim_targets(rows[line[0]], row_columns)
                 for line, row_columns in zip(lines, picked, strict=True)
             ]
-            maps = self._batch(heads, picked, batch)
+            maps = self._compute_batch_maps(heads, picked, batch)
             for (number, places), token_map in zip(lines, maps, strict=True):
                 all_maps[number][: len(token_map), places] = normalized_columns(token_map)
         return all_maps
 
-    def _parts(
+    def _group_by_shape(
         self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]]
     ) -> list[_Part]:
         """Returns the columns of rows by the shapes that they need, few before many.
@@ -105,7 +105,7 @@ class SalienceEngine:
         A column needs the targets up to its own: what comes later has no gradient.
         """
         needed = [
-            [self._shape(row, column) for column in wanted]
+            [self._compute_padded_shape(row, column) for column in wanted]
             for row, wanted in zip(rows, columns, strict=True)
         ]
         shapes = merged_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
@@ -120,10 +120,10 @@ class SalienceEngine:
     def _is_causal(self) -> bool:
         return bool(self.model.config.is_decoder_only)
 
-    def _read(self, row: LikelihoodRow) -> int:
+    def _count_read_tokens(self, row: LikelihoodRow) -> int:
         return len(row.fed) if self._is_causal else len(row.inputs) + len(row.targets)
 
-    def _shape(self, row: LikelihoodRow, column: int) -> Shape:
+    def _compute_padded_shape(self, row: LikelihoodRow, column: int) -> Shape:
         """Returns the padded lengths of encoder (0 = none) and decoder, and the most columns."""
         columns = padded_length(column + 1, LENGTHS)
         if self._is_causal:
@@ -135,7 +135,7 @@ class SalienceEngine:
         inputs = () if self._is_causal else (encoder,)
         return rows_in_bound(self.model.config, inputs, decoder, self._max_bytes)
 
-    def _batch(
+    def _compute_batch_maps(
         self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]], batch: Batch
     ) -> list[np.ndarray]:
         size, (_, length, most) = batch.size, batch.shape
@@ -180,7 +180,7 @@ def _model_inputs(
     return encoder, np.asarray(shift_right(decoder, config.decoder_start_id))
 
 
-def _head(row: LikelihoodRow, columns: Sequence[int]) -> LikelihoodRow:
+def _trim_targets(row: LikelihoodRow, columns: Sequence[int]) -> LikelihoodRow:
     """Returns a row with its targets up to the last of the columns."""
     return LikelihoodRow(row.inputs, row.targets[: max(columns, default=0) + 1])
 

@@ -62,7 +62,7 @@ class SalienceEncoder:
         """Returns the ids and words of an example; None where its response is empty."""
         if not example.response.strip():
             return None
-        shown, (before, response, behind) = _shown_inputs(example), _target(example)
+        shown, (before, response, behind) = _shown_inputs(example), _build_target_texts(example)
         target, end = before + response + behind, len(before + response)
         part = Part(Kind.RESPONSE, 0, len(before), end, end + len(behind))
         name = f"example {example.id!r}"
@@ -80,7 +80,7 @@ class SalienceEncoder:
 
 
 def _argument_words(example: GroundedExample, shown: Shown, read: ReadResponse) -> tuple[Word, ...]:
-    numbers = _order(example)
+    numbers = _order_grounding_texts(example)
     names = example.grounding.perspectives or ("",) * len(numbers)
     words: dict[int, tuple[Word, ...]] = {}
     for number, text, start in zip(numbers, shown.texts, shown.starts, strict=True):
@@ -100,7 +100,7 @@ def generated_response(example: GroundedExample, text: str) -> str:
     return templates.npov_response(text) if example.grounding.perspectives else text.strip()
 
 
-def _order(example: GroundedExample) -> list[int]:
+def _order_grounding_texts(example: GroundedExample) -> list[int]:
     """Returns the numbers of the grounding's texts in the order in which the model sees them."""
     perspectives = example.grounding.perspectives
     numbers = range(len(example.grounding.texts))
@@ -120,7 +120,9 @@ def _shown_inputs(example: GroundedExample) -> Shown:
     """Returns the model's input."""
     grounding = example.grounding
     turns = tuple(turn.replace(_MARK, " ") for turn in example.history)
-    texts = [grounding.texts[number].replace(_MARK, " ") for number in _order(example)]
+    texts = [
+        grounding.texts[number].replace(_MARK, " ") for number in _order_grounding_texts(example)
+    ]
     if not grounding.perspectives:
         shown = [templates.clean_tagged(text) for text in texts]
         marks = " ".join(_MARK for _ in texts)
@@ -153,7 +155,7 @@ def _fill_marks(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:
     return inputs, starts
 
 
-def _target(example: GroundedExample) -> tuple[str, str, str]:
+def _build_target_texts(example: GroundedExample) -> tuple[str, str, str]:
     """Returns the texts of a target: in front of the response, the response, and behind it."""
     if not example.grounding.perspectives:
         return "", templates.one_space(example.response), ""

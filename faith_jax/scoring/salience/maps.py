@@ -91,10 +91,12 @@ def salience_maps(
     if jax.default_backend() == "cpu":
         read = (*jax.tree.leaves(encoder_input_tokens), targets)
         most = TOKENS_ON_CPU // sum(tokens.shape[1] for tokens in read)
-    return _maps(
+    return _compute_maps(
         module,
         method,
-        _together(module.config, encoder_input_tokens, positions, targets, max_bytes, most),
+        _count_parallel_passes(
+            module.config, encoder_input_tokens, positions, targets, max_bytes, most
+        ),
         params,
         encoder_input_tokens,
         decoder_input_tokens,
@@ -125,18 +127,18 @@ def maps_program(
     Returns:
       The function, which returns JAX's program; and the turns of its loop.
     """
-    together = _together(module.config, encoder, positions, decoder, MAX_BYTES, None)
+    together = _count_parallel_passes(module.config, encoder, positions, decoder, MAX_BYTES, None)
     count = jax.ShapeDtypeStruct((), jnp.int32)
 
     def compile_program() -> Any:
         arrays = (encoder, decoder, decoder, positions, count)
         with partitioner.active():
-            return _maps.lower(module, METHODS[0], together, params, *arrays).compile()
+            return _compute_maps.lower(module, METHODS[0], together, params, *arrays).compile()
 
     return compile_program, -(-positions.shape[1] // together)
 
 
-def _together(
+def _count_parallel_passes(
     config: TransformerConfig,
     encoder: Any,
     positions: Any,
@@ -180,7 +182,7 @@ def _layer_floats(config: TransformerConfig, length: int, keys: Sequence[int]) -
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _maps(
+def _compute_maps(
     module: Transformer,
     method: str,
     together: int,
@@ -233,7 +235,7 @@ def _maps(
         # Rows do not see each other: one pass serves another column of each copy.
         chosen = jax.nn.one_hot(first + jnp.arange(rows) % together, count)
         (gradients,) = pull_back(chosen)
-        return jax.tree.map(functools.partial(_salience, method), gradients, embeddings)
+        return jax.tree.map(functools.partial(_compute_salience, method), gradients, embeddings)
 
     def add(turn: Array, salience: Any) -> Any:
         return jax.tree.map(
@@ -258,7 +260,7 @@ def target_logits(layer: OutputLayer, hidden: Array, targets: Array) -> Array:
     return logits.reshape(targets.shape)
 
 
-def _salience(method: str, gradient: Array, embedding: Array) -> Array:
+def _compute_salience(method: str, gradient: Array, embedding: Array) -> Array:
     """Returns float32 [batch, length] of gradients and embeddings [batch, length, embed]."""
     gradient = gradient.astype(jnp.float32)
     if method == "gradient_l2":

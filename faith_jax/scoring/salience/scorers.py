@@ -42,18 +42,20 @@ class Salience:
     @remembers_last
     def maps(self, rows: Sequence[SalienceInput]) -> list[WordSalience]:
         """Returns the map of each row."""
-        columns = [_columns(row) for row in rows]
+        columns = [_list_response_tokens(row) for row in rows]
         maps = self.engine.maps([row.row for row in rows], columns)
         return list(map(_of_words, rows, maps))
 
 
-def _columns(salience_input: SalienceInput) -> list[int]:
+def _list_response_tokens(salience_input: SalienceInput) -> list[int]:
     """Returns the targets whose salience is looked at: the tokens of the response's words."""
     return sorted({token for word in salience_input.response_words for token in word.tokens})
 
 
 def _of_words(salience_input: SalienceInput, token_map: np.ndarray) -> WordSalience:
-    column_of = {token: column for column, token in enumerate(_columns(salience_input))}
+    column_of = {
+        token: column for column, token in enumerate(_list_response_tokens(salience_input))
+    }
     values = scores.word_map(
         token_map,
         [word.tokens for word in salience_input.argument_words],
@@ -120,9 +122,9 @@ class SalienceScorer(ModelScorer[SalienceInput]):
     ) -> list[Judgement]:
         """Returns the means and the words' shares."""
         warn_of_other_texts(self._compute.engine.model.path, (e.grounding for e in examples))
-        return [self._judge(salience) for salience in self._compute.maps(rows)]
+        return [self._judge_salience(salience) for salience in self._compute.maps(rows)]
 
-    def _judge(self, salience: WordSalience) -> Judgement:
+    def _judge_salience(self, salience: WordSalience) -> Judgement:
         if self.card.name == "salience_hallucination":
             words, values = salience.response_words, salience.attributions(self._aggregation)
             value = salience.attribution_score(self._aggregation, self._mean)
@@ -151,12 +153,12 @@ def open_salience(model: str | BaseModel | None, **options: Unpack[SalienceOptio
     every = sorted({**options, "method": method}.items())
     set_options = {name: value for name, value in every if value is not None}
     # What the caller has loaded is not kept in memory beyond the caller.
-    opened = _open.__wrapped__ if isinstance(model, BaseModel) else _open
+    opened = _load_salience.__wrapped__ if isinstance(model, BaseModel) else _load_salience
     return opened(model, **cast(SalienceOptions, set_options))
 
 
 @functools.lru_cache(maxsize=4)
-def _open(model: str | BaseModel | None, **options: Unpack[SalienceOptions]) -> Salience:
+def _load_salience(model: str | BaseModel | None, **options: Unpack[SalienceOptions]) -> Salience:
     opened, reader = open_text_reader(model, options)
     limits = options.get("tokens_per_batch"), options.get("max_bytes")
     return Salience(SalienceEngine(opened, options["method"], *limits), SalienceEncoder(reader))

@@ -127,11 +127,13 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
             start += len(row.rows)
             # The largest of each sentence, whose passages are neighbouring rows.
             by_sentence = np.maximum.reduceat(part, np.cumsum([0, *row.counts[:-1]]))
-            judgements.append(_judge(example, row, by_sentence.astype(np.float64)))
+            judgements.append(_judge_example(example, row, by_sentence.astype(np.float64)))
         return judgements
 
 
-def _judge(example: GroundedExample, row: ReadResponse, by_sentence: np.ndarray) -> Judgement:
+def _judge_example(
+    example: GroundedExample, row: ReadResponse, by_sentence: np.ndarray
+) -> Judgement:
     if not row.words:
         return Judgement(math.nan)
     content = sum(has for _, has in row.words) / len(row.words)
@@ -144,10 +146,10 @@ def _judge(example: GroundedExample, row: ReadResponse, by_sentence: np.ndarray)
         + BIGRAMS * (content if math.isnan(bigrams) else bigrams)
         + NUMBERS * (not any(character.isdigit() for word in missing for character in word.text))
     )
-    return Judgement(value, tuple(_words(row, by_sentence)))
+    return Judgement(value, tuple(_score_words(row, by_sentence)))
 
 
-def _words(row: ReadResponse, by_sentence: np.ndarray) -> Iterator[WordScore]:
+def _score_words(row: ReadResponse, by_sentence: np.ndarray) -> Iterator[WordScore]:
     starts = [start for _, start in row.sentences]
     for word, has in row.words:
         sentence = int(np.searchsorted(starts, word.start, side="right")) - 1

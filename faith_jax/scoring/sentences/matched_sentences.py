@@ -178,7 +178,9 @@ class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
             alike = row.alike(part)
             scores = matched(alike.T if self._coverage else alike)
             sentences = row.argument_sentences if self._coverage else row.response_sentences
-            judgements.append(Judgement(float(scores.min()), tuple(_words(sentences, scores))))
+            judgements.append(
+                Judgement(float(scores.min()), tuple(_score_words(sentences, scores)))
+            )
         return judgements
 
 
@@ -196,7 +198,7 @@ def _telling_sentences(example: GroundedExample) -> Iterator[Sentence]:
         if not math.isnan(share) and not _is_framing(wholes[place]):
             text = wholes[place][len(links[place]) :]
             start = coverage.spans[place][0] + len(links[place])
-            for first, end in _clauses(links[place], text):
+            for first, end in _split_clauses(links[place], text):
                 clause = text[first:end]
                 yield Sentence(clause[:1].upper() + clause[1:], start + first, side=side)
 
@@ -229,13 +231,13 @@ def _link_length(sentence: str) -> int:
     return 0
 
 
-def _clauses(link: str, text: str) -> Iterator[tuple[int, int]]:
+def _split_clauses(link: str, text: str) -> Iterator[tuple[int, int]]:
     """Yields where the clauses of what follows a link begin and end.
 
     Only a link with "that" has several: "Critics say that tea is hot and that it stains teeth."
 
     >>> text = "tea is hot, and that it stains teeth."
-    >>> [text[start:end] for start, end in _clauses("Critics say that ", text)]
+    >>> [text[start:end] for start, end in _split_clauses("Critics say that ", text)]
     ['tea is hot', 'it stains teeth.']
     """
     start = 0
@@ -255,7 +257,7 @@ def _argument_sentences(example: GroundedExample) -> Iterator[Sentence]:
             place += len(sentence)
 
 
-def _words(sentences: Sequence[Sentence], scores: np.ndarray) -> Iterator[WordScore]:
+def _score_words(sentences: Sequence[Sentence], scores: np.ndarray) -> Iterator[WordScore]:
     """Yields the score of each sentence as that of its words."""
     for sentence, score in zip(sentences, scores.tolist(), strict=True):
         for word in re.finditer(r"\S+", sentence.text):

@@ -125,11 +125,13 @@ def rouge_scorer(
     reads = _read_by(normalization, ASCII)
     words = "words of all scripts" if normalization == UNICODE else _ASCII_WORDS
     card = ScorerCard(f"{kind}_{part}", _rouge_description(kind, part, "", words), 0, 1, _LIN)
-    compare = functools.partial(_rouge(kind, part, use_stemmer), normalization=normalization)
+    compare = functools.partial(
+        _make_rouge_comparison(kind, part, use_stemmer), normalization=normalization
+    )
     return comparison_scorer(card, compare, reads)
 
 
-def _rouge(kind: str, part: str, use_stemmer: bool) -> Callable[..., float]:
+def _make_rouge_comparison(kind: str, part: str, use_stemmer: bool) -> Callable[..., float]:
     def compare(response: str, grounding: str, normalization: str) -> float:
         texts, kinds = (response, grounding), (kind,)
         rouge_score = text_metrics.rouge(*texts, use_stemmer, kinds, normalization)[kind]
@@ -161,7 +163,7 @@ COMPARISONS: dict[str, tuple[str, float, str, Callable[..., float], Reads]] = {
         _rouge_description("rougeL", "f1", " of Porter stems"),
         1,
         _LIN,
-        _rouge("rougeL", "f1", True),
+        _make_rouge_comparison("rougeL", "f1", True),
         ASCII,
     ),
     "coverage": (

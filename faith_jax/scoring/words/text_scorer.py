@@ -79,11 +79,11 @@ class TextScorer(BaseScorer):
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example."""
-        return [self._score(example) for example in examples]
+        return [self._score_example(example) for example in examples]
 
-    def _score(self, example: GroundedExample) -> Score:
+    def _score_example(self, example: GroundedExample) -> Score:
         shown = _visible_example(example)
-        if problem := self._problem(shown):
+        if problem := self._find_problem(shown):
             return Score(math.nan, undefined=problem)
         score = self._judge(shown)
         if math.isnan(score.value):
@@ -92,7 +92,7 @@ class TextScorer(BaseScorer):
             score = dataclasses.replace(score, words=tuple(_place_words(score.words, example)))
         return score
 
-    def _problem(self, example: GroundedExample) -> str:
+    def _find_problem(self, example: GroundedExample) -> str:
         problem = self._reads.problem(example.response, "response")
         if problem or not self._reads_grounding:
             return problem

@@ -71,7 +71,7 @@ class Beta(msgspec.Struct, frozen=True, tag_field="form", tag="beta"):
 
     def probabilities(self, scores: Floats) -> Floats:
         """Returns the probability of each score: [rows]."""
-        logs = _distances(scores, self.low, self.high)
+        logs = _beta_calibration_features(scores, self.low, self.high)
         return _sigmoid(logs @ np.array([self.a, self.b]) + self.intercept)
 
 
@@ -108,7 +108,7 @@ def fit_platt(scores: Floats, labels: Floats) -> Platt:
 
 def fit_beta(scores: Floats, labels: Floats, low: float, high: float) -> Beta:
     """Returns the beta map of scores [rows] from `low` to `high` with labels [rows]."""
-    (a, b), intercept = _fit_logistic(_distances(scores, low, high), labels)
+    (a, b), intercept = _fit_logistic(_beta_calibration_features(scores, low, high), labels)
     return Beta(low, high, a, b, intercept)
 
 
@@ -177,7 +177,7 @@ def _sigmoid(logits: Floats) -> Floats:
     return special.expit(np.clip(logits, -30, 30))
 
 
-def _distances(scores: Floats, low: float, high: float) -> Floats:
+def _beta_calibration_features(scores: Floats, low: float, high: float) -> Floats:
     """Returns log(s) and -log(1 - s) of scores mapped to 0 to 1: [rows, 2]."""
     shares = np.clip((scores - low) / (high - low), _NEAREST, 1 - _NEAREST)
     return np.stack([np.log(shares), -np.log1p(-shares)], axis=1)

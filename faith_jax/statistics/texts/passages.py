@@ -29,7 +29,7 @@ class PassageFinder:
 
     def __init__(self, texts: Iterable[str]):
         self._sentences = [sentence for text in texts for sentence in split_sentences(text)]
-        self._stems = [_stems(sentence) for sentence in self._sentences]
+        self._content_stems = [_content_stems(sentence) for sentence in self._sentences]
 
     def __call__(self, sentence: str, most: int) -> list[Passage]:
         """Returns the `most` sentences with most of its words, and the best with its neighbours.
@@ -37,17 +37,17 @@ class PassageFinder:
         Of sentences that have as many, earlier ones come first.
         """
         words = [word.stem for word in content_words(sentence)]
-        shared = [sum(word in stems for word in words) for stems in self._stems]
+        shared = [sum(word in stems for word in words) for stems in self._content_stems]
         order = sorted(range(len(shared)), key=lambda number: (-shared[number], number))
         count = max(1, len(words))
         passages = [Passage(self._sentences[n], shared[n] / count) for n in order[:most]]
         if len(order) > 1:
             near = slice(max(order[0] - 1, 0), order[0] + 2)
-            stems = set[str]().union(*self._stems[near])
+            stems = set[str]().union(*self._content_stems[near])
             share = sum(word in stems for word in words) / count
             passages.append(Passage(" ".join(self._sentences[near]), share))
         return passages
 
 
-def _stems(text: str) -> set[str]:
+def _content_stems(text: str) -> set[str]:
     return {word.stem for word in content_words(text)}

@@ -84,7 +84,7 @@ class Overlap(NamedTuple):
     f1: float
 
 
-def _share(part: int, whole: int) -> float:
+def _divide_or_nan(part: int, whole: int) -> float:
     return part / whole if whole else math.nan
 
 
@@ -139,9 +139,9 @@ def token_overlap(response: str, reference: str, normalization: str = "true") ->
     words, reference_words = (f1_words(text, normalization) for text in (response, reference))
     matches = matching_words(words, reference_words)
     return Overlap(
-        precision=_share(matches, len(words)),
-        recall=_share(matches, len(reference_words)),
-        f1=_share(2 * matches, len(words) + len(reference_words)),
+        precision=_divide_or_nan(matches, len(words)),
+        recall=_divide_or_nan(matches, len(reference_words)),
+        f1=_divide_or_nan(2 * matches, len(words) + len(reference_words)),
     )
 
 
@@ -173,9 +173,11 @@ def rouge(
                 (len(words), len(reference_words)),
             )
         else:
-            units, other_units = (_ngrams(side, int(name[-1])) for side in (words, reference_words))
+            units, other_units = (
+                _list_ngrams(side, int(name[-1])) for side in (words, reference_words)
+            )
             matches, sizes = matching_words(units, other_units), (len(units), len(other_units))
-        precision, recall = (_share(matches, size) for size in sizes)
+        precision, recall = (_divide_or_nan(matches, size) for size in sizes)
         # As the package rounds it; to it, a share of nothing is 0.
         f1 = 2 * precision * recall / (precision + recall) if matches else 0.0
         overlaps[name] = Overlap(precision, recall, f1 if any(sizes) else math.nan)
@@ -198,7 +200,7 @@ def _rouge_words(text: str) -> list[str]:
     return plain.decode("ascii").split()
 
 
-def _ngrams(words: Sequence[str], size: int) -> Sequence[Hashable]:
+def _list_ngrams(words: Sequence[str], size: int) -> Sequence[Hashable]:
     return words if size == 1 else list(zip(*(words[i:] for i in range(size)), strict=False))
 
 
@@ -271,11 +273,11 @@ def words_in_none(response: str, texts: Iterable[str]) -> tuple[ContentWord, ...
     >>> [word.text for word in words_in_none("PJ drank 30 teas.", ["Drink 3 cups of tea."])]
     ['PJ', 'drank', '30']
     """
-    forms = {_form(word) for text in texts for word in content_words(text)}
-    return tuple(word for word in content_words(response) if _form(word) not in forms)
+    forms = {_stem_unless_number(word) for text in texts for word in content_words(text)}
+    return tuple(word for word in content_words(response) if _stem_unless_number(word) not in forms)
 
 
-def _form(word: ContentWord) -> str:
+def _stem_unless_number(word: ContentWord) -> str:
     is_number = any(character.isdigit() for character in word.text)
     return word.text.lower() if is_number else word.stem
 
@@ -320,7 +322,7 @@ class ArgumentOverlap:
     @property
     def precision(self) -> float:
         """Share of the response's words in the arguments; low → hallucination."""
-        return _share(sum(self.response_matched), len(self.response_matched))
+        return _divide_or_nan(sum(self.response_matched), len(self.response_matched))
 
     @property
     def recall_by_perspective(self) -> dict[str, float]:
@@ -328,7 +330,7 @@ class ArgumentOverlap:
         shares = {}
         for perspective, matched in self.argument_matched.items():
             flat = [m for argument in matched for m in argument]
-            shares[perspective] = _share(sum(flat), len(flat))
+            shares[perspective] = _divide_or_nan(sum(flat), len(flat))
         return shares
 
     @property

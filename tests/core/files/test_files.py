@@ -111,7 +111,7 @@ def stopped(tmp_path, monkeypatch, scorers, name="rows.jsonl"):
         raise RuntimeError
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "_finish", stop)
+        patch.setattr(run, "_write_output", stop)
         with pytest.raises(RuntimeError):
             run.score(ScoreInput(input=(str(source),)), scorers, str(target))
     return f"--input={source}", f"--output={target}"

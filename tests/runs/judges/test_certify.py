@@ -10,7 +10,7 @@ import pytest
 import safetensors.numpy
 
 from faith_jax.runs.judges import certify
-from faith_jax.runs.judges.reference_models import _drawn
+from faith_jax.runs.judges.reference_models import _draw_parameter
 from faith_jax.scoring.judges.card import preset_names, read_card
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
@@ -82,14 +82,17 @@ def test_every_card_has_a_reference_of_every_pair():
 def test_scores_are_those_of_the_judges_own_code(references, name):
     kept = certify.read_references()[name]
     scorer = load_scorer(name, model=str(references(name)))
-    found = np.array(certify._scores(scorer, [PAIRS[n] for n in CHOSEN]))
+    found = np.array(certify._score_pairs(scorer, [PAIRS[n] for n in CHOSEN]))
     expected = [math.nan if kept.scores[n] is None else kept.scores[n] for n in CHOSEN]
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 def test_a_tiny_model_is_a_function_of_its_seed(references):
     name = "encoder/layers_0/mlp/wi/kernel"
-    drawn, rng = _drawn(name, (2, 2)), np.random.default_rng([0, zlib.crc32(name.encode())])
+    drawn, rng = (
+        _draw_parameter(name, (2, 2)),
+        np.random.default_rng([0, zlib.crc32(name.encode())]),
+    )
     np.testing.assert_allclose(drawn, (rng.random((2, 2)) * 2 - 1) * 1.5**0.5, rtol=1e-6)
     tokenizer = load_vocabulary(str(references("minicheck_flan_t5_large")))
     assert [tokenizer.encode(word)[0] for word in ("1", "0", "Yes", "No")] == [209, 3, 2163, 465]
@@ -153,7 +156,7 @@ def test_verdicts_that_change_and_scores_out_of_range(few, references, monkeypat
     undefined = certify.Comparison("a", 0.1, [math.nan] * 2, {0: math.nan, 1: 0.5}, None)
     assert undefined.differences == [0, math.inf]
     assert undefined.changed() == []
-    monkeypatch.setattr(certify, "_scores", lambda scorer, pairs: [1.5] * len(pairs))
+    monkeypatch.setattr(certify, "_score_pairs", lambda scorer, pairs: [1.5] * len(pairs))
     options = certify.CertifyOptions(name, str(references(name)))
     text, is_certified = certify.certify(options)
     assert not is_certified

@@ -99,7 +99,7 @@ def test_a_torn_batch_is_scored_again(models, tmp_path, monkeypatch, kept, again
         job.shards[0].rows.write_bytes(b"".join(whole.splitlines(True)[:kept]) + b'{"id": "1')
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(score_run, "_finish", torn)
+    monkeypatch.setattr(score_run, "_write_output", torn)
     with pytest.raises(KeyboardInterrupt):
         scored("torn.jsonl")
     monkeypatch.undo()

@@ -96,7 +96,7 @@ def test_a_missing_shard_is_named_at_the_join(command, tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "_finish", stop)
+    monkeypatch.setattr(run, "_write_output", stop)
     told = arguments(tmp_path, "scores.jsonl")
     assert command(*told)[0] == 130
     monkeypatch.undo()
@@ -143,7 +143,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path, monkeypatch):
 
     def plan():
         given = infer._file_source(infer.InputFile(path=str(source), max_length=64), "end", 0)
-        assert len(infer._plan(given, 0, 3)["shards"]) == 3
+        assert len(infer._plan_shards(given, 0, 3)["shards"]) == 3
 
     monkeypatch.setattr(shards, "MOST_SHARDS", 8)  # so that few digests are kept
     monkeypatch.setattr(run, "_SAMPLE", 100)

@@ -241,7 +241,7 @@ def test_evidence_of_any_text_is_placed_in_it(name):
     chunks = text_chunks(texts, Sentences(1, "sentences"), len)
     assert [chunk.text for chunk in chunks] == SENTENCES
     for chunk in chunks:
-        (passage,) = judges._evidence(Grounding(texts), read_card(name), chunk, 0.5)
+        (passage,) = judges._find_chunk_passages(Grounding(texts), read_card(name), chunk, 0.5)
         assert passage.word == chunk.text
         assert texts[passage.text][passage.start : passage.end] == chunk.text
 

@@ -53,7 +53,9 @@ def test_long_work_tells_its_progress(monkeypatch, caplog):
     monkeypatch.setattr(progress, "time", clock)
     engine = SalienceEngine(EncoderDecoderModel(tiny.TINY, {}), tokens_per_batch=128)
     monkeypatch.setattr(
-        engine, "_batch", lambda rows, columns, batch: [np.ones((4, len(c))) for c in columns]
+        engine,
+        "_compute_batch_maps",
+        lambda rows, columns, batch: [np.ones((4, len(c))) for c in columns],
     )
     with caplog.at_level("INFO", logger="faith_jax"):
         engine.maps([LikelihoodRow([3, 4], [5, 6])] * 5)
