@@ -56,7 +56,7 @@ def read_csv(
     name = _DELIMITERS.get(delimiter, delimiter)
     remedy = f"quote cells that hold a {name} or a line break, a quote mark in them twice"
     records = _quoted_records(path, delimiter, remedy, encoding)
-    return _named(path, records, columns, bad_rows, remedy, delimiter, first)
+    return _build_rows(path, records, columns, bad_rows, remedy, delimiter, first)
 
 
 def read_tsv(
@@ -69,7 +69,7 @@ def read_tsv(
     """Yields the rows of a tab-separated file in which a quote mark is text; see `read_csv`."""
     lines = enumerate(_decoded_lines(path, encoding), start=1)
     records = ((n, line.rstrip("\r\n").split("\t")) for n, line in lines if line.strip("\r\n"))
-    return _named(path, records, columns, bad_rows, _TSV_REMEDY, "\t", first)
+    return _build_rows(path, records, columns, bad_rows, _TSV_REMEDY, "\t", first)
 
 
 def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8") -> str:
@@ -79,7 +79,7 @@ def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8"
     of the file as many; it fits better if these are more.
     """
     lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
-    widths = {separator: _widths(lines, separator) for separator in (usual, *_DELIMITERS)}
+    widths = {separator: _count_cells(lines, separator) for separator in (usual, *_DELIMITERS)}
     fitting = [
         separator
         for separator, cells in widths.items()
@@ -109,7 +109,7 @@ def decimal_comma_columns(
     )
 
 
-def _widths(lines: Sequence[str], separator: str) -> list[int]:
+def _count_cells(lines: Sequence[str], separator: str) -> list[int]:
     """Returns the cells of each record; those of a record that the sample cuts are left out."""
     widths: list[int] = []
     with contextlib.suppress(csv.Error):
@@ -172,7 +172,7 @@ def _quoted_records(
             yield start, cells
 
 
-def _named(
+def _build_rows(
     path: str | pathlib.Path,
     records: Iterable[_Record],
     columns: Sequence[str],
@@ -187,10 +187,10 @@ def _named(
             continue
         place = f"{path}:{line}"
         try:
-            cells = _checked(record, place)
+            cells = _check_record(record, place)
             if header and len(cells) != len(header):
                 raise InputError(
-                    f"{place}: expected {len(header)} columns ({_listed(header)}), got "
+                    f"{place}: expected {len(header)} columns ({_join_names(header)}), got "
                     f"{len(cells)}; {remedy}."
                 )
         except InputError as error:
@@ -208,7 +208,7 @@ def _named(
         raise InputError(f"{path}: empty; its first line should name the columns.")
 
 
-def _checked(record: list[str] | str, place: str) -> list[str]:
+def _check_record(record: list[str] | str, place: str) -> list[str]:
     if isinstance(record, str):
         raise InputError(f"{place}: {record}")
     for number, cell in enumerate(record, start=1):
@@ -230,7 +230,7 @@ def _check_separator(header: list[str], place: str, delimiter: str) -> None:
     name, by = _DELIMITERS.get(delimiter, delimiter), "a tab" if likely == "\t" else f'"{likely}"'
     ending = f", or let its name end in {_ENDINGS[likely]}" if likely in _ENDINGS else ""
     raise InputError(
-        f"{place}: the file seems to be separated by {by} ({_listed(header)}); save it with a "
+        f"{place}: the file seems to be separated by {by} ({_join_names(header)}); save it with a "
         f"{name} between its cells{ending}."
     )
 
@@ -240,12 +240,12 @@ def _check_header(header: list[str], place: str, columns: Sequence[str]) -> None
         if column not in header:
             raise InputError(
                 f"{place}: column '{column}' is missing.{did_you_mean(column, header)} "
-                f"The columns are: {_listed(header)}."
+                f"The columns are: {_join_names(header)}."
             )
     if (twice := first_duplicate(header)) is not None:
         raise InputError(f"{place}: column {twice!r} is there twice; rename or drop one.")
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     """Returns names in one line, those with line breaks and the like in quotes."""
     return ", ".join(name if name.isprintable() else repr(name) for name in names)

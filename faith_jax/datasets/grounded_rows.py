@@ -84,7 +84,7 @@ class Columns:
         """The columns of texts that options name."""
         option_of_column: dict[str, str] = {}
         for option in (f"{part}_column" for part in _TEXTS):
-            for name in filter(None, set(_perspectives(getattr(self, option)).values())):
+            for name in filter(None, set(_parse_perspectives(getattr(self, option)).values())):
                 if name in option_of_column:
                     first_option, second_option = (
                         f"--{option_name.replace('_', '-')}"
@@ -160,7 +160,7 @@ def _with_points(
     rows: Iterable[Row], decimals: frozenset[str], columns: Columns, notes: TableNotes
 ) -> Iterator[Row]:
     """Yields rows with points for decimal commas; texts and ids stay as they are."""
-    layout_of = functools.lru_cache(functools.partial(_layout, columns))
+    layout_of = functools.lru_cache(functools.partial(_build_layout, columns))
     for place, fields in rows:
         layout = layout_of(tuple(fields))
         changed = {
@@ -213,7 +213,7 @@ def example_rows(
     seen = Seen()
     read = first
     notes = notes or TableNotes()
-    layout_of = functools.lru_cache(functools.partial(_layout, columns))
+    layout_of = functools.lru_cache(functools.partial(_build_layout, columns))
 
     def parse(fields: Mapping[str, Any], place: str) -> ExampleRow:
         nonlocal read
@@ -252,7 +252,7 @@ def _with_lists(
         for name in layout.texts:
             value = flat[name]
             if separator and name in layout.grounding:
-                read = _split(value, separator)
+                read = _split_grounding(value, separator)
             else:
                 read = lists.read(name, value, row.place)
             if read is not value:
@@ -263,7 +263,7 @@ def _with_lists(
         yield row if flat is row.fields and not changed else Row(row.place, {**flat, **changed})
 
 
-def _split(value: Any, separator: str) -> Any:
+def _split_grounding(value: Any, separator: str) -> Any:
     """Returns the texts between separators; a list stays as it is."""
     return value.split(separator) if isinstance(value, str) else value
 
@@ -284,9 +284,9 @@ class _Layout(NamedTuple):
     further_fields: tuple[str, ...]
 
 
-def _layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
-    names = _names(columns, fields)
-    grounding = tuple(_perspectives(names["grounding"]).values())
+def _build_layout(columns: Columns, fields: tuple[str, ...]) -> _Layout:
+    names = _find_column_names(columns, fields)
+    grounding = tuple(_parse_perspectives(names["grounding"]).values())
     texts = [*grounding, names["history"]]
     texts += [] if "=" in names["grounding"] else [columns.perspective_column]
     used = {*grounding, "", *(names[part] for part in ("response", "history", "id", "corpus"))}
@@ -308,26 +308,26 @@ def _example_row(
 ) -> ExampleRow:
     names, further_fields = layout.names, layout.further_fields
     if missing := [part for part in columns.needs if not names[part]]:
-        options = [f"--{part}-column={_likely(part, fields)}" for part in missing]
+        options = [f"--{part}-column={_suggest_column(part, fields)}" for part in missing]
         raise InputError(
             f"{place}: none of the columns {', '.join(fields)} is known to hold the "
             f"{' or the '.join(missing)}; {columns.unknown_remedy.format(' '.join(options))}."
             f"{_reference_hint(missing, fields)} Known names: "
-            + "; ".join(f"of the {part} {', '.join(_usual(part))}" for part in missing)
+            + "; ".join(f"of the {part} {', '.join(_list_usual_names(part))}" for part in missing)
             + "."
         )
     response, label, identifier, row_corpus = [
-        _value(fields, place, name) if (name := names[part]) else None
+        _read_field(fields, place, name) if (name := names[part]) else None
         for part in ("response", "label", "id", "corpus")
     ]
     spec = names["grounding"]
     sides = _text_perspectives(fields, spec, columns.perspective_column) if spec else ()
     example = GroundedExample(
-        _identifier(identifier, place, number, columns.id_column),
-        _grounding(fields, place, spec, columns, sides),
-        _texts(fields, place, names["history"]) if names["history"] else (),
-        _response(response, names["response"], place, notes) if names["response"] else "",
-        _label(label, columns, names["label"], place),
+        _read_identifier(identifier, place, number, columns.id_column),
+        _read_grounding(fields, place, spec, columns, sides),
+        _read_texts(fields, place, names["history"]) if names["history"] else (),
+        _read_response(response, names["response"], place, notes) if names["response"] else "",
+        _read_label(label, columns, names["label"], place),
     )
     kept, left_out = _json_fields(
         {n: fields[n] for n in further_fields if not (sides and n == columns.perspective_column)}
@@ -336,7 +336,7 @@ def _example_row(
     return ExampleRow(example, named_corpus or corpus, kept, left_out, (0, number - 1))
 
 
-def _usual(part: str) -> Iterator[str]:
+def _list_usual_names(part: str) -> Iterator[str]:
     return (name for rank in USUAL[part] for name in rank)
 
 
@@ -346,7 +346,7 @@ def _reference_hint(missing: Sequence[str], fields: Iterable[str]) -> str:
     return " 'reference' may be evidence or an ideal answer: --grounding-column=reference takes it."
 
 
-def _likely(part: str, fields: Iterable[str]) -> str:
+def _suggest_column(part: str, fields: Iterable[str]) -> str:
     """Returns the value of an option: for a grounding two sides, or a context, if there are any.
 
     A context may also be the history, so that it is suggested and not taken.
@@ -361,14 +361,14 @@ def _likely(part: str, fields: Iterable[str]) -> str:
 def have_usual_names(fields: Iterable[str]) -> bool:
     """Returns whether rows of such fields have a grounding and a response by their names."""
     try:
-        names = _names(Columns(), tuple(fields))
+        names = _find_column_names(Columns(), tuple(fields))
     except InputError:  # several columns may hold one of them
         return True
     return bool(names["grounding"] and names["response"])
 
 
 @functools.lru_cache
-def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
+def _find_column_names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
     """Returns the columns that hold the parts of an example; "" = none, a named one may lack.
 
     A text that an option names is nothing else by its usual name.
@@ -393,7 +393,7 @@ def _names(columns: Columns, fields: tuple[str, ...]) -> dict[str, str]:
         else:
             names[part] = ""
         if part in _TEXTS:
-            taken |= {*_perspectives(names[part]).values()}
+            taken |= {*_parse_perspectives(names[part]).values()}
     return names
 
 
@@ -401,11 +401,11 @@ def _match_fields(option: str, fields: tuple[str, ...]) -> str:
     """Returns the value of an option with the names as the table has them."""
     if option in fields or "=" not in option:
         return field_named(option, fields)
-    sides = _perspectives(option).items()
+    sides = _parse_perspectives(option).items()
     return ",".join(f"{side}={field_named(name, fields)}" for side, name in sides)
 
 
-def _value(fields: Mapping[str, Any], place: str, name: str) -> Any:
+def _read_field(fields: Mapping[str, Any], place: str, name: str) -> Any:
     if name not in fields:
         raise InputError(
             f"{place}: column '{name}' is missing.{did_you_mean(name, fields)} "
@@ -446,7 +446,7 @@ def _json_text(value: Any) -> str:
 
 
 @functools.cache
-def _perspectives(spec: str) -> dict[str, str]:
+def _parse_perspectives(spec: str) -> dict[str, str]:
     """Returns the column of each perspective; of a single column without one that of ""."""
     if "=" not in spec:
         return {"": spec}
@@ -465,17 +465,17 @@ def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Seq
     return sides
 
 
-def _grounding(
+def _read_grounding(
     fields: Mapping[str, Any], place: str, spec: str, columns: Columns, sides: Sequence[Any]
 ) -> Grounding:
     if not spec:
         return Grounding(())
-    if not sides and "=" not in spec and (texts := _texts(fields, place, spec)):
+    if not sides and "=" not in spec and (texts := _read_texts(fields, place, spec)):
         return Grounding(texts)
     sided_texts = [
         (perspective, text)
-        for perspective, name in _perspectives(spec).items()
-        for text in _texts(fields, place, name)
+        for perspective, name in _parse_perspectives(spec).items()
+        for text in _read_texts(fields, place, name)
     ]
     if sides:
         if len(sides) != len(sided_texts) or not all(isinstance(side, str) for side in sides):
@@ -493,9 +493,9 @@ def _grounding(
     return Grounding(texts, named if any(named) else ())
 
 
-def _texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
+def _read_texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, ...]:
     """Returns the texts of a field with one or a list (or of a chat), without blank ones."""
-    value = _value(fields, place, name)
+    value = _read_field(fields, place, name)
     if isinstance(value, str):
         return (text,) if (text := value.strip()) else ()
     items = value if isinstance(value, list | tuple) else [value]
@@ -517,7 +517,7 @@ def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _response(value: Any, name: str, place: str, notes: TableNotes) -> str:
+def _read_response(value: Any, name: str, place: str, notes: TableNotes) -> str:
     """Returns the response; one that is missing, as one of nothing, is an empty text."""
     value = None if _is_missing(value) else value
     if not isinstance(value, str | None):
@@ -527,7 +527,7 @@ def _response(value: Any, name: str, place: str, notes: TableNotes) -> str:
     return text
 
 
-def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
+def _read_label(value: Any, columns: Columns, name: str, place: str) -> int | None:
     value = None if _is_missing(value) else value
     meanings, text = columns.known_labels, _to_text(value).strip().lower()
     if text not in meanings:
@@ -543,7 +543,7 @@ def _label(value: Any, columns: Columns, name: str, place: str) -> int | None:
     return 1 - meaning if is_error and meaning is not None else meaning
 
 
-def _identifier(value: Any, place: str, number: int, column: str | None) -> str:
+def _read_identifier(value: Any, place: str, number: int, column: str | None) -> str:
     remedy = "--id-column= takes the rows' numbers"
     text = cell_text(value, place, column or "id", remedy)
     if column and not text:

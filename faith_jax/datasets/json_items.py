@@ -45,9 +45,9 @@ def read_array(
       InputError: the file cannot be read or is not JSON (the error names the last whole item), it
         has no such array or an empty one, or an item is bad.
     """
-    with _opened(path, key, encoding) as text:
+    with _open_text(path, key, encoding) as text:
         for _ in _values_of(text, path, key, "["):
-            for _, row in _items(text, path, key, "[", bad_rows, first):
+            for _, row in _read_items(text, path, key, "[", bad_rows, first):
                 yield row
 
 
@@ -58,9 +58,9 @@ def read_object(
 
     Arguments and errors are those of `read_array`.
     """
-    with _opened(path, key) as text:
+    with _open_text(path, key) as text:
         for _ in _values_of(text, path, key, "{"):
-            yield from _items(text, path, key, "{", bad_rows)
+            yield from _read_items(text, path, key, "{", bad_rows)
 
 
 def read_arrays(
@@ -70,19 +70,19 @@ def read_arrays(
 
     Arguments and errors are those of `read_array`.
     """
-    with _opened(path, key) as text:
+    with _open_text(path, key) as text:
         for _ in _values_of(text, path, key, "{"):
             name = None
             for name in text.names():
                 inner = f"{key}.{name}"
                 _check_kind(text, path, inner, "[")
-                for _, row in _items(text, path, inner, "[", bad_rows):
+                for _, row in _read_items(text, path, inner, "[", bad_rows):
                     yield name, row
             _check_any(name is not None, path, key, "{")
 
 
 @contextlib.contextmanager
-def _opened(path: str | pathlib.Path, key: str, encoding: str = "utf-8") -> Iterator["_Text"]:
+def _open_text(path: str | pathlib.Path, key: str, encoding: str = "utf-8") -> Iterator["_Text"]:
     with opened(path, encoding) as file:
         text = _Text(file)
         try:
@@ -106,7 +106,7 @@ def _values_of(text: "_Text", path: str | pathlib.Path, key: str, mark: str) -> 
         _check_kind(text, path, key, mark)
         yield
     if not is_there:
-        raise InputError(f"{path}: has no '{key}'; expected {_what(key, mark)}.")
+        raise InputError(f"{path}: has no '{key}'; expected {_describe_collection(key, mark)}.")
     if text.peek():
         raise text.error("Extra data")
 
@@ -114,10 +114,10 @@ def _values_of(text: "_Text", path: str | pathlib.Path, key: str, mark: str) -> 
 def _check_kind(text: "_Text", path: str | pathlib.Path, key: str, mark: str) -> None:
     if (begin := text.peek()) and begin != mark:
         got = _KINDS.get(begin, "a number")
-        raise InputError(f"{path}: expected {_what(key, mark)}, got {got}.")
+        raise InputError(f"{path}: expected {_describe_collection(key, mark)}, got {got}.")
 
 
-def _items(
+def _read_items(
     text: "_Text",
     path: str | pathlib.Path,
     key: str,
@@ -152,10 +152,10 @@ def _items(
 
 def _check_any(is_any: bool, path: str | pathlib.Path, key: str, mark: str) -> None:
     if not is_any:
-        raise InputError(f"{path}: holds no items; expected {_what(key, mark)}.")
+        raise InputError(f"{path}: holds no items; expected {_describe_collection(key, mark)}.")
 
 
-def _what(key: str, mark: str) -> str:
+def _describe_collection(key: str, mark: str) -> str:
     return f"{_KINDS[mark]} '{key}' of JSON objects" if key else f"{_KINDS[mark]} of JSON objects"
 
 
@@ -199,7 +199,7 @@ class _Text:
                 return self._text[self._at : self._at + 1]
             self._read_more()
 
-    def _take(self, *expected: str) -> str:
+    def _take_mark(self, *expected: str) -> str:
         mark = self.peek()
         if mark not in expected:
             raise self.error(f"Expecting {' or '.join(map(repr, expected))}")
@@ -256,27 +256,27 @@ class _Text:
           KeyError: a name is there twice.
         """
         seen = Seen()
-        self._take("{")
-        is_end = self.peek() == "}" and bool(self._take("}"))
+        self._take_mark("{")
+        is_end = self.peek() == "}" and bool(self._take_mark("}"))
         while not is_end:
             if self.peek() != '"':
                 raise self.error("Expecting property name enclosed in double quotes")
             name = self.value()
             if not seen.add(name):
                 raise KeyError(name)
-            self._take(":")
+            self._take_mark(":")
             yield name
-            is_end = self._take(",", "}") == "}"
+            is_end = self._take_mark(",", "}") == "}"
 
     def numbers(self) -> Iterator[int]:
         """Yields the numbers of an array's items, from 0; whoever iterates reads each item."""
-        self._take("[")
-        is_end = self.peek() == "]" and bool(self._take("]"))
+        self._take_mark("[")
+        is_end = self.peek() == "]" and bool(self._take_mark("]"))
         number = 0
         while not is_end:
             yield number
             number += 1
-            is_end = self._take(",", "]") == "]"
+            is_end = self._take_mark(",", "]") == "]"
 
     def values_of(self, key: str) -> Iterator[None]:
         """Yields where the value of a key comes, and passes over all else; see `read_array`."""

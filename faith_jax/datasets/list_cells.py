@@ -58,7 +58,7 @@ def read_list(cell: str) -> TextList | None:
         return TextList(_ALL, [])
     forms, texts = frozenset[str](), list[Any]()
     if plain := _LIST.fullmatch(text):
-        items = _literals(_ITEM.findall(text))
+        items = _parse_literals(_ITEM.findall(text))
         names = {PYTHON} if plain["python"] else {NUMPY}
         if len(items) == 1 and text[0] == "[":
             names.add(NUMPY)
@@ -85,7 +85,7 @@ def is_document(item: Any) -> bool:
     return isinstance(item, dict) and any(isinstance(item.get(name), str) for name in ITEM_TEXTS)
 
 
-def _literals(texts: list[str]) -> list[Any]:
+def _parse_literals(texts: list[str]) -> list[Any]:
     """Returns the values of texts as Python writes them; None for None and nan."""
     if not any("\\" in text or "\n" in text for text in texts):  # mostly, and faster
         return [None if text in ("None", "nan") else text[1:-1] for text in texts]
@@ -118,12 +118,12 @@ def _python_list(text: str) -> list[Any] | None:
             tree = ast.parse(text, mode="eval").body
             if not isinstance(tree, ast.List | ast.Tuple):
                 return None
-            return [_item(node) for node in tree.elts]
+            return [_evaluate_item(node) for node in tree.elts]
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             return None
 
 
-def _item(node: ast.expr) -> Any:
+def _evaluate_item(node: ast.expr) -> Any:
     """Returns a literal, or the text of `Document(page_content='...', metadata={...})`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         for keyword in node.keywords:
@@ -169,14 +169,15 @@ class ListColumns:
         both = forms & before
         if not both and (forms or before):
             raise InputError(
-                f"{place}: field '{column}': expected {_named(before)} as in {first}, got "
-                f"{_named(forms)}; write every cell of the column as a JSON list of texts, or none."
+                f"{place}: field '{column}': expected {_describe_forms(before)} as in {first}, got "
+                f"{_describe_forms(forms)}; write every cell of the column as a JSON list of texts, "
+                "or none."
             )
         self._before[column] = first, both
         return value if cell is None else cell.texts
 
 
-def _named(forms: frozenset[str]) -> str:
+def _describe_forms(forms: frozenset[str]) -> str:
     if not forms:
         return "a text"
     return f"a list as {' or '.join(sorted(forms))} writes it"

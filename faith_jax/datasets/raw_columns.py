@@ -19,7 +19,7 @@ def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
     files that of the same name. None = there is none, or the file's rows have a grounding and a
     response themselves, or the data set's examples have none.
     """
-    columns = _columns(path)
+    columns = _read_columns(path)
     if have_usual_names(columns):
         return None
     candidates = [
@@ -28,7 +28,7 @@ def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
         if have_usual_names(dataset.features)
         for split, names in dataset.splits.items()
         for name, file in sample_files(dataset).items()
-        if name in names and (alike := _alike(columns, _columns(file))) > _ALIKE
+        if name in names and (alike := _jaccard_similarity(columns, _read_columns(file))) > _ALIKE
     ]
     if not candidates:
         return None
@@ -36,11 +36,11 @@ def raw_dataset_of(path: pathlib.Path) -> tuple[RawDataset, str] | None:
     return dataset, split
 
 
-def _alike(first: frozenset[str], second: frozenset[str]) -> float:
+def _jaccard_similarity(first: frozenset[str], second: frozenset[str]) -> float:
     return len(first & second) / max(1, len(first | second))
 
 
-def _columns(path: pathlib.Path) -> frozenset[str]:
+def _read_columns(path: pathlib.Path) -> frozenset[str]:
     """Returns the columns of a file's first row; of a file that has none, none."""
     if not path.is_file():
         return frozenset()

@@ -63,16 +63,16 @@ def official_files(
         copies = (folder / copy for folder in places for copy in file.names)
         path = next((copy for copy in copies if copy.exists()), None)
         if path is None:
-            remedy = _remedy(dataset, name, places)
+            remedy = _describe_remedy(dataset, name, places)
             if not (file.url and fetch):
                 looked = next((folder for folder in folders if folder.is_dir()), folders[0])
                 raise InputError(f"{looked / name}: no such file. {remedy}")
-            path = _fetched(file, download_folder, remedy)
+            path = _fetch_raw_file(file, download_folder, remedy)
         paths[name] = path
     return paths
 
 
-def _remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> str:
+def _describe_remedy(dataset: RawDataset, name: str, places: Sequence[pathlib.Path]) -> str:
     """Returns how to get a file that is in none of the places, and the others that are not."""
     home = f"{dataset.name}'s home page is {dataset.homepage}."
     folder = next((place for place in places if place.is_dir()), places[0])
@@ -134,7 +134,7 @@ def fingerprint(paths: Iterable[pathlib.Path]) -> str:
     return digest.hexdigest()
 
 
-def _fetched(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
+def _fetch_raw_file(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
     """Fetches a file, checks it, and puts it where it belongs."""
     target = folder / file.name
     download = folder / file.url.rpartition("/")[2] if file.member else target
@@ -142,7 +142,7 @@ def _fetched(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
         with remove_new_folders_on_error(target.parent):
             target.parent.mkdir(parents=True, exist_ok=True)
             if not (download.exists() and checksum(download, file.checksum) == file.checksum):
-                _download(file, download, remedy)
+                _download_url(file, download, remedy)
         if file.member:
             with (
                 atomic_file(target) as beside,
@@ -161,7 +161,7 @@ def _fetched(file: RawFile, folder: pathlib.Path, remedy: str) -> pathlib.Path:
     return target
 
 
-def _download(file: RawFile, target: pathlib.Path, remedy: str) -> None:
+def _download_url(file: RawFile, target: pathlib.Path, remedy: str) -> None:
     """Fetches what a file's URL gives; it is kept only with the right checksum."""
     import pooch  # takes a moment to import, and is rarely needed
     import requests

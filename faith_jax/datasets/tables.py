@@ -164,7 +164,7 @@ def file_form(path: pathlib.Path, stated: TableForm) -> TableForm:
     """
     packed = path.suffix in PACKED_ENDINGS
     form = stated.form or FORMATS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
-    if form != "parquet" and _begins(path, b"PAR1"):
+    if form != "parquet" and _has_magic_bytes(path, b"PAR1"):
         raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
     if not form:
         endings = ", ".join(FORMATS)
@@ -174,7 +174,7 @@ def file_form(path: pathlib.Path, stated: TableForm) -> TableForm:
     return dataclasses.replace(stated, form=form)
 
 
-def _begins(path: pathlib.Path, mark: bytes) -> bool:
+def _has_magic_bytes(path: pathlib.Path, mark: bytes) -> bool:
     try:
         with opened_binary(path) as file:
             return file.read(len(mark)) == mark
@@ -191,7 +191,7 @@ def _read_parts(
 ) -> Iterator[Row]:
     for file, form in forms.items():
         if first:
-            count = _count_rows(file, form, *_state(file))
+            count = _count_rows(file, form, *_read_stamp(file))
             if count <= first:
                 first -= count
                 continue
@@ -222,13 +222,13 @@ def _read_file(
         return _read_parquet(path, first)
     if table.form == "arrow":
         return _read_arrow(path, first)
-    encoding = table.encoding or _encoding(path)
+    encoding = table.encoding or _find_encoding(path)
     if encoding != "utf-8" and not table.encoding:
         note(f"{path}: read as {encoding}; --encoding names another")
     if table.form in ("json", "jsonl"):
         return _read_json(path, table.form, bad_rows, first, encoding, note)
     usual = _SEPARATORS[table.form]
-    separator = table.separator or _separator(path, usual, encoding, *_state(path))
+    separator = table.separator or _find_separator(path, usual, encoding, *_read_stamp(path))
     if separator != usual and not table.separator:
         name = _NAMES[separator]
         note(f"{path}: read with {name} between its cells; --separator names another")
@@ -237,7 +237,7 @@ def _read_file(
     return read_csv(path, (), bad_rows, separator, first, encoding)
 
 
-def _state(path: pathlib.Path) -> tuple[str, ...]:
+def _read_stamp(path: pathlib.Path) -> tuple[str, ...]:
     """Returns the stamp of a file, which changes with it; empty for one that is not there."""
     try:
         return tuple(map(str, stamp([path])[0]))
@@ -250,11 +250,11 @@ def decimal_commas(path: pathlib.Path, form: TableForm | str) -> frozenset[str]:
     form = TableForm(form=form) if isinstance(form, str) else form
     file = table_files(path)[0]
     form = file_form(file, form)
-    state = _state(file)
+    state = _read_stamp(file)
     if form.form not in _SEPARATORS or not state:
         return frozenset()
-    encoding = form.encoding or _encoding(file)
-    separator = form.separator or _separator(file, _SEPARATORS[form.form], encoding, *state)
+    encoding = form.encoding or _find_encoding(file)
+    separator = form.separator or _find_separator(file, _SEPARATORS[form.form], encoding, *state)
     return frozenset() if separator == "," else _decimal_commas(file, separator, encoding, *state)
 
 
@@ -264,16 +264,16 @@ def _decimal_commas(path: pathlib.Path, separator: str, encoding: str, *_: str) 
 
 
 @functools.lru_cache(maxsize=64)
-def _separator(path: pathlib.Path, usual: str, encoding: str, *_: str) -> str:
+def _find_separator(path: pathlib.Path, usual: str, encoding: str, *_: str) -> str:
     return find_separator(path, usual, encoding)
 
 
-def _encoding(path: pathlib.Path) -> str:
+def _find_encoding(path: pathlib.Path) -> str:
     """Returns the encoding of a text file: UTF-8, UTF-16 or UTF-32 by its mark, or else cp1252.
 
     A file with characters of UTF-8 or of binary files is UTF-8, and its other bytes are errors.
     """
-    state = _state(path)
+    state = _read_stamp(path)
     return _encoding_of(path, *state) if state else "utf-8"
 
 
@@ -317,11 +317,16 @@ def _read_json(
     lines = itertools.islice(filter(bytes.strip, read_lines(path, encoding)), 2)
     line, *further_lines = [*lines, b""]
     mark, is_one_value = line.lstrip()[:1], not any(further_lines)
-    if mark == b"[" and (is_one_value or _value(line) is None):
+    if mark == b"[" and (is_one_value or _parse_json_line(line) is None):
         note(f"{path}: one JSON array, no lines")
         return read_array(path, "", bad_rows, first, encoding)
-    value = _value(line)
-    if value is None and form == "json" and mark == b"{" and _value(further_lines[0]) is None:
+    value = _parse_json_line(line)
+    if (
+        value is None
+        and form == "json"
+        and mark == b"{"
+        and _parse_json_line(further_lines[0]) is None
+    ):
         value = read_value(path, encoding)  # on several lines
         is_one_value = True
     if form == "json" and is_one_value and isinstance(value, dict):
@@ -342,7 +347,7 @@ def _first_byte(path: pathlib.Path, encoding: str) -> bytes:
     return b""
 
 
-def _value(line: bytes) -> Any:
+def _parse_json_line(line: bytes) -> Any:
     try:
         return json_value(line.decode("utf-8"))
     except JSON_ERRORS:
@@ -602,10 +607,12 @@ class TableNotes:
 
     def report(self) -> dict[str, Any]:
         """Returns the notes on a table as JSON: `lines`, `warnings`, and the `columns` by part."""
-        lines, warnings = ([*map(printable, texts)] for texts in (self._lines(), self._warnings()))
+        lines, warnings = (
+            [*map(printable, texts)] for texts in (self._format_notes(), self._format_warnings())
+        )
         return {"lines": lines, "warnings": warnings, "columns": self.columns}
 
-    def _lines(self) -> list[str]:
+    def _format_notes(self) -> list[str]:
         lines = list(self.sentences)
         if columns := [f"{part} from {name}" for part, name in self.columns.items() if name]:
             lines.append(f"columns: {', '.join(columns)}")
@@ -618,7 +625,7 @@ class TableNotes:
             lines.append(f"{self._column}: {counted(self._rows, 'answer')}, of which {kinds}")
         return lines
 
-    def _warnings(self) -> list[str]:
+    def _format_warnings(self) -> list[str]:
         """Returns sentences on nulls in lists, and on texts that stand for no answer."""
         warnings = [
             f"{column}: {counted(count, 'null')} in lists of texts left out."

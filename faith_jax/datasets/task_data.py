@@ -109,7 +109,7 @@ _MIXED = {
 }
 
 
-def _sample(data_set: str) -> str:
+def _name_sample(data_set: str) -> str:
     name, _, config = data_set.partition("/")
     return f"{name}/{sample_config(config)}"
 
@@ -118,7 +118,7 @@ TASK_ENTRY_POINTS = "faith_jax.tasks"  # by which other packages name modules of
 # The data sets of each task.
 TASKS: Mapping[str, tuple[str, ...]] = {
     **{task: (data_set,) for task, data_set in _READ.items()},
-    **{f"{task}_sample": (_sample(data_set),) for task, data_set in _READ.items()},
+    **{f"{task}_sample": (_name_sample(data_set),) for task, data_set in _READ.items()},
     **_READ_OF_TFDS,
     **dict.fromkeys((f"{task}_sample" for task in _READ_OF_TFDS), ("nli/sample",)),
 }
@@ -165,7 +165,7 @@ def task_sizes(task: str) -> dict[str, int] | None:
 
 @functools.cache
 def _sample_sizes(name: str) -> dict[str, int]:
-    (dataset,) = (d for d in DATASETS if _sample(f"{d.name}/{d.config}") == name)
+    (dataset,) = (d for d in DATASETS if _name_sample(f"{d.name}/{d.config}") == name)
     files = raw_files.sample_files(dataset)
     counts = {
         split: sum(1 for _ in dataset.examples({name: files[name] for name in names}, split))

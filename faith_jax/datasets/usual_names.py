@@ -89,13 +89,15 @@ def usual_name(
     """
     by_name: dict[str, list[str]] = {}
     fields = tuple(fields)
-    is_deepeval = part == "history" and "retrievalcontext" in map(_plain, fields)
+    is_deepeval = part == "history" and "retrievalcontext" in map(_normalize_name, fields)
     for field in fields:
-        if field not in taken and not (is_deepeval and _plain(field) == "context"):
-            by_name.setdefault(_plain(field), []).append(field)
+        if field not in taken and not (is_deepeval and _normalize_name(field) == "context"):
+            by_name.setdefault(_normalize_name(field), []).append(field)
     for prefix in _OBJECTS.get(part, ("",)):
         for rank in USUAL[part]:
-            matching = [name for usual in rank for name in _matching(prefix, usual, by_name)]
+            matching = [
+                name for usual in rank for name in _find_matching_columns(prefix, usual, by_name)
+            ]
             if len(matching) > 1:
                 raise InputError(
                     f"the columns {' and '.join(map(repr, matching))} may both hold the {part}; "
@@ -108,25 +110,27 @@ def usual_name(
     return ""
 
 
-def _matching(prefix: str, usual: str, by_name: Mapping[str, Sequence[str]]) -> Sequence[str]:
+def _find_matching_columns(
+    prefix: str, usual: str, by_name: Mapping[str, Sequence[str]]
+) -> Sequence[str]:
     """Returns the columns of a usual name in an object."""
     if "=" in usual:
         sides = [side.split("=") for side in usual.split(",")]
-        columns = [by_name.get(_plain(prefix + name), [])[:1] for _, name in sides]
+        columns = [by_name.get(_normalize_name(prefix + name), [])[:1] for _, name in sides]
         if not all(columns):
             return []
         return [",".join(f"{s}={c[0]}" for (s, _), c in zip(sides, columns, strict=True))]
-    plain = _plain(prefix + usual)
+    plain = _normalize_name(prefix + usual)
     return by_name.get(plain) or by_name.get(f"{plain}.value", [])
 
 
 def _context_or_reference(prefix: str, by_name: Mapping[str, Sequence[str]]) -> str:
     """Returns the column of evidence that has another meaning beside other columns."""
     names = {*by_name} if not prefix else {*by_name, *(name.partition(".")[2] for name in by_name)}
-    if (context := by_name.get(prefix + "context")) and names & {*map(_plain, _QUESTIONS)}:
+    if (context := by_name.get(prefix + "context")) and names & {*map(_normalize_name, _QUESTIONS)}:
         return context[0]
     reference = by_name.get("reference") if not prefix else None
-    pairs = [{*map(_plain, pair)} for pair in _BESIDE_REFERENCE]
+    pairs = [{*map(_normalize_name, pair)} for pair in _BESIDE_REFERENCE]
     return reference[0] if reference and any(pair <= names for pair in pairs) else ""
 
 
@@ -141,14 +145,14 @@ def field_named(name: str, fields: Collection[str]) -> str:
     """
     if name in fields:
         return name
-    matching = [field for field in fields if _plain(field) == _plain(name)]
+    matching = [field for field in fields if _normalize_name(field) == _normalize_name(name)]
     if len(matching) > 1:
         columns = ", ".join(map(repr, matching))
         raise InputError(f"the column {name!r} may be any of {columns}; name it exactly")
     return matching[0] if matching else name
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[\s_\-]+", "", name).casefold()
 
 
@@ -167,7 +171,7 @@ def flattened(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     for name, value in fields.items():
         value = _object_in(value) if name in _CONTAINERS else value
         if name in _CONTAINERS and isinstance(value, dict):
-            flat.update(_leaves(name, value, _MOST_LEVELS))
+            flat.update(_flatten_object(name, value, _MOST_LEVELS))
         else:
             flat[name] = value
     return flat
@@ -183,10 +187,10 @@ def _object_in(value: Any) -> Any:
     return content if isinstance(content, dict) else value
 
 
-def _leaves(name: str, value: Mapping[str, Any], levels: int) -> Iterable[tuple[str, Any]]:
+def _flatten_object(name: str, value: Mapping[str, Any], levels: int) -> Iterable[tuple[str, Any]]:
     for inner, content in value.items():
         path = f"{name}.{inner}"
         if isinstance(content, dict) and content and levels:
-            yield from _leaves(path, content, levels - 1)
+            yield from _flatten_object(path, content, levels - 1)
         else:
             yield path, content

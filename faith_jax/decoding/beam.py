@@ -95,11 +95,11 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
         responses = state.live.tokens.reshape(-1, config.max_length)
         scores = limited_scores(scored, state.position[None], config, prefilled, responses)
         scored = scored._replace(scores=scores)
-        candidates, parents = _continue(state.live, scored, state.position, config)
+        candidates, parents = _extend_beams(state.live, scored, state.position, config)
         length = state.position + 1
         last = jax.lax.dynamic_index_in_dim(candidates.tokens, state.position, 2, keepdims=False)
         ends = is_end(last, config) | (length == config.max_length)
-        finished = _finish(state, candidates, ends, config)
+        finished = _merge_finished(state, candidates, ends, config)
         # Rule 3: the best candidates that do not end.
         _, survivors = top_k(jnp.where(ends, -jnp.inf, candidates.score), beams)
         live = candidates.take(survivors)
@@ -130,7 +130,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
     return DecodingResult(best.tokens, best.log_prob, best.length, best.score)
 
 
-def _continue(
+def _extend_beams(
     live: _Beams, scored: StepScores, position: Array, config: DecodingConfig
 ) -> tuple[_Beams, Array]:
     """Returns the best candidates, and int32 [batch, candidates], the beams that they extend."""
@@ -157,13 +157,15 @@ def _continue(
     )
 
 
-def _finish(state: _State, candidates: _Beams, ends: Array, config: DecodingConfig) -> _Beams:
+def _merge_finished(
+    state: _State, candidates: _Beams, ends: Array, config: DecodingConfig
+) -> _Beams:
     """Returns the best finished hypotheses, including the candidates that end now."""
     beams = config.num_beams
     # Only the best K candidates may finish (rule 2).
     new = jax.tree.map(lambda x: x[:, :beams], candidates)
     allowed = ends[:, :beams] & state.open[:, None]
-    ranked = new.score / _penalty(state.position + 1, config)
+    ranked = new.score / _length_penalty(state.position + 1, config)
     new = new._replace(score=jnp.where(allowed, ranked, -jnp.inf))
     # Older hypotheses come first, and so win ties.
     both = jax.tree.map(lambda old, n: jnp.concatenate([old, n], axis=1), state.finished, new)
@@ -184,7 +186,7 @@ def _may_improve(live: _Beams, finished: _Beams, length: Array, config: Decoding
     if config.early_stopping == "never" and config.length_penalty > 0:
         # The best that a negative sum can reach: the longer, the larger its divisor.
         length = jnp.int32(config.max_length)
-    best = live.score[:, 0] / _penalty(length, config)
+    best = live.score[:, 0] / _length_penalty(length, config)
     # -inf as long as there are fewer than K hypotheses.
     worst = jnp.min(finished.score, axis=1)
     improving = best > worst
@@ -194,5 +196,5 @@ def _may_improve(live: _Beams, finished: _Beams, length: Array, config: Decoding
     return improving
 
 
-def _penalty(length: Array, config: DecodingConfig) -> Array:
+def _length_penalty(length: Array, config: DecodingConfig) -> Array:
     return length.astype(jnp.float32) ** config.length_penalty

@@ -45,7 +45,7 @@ def limited_scores(
     if config.min_length > 1 or config.no_repeat_ngram:
         if config.pmi is not None and scored.without_document is not None:
             # A row without any possible token is not changed.
-            forbidden &= _any(jnp.where(forbidden, -jnp.inf, scored.log_probs))
+            forbidden &= _has_possible_token(jnp.where(forbidden, -jnp.inf, scored.log_probs))
             with_document, without_document = (
                 jax.nn.log_softmax(jnp.where(forbidden, -jnp.inf, branch))
                 for branch in (scored.log_probs, scored.without_document)
@@ -53,7 +53,7 @@ def limited_scores(
             scores = pmi_scores(with_document, without_document, config.pmi)
         allowed_scores = jnp.where(forbidden, -jnp.inf, scores)
         # A row without any possible token is not changed.
-        possible = _any(allowed_scores) | ~_any(scores)
+        possible = _has_possible_token(allowed_scores) | ~_has_possible_token(scores)
         scores = jnp.where(
             possible, allowed_scores, jnp.where(forbidden, -jnp.inf, scored.log_probs)
         )
@@ -68,7 +68,7 @@ def limited_scores(
     return scores
 
 
-def _any(scores: Array) -> Array:
+def _has_possible_token(scores: Array) -> Array:
     return jnp.any(scores > -jnp.inf, axis=-1, keepdims=True)
 
 

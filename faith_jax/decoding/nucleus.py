@@ -83,11 +83,11 @@ def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows v
 
     def narrow_and_look(bounds: _Range) -> _Range:
         bounds = jax.lax.fori_loop(
-            0, _HALVINGS, lambda _, b: _halve(b, logits, probabilities, p), bounds
+            0, _HALVINGS, lambda _, b: _halve_range(b, logits, probabilities, p), bounds
         )
-        return _look(bounds, logits, probabilities, p)
+        return _search_best_tokens(bounds, logits, probabilities, p)
 
-    start = _look(start, logits, probabilities, p)
+    start = _search_best_tokens(start, logits, probabilities, p)
     end = jax.lax.while_loop(lambda b: ~jnp.all(b.is_found), narrow_and_look, start)
     logits, ids = logits[:, :vocab], jnp.arange(vocab)[None]
     return (logits > end.last) | ((logits == end.last) & (ids <= end.last_id))
@@ -106,28 +106,28 @@ class _Range(NamedTuple):
     is_found: Array
 
 
-def _mass(inside: Array, probabilities: Array) -> Array:
+def _sum_probabilities(inside: Array, probabilities: Array) -> Array:
     """Sums the probabilities [rows, n * _LANES] of the tokens inside to [rows, 1]."""
     chosen = jnp.where(inside, probabilities, 0.0).reshape(len(inside), -1, _LANES)
     sums = jax.lax.optimization_barrier(jnp.sum(chosen, axis=1))
     return jnp.sum(sums, axis=-1, keepdims=True)
 
 
-def _halve(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Range:
+def _halve_range(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Range:
     middle = (bounds.low + bounds.high) / 2
     # Keeps the half in which the sum reaches p, so that `_Range` stays true.
-    enough = _mass(logits >= middle, probabilities) >= p
+    enough = _sum_probabilities(logits >= middle, probabilities) >= p
     return bounds._replace(
         low=jnp.where(enough, middle, bounds.low), high=jnp.where(enough, bounds.high, middle)
     )
 
 
-def _look(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Range:
+def _search_best_tokens(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Range:
     """Searches for the last token among the best ones of the range."""
     inside = (logits >= bounds.low) & (logits < bounds.high)
     values, ids = top_k(jnp.where(inside, logits, -jnp.inf), min(_LOOKED_AT, logits.shape[-1]))
     # The sum of what ranks above the range.
-    before = _mass(logits >= bounds.high, probabilities)
+    before = _sum_probabilities(logits >= bounds.high, probabilities)
     masses = jnp.take_along_axis(probabilities, ids, axis=-1)
     enough = before + jnp.cumsum(jnp.where(values > -jnp.inf, masses, 0.0), axis=-1) >= p
     reached = jnp.any(enough, axis=-1, keepdims=True)
@@ -155,7 +155,7 @@ def _look_at_tied(
     seen: _Range, tied: Array, value: Array, logits: Array, probabilities: Array, p: float
 ) -> _Range:
     """Searches by id among all tokens with the same logit, in rows [rows, 1] with many of them."""
-    before = _mass(logits > value, probabilities)
+    before = _sum_probabilities(logits > value, probabilities)
     equal = jnp.where(logits == value, probabilities, 0.0)
     enough = before + jnp.cumsum(equal, axis=-1) >= p
     is_in_tie = tied & jnp.any(enough, axis=-1, keepdims=True)

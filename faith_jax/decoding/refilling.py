@@ -55,7 +55,7 @@ class Refilling(NamedTuple):
     seed: int
 
     @property
-    def _family(self) -> Any:
+    def _decoding_functions(self) -> Any:
         return causal if self.module.config.is_decoder_only else encoder_decoder
 
     def read(self, params: PyTree, numbers: Array, branches: Sequence[Any]) -> Places:
@@ -68,8 +68,12 @@ class Refilling(NamedTuple):
         """
         config = self.config
         room = cache_lengths(config.cache_length)[0]
-        memory, cache = self._family.read(self.module, params, branches, room, config.copies)
-        model = self._family.opened(self.module, params, memory, cache, config.copies, config.pmi)
+        memory, cache = self._decoding_functions.read(
+            self.module, params, branches, room, config.copies
+        )
+        model = self._decoding_functions.opened(
+            self.module, params, memory, cache, config.copies, config.pmi
+        )
         return Places(memory, numbers, start(model, config))
 
     def place(self, places: Places, new: Places, free: Integer[Array, "new"]) -> Places:
@@ -99,9 +103,11 @@ class Refilling(NamedTuple):
         Returns:
           The rows, and of each place the result and whether it has ended, boolean [places].
         """
-        config, room = self.config, self._room(rows)
+        config, room = self.config, self._count_response_slots(rows)
         # Without a cache: it is part of the rows, which the loop carries.
-        model = self._family.opened(self.module, params, memory, None, config.copies, config.pmi)
+        model = self._decoding_functions.opened(
+            self.module, params, memory, None, config.copies, config.pmi
+        )
         keys = copy_keys(encoder_decoder.row_keys(self.seed, numbers), config.copies)
 
         def ended(rows: Rows) -> Array:
@@ -120,12 +126,12 @@ class Refilling(NamedTuple):
 
     def grow(self, rows: Rows) -> Rows:
         """Returns the rows with a cache of the next length, if this is not the last one."""
-        room, most = self._room(rows), self.config.cache_length
+        room, most = self._count_response_slots(rows), self.config.cache_length
         # Each length is a program of its own, so that there are few.
         longer = next((length for length in cache_lengths(most) if length > room), most)
         return rows._replace(cache=resized(rows.cache, longer + self._prompt_length))
 
-    def _room(self, rows: Rows) -> int:
+    def _count_response_slots(self, rows: Rows) -> int:
         length = cached_length(rows.cache)
         assert length is not None
         return length - self._prompt_length

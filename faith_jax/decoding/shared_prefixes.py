@@ -61,7 +61,7 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
     for row in ordered:
         if groups:
             rows, shared = groups[-1]
-            common = _common(inputs[rows[0]][:shared], inputs[row])
+            common = _common_prefix_length(inputs[rows[0]][:shared], inputs[row])
             # A group gives up at most half of its beginning for one more row.
             enough = LEAST_SHARED if len(rows) == 1 else max(LEAST_SHARED, shared / 2)
             if common >= enough:
@@ -71,7 +71,7 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
     return groups
 
 
-def _common(first: Sequence[int], second: Sequence[int]) -> int:
+def _common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
     """Returns how many tokens two inputs have in common at their beginning."""
     length = min(len(first), len(second))
     differ = np.asarray(first[:length]) != np.asarray(second[:length])

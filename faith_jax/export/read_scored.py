@@ -107,21 +107,21 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
     scored_row: ScoredRow = {
         "id": str(fields["id"]),
         "corpus": fields.get("corpus") or path.stem,
-        "grounding": _texts(fields.get("grounding")),
-        "perspectives": _texts(fields.get("perspectives")),
-        "history": _texts(fields.get("history")),
+        "grounding": _list_texts(fields.get("grounding")),
+        "perspectives": _list_texts(fields.get("perspectives")),
+        "history": _list_texts(fields.get("history")),
         "generated_text": fields.get("generated_text"),
         "label": None if fields.get("label") is None else int(fields["label"]),
-        "fields": field_texts(_mapping(fields, "fields", place)),
-        "scores": _scores(fields, place),
-        "cut_tokens": _counts(fields, "cut_tokens", place),
-        "cut": _cut(_mapping(fields, "cut", place), place),
+        "fields": field_texts(_read_object(fields, "fields", place)),
+        "scores": _read_scores(fields, place),
+        "cut_tokens": _read_counts(fields, "cut_tokens", place),
+        "cut": _read_cut_counts(_read_object(fields, "cut", place), place),
         "undefined": {
-            name: str(why) for name, why in _mapping(fields, "undefined", place).items() if why
+            name: str(why) for name, why in _read_object(fields, "undefined", place).items() if why
         },
     }
     for name in _PASSAGES:
-        scored_row[name] = _words(_mapping(fields, name, place), scored_row, place, name)
+        scored_row[name] = _read_words(_read_object(fields, name, place), scored_row, place, name)
     return scored_row
 
 
@@ -158,24 +158,26 @@ def _usual_row(row: _UsualRow, place: str, path: pathlib.Path) -> ScoredRow:
     scored_row: ScoredRow = {
         "id": str(row.id),
         "corpus": row.corpus or path.stem,
-        "grounding": _texts(_known(row.grounding)),
-        "perspectives": _texts(_known(row.perspectives)),
-        "history": _texts(_known(row.history)),
-        "generated_text": _known(row.generated_text),
-        "label": _known(row.label),
+        "grounding": _list_texts(_none_if_unset(row.grounding)),
+        "perspectives": _list_texts(_none_if_unset(row.perspectives)),
+        "history": _list_texts(_none_if_unset(row.history)),
+        "generated_text": _none_if_unset(row.generated_text),
+        "label": _none_if_unset(row.label),
         "fields": field_texts(row.fields) if row.fields else {},
         "scores": row.scores,
         "cut_tokens": row.cut_tokens or {},
-        "cut": _cut(row.cut, place) if row.cut else {},
+        "cut": _read_cut_counts(row.cut, place) if row.cut else {},
         "undefined": {name: why for name, why in (row.undefined or {}).items() if why},
     }
-    scored_row["words"] = _words(row.words, scored_row, place) if row.words else {}
+    scored_row["words"] = _read_words(row.words, scored_row, place) if row.words else {}
     evidence = row.evidence
-    scored_row["evidence"] = _words(evidence, scored_row, place, "evidence") if evidence else {}
+    scored_row["evidence"] = (
+        _read_words(evidence, scored_row, place, "evidence") if evidence else {}
+    )
     return scored_row
 
 
-def _known(value: T | UnsetType) -> T | None:
+def _none_if_unset(value: T | UnsetType) -> T | None:
     """Returns the value of a field, None where the row has none."""
     return None if value is UNSET else value
 
@@ -197,11 +199,11 @@ _FIELDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def _texts(value: Any) -> list[str]:
+def _list_texts(value: Any) -> list[str]:
     return [] if value is None else [value] if isinstance(value, str) else value
 
 
-def _mapping(fields: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
+def _read_object(fields: Mapping[str, Any], name: str, place: str) -> dict[str, Any]:
     """Returns an object; Parquet has pairs in the place of objects whose names vary."""
     value = fields.get(name)
     try:
@@ -210,9 +212,9 @@ def _mapping(fields: Mapping[str, Any], name: str, place: str) -> dict[str, Any]
         raise field_error(place, name, "an object", value) from None
 
 
-def _counts(fields: Mapping[str, Any], name: str, place: str) -> dict[str, int | None]:
+def _read_counts(fields: Mapping[str, Any], name: str, place: str) -> dict[str, int | None]:
     """Returns an object of whole numbers."""
-    counts = _mapping(fields, name, place)
+    counts = _read_object(fields, name, place)
     for key, count in counts.items():
         if not _is_count(count):
             raise field_error(place, f"{name}.{key}", "0 or a positive whole number", count)
@@ -223,7 +225,7 @@ def _is_count(value: Any) -> bool:
     return value is None or (type(value) is int and 0 <= value < 2**63)
 
 
-def _scores(fields: Mapping[str, Any], place: str) -> dict[str, float | None]:
+def _read_scores(fields: Mapping[str, Any], place: str) -> dict[str, float | None]:
     scores = fields["scores"]
     if not isinstance(scores, dict) or not scores:
         raise field_error(place, "scores", "an object of scores by scorer", scores)
@@ -239,7 +241,7 @@ def _is_score(value: Any) -> bool:
     return abs(value) <= LARGEST_SCORE  # of an integer of any size; False of NaN
 
 
-def _cut(cut: Mapping[str, Any], place: str) -> dict[str, dict[str, int]]:
+def _read_cut_counts(cut: Mapping[str, Any], place: str) -> dict[str, dict[str, int]]:
     """Returns each scorer's counts but for those of none; Parquet and TFDS have all."""
     cut_by_scorer = {}
     for name, counts in cut.items():
@@ -252,7 +254,7 @@ def _cut(cut: Mapping[str, Any], place: str) -> dict[str, dict[str, int]]:
     return cut_by_scorer
 
 
-def _words(
+def _read_words(
     words: Mapping[str, Any], row: ScoredRow, place: str, field: str = "words"
 ) -> dict[str, list[Any]]:
     """Returns each scorer's words as lists; Parquet has objects, and null for no words."""

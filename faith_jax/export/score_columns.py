@@ -52,7 +52,7 @@ def scored_fields(
     for row, read in zip(raw_rows, examples, strict=True):
         example = read.example
         scores = {
-            scorer: _score(row, scorer, scorer in decimal_commas)
+            scorer: _read_score(row, scorer, scorer in decimal_commas)
             for scorer in scorers
             if scorer in row.fields
         }
@@ -72,7 +72,7 @@ def scored_fields(
         )
 
 
-def _score(row: Row, scorer: str, has_decimal_comma: bool) -> Any:
+def _read_score(row: Row, scorer: str, has_decimal_comma: bool) -> Any:
     """Returns the score in a cell, None where it is undefined; another value is checked later."""
     value = row.fields[scorer]
     if isinstance(value, str):

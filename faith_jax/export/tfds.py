@@ -201,7 +201,7 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
             raise InputError(f"{folder}: a TFDS data set without {', '.join(sorted(missing))}.")
         for split in splits:
             examples = builder.as_dataset(split=split, shuffle_files=False)
-            for number, example in enumerate(_examples(examples), start=1):
+            for number, example in enumerate(_read_examples(examples), start=1):
                 yield Row(f"{folder}, {split}: row {number}", _scored_fields(example))
     except (InputError, GeneratorExit):
         raise
@@ -210,18 +210,18 @@ def read_scored_tfds(folder: pathlib.Path) -> Iterator[Row]:
         raise InputError(f"{folder}: cannot be read as a TFDS data set ({problem}).") from None
 
 
-def _examples(dataset: Any) -> Iterator[dict[str, Any]]:
+def _read_examples(dataset: Any) -> Iterator[dict[str, Any]]:
     """Yields examples as Python's values; in batches, which is much faster than one by one."""
     for batch in dataset.ragged_batch(_BATCH):
-        columns = _lists(batch)
+        columns = _convert_to_lists(batch)
         for place in range(len(columns["id"])):
             yield _example_at(columns, place)
 
 
-def _lists(values: Any) -> Any:
+def _convert_to_lists(values: Any) -> Any:
     """Returns the tensors of a batch as lists over its examples."""
     if isinstance(values, dict):
-        return {name: _lists(part) for name, part in values.items()}
+        return {name: _convert_to_lists(part) for name, part in values.items()}
     return values.to_list() if hasattr(values, "to_list") else values.numpy().tolist()
 
 

@@ -55,7 +55,7 @@ def write_worst(
     """
     ranked = (row for row in rows if row["scores"][scorers[0]] is not None)
     worst = heapq.nsmallest(count, ranked, key=lambda row: row["scores"][scorers[0]])
-    flat = [_flat(row, scorers, columns) for row in worst]
+    flat = [_flatten_row(row, scorers, columns) for row in worst]
     texts = [name for part in ("history", "grounding") if (name := columns.get(part, ""))]
     for name in (name for name in texts if flat and name in flat[0]):
         if all(len(row[name]) == 1 for row in flat):  # as their input has them, or may have
@@ -68,7 +68,9 @@ def write_worst(
     return len(flat)
 
 
-def _flat(row: ScoredRow, scorers: Sequence[str], columns: Mapping[str, str]) -> dict[str, Any]:
+def _flatten_row(
+    row: ScoredRow, scorers: Sequence[str], columns: Mapping[str, str]
+) -> dict[str, Any]:
     flat: dict[str, Any] = {columns.get("id") or "id": row["id"]}
     flat[columns.get("corpus") or "corpus"] = row["corpus"]
     spec = columns.get("grounding") or "grounding"
@@ -95,11 +97,11 @@ def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(map(guarded, header))
-    writer.writerows([_cell(row.get(name)) for name in header] for row in rows)
+    writer.writerows([_format_cell(row.get(name)) for name in header] for row in rows)
     return buffer.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def _format_cell(value: Any) -> Any:
     if isinstance(value, str):
         return guarded(value)
     if isinstance(value, int | float | None):

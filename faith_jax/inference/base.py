@@ -85,7 +85,7 @@ class BaseModel:
         """The token that fills rows up on the right; -1 for models without one (GPT-2)."""
         return self.config.pad_id
 
-    def _layers(self) -> str:
+    def _count_layers(self) -> str:
         c = self.config
         counts = [str(n) for n in (c.num_encoder_layers, c.num_decoder_layers) if n]
         return "+".join(counts)
@@ -93,7 +93,7 @@ class BaseModel:
     def __repr__(self) -> str:
         c, size = self.config, sum(leaf.size for leaf in jax.tree.leaves(self.params))
         return (
-            f"{type(self).__name__}({size:,} parameters: {self._layers()} layers, "
+            f"{type(self).__name__}({size:,} parameters: {self._count_layers()} layers, "
             f"emb_dim {c.emb_dim}, vocab_size {c.vocab_size:,})"
         )
 
@@ -135,7 +135,7 @@ class BaseModel:
             "positions; shorten them."
         )
 
-    def _pad(self, tokens: np.ndarray) -> np.ndarray:
+    def _pad_tokens(self, tokens: np.ndarray) -> np.ndarray:
         # Lengths are rounded up, so that inputs of similar lengths share a compiled program.
         padding = bucket_length(tokens.shape[1]) - tokens.shape[1]
         return np.pad(tokens, ((0, 0), (0, padding)), constant_values=self.pad_id)
@@ -211,7 +211,7 @@ class GenerativeModel(BaseModel):
             logger.warning(TWO_SIDES_ONLY, self.path)
         # The caller's length comes last, and holds.
         options = {"max_length": LONGEST_RESPONSE} | options
-        decoding = self._decoding(options, pmi=options.get("pmi") is not None)
+        decoding = self._build_decoding_config(options, pmi=options.get("pmi") is not None)
         fields = {"query": query, "pro": pro, "con": con, "knowledge": knowledge, "inputs": inputs}
         fields |= {"history": history, "inputs_without_document": inputs_without_document}
         batch = _rows_of(fields)
@@ -285,13 +285,15 @@ class GenerativeModel(BaseModel):
             result = model.decode(([ids], [second]) if is_doha else [ids], seed=seed, **options)
         return decoded_rows(result, for_model(DecodingConfig(**options), self.module))[0]
 
-    def _decoding(self, options: dict[str, Any], *, pmi: bool = False) -> DecodingConfig:
+    def _build_decoding_config(
+        self, options: dict[str, Any], *, pmi: bool = False
+    ) -> DecodingConfig:
         """Returns the config of decoding options, by default with `PMIConfig()` for PMI-Decode."""
         option_names = [field.name for field in dataclasses.fields(DecodingConfig)]
         for name in options:
             if name not in option_names:
                 raise ConfigError(
-                    f"decoding: there is no option {name!r}.{_advice(name, option_names)}"
+                    f"decoding: there is no option {name!r}.{_advise_on_option(name, option_names)}"
                 )
         config = DecodingConfig(**({"pmi": PMIConfig()} if pmi else {}) | options)
         if pmi and config.pmi is None:
@@ -337,7 +339,7 @@ def _rows_of(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     ]
 
 
-def _advice(name: str, option_names: list[str]) -> str:
+def _advise_on_option(name: str, option_names: list[str]) -> str:
     """Returns advice on an unknown option, such as the option that was probably meant."""
     if name in [field.name for field in dataclasses.fields(PMIConfig)]:
         return f" It is one of PMI-Decode: decode_pmi(…, pmi=PMIConfig({name}=…))."

@@ -156,7 +156,7 @@ class BatchDecoder:
         """Yields the rows of each batch and the responses to them."""
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size]
-            numbers, arrays = self._batch(branches, rows, self._batch_size, drawn)
+            numbers, arrays = self._build_batch(branches, rows, self._batch_size, drawn)
             arrays[0] = self._share_prefixes([branches[0][row] for row in rows], arrays[0])
             result = self._decode(params, *arrays, numbers)
             yield rows, decoded_rows(result, self._decoding)[: len(rows)]
@@ -171,7 +171,9 @@ class BatchDecoder:
         in_places, waiting = dict(enumerate(order[:size])), order[size:]
         free: list[int] = []
         room = [bucket_length(max(map(len, inputs))) for inputs in branches]
-        places = refilled.first(params, *self._batch(branches, order[:size], size, drawn, room))
+        places = refilled.first(
+            params, *self._build_batch(branches, order[:size], size, drawn, room)
+        )
         while in_places:
             # The loop goes on until a group of rows can be admitted, or, at last, until all have
             # ended.
@@ -188,7 +190,7 @@ class BatchDecoder:
                 in_places |= zip(into, rows, strict=True)
                 # A group that is not full names the place `size`, which does not exist.
                 to = np.asarray(into + [size] * (group - len(rows)), np.int32)
-                arrays = self._batch(
+                arrays = self._build_batch(
                     branches, rows, group, drawn, self._choose_room(branches, rows, room)
                 )
                 places = refilled.admit(params, places, to, *arrays)
@@ -207,7 +209,7 @@ class BatchDecoder:
             smallest[longer] //= 2
         return smallest
 
-    def _batch(
+    def _build_batch(
         self,
         branches: list[Sequence[Any]],
         rows: list[int],
@@ -306,7 +308,7 @@ def with_formats(arrays: PyTree, formats: PyTree) -> PyTree:
     return jax.tree.map(lambda x, place: jax.device_put(x, place, donate=True), arrays, formats)
 
 
-def _branches(config: TransformerConfig, arrays: Sequence[Any]) -> list[Any]:
+def _group_by_branch(config: TransformerConfig, arrays: Sequence[Any]) -> list[Any]:
     """Returns the inputs of each branch, of tokens and lengths in turn, as models read them."""
     if config.is_decoder_only:
         return list(zip(arrays[::2], arrays[1::2], strict=True))
@@ -325,7 +327,7 @@ def _compile_decoding(
 
     def decode(params, *arrays):
         *inputs, rows = arrays
-        inputs = _branches(config, inputs)
+        inputs = _group_by_branch(config, inputs)
         if config.is_decoder_only:
             inputs = list(itertools.chain(*inputs))
         # By the row's own number, so that it draws the same in any batch and place.
@@ -340,11 +342,11 @@ class _Refilled:
 
     def __init__(self, refilling: Refilling, partitioner: Partitioner):
         self._refilling, self._partitioner = refilling, partitioner
-        self._read = partitioner.jit(self._places)
+        self._read = partitioner.jit(self._read_first_places)
         self._step_programs: tuple[Compiled, Compiled, Compiled] | None = None
 
-    def _places(self, params: PyTree, numbers: Any, *arrays: Any) -> Places:
-        branches = _branches(self._refilling.module.config, arrays)
+    def _read_first_places(self, params: PyTree, numbers: Any, *arrays: Any) -> Places:
+        branches = _group_by_branch(self._refilling.module.config, arrays)
         return self._refilling.read(params, numbers, branches)
 
     def first(self, params: PyTree, numbers: Any, arrays: Sequence[Any]) -> Places:

@@ -55,7 +55,7 @@ class CausalModel(GenerativeModel):
             longer than the model's positions.
         """
         tokens = self._check_input(input_tokens)
-        logits: np.ndarray = self._run_compiled(next_logits, None, self._pad(tokens))
+        logits: np.ndarray = self._run_compiled(next_logits, None, self._pad_tokens(tokens))
         # Padding on the right is behind the causal mask for all tokens that were given.
         return logits[:, : tokens.shape[1]]
 
@@ -73,7 +73,7 @@ class CausalModel(GenerativeModel):
           InputError: as `logits`.
         """
         tokens = self._check_input(input_tokens)
-        log_probs: np.ndarray = self._run_compiled(_next_log_probs, self._pad(tokens))
+        log_probs: np.ndarray = self._run_compiled(_next_log_probs, self._pad_tokens(tokens))
         return log_probs[:, : tokens.shape[1] - 1]
 
     def generate(self, input_tokens: Any, **options: Any) -> np.ndarray:
@@ -99,7 +99,7 @@ class CausalModel(GenerativeModel):
           InputError: as `logits`, and on rows without tokens.
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
-        config = self._decoding(options)
+        config = self._build_decoding_config(options)
         tokens, lengths = self._pad_prompts("", input_tokens, input_lengths, config)
         keys = sampling_keys(seed, tokens.shape[0])
         decoded: DecodingResult = self._run_compiled(
@@ -125,7 +125,7 @@ class CausalModel(GenerativeModel):
         Raises:
           InputError: also on different numbers of rows.
         """
-        config = self._decoding(options, pmi=True)
+        config = self._build_decoding_config(options, pmi=True)
         tokens, lengths = self._pad_prompts("", input_tokens, input_lengths, config)
         tokens_without, lengths_without = self._pad_prompts(
             "_without_document",
@@ -176,7 +176,7 @@ class CausalModel(GenerativeModel):
         # The last token that is decoded is not fed, and needs no position.
         longest = int(lengths.max()) + config.max_length
         self._check_positions(name, longest - 1, self.config.decoder_prompt_length)
-        return self._pad(tokens), lengths
+        return self._pad_tokens(tokens), lengths
 
 
 def _check_lengths(name: str, input_lengths: Any, tokens: np.ndarray) -> np.ndarray:

@@ -218,10 +218,10 @@ def _read_settings(path: str, model: TransformerConfig) -> _PublishedSettings | 
         return None
     for name in _READ.keys() & values.keys():
         values[name] = checked(f"{file}: {name}", values[name], _READ[name])
-    return _PublishedSettings(file, values, *_translate(values, model))
+    return _PublishedSettings(file, values, *_translate_settings(values, model))
 
 
-def _translate(
+def _translate_settings(
     values: Mapping[str, Any], model: TransformerConfig
 ) -> tuple[dict[str, tuple[str, Any]], dict[str, str]]:
     """Returns the settings and the ignored names of checked fields; see `_PublishedSettings`."""

@@ -238,7 +238,7 @@ def _label_scores(
 
 
 @functools.partial(jax.jit, static_argnums=(0, 7))
-def _probabilities(
+def _average_dropout_passes(
     module: Transformer,
     params: PyTree,
     tokens: Integer[Array, "rows length"],
@@ -373,10 +373,10 @@ class ClassificationEngine:
         self._packer.choose(groups, prompt + limit, window, total)
         if compiles_ahead():
             for length, size in self._packer.sizes.items():
-                compile_shape = functools.partial(self._compile, length, size)
+                compile_shape = functools.partial(self._compile_shape, length, size)
                 self._compiled.begin({(length, size): compile_shape})
 
-    def _compile(self, length: int, size: int) -> None:
+    def _compile_shape(self, length: int, size: int) -> None:
         """Computes a batch without rows."""
         has_types = self.model.config.num_token_types > 1
         packed = Packed(length, size, [[]])
@@ -393,7 +393,7 @@ class ClassificationEngine:
           second: where each row's tokens of type 1 begin, see `PairRow`; None = nowhere.
         """
         if self.dropout.count:
-            return self._dropout_probabilities(rows, self._types(second))
+            return self._dropout_probabilities(rows, self._drop_unused_types(second))
         return scipy.special.softmax(self.logits(rows, second), axis=-1)
 
     def logits(
@@ -405,7 +405,7 @@ class ClassificationEngine:
         """
         if self._labels is None:
             classes = len(self.model.config.label_names)
-            of_rows = self._head_logits(rows, self._types(second))
+            of_rows = self._head_logits(rows, self._drop_unused_types(second))
             return np.array(of_rows, np.float32).reshape(len(rows), classes)
         return self._label_scores(rows, self._labels)
 
@@ -417,7 +417,7 @@ class ClassificationEngine:
         """
         return [scipy.special.softmax(logits, axis=-1) for logits in self._head_logits(rows, None)]
 
-    def _types(self, second: Sequence[int] | None) -> Sequence[int] | None:
+    def _drop_unused_types(self, second: Sequence[int] | None) -> Sequence[int] | None:
         # Some models have no types by which to tell two texts apart.
         return None if self.model.config.num_token_types < 2 else second
 
@@ -627,7 +627,7 @@ class ClassificationEngine:
         all_probabilities = np.zeros((len(rows), len(classes)), np.float32)
         ladder = LENGTHS if labels is None else _LADDER
         bound = functools.partial(
-            _probabilities, self._module, self.model.params, labels=labels,
+            _average_dropout_passes, self._module, self.model.params, labels=labels,
             passes=self.dropout.count,
         )  # fmt: skip
         for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):

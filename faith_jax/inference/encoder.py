@@ -13,7 +13,7 @@ from faith_jax.models.transformer import Transformer
 
 
 @functools.partial(jax.jit, static_argnums=0, static_argnames="method")
-def _apply(
+def _apply_method(
     module: Transformer, params: PyTree, tokens: Array, token_types: Array | None, method: str
 ) -> Any:
     """Applies a method of the module to tokens, without dropout."""
@@ -119,9 +119,11 @@ class EncoderModel(BaseModel):
                     f"tokens' shape {tokens.shape}, got {types.dtype} {types.shape}."
                 )
             # Types are filled up as the tokens are.
-            padding = self._pad(tokens).shape[1] - tokens.shape[1]
+            padding = self._pad_tokens(tokens).shape[1] - tokens.shape[1]
             types = np.pad(types.astype(np.int32), ((0, 0), (0, padding)))
         # Keys that are padding are masked, so that a longer shape does not change the states of the
         # tokens.
-        outputs: np.ndarray = self._run_compiled(_apply, self._pad(tokens), types, method=method)
+        outputs: np.ndarray = self._run_compiled(
+            _apply_method, self._pad_tokens(tokens), types, method=method
+        )
         return outputs

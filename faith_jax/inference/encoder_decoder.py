@@ -72,7 +72,7 @@ class EncoderDecoderModel(GenerativeModel):
         decoder_inputs = self._check_decoder_tokens("decoder_input_tokens", decoder_input_tokens)
         check_batch(("encoder", first), ("decoder", decoder_inputs))
         length = decoder_inputs.shape[1]
-        batch = (inputs, self._pad(decoder_inputs))
+        batch = (inputs, self._pad_tokens(decoder_inputs))
         logits: np.ndarray = self._run_compiled(next_logits, *batch)
         # Padding on the right is behind the causal mask for all tokens that were given.
         return logits[:, :length]
@@ -94,7 +94,7 @@ class EncoderDecoderModel(GenerativeModel):
         targets = self._check_decoder_tokens("decoder_target_tokens", decoder_target_tokens)
         check_batch(("encoder", first), ("decoder", targets))
         length = targets.shape[1]
-        batch = (inputs, self._pad(targets))
+        batch = (inputs, self._pad_tokens(targets))
         log_probs: np.ndarray = self._run_compiled(_target_log_probs, *batch)
         return log_probs[:, :length]
 
@@ -121,7 +121,7 @@ class EncoderDecoderModel(GenerativeModel):
           InputError: as `logits`.
           ConfigError: on an unknown option or seed, and on one out of its range.
         """
-        config = self._decoding(options)
+        config = self._build_decoding_config(options)
         inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
         self._check_decoder_length("max_length", config.max_length)
         keys = sampling_keys(seed, first.shape[0])
@@ -147,7 +147,7 @@ class EncoderDecoderModel(GenerativeModel):
         """
         if self.config.knowledge_attention:
             raise InputError("PMI-Decode needs one encoder input; DoHA has two.")
-        config = self._decoding(options, pmi=True)
+        config = self._build_decoding_config(options, pmi=True)
         inputs, first = self._prepare_encoder_inputs(encoder_input_tokens)
         inputs_without, first_without = self._prepare_encoder_inputs(
             encoder_input_tokens_without_document
@@ -166,7 +166,7 @@ class EncoderDecoderModel(GenerativeModel):
         if not self.config.knowledge_attention:
             checked = self._check_tokens(name, tokens)
             self._check_positions(name, checked.shape[1], self.config.encoder_prompt_length)
-            return self._pad(checked), checked
+            return self._pad_tokens(checked), checked
         if not isinstance(tokens, tuple) or len(tokens) != 2:
             raise InputError(f"{name}: expected a pair (context, context with knowledge).")
         pair = [self._check_tokens(name, part) for part in tokens]
@@ -174,7 +174,7 @@ class EncoderDecoderModel(GenerativeModel):
         for part in pair:
             self._check_positions(name, part.shape[1], self.config.encoder_prompt_length)
         # Each to a length of its own: the decoder attends to the two one after the other.
-        return (self._pad(pair[0]), self._pad(pair[1])), pair[0]
+        return (self._pad_tokens(pair[0]), self._pad_tokens(pair[1])), pair[0]
 
     def _check_decoder_tokens(self, name: str, tokens: Any) -> np.ndarray:
         checked = self._check_tokens(name, tokens)

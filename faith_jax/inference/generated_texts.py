@@ -75,7 +75,7 @@ class TextGenerator:
             tokens = padded(ids, batch.shape[0], self.model.pad_id, batch.size)
             # Rows that nobody asked for end at once.
             tokens[len(ids) :, 0] = self.model.config.eos_ids[0]
-            answer_texts = self._decode(tokens, num_beams, search)
+            answer_texts = self._generate_texts(tokens, num_beams, search)
             answers |= {
                 unique[n]: texts for n, texts in zip(batch.rows, answer_texts, strict=False)
             }
@@ -86,7 +86,7 @@ class TextGenerator:
         """Encodes a prompt as the model reads it; raises as `TextReader.read`."""
         return self.reader.read(prompt.text, name, prompt.parts)
 
-    def _decode(
+    def _generate_texts(
         self, tokens: np.ndarray, num_beams: int, search: dict[str, Any]
     ) -> list[list[str]]:
         decoded = self.model.decode(

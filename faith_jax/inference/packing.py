@@ -115,7 +115,7 @@ class Packer:
         self.window = _WINDOW_ON_CPU if on_cpu else _WINDOW
         # By the length of lines how many are a batch; empty before `choose`.
         self.sizes: dict[int, int] = {}
-        self._line, self._longest = 0, 0
+        self._line, self._longest_length = 0, 0
 
     def choose(self, groups: Sequence[Group], limit: int, window: int, total: int) -> None:
         """Chooses the shapes of a job's lines, at most `MOST_SHAPES`, by a sample of its groups.
@@ -130,7 +130,7 @@ class Packer:
         """
         rows = sum(len(group.rows) for group in groups)
         best, least = dict[int, int](), math.inf
-        for length in _line_lengths(_longest(groups), self._ladder(groups)):
+        for length in _line_lengths(_longest_length(groups), self._list_possible_lengths(groups)):
             used = [tokens for tokens, _ in fill_lines(groups, length)]
             for count in range(1, MOST_SHAPES + 1):
                 lengths = best_lengths(used, count, self._line_cost)
@@ -141,37 +141,39 @@ class Packer:
                 for chosen, number in lines_by_length(used, lengths).items():
                     # Lines of a window, and of the job.
                     lines = math.ceil(number * min(window, total) / rows)
-                    sizes[chosen] = self._size(chosen, lines)
+                    sizes[chosen] = self._choose_batch_size(chosen, lines)
                     slots = -(-lines // sizes[chosen]) * sizes[chosen] * max(1, total / window)
                     cost += self._compilation + slots * self._line_cost(chosen)
                 if cost < least:
                     best, least = sizes, cost
         self._line = max(best)
-        self._longest = max(_in_steps(limit), self._line)
-        self.sizes = {self._longest: self._most(self._longest)} | best
+        self._longest_length = max(_in_steps(limit), self._line)
+        self.sizes = {
+            self._longest_length: self._compute_max_batch_size(self._longest_length)
+        } | best
 
     def lines(self, groups: Sequence[Group]) -> list[Packed]:
         """Packs groups into lines that hold inputs and own tokens; each row is in one of them."""
-        longest = _longest(groups)
-        if self.sizes and longest <= self._longest:
+        longest = _longest_length(groups)
+        if self.sizes and longest <= self._longest_length:
             return self._chosen_lines(groups)
         # Longer lines leave less padding, and each token sees more keys: the cheapest are taken.
         tried = [self._cut_down(fill_lines(groups, length)) for length in _line_lengths(longest)]
-        return min(tried, key=self._cost)
+        return min(tried, key=self._estimate_cost)
 
     def halve(self) -> None:
         """Halves the tokens of all batches to come; those of one line stay."""
         self._tokens //= 2
-        self.sizes = {length: self._halved(size) for length, size in self.sizes.items()}
+        self.sizes = {length: self._halve_batch_size(size) for length, size in self.sizes.items()}
 
-    def _halved(self, size: int) -> int:
+    def _halve_batch_size(self, size: int) -> int:
         return max(1, size // self._devices // 2) * self._devices
 
     def _chosen_lines(self, groups: Sequence[Group]) -> list[Packed]:
         short, long = list[Group](), list[Group]()
         for group in groups:
-            (short if _longest([group]) <= self._line else long).append(group)
-        lines = fill_lines(short, self._line) + fill_lines(long, self._longest)
+            (short if _longest_length([group]) <= self._line else long).append(group)
+        lines = fill_lines(short, self._line) + fill_lines(long, self._longest_length)
         by_shape: dict[tuple[int, ...], list[int]] = {}
         for number, (used, _) in enumerate(lines):
             length = next(length for length in sorted(self.sizes) if used <= length)
@@ -183,8 +185,8 @@ class Packer:
             for (length,), numbers in filled.items()
         ]
 
-    def _ladder(self, groups: Sequence[Group]) -> list[int]:
-        return sorted({_in_steps(_longest(groups)), *LENGTHS})
+    def _list_possible_lengths(self, groups: Sequence[Group]) -> list[int]:
+        return sorted({_in_steps(_longest_length(groups)), *LENGTHS})
 
     def _cut_down(self, lines: Sequence[tuple[int, Line]]) -> list[Packed]:
         """Returns lines, given with their tokens, by the lengths that are worth a compilation."""
@@ -197,23 +199,26 @@ class Packer:
             if len(by_length[shorter]) * (longer - shorter) < self._compilation:
                 by_length[longer] = by_length.pop(shorter) + by_length[longer]
         return [
-            Packed(length, self._size(length, len(same_length)), same_length)
+            Packed(length, self._choose_batch_size(length, len(same_length)), same_length)
             for length, same_length in sorted(by_length.items())
         ]
 
-    def _size(self, length: int, lines: int) -> int:
+    def _choose_batch_size(self, length: int, lines: int) -> int:
         # The same number of lines for each device.
         devices = self._devices
-        return even_size(-(-lines // devices), self._most(length) // devices) * devices
+        return (
+            even_size(-(-lines // devices), self._compute_max_batch_size(length) // devices)
+            * devices
+        )
 
-    def _most(self, length: int) -> int:
+    def _compute_max_batch_size(self, length: int) -> int:
         return max(1, self._tokens // length // self._devices) * self._devices
 
     def _line_cost(self, length: int) -> float:
         # Each token costs 1, and `attention` for each key of its line.
         return length * (1 + self._attention * length)
 
-    def _cost(self, packed: Sequence[Packed]) -> float:
+    def _estimate_cost(self, packed: Sequence[Packed]) -> float:
         """Returns the cost of batches and compilations, in tokens."""
         return sum(
             self._compilation
@@ -269,7 +274,7 @@ def _in_steps(tokens: int, step: int = _STEP) -> int:
     return -(-tokens // step) * step
 
 
-def _longest(groups: Sequence[Group]) -> int:
+def _longest_length(groups: Sequence[Group]) -> int:
     return max(group.shared + max(size for size, _ in group.rows) for group in groups)
 
 
@@ -287,7 +292,7 @@ def fill_lines(groups: Sequence[Group], length: int) -> list[tuple[int, Line]]:
     Returns:
       Lines with their numbers of tokens.
     """
-    pieces = [piece for group in groups for piece in _pieces(group, length)]
+    pieces = [piece for group in groups for piece in _split_group(group, length)]
     lines: list[tuple[int, Line]] = []
     free: list[tuple[int, int]] = []  # tokens and line, the fullest first
     for piece in sorted(pieces, key=lambda piece: -piece.total):
@@ -304,7 +309,7 @@ def fill_lines(groups: Sequence[Group], length: int) -> list[tuple[int, Line]]:
     return lines
 
 
-def _pieces(group: Group, length: int) -> Iterator[Group]:
+def _split_group(group: Group, length: int) -> Iterator[Group]:
     """Yields parts of a group that fit a line."""
     rows, room = list[tuple[int, int]](), length - group.shared
     # The largest first, so that the small ones fill what is left.
@@ -393,7 +398,7 @@ def pack_blocks(
     key_lines = -(-len(lines) // count)
     queries = padded_length(max(unshared), (16,))
     # Each line of inputs finds room in a block of its own.
-    fewest = max(len(fill_lines(_alone(line), targets)) for line in lines)
+    fewest = max(len(fill_lines(_separate_rows(line), targets)) for line in lines)
     average = sum(unshared) / count / targets
     for spare in _SPARE:
         # Sizes are rounded up to few steps, so that windows of rows share compiled programs.
@@ -407,7 +412,7 @@ def pack_blocks(
 
 def split_groups(groups: Sequence[Group], tokens: int) -> list[Group]:
     """Splits groups with more than so many tokens of their own; each part has the input."""
-    return [piece for group in groups for piece in _pieces(group, tokens + group.shared)]
+    return [piece for group in groups for piece in _split_group(group, tokens + group.shared)]
 
 
 def fill_blocks(
@@ -448,7 +453,7 @@ def _multiple_of(blocks: list[Block], devices: int) -> list[Block]:
     return blocks + [Block(blocks[0].shape) for _ in range(-len(blocks) % devices)]
 
 
-def _alone(line: Sequence[Group]) -> list[Group]:
+def _separate_rows(line: Sequence[Group]) -> list[Group]:
     """Returns each row of a line as a group of its own."""
     return [Group(size, [(0, row)]) for group in line for size, row in group.rows]
 

@@ -194,16 +194,16 @@ class DeviceTime:
 
     def queued(self, results: PyTree) -> None:
         """Counts a batch from now on until its results are computed."""
-        self._count(1)
+        self._record_queue_change(1)
 
         def wait() -> None:
             with contextlib.suppress(jax.errors.JaxRuntimeError):  # told where they are fetched
                 jax.block_until_ready(results)
-            self._count(-1)
+            self._record_queue_change(-1)
 
         threading.Thread(target=wait, daemon=True).start()
 
-    def _count(self, change: int) -> None:
+    def _record_queue_change(self, change: int) -> None:
         with self._lock:
             now = time.perf_counter()
             seconds, was_busy = now - self._since if self._since else 0.0, self._queued > 0

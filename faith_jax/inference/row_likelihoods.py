@@ -173,7 +173,7 @@ def token_log_probs(
     return jax.lax.fori_loop(0, pieces, score_piece, start)[:tokens]
 
 
-def _hidden(module: Transformer, params: PyTree, read: Lines | Blocks) -> Any:
+def _compute_hidden_states(module: Transformer, params: PyTree, read: Lines | Blocks) -> Any:
     """Returns the states before the output layer, [lines, length, embed]."""
     variables: PyTree = {"params": params}
     options: Any = {"enable_dropout": False, "method": "decode_hidden"}
@@ -191,7 +191,7 @@ def _hidden(module: Transformer, params: PyTree, read: Lines | Blocks) -> Any:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
-def _score(
+def _score_targets(
     module: Transformer,
     params: PyTree,
     read: Lines | Blocks,
@@ -199,7 +199,7 @@ def _score(
     max_logits_bytes: int,
 ) -> Array:
     """Returns log-probabilities [groups, tokens]: of each group of lines, which a device holds."""
-    hidden = _hidden(module, params, read)
+    hidden = _compute_hidden_states(module, params, read)
     groups = wanted.sources.shape[0]
     # The lines of a group are on one device, and so is all that is gathered from them.
     hidden = hidden.reshape(groups, -1, hidden.shape[-1])
@@ -218,7 +218,9 @@ def _label_logits(
     module: Transformer, params: PyTree, read: Lines | Blocks, labels: Array
 ) -> Array:
     """Returns the logits of a few tokens behind each token read, [lines, length, labels]."""
-    return output_layer(module, params).logits_of(_hidden(module, params, read), labels)
+    return output_layer(module, params).logits_of(
+        _compute_hidden_states(module, params, read), labels
+    )
 
 
 class _Batch(NamedTuple):
@@ -266,7 +268,7 @@ class LikelihoodEngine:
         self._block_tokens = batch_tokens(tokens_per_batch, _BLOCK_TOKENS, room)
         # By the length of lines of inputs, after `choose_shapes`.
         self._block_shapes: dict[int, BlockShape] = {}
-        self._memory = Memory(self._halve)
+        self._memory = Memory(self._halve_batches)
         self._compiled = CompiledAhead()
         self._shapes: set[tuple[int, ...]] = set()
         self._tokens, self._slots = 0, 0
@@ -300,9 +302,9 @@ class LikelihoodEngine:
             limit += config.decoder_prompt_length + max(len(row.targets) for row in rows)
             packer.choose(self._causal_groups(rows, numbers), limit, window, total)
             return
-        groups = split_groups(self._groups(rows, numbers), self._block_tokens)
-        packer.choose(_inputs(groups), config.encoder_prompt_length + limit, window, total)
-        for packed in packer.lines(_inputs(groups)):
+        groups = split_groups(self._group_by_input(rows, numbers), self._block_tokens)
+        packer.choose(_number_inputs(groups), config.encoder_prompt_length + limit, window, total)
+        for packed in packer.lines(_number_inputs(groups)):
             lines = _lines_of(packed, groups, self._block_tokens)
             of_sample = pack_blocks(lines, packed.length, packed.size, self._block_tokens)[0].shape
             unshared = sum(group.unshared for line in lines for group in line) / len(lines)
@@ -316,7 +318,7 @@ class LikelihoodEngine:
                 self._block_shapes[length] = self._with_spare(shape, unshared, size)
         if compiles_ahead():
             for shape in self._block_shapes.values():
-                self._compiled.begin({shape: functools.partial(self._compile, shape)})
+                self._compiled.begin({shape: functools.partial(self._compile_shape, shape)})
 
     def _with_spare(self, shape: BlockShape, unshared: float, size: int) -> BlockShape:
         """Returns the shape for a job of which other rows may have a quarter more targets.
@@ -330,9 +332,9 @@ class LikelihoodEngine:
             lines=math.ceil(spare * unshared * key_lines / shape.targets),
         )
 
-    def _compile(self, shape: BlockShape) -> None:
+    def _compile_shape(self, shape: BlockShape) -> None:
         """Computes a batch without rows."""
-        read = _joined([self._block(Block(shape), [])[0]] * self._devices)
+        read = _join_blocks([self._build_block_arrays(Block(shape), [])[0]] * self._devices)
         batch = _Batch(read, {})
         self.model.partitioner.compute(
             self._score_program(), read, _collect_targets([], batch, self._devices)
@@ -340,7 +342,7 @@ class LikelihoodEngine:
 
     def _score_program(self) -> Callable[..., Any]:
         return functools.partial(
-            _score,
+            _score_targets,
             self.model.module,
             self.model.params,
             max_logits_bytes=self._max_logits_bytes,
@@ -360,7 +362,9 @@ class LikelihoodEngine:
         def arrays_of(batch: _Batch) -> tuple[Any, ...]:
             return batch.read, _collect_targets(rows, batch, self._devices)
 
-        for batch, scores in self._computed(rows, "likelihood", self._score_program(), arrays_of):
+        for batch, scores in self._compute_batches(
+            rows, "likelihood", self._score_program(), arrays_of
+        ):
             # [groups, tokens]: of a group's rows one after the other, in the order of `sources`.
             counts = [0] * self._devices
             for number, (group, sources) in batch.sources.items():
@@ -385,14 +389,16 @@ class LikelihoodEngine:
             self.model.params,
             labels=np.asarray(labels, np.int32),
         )
-        for batch, logits in self._computed(rows, "classes", bound, lambda batch: (batch.read,)):
+        for batch, logits in self._compute_batches(
+            rows, "classes", bound, lambda batch: (batch.read,)
+        ):
             # Places are numbered within a device's group of lines.
             places = logits.reshape(self._devices, -1, len(labels))
             for number, (group, sources) in batch.sources.items():
                 all_logits[number] = places[group, sources[-1]]
         return all_logits
 
-    def _computed(
+    def _compute_batches(
         self,
         rows: Sequence[LikelihoodRow],
         quantity: str,
@@ -404,7 +410,7 @@ class LikelihoodEngine:
         progress, compiled = Progress(f"{quantity} of row", len(left)), self.num_compilations
 
         def started(numbers: list[int]) -> Iterator[tuple[_Batch, Callable[[], Any]]]:
-            for batch in self._batches(rows, numbers):
+            for batch in self._build_batches(rows, numbers):
                 yield batch, queue(self.model.partitioner, bound, *arrays_of(batch))
 
         for batch, results in self._memory.fetched(started, left):
@@ -417,7 +423,7 @@ class LikelihoodEngine:
                 "%s: %s", quantity, describe_compilations(self.num_compilations, self.padding)
             )
 
-    def _halve(self) -> None:
+    def _halve_batches(self) -> None:
         self._packer.halve()
         self._block_tokens = max(1, self._block_tokens // 2)
         self._block_shapes = {
@@ -425,12 +431,20 @@ class LikelihoodEngine:
             for length, shape in self._block_shapes.items()
         }
 
-    def _batches(self, rows: Sequence[LikelihoodRow], numbers: Sequence[int]) -> Iterator[_Batch]:
-        batches = self._lines if self.model.config.is_decoder_only else self._blocks
+    def _build_batches(
+        self, rows: Sequence[LikelihoodRow], numbers: Sequence[int]
+    ) -> Iterator[_Batch]:
+        batches = (
+            self._build_line_batches
+            if self.model.config.is_decoder_only
+            else self._build_block_batches
+        )
         for start in range(0, len(numbers), self._packer.window):
             yield from batches(rows, numbers[start : start + self._packer.window])
 
-    def _lines(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> Iterator[_Batch]:
+    def _build_line_batches(
+        self, rows: Sequence[LikelihoodRow], window: Sequence[int]
+    ) -> Iterator[_Batch]:
         """Yields the batches of a decoder-only model."""
         prompt, pad = self.model.config.decoder_prompt_length, self._pad
         for packed in self._packer.lines(self._causal_groups(rows, window)):
@@ -496,10 +510,12 @@ class LikelihoodEngine:
         # Lines are at most four times as long as the longest row needs; see `packing`.
         return self.model.config.can_share_inputs(4 * padded_length(longest, LENGTHS))
 
-    def _blocks(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> Iterator[_Batch]:
+    def _build_block_batches(
+        self, rows: Sequence[LikelihoodRow], window: Sequence[int]
+    ) -> Iterator[_Batch]:
         """Yields the batches of a decoder that has an encoder."""
         devices = self._devices
-        for blocks in self._packed_blocks(self._groups(rows, window)):
+        for blocks in self._packed_blocks(self._group_by_input(rows, window)):
             shape = blocks[0].shape
             self._shapes.add(tuple(shape))
             self._compiled.wait(shape)
@@ -507,14 +523,14 @@ class LikelihoodEngine:
                 sources: dict[int, tuple[int, np.ndarray]] = {}
                 arrays = []
                 for group, block in enumerate(blocks[start : start + devices]):
-                    read, places = self._block(block, rows)
+                    read, places = self._build_block_arrays(block, rows)
                     arrays.append(read)
                     sources |= {number: (group, its) for number, its in places.items()}
                 self._slots += devices * shape.key_lines * shape.keys
                 self._slots += devices * shape.lines * shape.targets
-                yield _Batch(_joined(arrays), sources)
+                yield _Batch(_join_blocks(arrays), sources)
 
-    def _groups(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
+    def _group_by_input(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
         """Returns the rows of each input, with the tokens that the decoder reads of each."""
         config = self.model.config
         by_input: dict[tuple[int, ...], list[int]] = {}
@@ -530,7 +546,7 @@ class LikelihoodEngine:
         """Yields the blocks of each length of the inputs' lines."""
         groups = split_groups(groups, self._block_tokens)
         largest = max(size for group in groups for size, _ in group.rows)
-        for packed in self._packer.lines(_inputs(groups)):
+        for packed in self._packer.lines(_number_inputs(groups)):
             lines = _lines_of(packed, groups, self._block_tokens)
             shape = self._block_shapes.get(packed.length)
             if shape is not None and largest <= min(shape.queries, shape.targets):
@@ -540,7 +556,7 @@ class LikelihoodEngine:
             size = packed.size // self._devices
             yield pack_blocks(lines, packed.length, size, self._block_tokens, self._devices)
 
-    def _block(
+    def _build_block_arrays(
         self, block: Block, rows: Sequence[LikelihoodRow]
     ) -> tuple[Blocks, dict[int, np.ndarray]]:
         """Returns a block as its decoder reads it, and the places of its rows' sources."""
@@ -582,7 +598,7 @@ class LikelihoodEngine:
         return read, sources
 
 
-def _inputs(groups: Sequence[Group]) -> list[Group]:
+def _number_inputs(groups: Sequence[Group]) -> list[Group]:
     """Returns groups as lines of inputs hold them, by their numbers."""
     return [Group(group.shared, [(0, number)]) for number, group in enumerate(groups)]
 
@@ -601,7 +617,7 @@ def _lines_of(packed: Packed, groups: Sequence[Group], tokens: int) -> list[list
     return lines
 
 
-def _joined(blocks: Sequence[Blocks]) -> Blocks:
+def _join_blocks(blocks: Sequence[Blocks]) -> Blocks:
     joined: Blocks = jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)
     return joined
 
@@ -669,7 +685,7 @@ def scoring_program(
 
     def compile_program() -> Any:
         with partitioner.active():
-            program: Any = _score
+            program: Any = _score_targets
             return program.lower(module, params, read, wanted, max_logits_bytes).compile()
 
     return compile_program, -(-(rows // groups * len(row.targets)) // piece)

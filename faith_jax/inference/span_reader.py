@@ -108,7 +108,7 @@ def best_spans(
 
 
 @functools.partial(jax.jit, static_argnums=0, static_argnames="longest")
-def _spans(
+def _find_best_spans(
     module: Transformer,
     params: PyTree,
     tokens: Array,
@@ -209,7 +209,7 @@ class SpanReader:
             multiple_of=partitioner.data_parallelism,
         )
         bound = functools.partial(
-            _spans, self.model.module, self.model.params, longest=self.longest
+            _find_best_spans, self.model.module, self.model.params, longest=self.longest
         )
         for batch in batcher.batches([(padded_length(len(row.ids)),) for row in rows]):
             batch_rows = [rows[n] for n in batch.rows]
@@ -222,7 +222,7 @@ class SpanReader:
             tokens[len(batch_rows) :, 0] = batch_rows[0].ids[0]  # something to attend to
             spans = partitioner.compute(bound, tokens, token_types(second, length), first, behind)
             for line, (number, row) in enumerate(zip(batch.rows, batch_rows, strict=True)):
-                answers[unique[number]] = _text(unique[number].text, row, spans, line)
+                answers[unique[number]] = _extract_answer(unique[number].text, row, spans, line)
         cuts = {question: row.cut for question, row in zip(unique, rows, strict=True)}
         return [answers[question] for question in questions], [
             cuts[question] for question in questions
@@ -234,7 +234,7 @@ class SpanReader:
         return self.tokenizer.shown(row.ids), row.cut
 
 
-def _text(text: str, row: SpanRow, spans: Spans, line: int) -> str:
+def _extract_answer(text: str, row: SpanRow, spans: Spans, line: int) -> str:
     """Returns a row's answer; also a text without a token has none."""
     # Of equal sums the span is the answer.
     if not row.offsets or spans.null[line] > spans.score[line]:

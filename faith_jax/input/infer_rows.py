@@ -63,7 +63,7 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
                 }
             if task is not task_or_mixture:
                 identifier = f"{task.name}/{identifier}"
-            postprocess = functools.partial(_postprocess, task, example)
+            postprocess = functools.partial(_postprocess_text, task, example)
             if number - first < _TRIED:  # as a response, before any is computed
                 postprocess(target)
             target = postprocess(target, is_target=True)
@@ -71,7 +71,9 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
             yield InputRow(identifier, inputs, target, None, fields, postprocess, where)
 
 
-def _postprocess(task: Any, example: Mapping[str, Any], text: str, is_target: bool = False) -> str:
+def _postprocess_text(
+    task: Any, example: Mapping[str, Any], text: str, is_target: bool = False
+) -> str:
     """Returns the text that the task's postprocessor makes of a text, called as SeqIO calls it.
 
     That is a mapping's "response", as our tasks return of targets, or a text; else the text given.
@@ -101,14 +103,14 @@ class FieldKinds:
     def of(self, rows: Iterable[InputRow]) -> Iterator[InputRow]:
         """Yields rows as they are, and notes their fields."""
         for number, row in enumerate(rows):
-            kinds = {name: _kind(value) for name, value in row.fields.items()}
+            kinds = {name: _classify_value(value) for name, value in row.fields.items()}
             for name in kinds.keys() | self.kinds.keys():
                 before = self.kinds.get(name, "") if number else kinds[name]
                 self.kinds[name] = before if before == kinds.get(name) else ""
             yield row
 
 
-def _kind(value: Any) -> str:
+def _classify_value(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return "texts"
     if isinstance(value, int) and abs(value) >= 2**63:  # no int64

@@ -33,16 +33,16 @@ def numpy_examples(dataset: Any) -> Iterator[dict[str, Any]]:
 
 def _one_by_one(batches: Any) -> Iterator[dict[str, Any]]:
     for batch in batches:
-        names, columns = list(batch), [_column(values) for values in batch.values()]
+        names, columns = list(batch), [_split_by_example(values) for values in batch.values()]
         for values in zip(*columns, strict=True):
             yield dict(zip(names, values, strict=True))
 
 
-def _column(values: Any) -> Sequence[Any]:
+def _split_by_example(values: Any) -> Sequence[Any]:
     """Returns the array of each example, of a tensor or of a ragged one."""
     if not hasattr(values, "row_splits"):
         return values.numpy()
-    inner, splits = _column(values.values), values.row_splits.numpy().tolist()
+    inner, splits = _split_by_example(values.values), values.row_splits.numpy().tolist()
     pieces = [inner[start:end] for start, end in itertools.pairwise(splits)]
     if isinstance(inner, np.ndarray):
         return pieces

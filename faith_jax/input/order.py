@@ -43,9 +43,9 @@ class Order:
                 shuffled_numbers = np.zeros_like(numbers)
                 for epoch in np.unique(epochs):
                     of_epoch = epochs == epoch
-                    shuffled_numbers[of_epoch] = _permutation(size, self.seed, member, int(epoch))[
-                        numbers[of_epoch]
-                    ]
+                    shuffled_numbers[of_epoch] = _draw_permutation(
+                        size, self.seed, member, int(epoch)
+                    )[numbers[of_epoch]]
                 numbers = shuffled_numbers
             rows[chosen] = numbers
         return members, rows
@@ -68,7 +68,7 @@ class Order:
 
 
 @functools.lru_cache(maxsize=32)
-def _permutation(size: int, seed: int, member: int, epoch: int) -> np.ndarray:
+def _draw_permutation(size: int, seed: int, member: int, epoch: int) -> np.ndarray:
     return np.random.default_rng([seed, member, epoch]).permutation(size)
 
 
@@ -88,10 +88,10 @@ class Packing:
     def places(self, number: int) -> range:
         """Returns the places that share packed row `number`."""
         while len(self._starts) < number + 2:
-            self._extend()
+            self._pack_more_places()
         return range(self._starts[number], self._starts[number + 1])
 
-    def _extend(self, count: int = 4096) -> None:
+    def _pack_more_places(self, count: int = 4096) -> None:
         """Packs some more places."""
         members, rows = self._order.rows(np.arange(self._place, self._place + count))
         token_counts = np.zeros((count, len(self._limits)), int)

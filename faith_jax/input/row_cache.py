@@ -47,8 +47,12 @@ class RowCache:
     def __init__(self, paths: Sequence[pathlib.Path], name: str, keeps_order: bool = False):
         self.name, self.keeps_order = name, keeps_order
         self._files = [pa.ipc.open_file(pa.memory_map(str(path))) for path in paths]
-        self._batches = [(file, n) for file in self._files for n in range(file.num_record_batches)]
-        self._starts = np.cumsum([0, *(file.get_batch(n).num_rows for file, n in self._batches)])
+        self._record_batches = [
+            (file, n) for file in self._files for n in range(file.num_record_batches)
+        ]
+        self._starts = np.cumsum(
+            [0, *(file.get_batch(n).num_rows for file, n in self._record_batches)]
+        )
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -56,7 +60,7 @@ class RowCache:
     def __getitem__(self, number: int) -> dict[str, Any]:
         """Returns a row's arrays: `inputs` and, where it has them, the others of token ids."""
         batch = int(np.searchsorted(self._starts, number, side="right")) - 1
-        file, inner = self._batches[batch]
+        file, inner = self._record_batches[batch]
         columns = file.get_batch(inner).slice(number - int(self._starts[batch]), 1)
         row: dict[str, Any] = {
             name: columns.column(name)[0].values.to_numpy(zero_copy_only=False)
@@ -102,11 +106,11 @@ def write_cache(path: pathlib.Path, rows: Iterable[Row], fingerprint: str, conte
         pa.OSFile(str(beside), "wb") as file,
         pa.ipc.new_file(file, schema) as writer,
     ):
-        for batch in _batches(rows, schema):
+        for batch in _record_batches(rows, schema):
             writer.write_batch(batch)
 
 
-def _batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _record_batches(rows: Iterable[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     empty: Row = {"inputs": [], "targets": [], "knowledge": [], "negatives": []}
     remaining = iter(rows)
     while batch := [{**empty, **row} for row in itertools.islice(remaining, _ROWS)]:

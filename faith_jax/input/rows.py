@@ -74,10 +74,12 @@ class TextRows:
         features = task.output_features
         tokenizer = tokenizer_of(features.get("inputs", features["targets"]).vocabulary)
         labels = {part.name for part in getattr(task, "tasks", [task]) if _has_labels(part)}
-        make = functools.partial(self._row, tokenizer, bool(labels))
+        make = functools.partial(self._make_row, tokenizer, bool(labels))
         return _make_rows(examples, self.where, make)
 
-    def _row(self, tokenizer: Any, has_labels: bool, example: Mapping[str, Any], where: str) -> Row:
+    def _make_row(
+        self, tokenizer: Any, has_labels: bool, example: Mapping[str, Any], where: str
+    ) -> Row:
         layout = self.layout
         ids = example["inputs"].tolist() if "inputs" in example else []
         if "inputs_pretokenized" not in example and ids[-1:] != [layout.eos_id]:
@@ -98,7 +100,7 @@ class TextRows:
             "targets": layout.targets(example["targets"].tolist()),
             "length": len(ids) + self.lengths["inputs"] - room,
             "cut": [cut.get(kind, 0) for kind in Kind],
-            "grounding": _grounding(text, cutting.notation_of(tokenizer)),
+            "grounding": _hash_knowledge(text, cutting.notation_of(tokenizer)),
             **_count_unknown(tokenizer, text, ids, example, has_labels, where),
         }
         if len(row["targets"]) > self.lengths["targets"]:
@@ -116,12 +118,12 @@ class TextRows:
             row["knowledge"] = row["inputs"]
             row["inputs"] = layout.inputs(np.asarray(ids, int)[dialogue].tolist())
         if "negatives" in self.lengths:
-            row["negatives"], row["negatives_cut"] = self._negatives(example["negatives"])
+            row["negatives"], row["negatives_cut"] = self._cut_negatives(example["negatives"])
         for ids in (row["inputs"], row["targets"], *row.get("negatives", ())):
             check_ids(ids, layout.config.vocab_size, where)
         return row
 
-    def _negatives(self, tokens: np.ndarray) -> tuple[list[list[int]], int]:
+    def _cut_negatives(self, tokens: np.ndarray) -> tuple[list[list[int]], int]:
         """Returns the texts' ids, each with its end token, and how many of them were cut."""
         most, longest = self.lengths["negatives"]
         longest -= len(self.layout.prefix)
@@ -192,7 +194,7 @@ class PairRows:
                 "label": classes[label.lower()],
                 "length": len(row.ids) + row.cut_tokens,
                 "cut": [row.cut.get(kind, 0) for kind in Kind],
-                "grounding": _hash(second if pairs[0] == CLAIM_FIRST else first),
+                "grounding": _hash_text(second if pairs[0] == CLAIM_FIRST else first),
                 **unknown.row(),
             }
 
@@ -250,7 +252,7 @@ class PassageRows:
                 "knowledge": knowledge,
                 "length": len(ids),
                 "cut": [0 for _ in Kind],
-                "grounding": _hash(passage),
+                "grounding": _hash_text(passage),
                 **unknown.row(),
             }
 
@@ -301,14 +303,14 @@ def _count_unknown(
     return counts.row()
 
 
-def _grounding(text: str, notation: Notation) -> int:
+def _hash_knowledge(text: str, notation: Notation) -> int:
     """Returns a number that stands for the knowledge in an input; 0 if there is none."""
     text = notation.published(text)
     parts = [part for part in cutting.parse(text) if part.kind == Kind.KNOWLEDGE]
-    return _hash("\n".join(text[part.text_start : part.text_end] for part in parts))
+    return _hash_text("\n".join(text[part.text_start : part.text_end] for part in parts))
 
 
-def _hash(text: str) -> int:
+def _hash_text(text: str) -> int:
     if not text:
         return 0
     digest = hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest()

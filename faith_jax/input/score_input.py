@@ -83,15 +83,15 @@ class ScoreInput(Columns):
     @property
     def source(self) -> str:
         """The names of the files, tasks or data sets that are scored, for messages."""
-        return ", ".join(self._names)
+        return ", ".join(self._input_names)
 
     @property
-    def _names(self) -> tuple[str, ...]:
+    def _input_names(self) -> tuple[str, ...]:
         return self.input or self.task or self.tfds
 
     def _data_sets(self) -> Iterator[tuple[str, str]]:
         """Yields the names of tasks or data sets with their splits."""
-        for full_name in self._names:
+        for full_name in self._input_names:
             name, _, split = full_name.partition("@")
             yield name, split or self.split
 
@@ -112,15 +112,15 @@ class ScoreInput(Columns):
           FaithJaxError: a missing or bad file, an unknown task, data set or split.
         """
         begin, first = place
-        for part in range(begin, len(self._names)):
-            for row in self._part(part, bad_rows, first if part == begin else 0, notes):
+        for part in range(begin, len(self._input_names)):
+            for row in self._read_part(part, bad_rows, first if part == begin else 0, notes):
                 if part:
                     row = row._replace(place=(part, row.place[1]))
                 if self.system:
                     row = row._replace(fields={**row.fields, "system": self.system})
                 yield row
 
-    def _part(
+    def _read_part(
         self, part: int, bad_rows: BadRows, first: int, notes: TableNotes | None
     ) -> Iterator[ExampleRow]:
         if self.input:

@@ -182,7 +182,7 @@ class SplitRows:
             raise ConfigError("PACK = True: rows to classify cannot be packed; set PACK = False.")
         self._task = task = config.task()
         if config.shuffle:  # in training: rates that cannot be computed are told before reading
-            self._rates()
+            self._compute_mixing_rates()
         # As SeqIO does, a mixture leaves out those of its tasks that have no such split.
         self.tasks = [t for t in getattr(task, "tasks", [task]) if config.split in t.splits]
         self._layout = None if model.is_encoder_only else check_layout(config, model)
@@ -191,7 +191,7 @@ class SplitRows:
             local = pathlib.Path(self._temporary.name)  # removed when this object is
         else:
             local = folder
-        self.members = self._members(self.tasks, local, folder)
+        self.members = self._make_members(self.tasks, local, folder)
         self._packing = None
         if config.pack:
             names = ("inputs", "targets")
@@ -203,20 +203,20 @@ class SplitRows:
     def order(self) -> Order:
         """The order in which training reads the rows of the members."""
         counts = tuple(map(len, self.members))
-        config, rates = self.config, self._rates(counts)
+        config, rates = self.config, self._compute_mixing_rates(counts)
         shuffled = (config.shuffle and not member.keeps_order for member in self.members)
         return Order(counts, tuple(rates), tuple(shuffled), config.seed)
 
-    def _rates(self, counts: Sequence[int] | None = None) -> list[float]:
+    def _compute_mixing_rates(self, counts: Sequence[int] | None = None) -> list[float]:
         from faith_jax.tasks import lookup
 
         return lookup.member_rates(self._task, self.config.split, counts)
 
-    def _members(
+    def _make_members(
         self, tasks: Sequence[Any], local: pathlib.Path, shared: pathlib.Path | None
     ) -> list[RowCache]:
         """Returns the rows of tasks, made with the other processes of this run."""
-        split, parts = self.config.split, [self._parts(task) for task in tasks]
+        split, parts = self.config.split, [self._plan_parts(task) for task in tasks]
         contents = f"the rows of {self.config.mixture_or_task_name}, split {split!r}"
         make_parts([part for of_task in parts for part in of_task], local, shared, contents)
         members = []
@@ -227,18 +227,20 @@ class SplitRows:
                 raise InputError(f"{task.name}, split {split!r} has no examples.")
         return members
 
-    def _parts(self, task: Any) -> list[Part]:
+    def _plan_parts(self, task: Any) -> list[Part]:
         """Returns the parts of a task's rows; rows in the task's own order are one."""
         config = self.config
         with blamed_steps(config, task):
             count = count_parts(task, str(config.split), config.use_cached) if config.shuffle else 1
-            fingerprint = _fingerprint(config, self._model, task)
+            fingerprint = _fingerprint_rows(config, self._model, task)
         name = re.sub("[^A-Za-z0-9_-]", "_", f"{task.name}-{config.split}")
 
         def rows(number: int) -> Iterator[Row]:
             where = f"{task.name}, split {config.split!r}"
             where += f", part {number + 1} of {count}" if count > 1 else ""
-            return self._maker(where).rows(task, TaskExamples(config, task, number, count))
+            return self._choose_row_maker(where).rows(
+                task, TaskExamples(config, task, number, count)
+            )
 
         return [
             Part(
@@ -249,7 +251,7 @@ class SplitRows:
             for number in range(count)
         ]
 
-    def _maker(self, where: str) -> TextRows | PairRows | PassageRows:
+    def _choose_row_maker(self, where: str) -> TextRows | PairRows | PassageRows:
         lengths, policy = self.config.task_feature_lengths, self.config.cut_policy
         if self._layout is not None:
             return TextRows(where, self._layout, lengths, policy)
@@ -284,7 +286,7 @@ class SplitRows:
             self.members[m][n] for m, n in zip(members.tolist(), numbers.tolist(), strict=True)
         ]
         if self._packing is None:
-            return self._features(chosen_rows)
+            return self._build_batch(chosen_rows)
         remaining = iter(chosen_rows)
         packed = [[next(remaining) for _ in group] for group in groups]
         return packed_features(packed, self.config.task_feature_lengths)
@@ -301,16 +303,16 @@ class SplitRows:
         every = ((member, number) for member in members for number in range(len(member)))
         while places := list(itertools.islice(every, size)):
             is_whole = len(places) == size
-            batch = self._features([m[n] for m, n in (places[rows] if is_whole else places)])
+            batch = self._build_batch([m[n] for m, n in (places[rows] if is_whole else places)])
             if not is_whole:
                 batch = {name: array[rows] for name, array in _fill_up(batch, size).items()}
             yield batch
 
-    def _features(self, rows: Sequence[Row]) -> Batch:
-        return _features(rows, self._model, self._layout, self.config.task_feature_lengths)
+    def _build_batch(self, rows: Sequence[Row]) -> Batch:
+        return _build_batch(rows, self._model, self._layout, self.config.task_feature_lengths)
 
 
-def _features(
+def _build_batch(
     rows: Sequence[Row],
     model: TransformerConfig,
     layout: InputLayout | None,
@@ -354,7 +356,7 @@ def batch_shapes(
     if layout is not None and config.pack:
         batch = packed_features([[row]], lengths)
     else:
-        batch = _features([row], model, layout, lengths)
+        batch = _build_batch([row], model, layout, lengths)
     return {
         name: jax.ShapeDtypeStruct(
             (config.batch_size, *array.shape[1:]),
@@ -404,7 +406,7 @@ def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout
     return layout
 
 
-def _fingerprint(config: DatasetConfig, model: TransformerConfig, task: Any) -> str:
+def _fingerprint_rows(config: DatasetConfig, model: TransformerConfig, task: Any) -> str:
     """Returns a hash of what a run's rows depend on: settings, model, vocabulary, gin's bindings.
 
     Tasks may read any binding; making rows again needlessly only costs time. Of the data, only the

@@ -52,13 +52,13 @@ class TaskExamples:
     first: int = 0
 
     @functools.cached_property
-    def _dataset(self) -> Any:
+    def _task_dataset(self) -> Any:
         import seqio
 
         config, part, parts = self.config, self.part, self.parts
         with blamed_steps(config, self.task):
             return self.task.get_dataset(
-                _lengths(config, self.task), split=config.split, shuffle=False,
+                _select_required_lengths(config, self.task), split=config.split, shuffle=False,
                 use_cached=config.use_cached, num_epochs=1, seed=config.seed + _SEEDS * part,
                 shard_info=seqio.ShardInfo(part, parts) if parts > 1 else None,
                 try_in_mem_cache=False,
@@ -67,10 +67,10 @@ class TaskExamples:
     @property
     def names(self) -> set[str]:
         """The names of the fields."""
-        return set(self._dataset.element_spec)
+        return set(self._task_dataset.element_spec)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        dataset = self._dataset.skip(self.first)
+        dataset = self._task_dataset.skip(self.first)
         with blamed_steps(self.config, self.task):
             yield from numpy_examples(dataset)
 
@@ -87,7 +87,7 @@ def blamed_steps(config: "DatasetConfig", task: Any) -> Iterator[None]:
     except FaithJaxError:
         raise
     except Exception as error:  # whatever users' code raises
-        message = None if storage_failure(error) else _failure(config, task)
+        message = None if storage_failure(error) else _describe_failure(config, task)
         if message is None:  # of no step
             raise
         raise InputError(message) from error
@@ -107,14 +107,14 @@ def postprocessor(task: Any) -> Callable[..., Any]:
             raise
         except Exception as error:  # whatever users' code raises
             raise InputError(
-                f"{task.name}: its postprocessor {_name(task.postprocessor)} fails for "
-                f"{shown(text)}: {_cause(error)}."
+                f"{task.name}: its postprocessor {_name_function(task.postprocessor)} fails for "
+                f"{shown(text)}: {_describe_cause(error)}."
             ) from error
 
     return postprocess
 
 
-def _failure(config: "DatasetConfig", task: Any) -> str | None:
+def _describe_failure(config: "DatasetConfig", task: Any) -> str | None:
     """Returns a message on the step of a task that fails, and why; None = none does."""
     import seqio
 
@@ -122,30 +122,34 @@ def _failure(config: "DatasetConfig", task: Any) -> str | None:
     try:
         steps = list(task.preprocessors)
     except Exception as error:
-        return f"{task.name}: its preprocessors: {_cause(error)}."
+        return f"{task.name}: its preprocessors: {_describe_cause(error)}."
     cached = [n for n, step in enumerate(steps) if isinstance(step, seqio.CacheDatasetPlaceholder)]
     for number in cached:
         steps = steps[number + 1 :] if config.use_cached else steps[:number] + steps[number + 1 :]
     for count in range(len(steps) + 1):
         examples = 0
         try:
-            dataset = _until(config, task, steps[:count])
+            dataset = _run_steps(config, task, steps[:count])
             for _ in dataset.as_numpy_iterator():
                 examples += 1
         except Exception as error:
-            step = f"preprocessor {_name(steps[count - 1])}" if count else f"source {_source(task)}"
+            step = (
+                f"preprocessor {_name_function(steps[count - 1])}"
+                if count
+                else f"source {_describe_source(task)}"
+            )
             place = f" after {counted(examples, 'example')}" if examples else ""
-            return f"{where}: its {step} fails{place}: {_cause(error)}."
+            return f"{where}: its {step} fails{place}: {_describe_cause(error)}."
     try:
         task._validate_preprocessing(dataset)
     except Exception as error:
-        names = ", ".join(map(_name, steps)) or "none"
+        names = ", ".join(map(_name_function, steps)) or "none"
         remedy = "" if "tokenize" in names else " Is seqio.preprocessors.tokenize missing?"
-        return f"{where}: its preprocessors ({names}): {_cause(error)}.{remedy}"
+        return f"{where}: its preprocessors ({names}): {_describe_cause(error)}.{remedy}"
     return None
 
 
-def _until(config: "DatasetConfig", task: Any, steps: Sequence[Any]) -> Any:
+def _run_steps(config: "DatasetConfig", task: Any, steps: Sequence[Any]) -> Any:
     """Returns a task's examples as they are after these steps."""
     import seqio
 
@@ -153,10 +157,10 @@ def _until(config: "DatasetConfig", task: Any, steps: Sequence[Any]) -> Any:
     source.num_input_examples(config.split)
     with seqio.utils.map_seed_manager(config.seed):
         dataset = source.get_dataset(split=config.split, shuffle=False, seed=config.seed)
-        return task._preprocess_dataset(dataset, steps, _lengths(config, task))
+        return task._preprocess_dataset(dataset, steps, _select_required_lengths(config, task))
 
 
-def _lengths(config: "DatasetConfig", task: Any) -> dict[str, int] | None:
+def _select_required_lengths(config: "DatasetConfig", task: Any) -> dict[str, int] | None:
     """Returns the lengths of a task's features, if a preprocessor cannot do without them."""
     for preprocessor in task.preprocessors:
         argument = inspect.signature(preprocessor).parameters.get("sequence_length")
@@ -166,19 +170,19 @@ def _lengths(config: "DatasetConfig", task: Any) -> dict[str, int] | None:
     return None
 
 
-def _source(task: Any) -> str:
+def _describe_source(task: Any) -> str:
     function = getattr(task.source, "_dataset_fn", None)
-    return type(task.source).__name__ + (f" of {_name(function)}" if function else "")
+    return type(task.source).__name__ + (f" of {_name_function(function)}" if function else "")
 
 
-def _name(step: Any) -> str:
+def _name_function(step: Any) -> str:
     """Returns the name of a function, also of one with some of its arguments."""
     while isinstance(step, functools.partial):
         step = step.func
     return str(getattr(step, "__name__", type(step).__name__))
 
 
-def _cause(error: Exception) -> str:
+def _describe_cause(error: Exception) -> str:
     """Returns the error of a step as text, without TensorFlow's graph and tracebacks."""
     text = str(error)
     if text.startswith("in user code:"):  # AutoGraph's; the kind and the message come last

@@ -74,7 +74,7 @@ def task_metrics(
         if isinstance(metric, seqio.metrics.LegacyMetric):  # it keeps the rows of the last time
             metric = metric.replace(metric_fn_kwargs={}, targets_and_inferences={})
         try:
-            output = _output(task, metric.model_output_type, outputs)
+            output = _build_model_output(task, metric.model_output_type, outputs)
             collected = metric.from_model_output(rows, output, task.output_features, "targets")
             if isinstance(collected, seqio.metrics.CollectingMetric):
                 # Targets are postprocessed once for all metrics, as SeqIO does.
@@ -83,7 +83,7 @@ def task_metrics(
                 targets = both["targets"]
             else:
                 result = collected.compute()
-            plain = {str(key): _plain(value) for key, value in dict(result).items()}
+            plain = {str(key): _convert_metric_value(value) for key, value in dict(result).items()}
             if twice := sorted(plain.keys() & values.keys()):
                 raise ValueError(f"another metric is called {twice[0]!r} too")
             values |= plain
@@ -136,7 +136,7 @@ def _named_metrics(task: Any) -> list[tuple[str, Any]]:
     return list(zip(names, metrics, strict=True))
 
 
-def _output(task: Any, kind: Any, outputs: ModelOutputs) -> Any:
+def _build_model_output(task: Any, kind: Any, outputs: ModelOutputs) -> Any:
     """Returns the arrays that a kind of metric takes."""
     if kind.name == "SCORE":
         return np.asarray(outputs.scores)
@@ -152,7 +152,7 @@ def _output(task: Any, kind: Any, outputs: ModelOutputs) -> Any:
     return predictions, {"scores": np.asarray(outputs.ranks)}
 
 
-def _plain(value: Any) -> Any:
+def _convert_metric_value(value: Any) -> Any:
     """Returns a metric's value as plain Python where SeqIO's class holds a number or a text."""
     value = getattr(value, "value", value)
     text = getattr(value, "textdata", value)

@@ -52,7 +52,7 @@ def target_statistics(
     = 64 MiB on a mesh of CPUs, else 256 MiB.
     """
     length = targets.shape[1]
-    split = _pieces(targets, layer.vocab_size, max_logits_bytes)
+    split = _make_splitter(targets, layer.vocab_size, max_logits_bytes)
     if split is None:
         return _piece_statistics(layer, hidden, targets)
 
@@ -102,7 +102,7 @@ def summed_losses(
 
     def over_pieces(function: Any, hidden: Array, arrays: PyTree, *rest: Array) -> Any:
         """Returns `function`'s sums, and what else it returns: of pieces, and of all."""
-        split = _pieces(targets, layer.vocab_size, max_logits_bytes)
+        split = _make_splitter(targets, layer.vocab_size, max_logits_bytes)
         if split is None:
             return function(hidden, arrays, *rest)
         pieces = tuple(map(split, (hidden, *rest)))
@@ -150,7 +150,9 @@ def summed_losses(
     return total(hidden, (layer.weights, layer.bias), targets, weights)
 
 
-def _pieces(targets: Array, vocab_size: int, max_logits_bytes: int | None) -> Callable | None:
+def _make_splitter(
+    targets: Array, vocab_size: int, max_logits_bytes: int | None
+) -> Callable | None:
     """Returns the map [batch, length, ...] -> [pieces, batch, piece, ...]; None = one piece."""
     batch, length = targets.shape
     if max_logits_bytes is None:
@@ -174,7 +176,7 @@ def _pieces(targets: Array, vocab_size: int, max_logits_bytes: int | None) -> Ca
 
 
 def _join_pieces(pieces: Array, length: int) -> Array:
-    """Joins [pieces, batch, piece, ...] to [batch, length, ...]: the inverse of `_pieces`'s."""
+    """Joins [pieces, batch, piece, ...] to [batch, length, ...]; undoes `_make_splitter`."""
     joined = jnp.moveaxis(pieces, 0, 1)
     return joined.reshape(joined.shape[0], -1, *joined.shape[3:])[:, :length]
 

@@ -268,7 +268,7 @@ class TransformerConfig(Settings):
             alone = self.is_encoder_only and not self.label_names
             self.require("token_label_names", alone, "none beside a decoder or `label_names`")
         if self.attention_kernel in ("splash", "cudnn"):
-            obstacle = self._obstacle(self.attention_kernel)
+            obstacle = self._find_kernel_obstacle(self.attention_kernel)
             self.require("attention_kernel", obstacle is None, f"'auto' or 'blocks' for {obstacle}")
             rate = self.attention_weights_dropout
             expected = f"'auto' or 'blocks', or attention_dropout_rate = 0 in place of {rate}"
@@ -277,7 +277,7 @@ class TransformerConfig(Settings):
             # Features are rotated in pairs.
             self.require("head_dim", self.head_dim % 2 == 0, "an even number for rotary positions")
 
-    def _obstacle(self, kernel: Kernel) -> str | None:
+    def _find_kernel_obstacle(self, kernel: Kernel) -> str | None:
         """Returns why a kernel cannot compute this model's attention, None if it can."""
         window = bool(self.sliding_window) and not self.is_decoder_only
         obstacles = {
@@ -306,7 +306,7 @@ class TransformerConfig(Settings):
             return self.attention_kernel
         kernel = KERNELS.get(platform, "blocks")
         drops_weights = not deterministic and self.attention_weights_dropout > 0
-        return "blocks" if drops_weights or self._obstacle(kernel) else kernel
+        return "blocks" if drops_weights or self._find_kernel_obstacle(kernel) else kernel
 
     def can_share_inputs(self, length: int) -> bool:
         """Whether rows of a decoder-only model can share an input in lines of so many tokens.

@@ -32,13 +32,13 @@ def param_with_axes(
     tenth of a second or more for each matrix of random numbers.
     """
     param: Array = nn_partitioning.param_with_axes(
-        name, _compiled(init), shape, jnp.float32, axes=axes, module=module
+        name, _compile_initializer(init), shape, jnp.float32, axes=axes, module=module
     )
     return param
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(init: Initializer) -> Initializer:
+def _compile_initializer(init: Initializer) -> Initializer:
     return jax.jit(init, static_argnums=(1, 2))  # the shape, the dtype
 
 

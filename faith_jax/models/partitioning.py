@@ -184,7 +184,7 @@ class Partitioner:
         try:
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 # Group by group, so that no more is in memory than the largest array takes.
-                for group in _groups([array.nbytes for array in arrays]):
+                for group in _group_by_bytes([array.nbytes for array in arrays]):
                     some, places = arrays[group], placements[group]
                     read = pool.map(_read_parts, some, places)
                     placed_arrays += jax.block_until_ready(
@@ -298,7 +298,7 @@ def _is_lazy(array: Any) -> bool:
     return not isinstance(array, np.ndarray | np.generic | jax.Array) and hasattr(array, "nbytes")
 
 
-def _groups(sizes: Sequence[int]) -> Iterator[slice]:
+def _group_by_bytes(sizes: Sequence[int]) -> Iterator[slice]:
     """Yields runs of arrays that take together no more bytes than the largest takes alone."""
     start, room, largest = 0, 0, max(sizes, default=0)
     for end, size in enumerate(sizes):
@@ -320,15 +320,15 @@ def _read_parts(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
     They are read in one piece, unless there is more in it than they need.
     """
     indices = sharding.addressable_devices_indices_map(array.shape).values()
-    spans = list(dict.fromkeys(_span(index, array.shape) for index in indices))
+    spans = list(dict.fromkeys(_index_to_span(index, array.shape) for index in indices))
     around = tuple(
         (min(start for start, _ in axis), max(stop for _, stop in axis))
         for axis in zip(*spans, strict=True)
     )
     # What lies between the parts is not needed, so that they are read one by one.
-    if _volume(around) > sum(map(_volume, spans)):
-        return {span: array[_box(span)] for span in spans}
-    region, first = array[_box(around)], [start for start, _ in around]
+    if _count_elements(around) > sum(map(_count_elements, spans)):
+        return {span: array[_span_to_slices(span)] for span in spans}
+    region, first = array[_span_to_slices(around)], [start for start, _ in around]
     return {
         span: region[tuple(slice(a - f, b - f) for (a, b), f in zip(span, first, strict=True))]
         for span in spans
@@ -338,18 +338,20 @@ def _read_parts(array: Any, sharding: NamedSharding) -> dict[Span, np.ndarray]:
 def _place_parts(array: Any, sharding: NamedSharding, held: Mapping[Span, np.ndarray]) -> jax.Array:
     """Makes a global array, of which this process's devices hold the given parts."""
     shape = array.shape
-    return jax.make_array_from_callback(shape, sharding, lambda index: held[_span(index, shape)])
+    return jax.make_array_from_callback(
+        shape, sharding, lambda index: held[_index_to_span(index, shape)]
+    )
 
 
-def _span(index: Any, shape: Sequence[int]) -> Span:
+def _index_to_span(index: Any, shape: Sequence[int]) -> Span:
     return tuple(part.indices(size)[:2] for part, size in zip(index, shape, strict=True))
 
 
-def _box(span: Span) -> tuple[slice, ...]:
+def _span_to_slices(span: Span) -> tuple[slice, ...]:
     return tuple(slice(start, stop) for start, stop in span)
 
 
-def _volume(span: Span) -> int:
+def _count_elements(span: Span) -> int:
     return math.prod(stop - start for start, stop in span)
 
 
@@ -467,7 +469,7 @@ def make_mesh(
     if num_slices < 1 or num_slices % least or count % num_slices:
         raise ConfigError(
             f"NUM_SLICES = {num_slices} does not divide this run's {counted(count, 'device')} in "
-            f"{counted(least, 'slice')}; give one of {_divisors(count, least)}."
+            f"{counted(least, 'slice')}; give one of {_list_divisors(count, least)}."
         )
     # A model is split within a slice only, whose network is fast.
     own_count = count // num_slices
@@ -475,8 +477,8 @@ def make_mesh(
         where = " of a slice" if num_slices > 1 else ""
         raise ConfigError(
             f"NUM_PARTITIONS = {num_partitions} does not divide this run's "
-            f"{counted(own_count, 'device')}{where}; give one of {_divisors(own_count)}. Scorers "
-            "call this option num_partitions."
+            f"{counted(own_count, 'device')}{where}; give one of {_list_divisors(own_count)}. "
+            "Scorers call this option num_partitions."
         )
     shape = (own_count // num_partitions, num_partitions)
     if num_slices > 1:
@@ -492,7 +494,7 @@ def make_mesh(
     return Mesh(placed, MESH_AXES, axis_types=axis_types)
 
 
-def _divisors(count: int, multiple_of: int = 1) -> str:
+def _list_divisors(count: int, multiple_of: int = 1) -> str:
     multiples = range(multiple_of, count + 1, multiple_of)
     return ", ".join(str(number) for number in multiples if count % number == 0)
 

@@ -82,7 +82,7 @@ class RelativePositionBias(nn.Module):
           query_positions: int32 [rows, query_length], or [query_length] if all rows are equal.
           key_positions: int32 [rows, key_length], or [key_length] if all rows are equal.
         """
-        bias = self._of(key_positions[..., None, :] - query_positions[..., :, None])
+        bias = self._look_up_bias(key_positions[..., None, :] - query_positions[..., :, None])
         # [heads, rows, queries, keys], or without rows where all are equal, to [rows or 1, heads,
         # ...].
         return jnp.moveaxis(bias, 0, -3) if bias.ndim == 4 else bias[None]
@@ -90,9 +90,9 @@ class RelativePositionBias(nn.Module):
     def by_distance(self, length: int) -> "DistanceBias":
         """Returns the bias of a sequence's tokens, without the array of all pairs of them."""
         # Key minus query: the first element is for a query length - 1 behind its key.
-        return DistanceBias(self._of(jnp.arange(1 - length, length)))
+        return DistanceBias(self._look_up_bias(jnp.arange(1 - length, length)))
 
-    def _of(self, relative_position: Array) -> Array:
+    def _look_up_bias(self, relative_position: Array) -> Array:
         """Returns the bias [heads, ...] of key position minus query position [...]."""
         buckets = relative_position_bucket(
             relative_position,

@@ -207,7 +207,7 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
             vectors = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        near = _nearest(path_of(path)) if isinstance(error, FileNotFoundError) else ""
+        near = _suggest_file_name(path_of(path)) if isinstance(error, FileNotFoundError) else ""
         raise InputError(
             f"{path}: not a readable .npy file of a prompt ({reason.rstrip('.')}).{near}"
         ) from None
@@ -225,7 +225,7 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
     return vectors
 
 
-def _nearest(path: pathlib.Path) -> str:
+def _suggest_file_name(path: pathlib.Path) -> str:
     folder = path.expanduser().parent
     beside = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
     return did_you_mean(path.name, beside)

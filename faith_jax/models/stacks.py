@@ -60,7 +60,7 @@ class _Stack(nn.Module):
         if cfg.embedding_norm:
             self.embedding_norm = norm(cfg)
 
-    def _embed(
+    def _sum_embeddings(
         self, embeddings: Array, positions: Array, token_types: Array | None = None
     ) -> Array:
         """Returns the input of the first layer, before dropout.
@@ -80,7 +80,7 @@ class _Stack(nn.Module):
             x += self.token_type_embedder(types)
         return self.embedding_norm(x) if cfg.embedding_norm else x
 
-    def _surroundings(
+    def _build_surroundings(
         self,
         query_positions: Array,
         key_positions: Array,
@@ -182,8 +182,8 @@ class Encoder(_Stack):
         cfg = self.config
         if positions is None:
             positions = jnp.arange(embeddings.shape[-2])[None]
-        around = self._surroundings(positions, positions, mask, deterministic)
-        x = self._embed(embeddings, positions, token_types)
+        around = self._build_surroundings(positions, positions, mask, deterministic)
+        x = self._sum_embeddings(embeddings, positions, token_types)
         x = self.embedding_dropout(x, deterministic=deterministic)
         if cfg.embedding_dim:
             x = self.embedding_projection(x)
@@ -263,10 +263,12 @@ class Decoder(_Stack):
         query_positions = key_positions = positions
         cache_position = jnp.int32(0) if prefill else None
         if decode:
-            cache_position, query_positions, key_positions, mask = self._advance(
+            cache_position, query_positions, key_positions, mask = self._advance_cache(
                 embeddings.shape[-2]
             )
-        around = self._surroundings(query_positions, key_positions, mask, deterministic)._replace(
+        around = self._build_surroundings(
+            query_positions, key_positions, mask, deterministic
+        )._replace(
             encoded=encoded,
             encoder_masks=tuple(
                 mask.for_attention(cfg, deterministic) if isinstance(mask, AttentionMask) else mask
@@ -275,7 +277,7 @@ class Decoder(_Stack):
             cache_position=cache_position,
             regrouped=regrouped,
         )
-        x = self._embed(embeddings, query_positions)
+        x = self._sum_embeddings(embeddings, query_positions)
         x = self.dropout(x, deterministic=deterministic)
         has_window = _has_window(cfg, cfg.num_decoder_layers)
         x = run_layers(self.layers, x, (has_window,), around, deterministic, cache_length, prefill)
@@ -287,7 +289,7 @@ class Decoder(_Stack):
         """Returns the kernel [embed, vocab] of the output layer (only in untied models)."""
         return self.logits_dense.kernel
 
-    def _advance(self, length: int) -> tuple[Array, Array, Array, Array | None]:
+    def _advance_cache(self, length: int) -> tuple[Array, Array, Array, Array | None]:
         """Advances the cache by `length` tokens; its index is a scalar, or each row's own.
 
         Returns:

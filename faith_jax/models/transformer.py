@@ -443,7 +443,7 @@ class Transformer(nn.Module):
                 positions = segment_positions(valid, decoder_segment_ids)
         hidden = self.decoder(
             embeddings,
-            _several(encoded),
+            _as_tuple(encoded),
             AttentionMask(queries, decoder_tokens, causal=True),
             tuple(encoder_masks),
             deterministic=not enable_dropout,
@@ -461,7 +461,7 @@ class Transformer(nn.Module):
         Apply with `mutable=["cache", "encoder_cache"]`; `encoded` is from `encode`.
         """
         cfg = self.config
-        batch = _several(encoder_input_tokens)[0].shape[0]
+        batch = _as_tuple(encoder_input_tokens)[0].shape[0]
         start = jnp.zeros((batch, 1), jnp.int32)
         cache_length = cfg.decoder_prompt_length + max_decode_length
         # Makes an empty cache of this length, and fills the encoder's; the token itself is not
@@ -491,7 +491,7 @@ class Transformer(nn.Module):
         valid = jnp.arange(embeddings.shape[1])[None] < (prompt + input_lengths)[:, None]
         # Only keys are masked: nothing reads the states of padding.
         mask = AttentionMask(Tokens(jnp.ones_like(valid)), Tokens(valid), causal=True)
-        self._fill(embeddings, mask, jnp.arange(valid.shape[1])[None], max_decode_length)
+        self._fill_cache(embeddings, mask, jnp.arange(valid.shape[1])[None], max_decode_length)
 
     def prefill_lines(
         self,
@@ -511,9 +511,9 @@ class Transformer(nn.Module):
         # Segments are numbered from 1; 0 is padding.
         tokens = Tokens(segment_ids > 0, segment_ids)
         mask = AttentionMask(tokens._replace(shared=shared_segment_ids), tokens, causal=True)
-        self._fill(embeddings, mask, positions, max_decode_length)
+        self._fill_cache(embeddings, mask, positions, max_decode_length)
 
-    def _fill(
+    def _fill_cache(
         self, embeddings: Array, mask: AttentionMask, positions: Array, cache_length: int
     ) -> None:
         self.decoder(
@@ -607,7 +607,7 @@ class Transformer(nn.Module):
         return self.decoder(
             self.decoder_embedder(decoder_input_tokens),
             # Without states, attention takes the keys and values in the `encoder_cache`.
-            (None,) * len(masks) if encoded is None else _several(encoded),
+            (None,) * len(masks) if encoded is None else _as_tuple(encoded),
             None,
             # Copies of an example see the same inputs.
             tuple(repeat_rows(mask, decoder_input_tokens.shape[0]) for mask in masks),
@@ -626,7 +626,7 @@ class Transformer(nn.Module):
     ) -> list[Array]:
         """Returns the mask of each encoder input; empty in a decoder-only model."""
         prompt = 0 if has_room else self.config.encoder_prompt_length
-        return [self._encoder_mask(tokens, prompt) for tokens in _several(encoder_input_tokens)]
+        return [self._encoder_mask(tokens, prompt) for tokens in _as_tuple(encoder_input_tokens)]
 
     def _decoding_masks(self, encoder_input_tokens: Inputs | None) -> tuple[Array, ...]:
         """Returns boolean [batch, 1, 1, prompt + encoder_length] for each encoder input."""
@@ -656,7 +656,7 @@ def _refuse_packed(segment_ids: Array | None) -> None:
         raise ConfigError("Soft prompts cannot be used with packed inputs: set PACK = False.")
 
 
-def _several(inputs: Inputs | None) -> tuple[Array, ...]:
+def _as_tuple(inputs: Inputs | None) -> tuple[Array, ...]:
     if inputs is None:
         return ()
     return inputs if isinstance(inputs, tuple) else (inputs,)

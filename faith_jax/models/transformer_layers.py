@@ -69,7 +69,7 @@ def norm(cfg: TransformerConfig, name: str | None = None) -> RMSNorm | LayerNorm
     return RMSNorm(cfg.layer_norm_epsilon, cfg.dtype, cfg.norm_offset, name=name)
 
 
-def _attention(cfg: TransformerConfig, name: str) -> MultiHeadAttention:
+def _build_attention(cfg: TransformerConfig, name: str) -> MultiHeadAttention:
     return MultiHeadAttention(
         cfg.num_heads,
         cfg.head_dim,
@@ -112,7 +112,7 @@ class _Layer(nn.Module):
     config: TransformerConfig
     is_first: bool = False
 
-    def _residual(
+    def _add_residual(
         self, x: Array, part: Any, name: str, deterministic: bool, is_normed: bool = False
     ) -> Array:
         """Returns x plus the part's output, with the family's norms `…_<name>_layer_norm`.
@@ -170,14 +170,14 @@ class EncoderLayer(_Layer):
                 return DisentangledAttention(cfg, name="attention")(
                     y, around.relative, mask=around.mask, deterministic=deterministic
                 )
-            return _attention(cfg, "attention")(
+            return _build_attention(cfg, "attention")(
                 y, **self._self_attention(around, has_window), deterministic=deterministic
             )
 
         is_normed = self.is_first and not cfg.first_norm
-        x = self._residual(x, attention, "attention", deterministic, is_normed)
+        x = self._add_residual(x, attention, "attention", deterministic, is_normed)
         feed_forward = _feed_forward(cfg)
-        x = self._residual(
+        x = self._add_residual(
             x, lambda y: feed_forward(y, deterministic=deterministic), "mlp", deterministic
         )
         return x, None
@@ -200,7 +200,7 @@ class DecoderLayer(_Layer):
         cfg = self.config
 
         def self_attention(y):
-            return _attention(cfg, "self_attention")(
+            return _build_attention(cfg, "self_attention")(
                 y,
                 **self._self_attention(around, has_window),
                 deterministic=deterministic,
@@ -209,13 +209,13 @@ class DecoderLayer(_Layer):
                 prefill=prefill,
             )
 
-        x = self._residual(x, self_attention, "self_attention", deterministic)
+        x = self._add_residual(x, self_attention, "self_attention", deterministic)
         # Cross-attention has neither bias nor rotation: places in the input and in the response are
         # not on one scale.
         for number, (name, norm_name) in enumerate(_cross_attentions(cfg)):
 
             def cross_attention(y, number=number, name=name):
-                return _attention(cfg, name)(
+                return _build_attention(cfg, name)(
                     y,
                     around.encoded[number],
                     mask=around.encoder_masks[number],
@@ -224,9 +224,9 @@ class DecoderLayer(_Layer):
                     regrouped=around.regrouped,
                 )
 
-            x = self._residual(x, cross_attention, norm_name, deterministic)
+            x = self._add_residual(x, cross_attention, norm_name, deterministic)
         feed_forward = _feed_forward(cfg)
-        x = self._residual(
+        x = self._add_residual(
             x, lambda y: feed_forward(y, deterministic=deterministic), "mlp", deterministic
         )
         return x, None

@@ -62,7 +62,7 @@ class Shape(NamedTuple):
     @property
     def bytes(self) -> float:
         """Its size, without padding."""
-        return math.prod(self.dims) * _bits(self.dtype) / 8
+        return math.prod(self.dims) * _count_bits(self.dtype) / 8
 
     @property
     def main_bytes(self) -> float:
@@ -70,7 +70,7 @@ class Shape(NamedTuple):
         return 0.0 if self.space else self.bytes
 
 
-def _bits(dtype: str) -> int:
+def _count_bits(dtype: str) -> int:
     if dtype in _BITS:
         return _BITS[dtype]
     digits = re.search(r"\d+", dtype)
@@ -187,7 +187,7 @@ class _Program:
                 current = self._computations.setdefault(match[2], {})
                 self._entry = match[2] if match[1] else self._entry
             elif match := _INSTRUCTION.match(line):
-                instruction = _instruction(match[2], match[3], bool(match[1]))
+                instruction = _parse_instruction(match[2], match[3], bool(match[1]))
                 current[match[2]] = instruction
         self._work_by_name: dict[str, ProgramWork] = {}
 
@@ -216,7 +216,7 @@ class _Program:
             return _NOTHING
         if op.opcode == "while":
             (body,) = self._called_computations(op)
-            turns = self._turns(op, computation)
+            turns = self._count_loop_turns(op, computation)
             one_turn = self._computation_work(body)
             if turns is None:
                 return ProgramWork(Work(), one_turn.once + one_turn.turn)
@@ -227,7 +227,7 @@ class _Program:
             work = [self._computation_work(name) for name in called]
             return max(work, key=lambda w: (w.once.operations, w.once.bytes), default=_NOTHING)
         if op.opcode == "fusion":
-            inner = sum((self._arithmetic(name) for name in called), start=Work())
+            inner = sum((self._sum_arithmetic(name) for name in called), start=Work())
             traffic = Work(bytes=self._fusion_bytes(op, called[0], computation))
             return ProgramWork(traffic + inner, Work())
         return ProgramWork(
@@ -235,14 +235,14 @@ class _Program:
             Work(),
         )
 
-    def _arithmetic(self, name: str) -> Work:
+    def _sum_arithmetic(self, name: str) -> Work:
         """Returns the products and collectives of a fused computation, whose bytes stay inside."""
         total, computation = Work(), self._computations[name]
         for op in computation.values():
             total += self._own_arithmetic(op, computation)
             if op.opcode in ("fusion", "call", "async-start"):
                 total += sum(
-                    (self._arithmetic(inner) for inner in self._called_computations(op)), Work()
+                    (self._sum_arithmetic(inner) for inner in self._called_computations(op)), Work()
                 )
         if "all-reduce-scatter" in name:  # how TPUs reduce and keep a piece
             moved = {
@@ -255,11 +255,11 @@ class _Program:
     def _own_arithmetic(self, op: Instruction, computation: Mapping[str, Instruction]) -> Work:
         kind = op.opcode.removesuffix("-start")
         if kind in _COLLECTIVES:
-            return Work(collectives=self._collective(kind, op, computation))
+            return Work(collectives=self._estimate_collective(kind, op, computation))
         if op.opcode == "send" and (match := _BETWEEN_SLICES.search(op.attributes)):
             kind = match[1].lower().replace("_", "-")
             axes, slices = (SLICE_AXIS,), self._mesh[SLICE_AXIS]
-            return Work(collectives=_traffic(kind, axes, slices, op.shapes[0].bytes))
+            return Work(collectives=_estimate_traffic(kind, axes, slices, op.shapes[0].bytes))
         shapes = [computation[name].shapes[0] for name in op.operands if name in computation]
         if kind == "dot":
             return Work(operations=_dot_operations(op, shapes))
@@ -275,7 +275,9 @@ class _Program:
             names += [single] if single else [n.strip().lstrip("%") for n in several.split(",")]
         return [name for name in names if name in self._computations]
 
-    def _turns(self, loop: Instruction, computation: Mapping[str, Instruction]) -> int | None:
+    def _count_loop_turns(
+        self, loop: Instruction, computation: Mapping[str, Instruction]
+    ) -> int | None:
         """Returns how often a loop runs; None = it depends on more than a counter."""
         if count := re.search(r'known_trip_count":\{"n":"(\d+)"', loop.attributes):
             return int(count[1])
@@ -289,20 +291,22 @@ class _Program:
             return None
         place = int(re.findall(r"index=(\d+)", counter.attributes)[0])
         state = computation[loop.operands[0]]
-        start = self._constant(computation[state.operands[place]], computation) or 0
+        start = self._read_constant(computation[state.operands[place]], computation) or 0
         (body,) = self._called_computations(loop)
-        return -(-(int(limit.inside) - start) // self._step(self._computations[body], place))
+        return -(
+            -(int(limit.inside) - start) // self._find_counter_step(self._computations[body], place)
+        )
 
-    def _step(self, body: Mapping[str, Instruction], place: int) -> int:
+    def _find_counter_step(self, body: Mapping[str, Instruction], place: int) -> int:
         """Returns the number that a loop's body adds to its counter, where it says so; else 1."""
         root = next(op for op in body.values() if op.is_root)
         added = body.get(root.operands[place]) if root.opcode == "tuple" else None
         if added is None or added.opcode != "add":
             return 1
-        summands = [self._constant(body[operand], body) for operand in added.operands]
+        summands = [self._read_constant(body[operand], body) for operand in added.operands]
         return next((number for number in summands if number is not None), 1)
 
-    def _constant(self, op: Instruction, computation: Mapping[str, Instruction]) -> int | None:
+    def _read_constant(self, op: Instruction, computation: Mapping[str, Instruction]) -> int | None:
         """Returns a whole number that is known when the program is compiled, else None."""
         while op.opcode in ("copy", "bitcast"):
             op = computation[op.operands[0]]
@@ -313,7 +317,7 @@ class _Program:
     ) -> float:
         """Returns the bytes that a fusion reads and writes; of sliced arrays, the slices'."""
         inner, total = self._computations[name], 0.0
-        for place, parameter in self._parameters(name).items():
+        for place, parameter in self._find_parameters(name).items():
             operand = computation[fusion.operands[place]]
             total += self._read_bytes(parameter, operand.shapes, name)
         for root in (op for op in inner.values() if op.is_root):
@@ -347,55 +351,55 @@ class _Program:
                 continue  # what is not overwritten stays where it is
             elif user.opcode == "fusion" and (called := self._called_computations(user)):
                 place = user.operands.index(parameter.name)
-                inner = self._parameters(called[0]).get(place)
+                inner = self._find_parameters(called[0]).get(place)
                 read += whole if inner is None else self._read_bytes(inner, shapes, called[0])
             else:
                 return whole
         return min(read, whole)
 
-    def _parameters(self, name: str) -> dict[int, Instruction]:
+    def _find_parameters(self, name: str) -> dict[int, Instruction]:
         instructions = self._computations[name].values()
         return {int(op.inside): op for op in instructions if op.opcode == "parameter"}
 
-    def _collective(
+    def _estimate_collective(
         self, kind: str, op: Instruction, computation: Mapping[str, Instruction]
     ) -> Collectives:
         shapes = [
             s for name in op.operands if name in computation for s in computation[name].shapes
         ]
         size = sum(shape.bytes for shape in shapes)
-        return _traffic(kind, *self._group(op.attributes), size)
+        return _estimate_traffic(kind, *self._parse_device_group(op.attributes), size)
 
-    def _group(self, attributes: str) -> tuple[tuple[str, ...], int]:
+    def _parse_device_group(self, attributes: str) -> tuple[tuple[str, ...], int]:
         """Returns the axes in which a collective's devices differ, and how many they are."""
         pairs = re.search(r"source_target_pairs=\{(.*?)\}\}", attributes)
         if pairs:
             numbers = [int(n) for n in re.findall(r"\d+", pairs[1])]
             moved = zip(numbers[::2], numbers[1::2], strict=True)
-            differing = {axis for pair in moved for axis in self._axes(pair)}
+            differing = {axis for pair in moved for axis in self._find_differing_axes(pair)}
             return tuple(axis for axis in self._mesh if axis in differing), 2
         text = attributes.partition("replica_groups=")[2]
         if match := _MESH.match(text):
             group = _mesh_group(match[1], match[2])
         elif match := _IOTA.match(text):
-            groups, dims = _numbers(match[1]), _numbers(match[2])
+            groups, dims = _parse_numbers(match[1]), _parse_numbers(match[2])
             order = np.arange(math.prod(dims)).reshape(dims)
             if match[3]:
-                order = order.transpose(_numbers(match[3]))
+                order = order.transpose(_parse_numbers(match[3]))
             group = order.reshape(groups)[0].tolist()
         elif match := re.match(r"\{\{([\d,\s]*)\}", text):
-            group = _numbers(match[1])
+            group = _parse_numbers(match[1])
         else:
             group = list(range(self._devices))
-        return self._axes(group), len(group)
+        return self._find_differing_axes(group), len(group)
 
-    def _axes(self, devices: Sequence[int]) -> tuple[str, ...]:
+    def _find_differing_axes(self, devices: Sequence[int]) -> tuple[str, ...]:
         places = np.array(np.unravel_index(devices, tuple(self._mesh.values())))
         differs = (places != places[:, :1]).any(axis=1)
         return tuple(axis for axis, yes in zip(self._mesh, differs, strict=True) if yes)
 
 
-def _traffic(kind: str, axes: tuple[str, ...], count: int, size: float) -> Collectives:
+def _estimate_traffic(kind: str, axes: tuple[str, ...], count: int, size: float) -> Collectives:
     """Returns the traffic of a device of a group of `count`, where it has `size` bytes."""
     if count < 2 or not size:
         return {}
@@ -420,14 +424,14 @@ def _mesh_group(axes: str, chosen: str) -> list[int]:
     return numbers[np.ix_(*index)].reshape(-1).tolist()
 
 
-def _numbers(text: str) -> list[int]:
+def _parse_numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", text)]
 
 
-def _instruction(name: str, text: str, is_root: bool) -> Instruction:
+def _parse_instruction(name: str, text: str, is_root: bool) -> Instruction:
     """Parses what stands behind an instruction's name: type, opcode, operands, attributes."""
     if text.startswith("("):
-        end = _closing(text, 0) + 1
+        end = _find_closing_bracket(text, 0) + 1
     else:
         end = text.index(" ")
     kind, rest = text[:end], text[end:].lstrip()
@@ -435,15 +439,15 @@ def _instruction(name: str, text: str, is_root: bool) -> Instruction:
     if opcode is None:
         return Instruction(name, "", (), (), "", "", is_root)
     start = opcode.end() - 1
-    stop = _closing(rest, start)
+    stop = _find_closing_bracket(rest, start)
     inside = rest[start + 1 : stop]
     operands = tuple(re.findall(r"%([\w.\-]+)", inside))
     return Instruction(
-        name, opcode[1], _shapes(kind), operands, inside.strip(), rest[stop + 1 :], is_root
+        name, opcode[1], _parse_shapes(kind), operands, inside.strip(), rest[stop + 1 :], is_root
     )
 
 
-def _closing(text: str, start: int) -> int:
+def _find_closing_bracket(text: str, start: int) -> int:
     """Returns the place of the parenthesis that closes the one at `start`."""
     depth = 0
     for match in re.finditer(r"[()]", text[start:]):
@@ -454,11 +458,11 @@ def _closing(text: str, start: int) -> int:
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _shapes(text: str) -> tuple[Shape, ...]:
+def _parse_shapes(text: str) -> tuple[Shape, ...]:
     shapes = []
     for dtype, dims, layout in _SHAPE.findall(text):
         space = _SPACE.search(layout)
-        shapes.append(Shape(dtype, tuple(_numbers(dims)), int(space[1]) if space else 0))
+        shapes.append(Shape(dtype, tuple(_parse_numbers(dims)), int(space[1]) if space else 0))
     return tuple(shapes)
 
 
@@ -499,7 +503,7 @@ def _is_cublas(op: Instruction) -> bool:
 
 def _dot_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
     contracted = _CONTRACTED.search(op.attributes)
-    dims = _numbers((contracted[1] or contracted[2]).replace('"', "")) if contracted else []
+    dims = _parse_numbers((contracted[1] or contracted[2]).replace('"', "")) if contracted else []
     return 2.0 * math.prod(op.shapes[0].dims) * math.prod(shapes[0].dims[d] for d in dims)
 
 
@@ -517,7 +521,7 @@ def _convolution_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
     kernel = dict(zip(right, shapes[1].dims, strict=True))
     result = dict(zip(out, op.shapes[0].dims, strict=True))
     batches = re.search(r"batch_group_count=(\d+)", op.attributes)
-    window = _window(op.attributes)
+    window = _parse_window(op.attributes)
     pairs = 1.0
     for place, label in enumerate(sorted(label for label in out if label.isdigit())):
         pairs *= _valid_positions(
@@ -529,7 +533,7 @@ def _convolution_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
     return 2.0 * pairs * features * result["b"] / (int(batches[1]) if batches else 1)
 
 
-def _window(attributes: str) -> dict[str, list[str]]:
+def _parse_window(attributes: str) -> dict[str, list[str]]:
     match = re.search(r"window=\{([^}]*)\}", attributes)
     parts = match[1].split() if match else []
     return {name: value.split("x") for name, _, value in (part.partition("=") for part in parts)}

@@ -98,31 +98,33 @@ def report_of(ask: Planner, facts: Facts, chip: Chip, wanted: Wanted) -> tuple[R
             logger.info("This does not fit; trying other settings")
             tries = sweeps.sweep(ask, facts, chip, (), wanted.least_free, first)
     for trial in tries:
-        logger.info("%s: %s", settings_line(trial.choice), _short(trial.plan))
+        logger.info("%s: %s", settings_line(trial.choice), _summarize_plan(trial.plan))
         tried.append(trial)
         if first and (trial.free_share >= wanted.least_free or len(tried) == _MOST_TRIED):
             break
     chosen = sweeps.recommended(ask, tried, wanted.least_free)
     report = {
         "plan": chosen and chosen.plan if wanted.sweep else first,
-        "tried": [{"settings": _macros(trial.choice), "plan": trial.plan} for trial in tried],
-        "recommended": chosen and _macros(chosen.choice),
+        "tried": [
+            {"settings": _to_gin_macros(trial.choice), "plan": trial.plan} for trial in tried
+        ],
+        "recommended": chosen and _to_gin_macros(chosen.choice),
     }
     return report, tried
 
 
-def _macros(choice: Mapping[str, Any]) -> dict[str, Any]:
+def _to_gin_macros(choice: Mapping[str, Any]) -> dict[str, Any]:
     return {name.upper(): value for name, value in choice.items()}
 
 
-def _short(plan: Report) -> str:
+def _summarize_plan(plan: Report) -> str:
     memory = plan["memory"]
     needs = f"{memory['total'] / GIB:.1f} of {memory['available'] / GIB:.1f} GiB"
     if not memory["is_whole"]:
         return f"the arguments alone take {needs}"
     if "work" not in plan:
         return f"{needs}, does not fit"
-    return f"{needs}, {_time(list(plan['work'].values())[-1]['roofline']['seconds'])}"
+    return f"{needs}, {_format_duration(list(plan['work'].values())[-1]['roofline']['seconds'])}"
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -134,7 +136,7 @@ def lines(report: Report) -> Iterator[str]:
         yield "tried:"
         for trial in tried:
             settings = " ".join(f"{name}={value}" for name, value in trial["settings"].items())
-            yield f"  {settings}: {_short(trial['plan'])}"
+            yield f"  {settings}: {_summarize_plan(trial['plan'])}"
     if chosen := report["recommended"]:
         yield f"recommended: {settings_line(chosen)}"
     elif tried:
@@ -146,7 +148,9 @@ def plan_lines(plan: Report) -> Iterator[str]:
     mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
     devices = counted(plan["devices"], "device")
     yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
-    yield "  " + ", ".join(f"{name} {_value(value)}" for name, value in plan["settings"].items())
+    yield "  " + ", ".join(
+        f"{name} {_format_setting(value)}" for name, value in plan["settings"].items()
+    )
     if plan["compiler"] == "CPU":
         yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
     yield from _program_lines("", plan)
@@ -158,16 +162,16 @@ def _program_lines(title: str, report: Report) -> Iterator[str]:
     yield f"{title}memory of a device"
     memory = report["memory"]
     for name, size in memory["arguments"].items():
-        yield _row(name.replace("_", " "), _bytes(size))
+        yield _format_row(name.replace("_", " "), _format_bytes(size))
     for name in ("outputs", "temporaries", "program"):
         if name in memory:
-            yield _row(name, _bytes(memory[name]))
-    yield _row("total", _bytes(memory["total"])) + (
+            yield _format_row(name, _format_bytes(memory[name]))
+    yield _format_row("total", _format_bytes(memory["total"])) + (
         "" if memory["is_whole"] else "  (arguments alone)"
     )
     if "available" in memory:
         share = f"({100 * memory['free_share']:.0f}% of {memory['available'] / GIB:.2f} GiB)"
-        yield _row("free", _bytes(memory["free"])) + f"  {share}"
+        yield _format_row("free", _format_bytes(memory["free"])) + f"  {share}"
     if not report["fits"]:
         yield "  DOES NOT FIT"
     for name, work in report.get("work", {}).items():
@@ -178,32 +182,32 @@ def _program_lines(title: str, report: Report) -> Iterator[str]:
 
 def _work_lines(name: str, work: Report) -> Iterator[str]:
     yield f"{name}, on each device"
-    yield _row(
+    yield _format_row(
         "operations", _with_prefix(work["operations"], 1000, ("", "k", "M", "G", "T", "P"), "FLOP")
     )
-    yield _row("bytes moved", _bytes(work["bytes_moved"]))
+    yield _format_row("bytes moved", _format_bytes(work["bytes_moved"]))
     for collective in work["collectives"]:
         times = f"{collective['count']:,.0f} time{'' if collective['count'] == 1 else 's'}"
         unknown = (
             "" if collective["bytes_per_second"] else " (not in the time: the speed is not known)"
         )
         sent = f" sent over {collective['axes']}, {times}{unknown}"
-        yield _row(collective["kind"], _bytes(collective["sent_bytes"])) + sent
+        yield _format_row(collective["kind"], _format_bytes(collective["sent_bytes"])) + sent
     if line := work.get("roofline"):
-        parts = ", ".join(f"{p} {_time(line[f'{p}_seconds'])}" for p in Roofline._fields)
-        yield _row("at least", _time(line["seconds"])) + f"  ({parts})"
-        yield _row("bottleneck", f"{line['bottleneck']:>12}")
+        parts = ", ".join(f"{p} {_format_duration(line[f'{p}_seconds'])}" for p in Roofline._fields)
+        yield _format_row("at least", _format_duration(line["seconds"])) + f"  ({parts})"
+        yield _format_row("bottleneck", f"{line['bottleneck']:>12}")
 
 
-def _row(name: str, value: str) -> str:
+def _format_row(name: str, value: str) -> str:
     return f"  {name:<20}{value:>12}"
 
 
-def _bytes(size: float) -> str:
+def _format_bytes(size: float) -> str:
     return _with_prefix(size, 1024, ("", "Ki", "Mi", "Gi", "Ti"), "B")
 
 
-def _time(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
@@ -215,7 +219,7 @@ def _with_prefix(value: float, step: int, prefixes: Sequence[str], unit: str) ->
     return f"{value:.{0 if place == 0 else 2}f} {prefixes[place]}{unit}"
 
 
-def _value(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     if isinstance(value, Mapping):
         return "+".join(str(part) for part in value.values())
     return str(value)

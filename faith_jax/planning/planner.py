@@ -51,7 +51,7 @@ class CompilingProcess:
         )
         try:
             recipe = self._recipe._asdict()
-            facts = self._ask({"recipe": recipe, "topology": self._topology.name})
+            facts = self._request_answer({"recipe": recipe, "topology": self._topology.name})
             self.facts = Facts(**facts)
         except BaseException:
             self.__exit__()
@@ -69,9 +69,9 @@ class CompilingProcess:
 
     def __call__(self, question: Question) -> dict[str, Any]:
         """Returns the plan of the recipe with other settings; see `Planner`."""
-        return self._ask(question._asdict())
+        return self._request_answer(question._asdict())
 
-    def _ask(self, request: Mapping[str, Any]) -> Any:
+    def _request_answer(self, request: Mapping[str, Any]) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

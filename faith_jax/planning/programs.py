@@ -136,9 +136,9 @@ def configured(job: str = "run") -> Configured:
       ConfigError: where they configure no such run, or take the model's dimensions from a
         checkpoint that is not here.
     """
-    makers: Mapping[Any, Any] = {train.train: _training, infer.infer: _decoding}
+    makers: Mapping[Any, Any] = {train.train: _build_training_job, infer.infer: _build_decoding_job}
     if job != "run":
-        makers = {infer.infer: functools.partial(_scoring, job)}
+        makers = {infer.infer: functools.partial(_build_scoring_job, job)}
     for run, make in makers.items():
         try:
             arguments = gin_config.arguments_of(run)
@@ -199,7 +199,7 @@ def _decoding_model(models: infer.Models) -> Transformer:
     return models.model or Transformer(_checkpoint_config(models.checkpoint_path))
 
 
-def _partitioner(
+def _build_partitioner(
     partitioner_for: Callable[..., Partitioner],
     config: TransformerConfig,
     choice: Choice,
@@ -235,7 +235,9 @@ def _param_shapes(
     return trained, frozen
 
 
-def _training(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+def _build_training_job(
+    arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
+) -> Job:
     """Returns the training step of a run `train`, and its evaluations."""
     module: Transformer = arguments["model"]
     start: setup.StartingPoint = arguments["start"]
@@ -245,7 +247,7 @@ def _training(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[An
     config, dataset = module.config, arguments["dataset"]
     objective = setup.objective_of(config, optimization.objective)
     objective.check(module, dataset.further_features)
-    partitioner = _partitioner(
+    partitioner = _build_partitioner(
         arguments["partitioner_for"], config, choice, devices, dataset.batch_size
     )
     microbatches = choice.num_microbatches or optimization.num_microbatches
@@ -277,11 +279,11 @@ def _training(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[An
         "REMAT_POLICY": config.remat_policy,
         **_model_settings(config, partitioner, start.params_dtype),
     }
-    evaluations = _evaluations(arguments["evaluation"], trainer, held)
+    evaluations = _build_evaluations(arguments["evaluation"], trainer, held)
     return Job("train", partitioner, settings, step, evaluations)
 
 
-def _evaluations(
+def _build_evaluations(
     evaluation: train.Evaluation, trainer: Trainer, held: Mapping[str, PyTree]
 ) -> dict[str, Program]:
     """Returns the evaluations of a run `train`: the loss, and decoding for the task's metrics."""
@@ -350,11 +352,13 @@ def _decoding_of(arguments: Mapping[str, Any]) -> DecodingConfig:
     return arguments["decoding"] or DecodingConfig()
 
 
-def _inference(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> _Inference:
+def _prepare_inference(
+    arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
+) -> _Inference:
     models: infer.Models = arguments["models"]
     module, rows = for_decoding(_decoding_model(models)), arguments["batch_size"]
     setup.check_generates(module.config)
-    partitioner = _partitioner(models.partitioner_for, module.config, choice, devices, rows)
+    partitioner = _build_partitioner(models.partitioner_for, module.config, choice, devices, rows)
     params = merge_params(*_param_shapes(module, partitioner, (), models.params_dtype))
     length, decoding = _input_length(arguments), _decoding_of(arguments)
     settings = {
@@ -366,9 +370,11 @@ def _inference(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[A
     return _Inference(module, partitioner, params, rows, decoding, length, settings)
 
 
-def _decoding(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+def _build_decoding_job(
+    arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
+) -> Job:
     """Returns the decoding program of a run `infer`, for its longest inputs."""
-    run = _inference(arguments, choice, devices)
+    run = _prepare_inference(arguments, choice, devices)
     decoding = run.decoding
     decoder = BatchDecoder(run.module, run.partitioner, decoding, run.rows, arguments["seed"])
     more = {"NUM_BEAMS": decoding.num_beams, "PMI": decoding.pmi is not None}
@@ -381,9 +387,11 @@ def _decoding(arguments: Mapping[str, Any], choice: Choice, devices: Sequence[An
     return Job("infer", run.partitioner, {**run.settings, **more}, program)
 
 
-def _scoring(job: str, arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]) -> Job:
+def _build_scoring_job(
+    job: str, arguments: Mapping[str, Any], choice: Choice, devices: Sequence[Any]
+) -> Job:
     """Returns the program of likelihoods or salience maps of the longest rows of a run `infer`."""
-    run = _inference(arguments, choice, devices)
+    run = _prepare_inference(arguments, choice, devices)
     row = LikelihoodRow([1] * run.input_length, [1] * run.decoding.max_length)
     if job == "score":
         compiled, turns = scoring_program(run.module, run.partitioner, run.params, row, run.rows)

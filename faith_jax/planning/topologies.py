@@ -147,7 +147,7 @@ class Topology(NamedTuple):
         import jax
 
         if plugin := self.gpu_plugin:
-            return _gpus(plugin, self)
+            return _list_absent_gpus(plugin, self)
         if not self.is_tpu:
             jax.config.update("jax_num_cpu_devices", self.size)
             return jax.devices("cpu")
@@ -208,7 +208,7 @@ def _has_plugin(name: str) -> bool:
         return False
 
 
-def _gpus(plugin: str, topology: Topology) -> list[Any]:
+def _list_absent_gpus(plugin: str, topology: Topology) -> list[Any]:
     """Returns the devices of GPUs that are not here."""
     module: Any = importlib.import_module(f"jax_plugins.{plugin}")
     # It asks the driver, which is not here, whether the versions of CUDA's libraries fit it.
@@ -246,17 +246,17 @@ def parse_topology(name: str) -> Topology:
     kind = match["kind"] if match else ""
     chip = CHIPS.get(kind)
     if match is None or chip is None:
-        raise ConfigError(_unknown(name))
+        raise ConfigError(_explain_unknown_topology(name))
     shape, slices = tuple(map(int, match["sizes"].split("x"))), int(match["slices"] or 1)
     topology = Topology(match[0], chip, shape, slices)
     if len(shape) != (chip.axes or 1) or not 1 <= topology.size <= _MOST_DEVICES:
-        raise ConfigError(_unknown(name))
+        raise ConfigError(_explain_unknown_topology(name))
     if slices > 1 and not topology.is_tpu:
         raise ConfigError(f"--topology={name}: only TPUs have slices; give {kind}:{topology.size}.")
     return topology
 
 
-def _unknown(name: str) -> str:
+def _explain_unknown_topology(name: str) -> str:
     kind = name.lower().partition(":")[0].rpartition("x")[2]
     examples = [example for example in _EXAMPLES if example.startswith(f"{kind}:")] or _EXAMPLES
     return (

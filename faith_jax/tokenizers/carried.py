@@ -210,7 +210,7 @@ def check_vocabulary(
     if not has_texts(vocabulary):  # ids are the model's already, and checked row by row
         return 0
     folder = None if checkpoint is None else checkpoint_path(checkpoint)
-    if misfits := list(_misfits(config, vocabulary, name, is_own, folder)):
+    if misfits := list(_find_misfits(config, vocabulary, name, is_own, folder)):
         problems = ". ".join(problem for problem, _ in misfits)
         new = " ".join(
             f"--gin.config.TransformerConfig.{setting}" for _, setting in misfits if setting
@@ -223,7 +223,7 @@ def check_vocabulary(
     return max(0, vocabulary.vocab_size - config.vocab_size)
 
 
-def _misfits(
+def _find_misfits(
     config: TransformerConfig,
     vocabulary: Any,
     name: str,
@@ -319,11 +319,13 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
     """
     settings: dict[str, Any] = {}
     if tokenizer.is_t5:
-        _write(folder / "spiece.model", pathlib.Path(tokenizer.model_file).read_bytes())
+        _write_atomically(folder / "spiece.model", pathlib.Path(tokenizer.model_file).read_bytes())
         if tokenizer.extra_ids != DEFAULT_EXTRA_IDS:
             settings = {"extra_ids": tokenizer.extra_ids}
     elif tokenizer.tokenizer is not None:
-        _write(folder / "tokenizer.json", tokenizer.tokenizer.to_str(pretty=True).encode())
+        _write_atomically(
+            folder / "tokenizer.json", tokenizer.tokenizer.to_str(pretty=True).encode()
+        )
         config = read_tokenizer_config(pathlib.Path(tokenizer.model_file).parent)
         ids = {name: getattr(tokenizer, f"{name}_id") for name in NAMES}
         settings = dict(config.options) | {
@@ -337,10 +339,10 @@ def write_vocabulary(tokenizer: Tokenizer, folder: pathlib.Path) -> None:
     settings |= tokenizer.settings_beside()
     if settings:
         text = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
-        _write(folder / "tokenizer_config.json", text.encode())
+        _write_atomically(folder / "tokenizer_config.json", text.encode())
 
 
-def _write(path: pathlib.Path, content: bytes) -> None:
+def _write_atomically(path: pathlib.Path, content: bytes) -> None:
     with atomic_file(path) as beside:
         beside.write_bytes(content)
 

@@ -87,8 +87,8 @@ class HuggingFaceVocabulary(Tokenizer):
         added = max(tokenizer.get_added_tokens_decoder(), default=-1)
         size = max(tokenizer.get_vocab_size(with_added_tokens=True), added + 1)
         self.reader = tokenizer
-        (front, _, behind), _ = _around(tokenizer, pair=False)
-        pair, self.second_type = _around(tokenizer, pair=True)
+        (front, _, behind), _ = _probe_special_tokens(tokenizer, pair=False)
+        pair, self.second_type = _probe_special_tokens(tokenizer, pair=True)
         super().__init__(tokenizer, model_file, size, special, (front, behind), pair)
 
     def of_plain_text(self) -> "HuggingFaceVocabulary":
@@ -216,13 +216,13 @@ def _from_sentencepiece(
     model = read_model(str(file))
     tokenizer_class = class_of_model(model)
     if tokenizer_class == DEBERTA:
-        tokenizer = _deberta(model, config)
+        tokenizer = _build_deberta_tokenizer(model, config)
     elif tokenizer_class == ALBERT:
-        tokenizer = _albert(model, config)
+        tokenizer = _build_albert_tokenizer(model, config)
     else:
         if config.tokenizer_class in (LLAMA, GEMMA):
             tokenizer_class = config.tokenizer_class
-        tokenizer = _causal(model, config, tokenizer_class)
+        tokenizer = _build_causal_tokenizer(model, config, tokenizer_class)
     tokenizer.add_tokens(
         [
             tokenizers.AddedToken(p.piece, normalized=False, special=p.type == _CONTROL)
@@ -233,7 +233,7 @@ def _from_sentencepiece(
     return tokenizer, tokenizer_class
 
 
-def _deberta(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
+def _build_deberta_tokenizer(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
     scores = [(piece.piece, piece.score) for piece in model.pieces]
     unknown = next((i for i, s in enumerate(scores) if s[0] == "[UNK]"), model.trainer_spec.unk_id)
     tokenizer = tokenizers.Tokenizer(models.Unigram(scores, unk_id=unknown, byte_fallback=False))
@@ -256,7 +256,7 @@ def _deberta(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def _albert(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
+def _build_albert_tokenizer(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
     scores = [(piece.piece, piece.score) for piece in model.pieces]
     tokenizer = tokenizers.Tokenizer(models.Unigram(scores, unk_id=model.trainer_spec.unk_id))
     keeps_accents = config.option("keep_accents", default=False)
@@ -278,7 +278,9 @@ def _albert(model: Any, config: TokenizerConfig) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def _causal(model: Any, config: TokenizerConfig, tokenizer_class: str) -> tokenizers.Tokenizer:
+def _build_causal_tokenizer(
+    model: Any, config: TokenizerConfig, tokenizer_class: str
+) -> tokenizers.Tokenizer:
     vocab = {piece.piece: i for i, piece in enumerate(model.pieces)}
     # SentencePiece's BPE keeps no merges: they are the pairs that make each piece, in its order.
     merges = [
@@ -384,7 +386,9 @@ def _special_ids(
     return present_ids
 
 
-def _around(tokenizer: tokenizers.Tokenizer, pair: bool) -> tuple[tuple[Ids, Ids, Ids], int]:
+def _probe_special_tokens(
+    tokenizer: tokenizers.Tokenizer, pair: bool
+) -> tuple[tuple[Ids, Ids, Ids], int]:
     """Returns the ids in front of, between and behind texts, and the last text's token type.
 
     It tries the post-processor on texts of one token.

@@ -50,7 +50,7 @@ class TokenizerVocabulary(seqio.Vocabulary):
         """
         ours = self.ours
         is_theirs = ours.is_t5 and not ours.added_tokens
-        return _sentencepiece(ours.model_file, ours.extra_ids) if is_theirs else None
+        return _load_sentencepiece(ours.model_file, ours.extra_ids) if is_theirs else None
 
     def _encode(self, s: str) -> list[int]:
         return self.ours.encode(s)
@@ -135,7 +135,7 @@ class DefaultVocabulary(TokenizerVocabulary):
 
 
 @functools.cache
-def _sentencepiece(model_file: str, extra_ids: int) -> seqio.SentencePieceVocabulary:
+def _load_sentencepiece(model_file: str, extra_ids: int) -> seqio.SentencePieceVocabulary:
     return seqio.SentencePieceVocabulary(model_file, extra_ids)
 
 

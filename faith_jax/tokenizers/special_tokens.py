@@ -155,7 +155,7 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
             special = {token["content"] for token in [*tokens.values(), *extra] if token}
             added = {
                 index: Token(content=text, normalized=not is_special, special=is_special)
-                for text, index in _convert(read("added_tokens.json"), dict[str, int]).items()
+                for text, index in _convert_json(read("added_tokens.json"), dict[str, int]).items()
                 for is_special in [text in special]
             }
     except msgspec.ValidationError as error:
@@ -172,10 +172,10 @@ def tokens_by_id(value: Any, folder: pathlib.Path) -> dict[int, Token]:
       ConfigError: they have no known form.
     """
     try:
-        by_id = _convert(value, dict[int, str | Token])
+        by_id = _convert_json(value, dict[int, str | Token])
     except msgspec.ValidationError as error:
         raise _unknown_form(folder, error) from None
-    return {index: _token(token) for index, token in by_id.items()}
+    return {index: _as_token(token) for index, token in by_id.items()}
 
 
 def _unknown_form(folder: pathlib.Path, error: msgspec.ValidationError) -> ConfigError:
@@ -207,22 +207,22 @@ def ids_of(value: Any) -> tuple[int, ...]:
     return tuple(index for index in values if type(index) is int and index >= 0)
 
 
-def _convert(value: Any, kind: type[Kind]) -> Kind:
+def _convert_json(value: Any, kind: type[Kind]) -> Kind:
     return msgspec.convert(value, kind, str_keys=True)
 
 
-def _token(value: str | Token) -> Token:
+def _as_token(value: str | Token) -> Token:
     return Token(content=value) if isinstance(value, str) else value
 
 
 def _named_tokens(config: Mapping[str, Any]) -> dict[str, Token | None]:
     token_fields = {name: config[f"{name}_token"] for name in NAMES if f"{name}_token" in config}
-    named = _convert(token_fields, dict[str, str | Token | None])
-    return {name: None if token is None else _token(token) for name, token in named.items()}
+    named = _convert_json(token_fields, dict[str, str | Token | None])
+    return {name: None if token is None else _as_token(token) for name, token in named.items()}
 
 
 def _extra_tokens(config: Mapping[str, Any]) -> list[Token]:
     tokens = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
     if isinstance(tokens, dict):
         tokens = list(tokens.values())
-    return [_token(value) for value in _convert(tokens, list[str | Token])]
+    return [_as_token(value) for value in _convert_json(tokens, list[str | Token])]

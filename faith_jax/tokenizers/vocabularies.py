@@ -89,7 +89,7 @@ def load_vocabulary(
             f"Vocabulary {str(path_or_name)!r}: extra_ids must be an integer >= 0, "
             f"got {extra_ids!r}; published T5 vocabularies have {DEFAULT_EXTRA_IDS}."
         )
-    file = _file(path_or_name)
+    file = _resolve_tokenizer_file(path_or_name)
     is_byt5 = byte_level.describes(file)
     if extra_ids is None and (is_byt5 or file.name in TOKENIZER_FILES[:2]):
         configured_ids = read_tokenizer_config(file.parent).options.get("extra_ids")
@@ -97,11 +97,11 @@ def load_vocabulary(
     if extra_ids is None:
         extra_ids = byte_level.EXTRA_IDS if is_byt5 else DEFAULT_EXTRA_IDS
     with _LOAD_LOCK:
-        return _load(str(file), extra_ids)
+        return _load_tokenizer(str(file), extra_ids)
 
 
 @functools.cache
-def _load(file: str, extra_ids: int) -> Tokenizer:
+def _load_tokenizer(file: str, extra_ids: int) -> Tokenizer:
     # Imported late, so that importing this module takes no time.
     from faith_jax.tokenizers import huggingface, sentencepiece
 
@@ -120,7 +120,7 @@ def _load(file: str, extra_ids: int) -> Tokenizer:
             "extra ids; leave it out."
         )
     if extra_ids:
-        return _load(file, 0)
+        return _load_tokenizer(file, 0)
     return _with_notation(huggingface.HuggingFaceVocabulary(file))
 
 
@@ -154,7 +154,7 @@ def _with_notation(tokenizer: Tokenizer) -> Tokenizer:
     return tokenizer
 
 
-def _file(path_or_name: str | pathlib.Path) -> pathlib.Path:
+def _resolve_tokenizer_file(path_or_name: str | pathlib.Path) -> pathlib.Path:
     """Returns the file of a tokenizer that is given by name or path."""
     name = str(path_or_name)
     if name in _EMBEDDED_FILES:
@@ -206,23 +206,25 @@ def tokenizer_folder(checkpoint: str | pathlib.Path) -> pathlib.Path | None:
     run's if it is one step of a run (MODEL_DIR/checkpoints/<step>, or T5X's checkpoint_<step>), and
     then those of the base model in model.json.
     """
-    folders = _folders(checkpoint_path(checkpoint), set())
+    folders = _walk_candidate_folders(checkpoint_path(checkpoint), set())
     return next((folder for folder in folders if find_tokenizer_file(folder)), None)
 
 
-def _folders(folder: pathlib.Path, seen: set[pathlib.Path]) -> Iterator[pathlib.Path]:
+def _walk_candidate_folders(
+    folder: pathlib.Path, seen: set[pathlib.Path]
+) -> Iterator[pathlib.Path]:
     if folder in seen or not folder.is_dir():
         return
     seen.add(folder)
     yield folder
     whole = folder.absolute()
     if whole.name.isdigit() and whole.parent.name == "checkpoints":
-        yield from _folders(whole.parent.parent, seen)
+        yield from _walk_candidate_folders(whole.parent.parent, seen)
     elif re.fullmatch(r"checkpoint_\d+", whole.name):
-        yield from _folders(whole.parent, seen)
+        yield from _walk_candidate_folders(whole.parent, seen)
     base = read_json_if_any(folder / "model.json").get("base")
     if isinstance(base, dict) and isinstance(base.get("path"), str):
-        yield from _folders(checkpoint_path(base["path"]), seen)
+        yield from _walk_candidate_folders(checkpoint_path(base["path"]), seen)
 
 
 def tokenizer_of(vocabulary: Any) -> Any:
@@ -261,7 +263,7 @@ def fingerprint_of(vocabulary: Any) -> str:
     """Returns a text that identifies a tokenizer, ours or a SeqIO task's."""
     if isinstance(vocabulary, Tokenizer):
         return vocabulary.fingerprint()
-    return f"{_kind(vocabulary)} of {vocabulary.vocab_size} ids: {name_of(vocabulary)}"
+    return f"{_format_class_name(vocabulary)} of {vocabulary.vocab_size} ids: {name_of(vocabulary)}"
 
 
 def name_of(vocabulary: Any) -> str:
@@ -270,10 +272,10 @@ def name_of(vocabulary: Any) -> str:
         return vocabulary.model_file
     # Without a text of their own, objects are named by where they lie in memory.
     has_text = type(vocabulary).__str__ is not object.__str__
-    return str(vocabulary) if has_text else _kind(vocabulary)
+    return str(vocabulary) if has_text else _format_class_name(vocabulary)
 
 
-def _kind(vocabulary: Any) -> str:
+def _format_class_name(vocabulary: Any) -> str:
     return f"{type(vocabulary).__module__}.{type(vocabulary).__qualname__}"
 
 

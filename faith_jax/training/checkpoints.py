@@ -78,7 +78,7 @@ class TrainCheckpoints:
         if keep_best:
             policies.append(
                 checkpoint_managers.BestN(
-                    get_metric_fn=self._metric,
+                    get_metric_fn=self._score_metrics,
                     # Orbax keeps the highest; ours is better when lower.
                     reverse=False,
                     n=keep_best,
@@ -92,15 +92,17 @@ class TrainCheckpoints:
             item_names=("params", "opt_state", "objective"),
             options=ocp.CheckpointManagerOptions(
                 preservation_policy=checkpoint_managers.AnyPreservationPolicy(policies),
-                best_fn=self._metric,
+                best_fn=self._score_metrics,
                 best_mode="max",
                 cleanup_tmp_directories=True,
                 save_root_metadata=False,
-                async_options=ocp.AsyncOptions(post_finalization_callback=self._complete),
+                async_options=ocp.AsyncOptions(
+                    post_finalization_callback=self._complete_checkpoint
+                ),
             ),
         )
 
-    def _metric(self, metrics: Mapping[str, float]) -> float:
+    def _score_metrics(self, metrics: Mapping[str, float]) -> float:
         # A step without the metric, or with NaN, is the worst.
         value = metrics.get(self._best_metric, math.inf)
         # Orbax prefers the largest value, and we the smallest.
@@ -124,7 +126,7 @@ class TrainCheckpoints:
         if step in self._manager.all_steps():
             return
         self.wait()
-        items = _items(state)
+        items = _collect_items(state)
         # Before the save returns: the next step takes the memory of this state for its own.
         self._saved = step, array_digests(_arrays_by_name(items))
         self._manager.save(
@@ -136,7 +138,7 @@ class TrainCheckpoints:
             force=True,
         )
 
-    def _complete(self) -> None:
+    def _complete_checkpoint(self) -> None:
         """Adds the manifest to a checkpoint, and syncs it to disk, before it gets its name."""
         if self._saved is None or jax.process_index():
             return
@@ -160,7 +162,7 @@ class TrainCheckpoints:
                 f"{self.folder}: no checkpoint of step {step}; there are {self.all_steps()}."
             )
         # Shapes and shardings are enough: nothing of the given state is read or copied.
-        wanted = _items(jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
+        wanted = _collect_items(jax.tree.map(ocp.utils.to_shape_dtype_struct, state))
         folder = self.folder / str(step)
         had, has = (folder / "objective").exists(), "objective" in wanted
         if had != has:
@@ -190,10 +192,12 @@ class TrainCheckpoints:
         """Compares names, shapes and dtypes before anything is read."""
         try:
             with ocp.StandardCheckpointer() as checkpointer:
-                stored = _describe(checkpointer.metadata(orbax_path(folder)).item_metadata.tree)
+                stored = _describe_arrays(
+                    checkpointer.metadata(orbax_path(folder)).item_metadata.tree
+                )
         except Exception as error:
             raise _damage_error(folder.parent, error) from error
-        expected = _describe(wanted)
+        expected = _describe_arrays(wanted)
         for name in sorted(stored.keys() | expected.keys()):
             if stored.get(name) != expected.get(name):
                 raise CheckpointError(
@@ -252,7 +256,7 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
         # The 32 bytes of a SHA-256 for each chunk; 0 for chunks of other processes.
         mine = np.zeros((len(places), 32), np.uint8)
         for place, box in enumerate(places):
-            part = _part(array, box, first_copy_only=True)
+            part = _read_array_part(array, box, first_copy_only=True)
             if part is not None:
                 mine[place] = np.frombuffer(manifest.chunk_digest(part), np.uint8)
         parts.append(mine)
@@ -265,7 +269,9 @@ def shard_digests(arrays: Mapping[str, jax.Array]) -> dict[str, TensorDigests]:
     return digests_by_name
 
 
-def _part(array: jax.Array, box: manifest.Box, first_copy_only: bool = False) -> np.ndarray | None:
+def _read_array_part(
+    array: jax.Array, box: manifest.Box, first_copy_only: bool = False
+) -> np.ndarray | None:
     """Returns a part of an array that lies in one shard of this process; None = it does not.
 
     Args:
@@ -324,9 +330,9 @@ def check_shards(
     digests = manifest.digests_of(folder, expected, name, array.shape, array.dtype)
     places = manifest.boxes(array.shape, digests.chunk)
     for place, (box, sha256) in enumerate(zip(places, digests.sha256, strict=True)):
-        part = _part(array, box)
+        part = _read_array_part(array, box)
         if part is None:
-            if not any(_overlap(box, shard.index) for shard in array.addressable_shards):
+            if not any(_has_overlap(box, shard.index) for shard in array.addressable_shards):
                 continue
             # Written on another mesh: it lies in several shards, and perhaps not all are here.
             part = read_part(folder, name, box)
@@ -334,7 +340,7 @@ def check_shards(
             raise manifest.chunk_differs(folder, name, place, len(places))
 
 
-def _overlap(box: manifest.Box, index: tuple[Any, ...]) -> bool:
+def _has_overlap(box: manifest.Box, index: tuple[Any, ...]) -> bool:
     return all(
         (shard_part.start or 0) < part.stop
         and (shard_part.stop is None or part.start < shard_part.stop)
@@ -362,14 +368,14 @@ def _damage_error(folder: pathlib.Path, error: Exception) -> CheckpointError:
     )
 
 
-def _items(state: TrainState) -> dict[str, PyTree]:
+def _collect_items(state: TrainState) -> dict[str, PyTree]:
     """Returns the items that are saved of a state; the step is the folder's name."""
     items = {"params": state.params, "opt_state": state.opt_state}
     has_objective = bool(jax.tree.leaves(state.objective))
     return items | {"objective": state.objective} if has_objective else items
 
 
-def _describe(tree: PyTree) -> dict[str, str]:
+def _describe_arrays(tree: PyTree) -> dict[str, str]:
     """Returns "float32 [4, 3]" for each array of a tree, by name."""
     return {
         jax.tree_util.keystr(path, simple=True, separator="/"): f"{x.dtype} {list(x.shape)}"

@@ -65,7 +65,7 @@ class InBatchNegatives(Objective):
         keys = (None, None) if dropout_key is None else jax.random.split(dropout_key)
         methods = {"encoder_input_tokens": "question_vectors", "passage_tokens": "text_vectors"}
         queries, passages = (
-            self._vectors(module, params, batch[name], key, method)
+            self._embed_texts(module, params, batch[name], key, method)
             for (name, method), key in zip(methods.items(), keys, strict=True)
         )
         tokens, weights = batch["passage_tokens"], batch["label_weights"].astype(jnp.float32)
@@ -84,7 +84,7 @@ class InBatchNegatives(Objective):
         }
         return metrics["loss"], metrics, {}
 
-    def _vectors(
+    def _embed_texts(
         self, module: Transformer, params: PyTree, tokens: Array, key: Array | None, method: str
     ) -> Any:
         options: Any = {"method": method, "rngs": dropout_rngs(key)}

@@ -134,14 +134,14 @@ class InfoNCE(Objective):
         layer = output_layer(module, params)
         metrics = self.cross_entropy.summed(hidden, layer, module, batch)
         negatives = _negative_states(module, params, batch, encoded, dropout_key)
-        context = self._context(module, batch, encoded, hidden)
-        scores, where = self._scores(context, positives, negatives, batch, module)
+        context = self._compute_context_vectors(module, batch, encoded, hidden)
+        scores, where = self._score_candidates(context, positives, negatives, batch, module)
         for name, measure in (("infonce", infonce), ("hits_at_1", hits_at_1)):
             metrics[name] = measure(scores, where, weights=batch["contrast_weights"])
         metrics["loss"] += self.weight * metrics["infonce"]
         return metrics["loss"], metrics, {}
 
-    def _context(
+    def _compute_context_vectors(
         self,
         module: Transformer,
         batch: Batch,
@@ -160,7 +160,7 @@ class InfoNCE(Objective):
         total = jnp.einsum("ble,bl->be", states.astype(jnp.float32), mask)
         return total / jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1.0)
 
-    def _scores(
+    def _score_candidates(
         self,
         context: Float[Array, "batch embed"],
         positives: Float[Array, "batch embed"],

@@ -119,7 +119,7 @@ class MetricsWriter:
         lines = {name: json_value(value) for name, value in metrics.items()}
         self._file.write(json.dumps({"step": step, "part": part, **lines}) + "\n")
         self._file.flush()
-        tensorboard = self._tensorboard(self._folder, part)
+        tensorboard = self._open_tensorboard(self._folder, part)
         # TensorBoard's curves are of single numbers.
         scalars = {k: float(v) for k, v in metrics.items() if isinstance(v, numbers.Real)}
         tensorboard.write_scalars(step, scalars)
@@ -137,7 +137,7 @@ class MetricsWriter:
         if self._mirror is not None:
             self._mirror.copy()
 
-    def _tensorboard(self, folder: pathlib.Path, part: str) -> Any:
+    def _open_tensorboard(self, folder: pathlib.Path, part: str) -> Any:
         if part not in self._writers:
             # Imported here: it brings TensorFlow, which a GPU container may lack.
             from clu import metric_writers
@@ -159,7 +159,7 @@ def is_measured(folder: pathlib.Path, step: int, part: str) -> bool:
     """Whether metrics.jsonl has all metrics of a part after a step."""
     return any(
         (row.get("step"), row.get("part")) == (step, part) and FAILED not in row
-        for _, row in _lines(folder / METRICS)
+        for _, row in _read_metric_lines(folder / METRICS)
     )
 
 
@@ -170,7 +170,7 @@ def losses_until(folder: pathlib.Path, step: int, part: str) -> list[float]:
     """
     loss_by_step = {
         row["step"]: float(row.get("loss", math.nan))
-        for _, row in _lines(folder / METRICS)
+        for _, row in _read_metric_lines(folder / METRICS)
         if row.get("part") == part and row.get("step", math.inf) <= step
     }
     return [loss_by_step[at] for at in sorted(loss_by_step)]
@@ -191,11 +191,15 @@ def no_longer_falls(losses: Sequence[float], patience: int | None) -> bool:
 def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:
     if path.exists():
         # A line without a step is none of ours, and counts as later than any.
-        kept = [line for line, row in _lines(path) if row.get("step", math.inf) <= start_step]
+        kept = [
+            line
+            for line, row in _read_metric_lines(path)
+            if row.get("step", math.inf) <= start_step
+        ]
         write_text(path, "".join(line + "\n" for line in kept))
 
 
-def _lines(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _read_metric_lines(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the lines of metrics.jsonl that are whole, as texts and as what they say."""
     if not path.exists():
         return

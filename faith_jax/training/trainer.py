@@ -228,13 +228,13 @@ class Trainer:
         steps = [s for s in (self._train_step, self._eval_step) if s is not None]
         return sum(s.num_compilations for s in steps)
 
-    def _loss(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array | None):
+    def _compute_loss(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array | None):
         loss, *measured = self.objective(self.module, merge_params(params, frozen), batch, key)
         return loss, tuple(measured)
 
     def _evaluate(self, params: PyTree, frozen: PyTree, batch: Batch) -> Metrics:
         # Without a key there is no dropout; only the metrics are of interest.
-        return self._loss(params, frozen, batch, None)[1][0]
+        return self._compute_loss(params, frozen, batch, None)[1][0]
 
     def _train(self, state: TrainState, frozen: PyTree, batch: Batch):
         import optax  # takes half a second, which `infer` and `score` do without
@@ -243,7 +243,7 @@ class Trainer:
         key = jax.random.fold_in(self._dropout_key, state.step)
         batch = self.objective.prepare(self.module, batch, state.objective)
         # Both are sums over target tokens, which add up over pieces and devices.
-        gradient, sums, rows = self._gradient(state.params, frozen, batch, key)
+        gradient, sums, rows = self._compute_gradient(state.params, frozen, batch, key)
         # An empty batch (all padding) must not poison the parameters with NaN.
         weight = jnp.where(sums["weight"] > 0, sums["weight"], 1.0)
         divisor = weight if self._normalizing_factor is None else self._normalizing_factor
@@ -257,12 +257,12 @@ class Trainer:
         objective = self.objective.update_state(state.objective, rows)
         return TrainState(state.step + 1, params, opt_state, objective), metrics
 
-    def _gradient(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array):
+    def _compute_gradient(self, params: PyTree, frozen: PyTree, batch: Batch, key: Array):
         """Returns gradient and metrics, both summed over micro-batches, and arrays of the rows."""
         # Without dropout no key is needed, and no random numbers are drawn.
         dropout = self.module.config.dropout_rate > 0
         # By the trainable parameters alone, which are the first argument.
-        gradient_of = jax.grad(self._loss, has_aux=True)
+        gradient_of = jax.grad(self._compute_loss, has_aux=True)
         count = self.num_microbatches
         if count == 1:
             gradient, (sums, rows) = gradient_of(params, frozen, batch, key if dropout else None)
@@ -347,7 +347,7 @@ def fit(
       StorageError: the disk has no room for a checkpoint.
     """
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))  # bytes, all shards
-    with _termination() as is_asked_to_stop:
+    with _catch_termination() as is_asked_to_stop:
         for step in range(int(state.step) + 1, periods.total + 1):
             final = step == periods.total
             state, metrics = trainer.train_step(state, frozen, next(batches))
@@ -371,7 +371,7 @@ def fit(
 
 
 @contextlib.contextmanager
-def _termination() -> Iterator[Callable[[int], bool]]:
+def _catch_termination() -> Iterator[Callable[[int], bool]]:
     """Turns SIGTERM into a question asked after each step: are we to stop?
 
     With several processes JAX's own handler makes all of them stop at the same step.

@@ -265,7 +265,7 @@ def test_a_source_that_breaks_off(tmp_path, monkeypatch):
 def test_a_failed_download_leaves_no_folder(tmp_path, site):
     file = RawFile("data.txt", f"{site[1]}/nowhere.txt", "sha256:0")
     with pytest.raises(InputError, match="cannot be fetched"):
-        raw_files._fetched(file, tmp_path / "downloads" / "name", "Get it by hand.")
+        raw_files._fetch_raw_file(file, tmp_path / "downloads" / "name", "Get it by hand.")
     assert not (tmp_path / "downloads").exists()
 
 

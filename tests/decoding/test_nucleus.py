@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faith_jax.decoding.nucleus import _look, _Range, keep_most_probable
+from faith_jax.decoding.nucleus import _Range, _search_best_tokens, keep_most_probable
 
 VOCAB = 7
 
@@ -107,7 +107,7 @@ def test_an_empty_range_ends_at_its_upper_end():
     logits = jnp.pad(jnp.log(jnp.float32([[0.5, 0.3, 0.2]])), ((0, 0), (0, 61)), mode="minimum")
     high = logits[:, 1:2]
     bounds = _Range(high, high, high, jnp.zeros((1, 1), jnp.int32), jnp.zeros((1, 1), bool))
-    seen = _look(bounds, logits, jax.nn.softmax(logits), 0.999)
+    seen = _search_best_tokens(bounds, logits, jax.nn.softmax(logits), 0.999)
     assert bool(seen.is_found[0, 0])
     np.testing.assert_array_equal(seen.last, high)
     assert int(seen.last_id[0, 0]) >= 1

@@ -125,13 +125,13 @@ def test_rows_of_a_document_come_into_one_batch(from_two, monkeypatch):
     config = families.GPT2.replace(**ONE_LAYER)
     mixed = [INPUTS[row] for row in (0, 1, 2, 3, 4, 7)]
     batches = []
-    plain = BatchDecoder._batch
+    plain = BatchDecoder._build_batch
 
     def seen(self, branches, rows, *others):
         batches.append(sorted(rows))
         return plain(self, branches, rows, *others)
 
-    monkeypatch.setattr(BatchDecoder, "_batch", seen)
+    monkeypatch.setattr(BatchDecoder, "_build_batch", seen)
     found, _ = decoded(config, mixed, 3)
     assert sorted(batches) == [[0, 2, 4], [1, 3, 5]]
     for ids, rows in zip(mixed, found, strict=True):

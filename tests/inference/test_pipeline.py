@@ -169,13 +169,13 @@ def size_of(read):
 @pytest.mark.parametrize("name", ["gpt2", "bart"])
 def test_too_little_memory_halves_the_batches_once(name, monkeypatch, caplog):
     model, rows = opened(name), random_rows(5) * 3
-    plain, sizes = row_likelihoods._score, []
+    plain, sizes = row_likelihoods._score_targets, []
     spy = exhausted(plain, lambda read: sizes.append(size_of(read)) is None)
-    monkeypatch.setattr(row_likelihoods, "_score", spy)
+    monkeypatch.setattr(row_likelihoods, "_score_targets", spy)
     expected = LikelihoodEngine(model, tokens_per_batch=1024).log_probs(rows)
     most = max(sizes) - 1
     monkeypatch.setattr(
-        row_likelihoods, "_score", exhausted(plain, lambda read: size_of(read) <= most)
+        row_likelihoods, "_score_targets", exhausted(plain, lambda read: size_of(read) <= most)
     )
     engine = LikelihoodEngine(model, tokens_per_batch=1024)
     for _ in range(2):
@@ -184,7 +184,7 @@ def test_too_little_memory_halves_the_batches_once(name, monkeypatch, caplog):
     told = [message for message in caplog.messages if "too little memory" in message]
     assert len(told) == 1
     assert told[0].endswith("batches are half as large from now on")
-    monkeypatch.setattr(row_likelihoods, "_score", exhausted(plain, lambda read: False))
+    monkeypatch.setattr(row_likelihoods, "_score_targets", exhausted(plain, lambda read: False))
     with pytest.raises(ConfigError, match="too little memory, also for half of a batch"):
         engine.log_probs(rows)
 
@@ -244,7 +244,7 @@ def test_a_job_of_classes_compiles_three_programs(monkeypatch, compiles):
 @pytest.mark.parametrize("name", ["gpt2", "bart"])
 def test_a_job_of_likelihoods_compiles_three_programs(name, monkeypatch, compiles):
     monkeypatch.setattr(row_likelihoods, "compiles_ahead", lambda: compiles)
-    program, model, rows = row_likelihoods._score, opened(name), random_rows(7) * 8
+    program, model, rows = row_likelihoods._score_targets, opened(name), random_rows(7) * 8
     expected = LikelihoodEngine(model).log_probs(rows)
     program.clear_cache()
     engine = LikelihoodEngine(model, tokens_per_batch=512)

@@ -115,7 +115,7 @@ def test_windows_change_nothing(model, monkeypatch):
     expected = engine.log_probs(rows)
     read = []
     monkeypatch.setattr(engine._packer, "window", 7)
-    for name in ("_lines", "_blocks"):
+    for name in ("_build_line_batches", "_build_block_batches"):
         take = getattr(engine, name)
         monkeypatch.setattr(
             engine, name, lambda rows, window, take=take: read.append(window) or take(rows, window)
@@ -138,17 +138,17 @@ def test_an_input_of_many_rows_is_computed_once(model):
 def test_compilations_and_padding_are_told(model, caplog):
     """As many as JAX has compiled, of which the same rows again need none."""
     caplog.set_level(logging.INFO, logger="faith_jax")
-    row_likelihoods._score.clear_cache()
+    row_likelihoods._score_targets.clear_cache()
     engine = LikelihoodEngine(model, tokens_per_batch=512)
     rows = random_rows(3)
     engine.log_probs(rows)
     compiled = engine.num_compilations
-    assert compiled == row_likelihoods._score._cache_size() > 0
+    assert compiled == row_likelihoods._score_targets._cache_size() > 0
     sizes = f"{compiled} size{'s' if compiled > 1 else ''} of batches"
     told = f"compiled for {sizes}; {engine.padding:.1%} of what it computes is padding"
     assert caplog.messages[-1].endswith(told)
     engine.log_probs(rows[::-1])
-    assert compiled == engine.num_compilations == row_likelihoods._score._cache_size()
+    assert compiled == engine.num_compilations == row_likelihoods._score_targets._cache_size()
     assert sum("compiled" in message for message in caplog.messages) == 1
 
 

@@ -44,7 +44,7 @@ def run(output, folder, targets=40, starts=(), dies=-1):
       error.
     """
     made, read = [], []
-    row, get, examples = TextRows._row, RowCache.__getitem__, row_parts.EXAMPLES
+    row, get, examples = TextRows._make_row, RowCache.__getitem__, row_parts.EXAMPLES
 
     def counted_row(self, tokenizer, has_labels, example, where):
         made.append(example["id"].decode())
@@ -56,7 +56,7 @@ def run(output, folder, targets=40, starts=(), dies=-1):
         read.append(number)
         return get(self, number)
 
-    TextRows._row, RowCache.__getitem__ = counted_row, counted_get
+    TextRows._make_row, RowCache.__getitem__ = counted_row, counted_get
     row_parts.EXAMPLES = EXAMPLES
     found = {"made": made, "read": [], "error": ""}
     lengths = {"inputs": 32, "targets": targets}
@@ -80,7 +80,7 @@ def run(output, folder, targets=40, starts=(), dies=-1):
     except (FaithJaxError, ProcessError) as error:
         found["error"] = f"{type(error).__name__}: {error}"
     finally:
-        TextRows._row, RowCache.__getitem__, row_parts.EXAMPLES = row, get, examples
+        TextRows._make_row, RowCache.__getitem__, row_parts.EXAMPLES = row, get, examples
     (output / f"{jax.process_index()}.json").write_text(json.dumps(found))
     return found
 

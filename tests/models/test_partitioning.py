@@ -355,7 +355,7 @@ def test_put_makes_arrays_of_the_same_values():
 
 @given(st.lists(st.integers(0, 9), max_size=8))
 def test_arrays_that_are_read_together_take_no_more_than_the_largest(sizes):
-    groups = [sizes[group] for group in partitioning._groups(sizes)]
+    groups = [sizes[group] for group in partitioning._group_by_bytes(sizes)]
     assert [size for group in groups for size in group] == sizes
     assert all(sum(group) <= max(sizes) for group in groups if group)
     # No two of them would have had room together.

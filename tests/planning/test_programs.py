@@ -212,8 +212,8 @@ def test_likelihoods_are_planned_as_they_are_computed(model, monkeypatch):
     if not model.config.is_decoder_only:  # two programs of the engine are one here
         assert compiled().memory_analysis().argument_size_in_bytes > 0
         return
-    spy = Spy(row_likelihoods._score)
-    monkeypatch.setattr(row_likelihoods, "_score", spy)
+    spy = Spy(row_likelihoods._score_targets)
+    monkeypatch.setattr(row_likelihoods, "_score_targets", spy)
     # As on an accelerator; 128 tokens are fed, which fill a line.
     engine = LikelihoodEngine(model, 256, row_likelihoods.MAX_LOGITS_BYTES)
     engine.log_probs([ROW, ROW._replace(inputs=[4] * 120)])

@@ -168,10 +168,10 @@ class SpacyTagger:
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
         """Returns the texts with what the pipeline finds in them."""
-        return [_tagged(document) for document in self._pipeline.pipe(texts)]
+        return [_convert_spacy_document(document) for document in self._pipeline.pipe(texts)]
 
 
-def _tagged(document: Any) -> TaggedText:
+def _convert_spacy_document(document: Any) -> TaggedText:
     tokens = tuple(
         Token(t.text, t.idx, t.idx + len(t.text), t.pos_, t.tag_, t.lemma_ or t.lower_)
         for t in document
@@ -236,7 +236,7 @@ _IRREGULAR_VERBS = """
 _VOWELS = "aeiou"
 
 
-def _inflected(verb: str) -> tuple[str, str, str]:
+def _inflect_verb(verb: str) -> tuple[str, str, str]:
     """Returns the regular third person, past and gerund of a verb."""
     if re.search(rf"[^{_VOWELS}]y$", verb):
         return f"{verb[:-1]}ies", f"{verb[:-1]}ied", f"{verb}ing"
@@ -254,7 +254,7 @@ def _verb_forms() -> dict[str, tuple[str, str]]:
     forms: dict[str, tuple[str, str]] = {}
     for entry in (_VERBS + _IRREGULAR_VERBS).split():
         verb, *irregular = entry.split(":")
-        third, regular, gerund = _inflected(verb)
+        third, regular, gerund = _inflect_verb(verb)
         past, participle = irregular or (regular, regular)
         tags = {"VB": verb, "VBZ": third, "VBD": past, "VBN": participle, "VBG": gerund}
         for tag, form in tags.items():
@@ -276,10 +276,13 @@ class RuleTagger:
 
     def tag(self, texts: Sequence[str]) -> list[TaggedText]:
         """Returns the texts with what the rules find in them."""
-        return [TaggedText(text, tuple(_tokens(text)), tuple(_entities(text))) for text in texts]
+        return [
+            TaggedText(text, tuple(_find_tokens(text)), tuple(_find_entities(text)))
+            for text in texts
+        ]
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def _find_tokens(text: str) -> Iterator[Token]:
     for match in _TOKEN.finditer(text):
         word = match.group().lower()
         part, tag, lemma = "", "", word
@@ -290,7 +293,7 @@ def _tokens(text: str) -> Iterator[Token]:
         yield Token(match.group(), match.start(), match.end(), part, tag, lemma)
 
 
-def _entities(text: str) -> Iterator[Entity]:
+def _find_entities(text: str) -> Iterator[Entity]:
     for match in _ENTITY.finditer(text):
         kind, start, end = str(match.lastgroup), match.start(), match.end()
         if kind == "MISC":

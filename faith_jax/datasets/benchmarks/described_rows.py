@@ -93,9 +93,9 @@ class RowFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         kinds: dict[str, Any] = {name: Text for name in names if name}
         kinds[self.grounding] = Text if self.texts else Text | list[str]
         if self.label:
-            kinds[self.label] = _literal(self.labels)
+            kinds[self.label] = _build_literal_type(self.labels)
         if self.corpus:
-            kinds[self.corpus] = _literal(self.corpora) if self.corpora else Text
+            kinds[self.corpus] = _build_literal_type(self.corpora) if self.corpora else Text
         return kinds
 
 
@@ -104,32 +104,34 @@ class _Schema:
 
     def __init__(self, kinds: Mapping[str, Any]):
         # A dot in a name stands for a nested Struct, and Structs have names that Python can have.
-        self.struct = self._struct({tuple(name.split(".")): kind for name, kind in kinds.items()})
-        getter_of = self._getters(self.struct)
+        self.struct = self._build_struct(
+            {tuple(name.split(".")): kind for name, kind in kinds.items()}
+        )
+        getter_of = self._build_getters(self.struct)
         self._getters_by_name = {name: getter_of[tuple(name.split("."))] for name in kinds}
 
     def values(self, row: Any) -> dict[str, Any]:
         """Returns the values of a row of the type by their names."""
         return {name: getter(row) for name, getter in self._getters_by_name.items()}
 
-    def _struct(self, kinds: Mapping[tuple[str, ...], Any]) -> type:
+    def _build_struct(self, kinds: Mapping[tuple[str, ...], Any]) -> type:
         inner: dict[str, dict[tuple[str, ...], Any]] = {}
         for (name, *rest), kind in kinds.items():
             inner.setdefault(name, {})[tuple(rest)] = kind
-        types = {name: of[()] if () in of else self._struct(of) for name, of in inner.items()}
+        types = {name: of[()] if () in of else self._build_struct(of) for name, of in inner.items()}
         return msgspec.defstruct(
             "DescribedRow",
             [(f"field_{number}", kind) for number, kind in enumerate(types.values())],
             rename={f"field_{number}": name for number, name in enumerate(types)},
         )
 
-    def _getters(self, struct: type, path: tuple[str, ...] = (), prefix: str = "") -> dict:
+    def _build_getters(self, struct: type, path: tuple[str, ...] = (), prefix: str = "") -> dict:
         getters = {}
         for field in msgspec.structs.fields(struct):
             place, attribute = (*path, field.encode_name), f"{prefix}{field.name}"
             getters[place] = operator.attrgetter(attribute)
             if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-                getters |= self._getters(field.type, place, f"{attribute}.")
+                getters |= self._build_getters(field.type, place, f"{attribute}.")
         return getters
 
 
@@ -149,7 +151,9 @@ def described_dataset(name: str, part: str = "") -> RawDataset:
     fields = card(name)
     fields |= fields["parts"][part] if part else {}
     place = f"cards/{name}.toml: row"
-    return described(name, _reader(converted(fields["row"], place, RowFields, strip=False)), part)
+    return described(
+        name, _build_reader(converted(fields["row"], place, RowFields, strip=False)), part
+    )
 
 
 def source_of(grounding: str) -> str:
@@ -157,7 +161,7 @@ def source_of(grounding: str) -> str:
     return hashlib.sha256(grounding.encode()).hexdigest()[:16]
 
 
-def _reader(fields: RowFields) -> Reader:
+def _build_reader(fields: RowFields) -> Reader:
     def read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
         schema = _schema_of(fields.kinds())  # here: Beam's workers get the function, not its types
         ending = fields.texts.ending if fields.texts else None
@@ -241,7 +245,7 @@ def _text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[
     return find
 
 
-def _literal(meanings: Mapping[str, Any]) -> Any:
+def _build_literal_type(meanings: Mapping[str, Any]) -> Any:
     """Returns the type of the keys of a mapping; whole numbers may be numbers or texts."""
     numbers = [int(name) for name in meanings if name.isdecimal()]
     return Literal[(*numbers, *meanings)]

@@ -50,7 +50,7 @@ class Summary(msgspec.Struct):
     annotations: list[Annotation] = []
 
 
-def _worst(annotation: Annotation) -> str:
+def _find_worst_label(annotation: Annotation) -> str:
     labels = (label.partition(".")[0] for label in annotation.label)
     return max(labels, key=SEVERITIES.index, default=SEVERITIES[0])
 
@@ -63,7 +63,7 @@ def _read_batch(path: pathlib.Path, bad_rows: BadRows) -> Examples:
                 expected = f"0 <= start <= end <= {len(row.summary)}, the length of the summary"
                 field = f"annotations[{number}].summary_start and summary_end"
                 raise field_error(place, field, expected, [start, end])
-        labels = [_worst(annotation) for annotation in row.annotations]
+        labels = [_find_worst_label(annotation) for annotation in row.annotations]
         worst = max(labels, key=SEVERITIES.index, default=SEVERITIES[0])
         unfaithful = [
             [annotation.summary_start, annotation.summary_end]

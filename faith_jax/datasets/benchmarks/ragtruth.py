@@ -80,7 +80,7 @@ class Response(msgspec.Struct):
     quality: str = ""
 
 
-def _source(fields: Mapping[str, Any], place: str) -> tuple[str, Source]:
+def _parse_source(fields: Mapping[str, Any], place: str) -> tuple[str, Source]:
     """Returns a source with its id."""
     source: Any = converted(fields, place, _ANY_SOURCE)
     grounding, question = source.source_info, ""
@@ -92,8 +92,8 @@ def _source(fields: Mapping[str, Any], place: str) -> tuple[str, Source]:
     return str(source.source_id), Source(source.__struct_config__.tag, grounding, question)
 
 
-def _read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    sources = dict(_source(row.fields, row.place) for row in read_jsonl(paths[_SOURCES]))
+def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
+    sources = dict(_parse_source(row.fields, row.place) for row in read_jsonl(paths[_SOURCES]))
 
     def make(row: Response, place: str) -> Examples:
         if row.split != split:
@@ -127,4 +127,4 @@ def _read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     return read_as(Response, rows, make, bad_rows, strip=False)
 
 
-RAGTRUTH = described("ragtruth", _read)
+RAGTRUTH = described("ragtruth", _read_examples)

@@ -45,7 +45,7 @@ class BeamPipeline(NamedTuple):
         Raises:
           ConfigError: Apache Beam is not installed, or an option is unknown.
         """
-        pipeline_options = _beam().options.pipeline_options.PipelineOptions
+        pipeline_options = _import_beam().options.pipeline_options.PipelineOptions
         options = (self.options or _THIS_MACHINE).split(",")
         flags = [f"--{option.strip().removeprefix('--')}" for option in options]
         pipeline = pipeline_options(flags=flags)
@@ -57,12 +57,12 @@ class BeamPipeline(NamedTuple):
 
 def numbered_examples(dataset: RawDataset, split: str, files: Paths, parts: int) -> Any:
     """Returns a Beam transform to all (number, example) of a split, without bad rows."""
-    beam = _beam()
-    read = beam.FlatMap(_part, dataset=dataset, split=split, files=dict(files), parts=parts)
+    beam = _import_beam()
+    read = beam.FlatMap(_read_part, dataset=dataset, split=split, files=dict(files), parts=parts)
     return beam.Create(range(parts), reshuffle=True) | f"Read_{split}" >> read
 
 
-def _part(
+def _read_part(
     part: int, dataset: RawDataset, split: str, files: Paths, parts: int
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     rows = dataset.examples(files, split, BadRows(skip=True))
@@ -71,7 +71,7 @@ def _part(
             yield number, example
 
 
-def _beam() -> Any:
+def _import_beam() -> Any:
     logging.getLogger("apache_beam").setLevel(logging.ERROR)  # it warns of what is in order here
     try:
         import apache_beam

@@ -121,7 +121,7 @@ class RawBuilder(
             except AssertionError:  # there is none, which matters only if a file has no URL
                 manual = manual_folder(self)
             self.paths = _raw_paths(self, manual)
-        self.info.metadata["raw_fingerprint"] = _fingerprint(self.paths)
+        self.info.metadata["raw_fingerprint"] = _fingerprint_raw_files(self.paths)
         self.info.metadata["raw_folder"] = self.raw_folder
         generators = {
             split: self._in_parallel(split, files, self.beam.part_count)
@@ -218,7 +218,7 @@ def manual_folder(builder: RawBuilder) -> pathlib.Path:
     return _data_root(builder) / "downloads" / "manual"
 
 
-def _fingerprint(paths: Mapping[str, Paths]) -> str:
+def _fingerprint_raw_files(paths: Mapping[str, Paths]) -> str:
     return raw_files.fingerprint(path for files in paths.values() for path in files.values())
 
 
@@ -264,13 +264,13 @@ def prepared(
         local = cache_folder() / "data" / hashlib.sha256(str(store).encode()).hexdigest()[:32]
         place = pathlib.Path(builder_class(config=config, data_dir=str(local)).data_dir)
         target = store / place.relative_to(local).as_posix()
-        _stage(target, place)
+        _link_staged_copy(target, place)
         prepared(builder_class, config, local, raw_folder, bad_rows, fetch, beam)
         with report_write_errors(f"--data-dir: {target}"):
-            _share(place, target)
+            _upload_to_store(place, target)
         return builder_class(config=config, data_dir=str(local))
     builder = builder_class(config=config, data_dir=data_dir)
-    noted = _metadata(builder)
+    noted = _read_metadata(builder)
     made_from, named = noted.get("raw_fingerprint"), noted.get("raw_folder", "")
     if raw_folder is not None:
         named = os.path.abspath(os.path.expanduser(raw_folder))
@@ -283,16 +283,16 @@ def prepared(
         if made_from is None or raw_folder is not None:
             raise
         return _count_skipped(builder, bad_rows)  # its raw files may lie anywhere, or be gone
-    wanted = _fingerprint(paths)
+    wanted = _fingerprint_raw_files(paths)
     if made_from == wanted and is_finished(pathlib.Path(builder.data_dir)):
         return _count_skipped(builder, bad_rows)
     logging.info("Preparing %s in %s.", builder.info.full_name, builder.data_dir)
-    with report_write_errors(f"--data-dir: {builder.data_dir}"), _quiet():
+    with report_write_errors(f"--data-dir: {builder.data_dir}"), _silence_tfds():
         _prepare_beside(builder, paths, named, bad_rows.skip, beam)
     return _count_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
 
 
-def _stage(target: pathlib.Path, place: pathlib.Path) -> None:
+def _link_staged_copy(target: pathlib.Path, place: pathlib.Path) -> None:
     """Links a local data set to a staged copy of that on a store, if there is another one."""
     if not is_complete(target) or _raw_fingerprint(target) == _raw_fingerprint(place):
         return
@@ -305,7 +305,7 @@ def _stage(target: pathlib.Path, place: pathlib.Path) -> None:
         os.replace(link, place)
 
 
-def _share(place: pathlib.Path, target: pathlib.Path) -> None:
+def _upload_to_store(place: pathlib.Path, target: pathlib.Path) -> None:
     """Uploads a local data set, unless the store has that of the same raw files."""
 
     def is_there() -> bool:
@@ -324,7 +324,7 @@ def _raw_fingerprint(folder: pathlib.Path) -> Any:
 
 def _count_skipped(builder: RawBuilder, bad_rows: BadRows) -> RawBuilder:
     """Returns the builder, and counts the rows that were skipped when its data was prepared."""
-    metadata = _metadata(builder)
+    metadata = _read_metadata(builder)
     count = metadata.get("skipped_rows", 0)
     if count:
         logging.warning("%s was prepared without %d bad rows.", builder.info.full_name, count)
@@ -342,7 +342,7 @@ def _prepare_beside(
     """Prepares the data beside its place and moves it there: a failure changes nothing."""
     target = pathlib.Path(builder.data_dir)
     with atomic_folder(target, "a data set", True, "--data-dir", wait=True) as place:
-        if _metadata(builder).get("raw_fingerprint") == _fingerprint(paths):
+        if _read_metadata(builder).get("raw_fingerprint") == _fingerprint_raw_files(paths):
             return  # another process was faster
         beside = place.with_name("prepared")
         shutil.rmtree(beside, ignore_errors=True)
@@ -359,7 +359,7 @@ def _prepare_beside(
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_tfds() -> Iterator[None]:
     """Keeps TFDS from printing, and from drawing bars for data that takes a second or two."""
     tfds.disable_progress_bar()
     try:
@@ -369,6 +369,6 @@ def _quiet() -> Iterator[None]:
         tfds.enable_progress_bar()
 
 
-def _metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
+def _read_metadata(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     """Returns the metadata of prepared data; empty if it is not prepared, or not complete."""
     return read_json_or_none(pathlib.Path(builder.data_dir) / _METADATA) or {}

@@ -14,7 +14,7 @@ from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_dataset import RawDataset, card
 
 
-def _builder(name: str, parts: Iterable[RawDataset]) -> type[RawBuilder]:
+def _create_builder_class(name: str, parts: Iterable[RawDataset]) -> type[RawBuilder]:
     """Returns the builder of a data set; TFDS knows it by its name from now on."""
     class_name = "".join(part.capitalize() for part in name.split("_"))
     about = card(name)
@@ -36,6 +36,6 @@ def _builder(name: str, parts: Iterable[RawDataset]) -> type[RawBuilder]:
 
 
 BUILDERS: dict[str, type[RawBuilder]] = {
-    name: _builder(name, parts)
+    name: _create_builder_class(name, parts)
     for name, parts in itertools.groupby(DATASETS, key=lambda dataset: dataset.name)
 }

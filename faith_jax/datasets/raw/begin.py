@@ -39,7 +39,7 @@ class Response2021(msgspec.Struct):
     labels: Text = msgspec.field(name="full label set")
 
 
-def _example(row: Response, place: str) -> Examples:
+def _build_example(row: Response, place: str) -> Examples:
     yield {
         "id": row_id(place),
         "source": row.data_source,
@@ -76,7 +76,7 @@ def row_id(place: str) -> str:
 
 _rows = functools.partial(read_tsv, columns=columns_of(Response))
 _rows_2021 = functools.partial(read_tsv, columns=columns_of(Response2021))
-_read = each_row(_rows, Response, _example)
+_read = each_row(_rows, Response, _build_example)
 
 BEGIN = described("begin", _read)
 BEGIN_BY_SOURCE = {source: described("begin", _read, part=source) for source in SOURCES}

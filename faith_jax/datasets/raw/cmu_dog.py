@@ -60,10 +60,10 @@ def read_films(path: pathlib.Path, bad_rows: BadRows) -> dict[int, Film]:
         rows = _json_files(path, bad_rows)
     else:
         rows = (row for _, row in read_object(path, bad_rows=bad_rows))
-    return dict(read_as(RawFilm, rows, _film, bad_rows))
+    return dict(read_as(RawFilm, rows, _parse_film, bad_rows))
 
 
-def _film(film: RawFilm, place: str) -> Iterator[tuple[int, Film]]:
+def _parse_film(film: RawFilm, place: str) -> Iterator[tuple[int, Film]]:
     name = film.facts.get("movieName")
     if not isinstance(name, str) or not name:
         raise field_error(place, "0.movieName", "a text that is not empty", name)
@@ -89,7 +89,7 @@ def read_turns(path: pathlib.Path, films: Mapping[int, Film], bad_rows: BadRows)
     the field `conversation_id`; `films` come from `read_films`.
     """
     rows = _json_files(path, bad_rows) if path.is_dir() else read_jsonl(path, bad_rows)
-    return read_as(Conversation, rows, functools.partial(_turns, films=films), bad_rows)
+    return read_as(Conversation, rows, functools.partial(_build_turns, films=films), bad_rows)
 
 
 def _json_files(folder: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
@@ -103,7 +103,7 @@ def _json_files(folder: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
             yield Row(str(path), {"conversation_id": path.stem, **fields})
 
 
-def _turns(conversation: Conversation, place: str, films: Mapping[int, Film]) -> Examples:
+def _build_turns(conversation: Conversation, place: str, films: Mapping[int, Film]) -> Examples:
     number = conversation.wikiDocumentIdx
     if number not in films:
         raise field_error(place, "wikiDocumentIdx", f"the number of a film in {_FILMS}", number)
@@ -133,9 +133,9 @@ def _turns(conversation: Conversation, place: str, films: Mapping[int, Film]) ->
         history.append(text)
 
 
-def _read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
+def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     conversations, films = paths.values()
     return read_turns(conversations, read_films(films, bad_rows), bad_rows)
 
 
-CMU_DOG = described("cmu_dog", _read)
+CMU_DOG = described("cmu_dog", _read_examples)

@@ -27,7 +27,7 @@ class Dialogue(msgspec.Struct):
     aggregated_contradiction_indices: list[Whole] = []
 
 
-def _example(row: Dialogue, place: str) -> Examples:
+def _build_example(row: Dialogue, place: str) -> Examples:
     label = DecodeLabel.CONTRADICTION if row.is_contradiction else DecodeLabel.NOT_CONTRADICTION
     yield {
         "id": row.record_id,
@@ -47,4 +47,4 @@ def _contradicted_turns(row: Dialogue, place: str) -> list[str]:
     return [text_by_id[turn_id] for turn_id in named if turn_id != row.turns[-1].turn_id]
 
 
-DECODE = described("decode", each_row(read_jsonl, Dialogue, _example))
+DECODE = described("decode", each_row(read_jsonl, Dialogue, _build_example))

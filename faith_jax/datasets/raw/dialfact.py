@@ -45,10 +45,10 @@ class Claim(msgspec.Struct):
 
 def read_claims(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     """Yields the claims of a file; see `DIALFACT.features`."""
-    return read_as(Claim, read_jsonl(path, bad_rows), _claim, bad_rows, strip=False)
+    return read_as(Claim, read_jsonl(path, bad_rows), _build_example, bad_rows, strip=False)
 
 
-def _claim(row: Claim, place: str) -> Examples:
+def _build_example(row: Claim, place: str) -> Examples:
     yield {
         "id": row.id.strip(),
         "context_id": row.context_id.strip(),

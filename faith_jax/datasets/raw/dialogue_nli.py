@@ -24,13 +24,13 @@ class Pair(msgspec.Struct):
     dtype: str = ""
 
 
-def _rows(path: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
+def _read_rows(path: pathlib.Path, bad_rows: BadRows) -> Iterator[Row]:
     """Reads one JSON array, as the authors' files are whatever their names say, or JSON lines."""
     start = next((line.lstrip()[:1] for line in read_lines(path) if line.strip()), b"")
     return read_array(path, bad_rows=bad_rows) if start == b"[" else read_jsonl(path, bad_rows)
 
 
-def _example(row: Pair, place: str) -> Examples:
+def _build_example(row: Pair, place: str) -> Examples:
     yield {
         "id": row.id,
         "premise": row.sentence1,
@@ -42,4 +42,4 @@ def _example(row: Pair, place: str) -> Examples:
     }
 
 
-DIALOGUE_NLI = described("dialogue_nli", each_row(_rows, Pair, _example))
+DIALOGUE_NLI = described("dialogue_nli", each_row(_read_rows, Pair, _build_example))

@@ -46,7 +46,7 @@ def plain_text(text: str) -> str:
     return text
 
 
-def _example(
+def _build_example(
     name: str, claim: str, label: DialFactLabel, evidence: Iterable[tuple[str, str]]
 ) -> dict[str, Any]:
     """Returns a claim with its evidence, of (title, sentence); see `DIALFACT.features`."""
@@ -79,8 +79,8 @@ class VitamincClaim(msgspec.Struct):
     page: str = ""
 
 
-def _vitaminc(row: VitamincClaim, place: str) -> Examples:
-    yield _example(row.unique_id, row.claim, row.label, [(row.page, row.evidence)])
+def _build_vitaminc_example(row: VitamincClaim, place: str) -> Examples:
+    yield _build_example(row.unique_id, row.claim, row.label, [(row.page, row.evidence)])
 
 
 class FeverClaim(msgspec.Struct):
@@ -92,12 +92,12 @@ class FeverClaim(msgspec.Struct):
     evidence: list[Annotated[list[str | int], msgspec.Meta(min_length=3, max_length=3)]]
 
 
-def _fever(row: FeverClaim, place: str) -> Examples:
-    evidence = ((_title(str(page)), plain_text(str(text))) for page, _, text in row.evidence)
-    yield _example(str(row.id), row.claim, row.label, evidence)
+def _build_fever_example(row: FeverClaim, place: str) -> Examples:
+    evidence = ((_format_title(str(page)), plain_text(str(text))) for page, _, text in row.evidence)
+    yield _build_example(str(row.id), row.claim, row.label, evidence)
 
 
-def _title(page: str) -> str:
+def _format_title(page: str) -> str:
     return plain_text(page.replace("_", " "))
 
 
@@ -117,16 +117,16 @@ class ColloquialClaims(msgspec.Struct):
     evidences: list[Sentence]
 
 
-def _colloquial(row: ColloquialClaims, place: str) -> Examples:
+def _build_colloquial_examples(row: ColloquialClaims, place: str) -> Examples:
     evidence = [
-        (_title(sentence.title), plain_text(sentence.evidence)) for sentence in row.evidences
+        (_format_title(sentence.title), plain_text(sentence.evidence)) for sentence in row.evidences
     ]
     for number, claim in enumerate(row.colloquial_claims):
-        yield _example(f"{row.fever_id}-{number}", claim, row.fever_label, evidence)
+        yield _build_example(f"{row.fever_id}-{number}", claim, row.fever_label, evidence)
 
 
-VITAMINC = described("vitaminc", each_row(read_jsonl, VitamincClaim, _vitaminc))
-FEVER = described("fever", each_row(read_jsonl, FeverClaim, _fever))
+VITAMINC = described("vitaminc", each_row(read_jsonl, VitamincClaim, _build_vitaminc_example))
+FEVER = described("fever", each_row(read_jsonl, FeverClaim, _build_fever_example))
 COLLOQUIAL_CLAIMS = described(
-    "colloquial_claims", each_row(read_jsonl, ColloquialClaims, _colloquial)
+    "colloquial_claims", each_row(read_jsonl, ColloquialClaims, _build_colloquial_examples)
 )

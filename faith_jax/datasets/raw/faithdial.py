@@ -52,11 +52,11 @@ def read_turns(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     `original_response` is empty if the response was not edited, and the labels are those of the
     response before any edit.
     """
-    make = functools.partial(_turns, split=path.stem.removesuffix(control_tokens.SUFFIX))
+    make = functools.partial(_build_turns, split=path.stem.removesuffix(control_tokens.SUFFIX))
     return read_as(Dialogue, read_array(path, bad_rows=bad_rows), make, bad_rows)
 
 
-def _turns(dialogue: Dialogue, place: str, split: str) -> Examples:
+def _build_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
     number = item_number(place) if dialogue.dialog_idx is None else dialogue.dialog_idx
     for position, utterance in enumerate(dialogue.utterances):
         turn = {

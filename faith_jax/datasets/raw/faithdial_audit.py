@@ -59,11 +59,13 @@ def read_audit(path: pathlib.Path, bad_rows: BadRows) -> Examples:
         for row in read_csv(path, tuple(names.values()), bad_rows)
     )
     labelled = (row for row in rows if row.fields["begin"])
-    return parsed(labelled, _example, bad_rows)
+    return parsed(labelled, _build_example, bad_rows)
 
 
-def _example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
-    begin = _PARTIAL.get(row["begin"].lower()) or _labels(row["begin"], _BEGIN, "BEGIN", place)
+def _build_example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
+    begin = _PARTIAL.get(row["begin"].lower()) or _parse_labels(
+        row["begin"], _BEGIN, "BEGIN", place
+    )
     label = critic_label(begin)
     line = place.rpartition(":")[2]
     return {
@@ -75,12 +77,14 @@ def _example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
         "knowledge": row["knowledge"],
         "response": row["response"],
         "begin_labels": begin,
-        "vrm_labels": _labels(row["vrm"], _MODES, "VRM", place),
+        "vrm_labels": _parse_labels(row["vrm"], _MODES, "VRM", place),
         "label": int(Faithfulness.UNFAITHFUL if label is None else label),
     }
 
 
-def _labels(text: str, labels_by_word: Mapping[str, str], field: str, place: str) -> list[str]:
+def _parse_labels(
+    text: str, labels_by_word: Mapping[str, str], field: str, place: str
+) -> list[str]:
     """Returns the labels of a cell, each once; anything but letters separates them."""
     words = re.findall("[a-z]+", text.lower())
     if words and all(len(word) == 1 for word in words):  # spaced out in two of the authors' cells

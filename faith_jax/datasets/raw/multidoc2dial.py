@@ -101,7 +101,7 @@ def read_documents(path: pathlib.Path, bad_rows: BadRows, passages: bool) -> dic
     For `passages`, the spans of a document must have texts.
     """
     documents: dict[str, Document] = {}
-    make = functools.partial(_document, passages=passages)
+    make = functools.partial(_build_document, passages=passages)
     for _, domain in read_object(path, "doc_data", bad_rows):
         for key, fields in domain.fields.items():
             row = Row(f"{domain.place}[{key!r}]", fields)
@@ -110,7 +110,7 @@ def read_documents(path: pathlib.Path, bad_rows: BadRows, passages: bool) -> dic
     return documents
 
 
-def _document(raw: RawDocument, place: str, passages: bool) -> Iterator[Document]:
+def _build_document(raw: RawDocument, place: str, passages: bool) -> Iterator[Document]:
     numbered = []
     if passages and raw.spans and not any(span.text_sp for span in raw.spans.values()):
         raise InputError(f"{place}: field 'text_sp' is missing in all spans; passages need it.")
@@ -142,7 +142,7 @@ def _agent_turns(
     for number, turn in enumerate(dialogue.turns):
         if turn.role == _AGENT and (passages or question_id is not None):
             name = dialogue.dial_id
-            references = _references(turn, documents, f"{place}.turns[{number}]")
+            references = _resolve_references(turn, documents, f"{place}.turns[{number}]")
             yield {
                 "id": f"{name}#{turn.turn_id}" if passages else f"{name}_{question_id}",
                 "dialogue": name,
@@ -153,7 +153,7 @@ def _agent_turns(
                 else [text for _, text in utterances],
                 "dialogue_act": turn.da,
                 "response": turn.utterance,
-                **_knowledge(references, documents, passages),
+                **_collect_knowledge(references, documents, passages),
             }
         question_id = turn.turn_id if turn.role == _USER else None
         utterances.append((turn.role, turn.utterance))
@@ -171,7 +171,7 @@ def _by_speaker(utterances: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-def _knowledge(
+def _collect_knowledge(
     references: Sequence[tuple[str, str]], documents: Mapping[str, Document], passages: bool
 ) -> dict[str, Any]:
     """Returns the features of the documents and spans that a turn refers to."""
@@ -200,7 +200,9 @@ def _from_first_to_last(document: Document, keys: Sequence[str]) -> str:
     return document.text[start:end].strip()
 
 
-def _references(turn: Turn, documents: Mapping[str, Document], place: str) -> list[tuple[str, str]]:
+def _resolve_references(
+    turn: Turn, documents: Mapping[str, Document], place: str
+) -> list[tuple[str, str]]:
     """Returns the ids of the document and of the span of each of a turn's references."""
     span_ids = []
     for number, reference in enumerate(turn.references):
@@ -215,7 +217,7 @@ def _references(turn: Turn, documents: Mapping[str, Document], place: str) -> li
     return span_ids
 
 
-def _read(paths: Paths, split: str, bad_rows: BadRows, passages: bool) -> Examples:
+def _read_examples(paths: Paths, split: str, bad_rows: BadRows, passages: bool) -> Examples:
     documents = read_documents(paths[_DOCUMENTS], bad_rows, passages)
     make = functools.partial(_agent_turns, documents=documents, passages=passages)
     for path in (path for name, path in paths.items() if name != _DOCUMENTS):
@@ -224,7 +226,7 @@ def _read(paths: Paths, split: str, bad_rows: BadRows, passages: bool) -> Exampl
             yield from read_as(Dialogue, [dialogue], in_domain, bad_rows)
 
 
-MULTIDOC2DIAL = described("multidoc2dial", functools.partial(_read, passages=True))
+MULTIDOC2DIAL = described("multidoc2dial", functools.partial(_read_examples, passages=True))
 MULTIDOC2DIAL_SPANS = described(
-    "multidoc2dial", functools.partial(_read, passages=False), part="spans"
+    "multidoc2dial", functools.partial(_read_examples, passages=False), part="spans"
 )

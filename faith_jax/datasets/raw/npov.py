@@ -28,7 +28,7 @@ from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_row
 ERROR_SEED = 0
 
 
-def _load(
+def _load_topics_and_responses(
     paths: Paths, bad_rows: BadRows
 ) -> tuple[tuple[npov.Topic, ...], tuple[npov.WrittenResponse, ...]]:
     path = paths[npov.RESPONSES_FILE]
@@ -39,12 +39,12 @@ def _load(
     return topics, responses
 
 
-def _read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    yield from npov.generation_examples(*_load(paths, bad_rows), split)
+def _read_responses(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
+    yield from npov.generation_examples(*_load_topics_and_responses(paths, bad_rows), split)
 
 
 def _read_errors(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    topics, responses = _load(paths, bad_rows)
+    topics, responses = _load_topics_and_responses(paths, bad_rows)
     by_id = {topic.id: topic for topic in topics}
     for row in npov.generation_examples(topics, responses, split):
         yield from synthetic_rows(row, by_id[row["topic"]], seed=ERROR_SEED)
@@ -79,7 +79,7 @@ def _labelled_example(row: Labelled, place: str) -> Examples:
     }
 
 
-PROCON_NPOV = described("procon_npov", _read)
+PROCON_NPOV = described("procon_npov", _read_responses)
 NPOV_ERRORS = described("npov_errors", _read_errors)
 TRAINING_SETS = {
     part: described("npov_detection", each_row(read_jsonl, Labelled, _labelled_example), part=part)

@@ -116,13 +116,13 @@ def read_turns(
             message = f"{conversation.place}: {reading_sets} has no reading set of it."
             bad_rows.add(InputError(message))
             continue
-        make = functools.partial(_turns, name=name, reading_set=read.pop(name), leads=leads)
+        make = functools.partial(_build_turns, name=name, reading_set=read.pop(name), leads=leads)
         yield from read_as(Conversation, [conversation], make, bad_rows)
     for _ in reading:
         pass  # what no conversation needs must be whole too
 
 
-def _turns(
+def _build_turns(
     conversation: Conversation, place: str, name: str, reading_set: Row, leads: Leads
 ) -> Examples:
     reading = converted(reading_set.fields, reading_set.place, ReadingSet)
@@ -133,7 +133,9 @@ def _turns(
         for source in dict.fromkeys(turn.knowledge_source):
             if source == PERSONAL:
                 continue
-            section_texts, whole = _section(reading, turn.agent, source, leads, reading_set.place)
+            section_texts, whole = _read_section(
+                reading, turn.agent, source, leads, reading_set.place
+            )
             knowledge += section_texts
             if not whole:
                 incomplete.append(source)
@@ -157,7 +159,7 @@ def _turns(
         history.append(turn.message)
 
 
-def _section(
+def _read_section(
     reading: ReadingSet, agent: str, source: str, leads: Leads, place: str
 ) -> tuple[list[str], bool]:
     """Returns the texts of a section of an agent's reading set, and whether these are all."""
@@ -165,14 +167,14 @@ def _section(
         text = getattr(reading.article, source, "")
         return [text] if text else [], bool(text)
     facts = getattr(getattr(reading, agent), source)
-    lead = _lead(facts, leads, f"{place}.{agent}.{source}") if facts else ""
+    lead = _find_lead(facts, leads, f"{place}.{agent}.{source}") if facts else ""
     if not lead:
         return [], False
     fun_facts = [fact for fact in facts.fun_facts if not _REDDIT_ID.fullmatch(fact)]
     return [lead, *fun_facts], len(fun_facts) == len(facts.fun_facts)
 
 
-def _lead(facts: Facts, leads: Leads, place: str) -> str:
+def _find_lead(facts: Facts, leads: Leads, place: str) -> str:
     kind = "shortened_wiki_lead_section"
     if facts.shortened_wiki_lead_section == "":
         kind = "summarized_wiki_lead_section"
@@ -184,11 +186,11 @@ def _lead(facts: Facts, leads: Leads, place: str) -> str:
     return leads[kind][value]
 
 
-def _read(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
+def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     conversations, reading_sets, *wiki = paths.values()
     leads = read_leads(wiki[0]) if wiki else {}
     return read_turns(conversations, reading_sets, leads, bad_rows)
 
 
-TOPICAL_CHAT = described("topical_chat", _read)
-TOPICAL_CHAT_POST_BUILD = described("topical_chat", _read, part="post_build")
+TOPICAL_CHAT = described("topical_chat", _read_examples)
+TOPICAL_CHAT_POST_BUILD = described("topical_chat", _read_examples, part="post_build")

@@ -34,7 +34,7 @@ from faith_jax.datasets.raw_dataset import (
 def row(
     number: int | str, source_id: str, grounding: str, generated_text: str, label: int
 ) -> dict[str, Any]:
-    """Returns an example; `_corpus` adds its name.
+    """Returns an example; `_build_corpus` adds its name.
 
     `number` is unique in the corpus; rows of one document or dialogue share `source_id`.
     """
@@ -59,7 +59,7 @@ def all_pass(votes: Iterable[Iterable[bool]]) -> int:
     return 1
 
 
-def _line(place: str) -> str:
+def _extract_line_number(place: str) -> str:
     return place.rpartition(":")[2]
 
 
@@ -83,11 +83,11 @@ class TrueRow(msgspec.Struct):
 
 
 def _true_example(true_row: TrueRow, place: str) -> Examples:
-    number, label = true_row.number or _line(place), int(true_row.label)
+    number, label = true_row.number or _extract_line_number(place), int(true_row.label)
     yield row(number, true_row.id or number, true_row.grounding, true_row.generated_text, label)
 
 
-def _corpus(name: str, read: Reader) -> RawDataset:
+def _build_corpus(name: str, read: Reader) -> RawDataset:
     """Returns a corpus; its file in TRUE's own form is read instead if it is at hand."""
     read_own = _rows_of(read_csv, TrueRow, _true_example)
 
@@ -150,7 +150,7 @@ def _qags_example(summary: QagsSummary, place: str) -> Examples:
     text = " ".join(sentence.sentence for sentence in sentences)
     # The source has no ids of articles.
     source = hashlib.sha256(summary.article.encode()).hexdigest()[:16]
-    yield row(_line(place), source, summary.article, text, all_pass(votes))
+    yield row(_extract_line_number(place), source, summary.article, text, all_pass(votes))
 
 
 class Article(msgspec.Struct):
@@ -228,7 +228,13 @@ def _read_summeval(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     def example(summary: SummevalSummary, place: str) -> Examples:
         document = summary.id.replace("dm-test-", "").replace("cnn-test-", "")
         label = all(mark.consistency == 5 for mark in summary.expert_annotations)
-        yield row(_line(place), document, article_of(document, place), summary.decoded, label)
+        yield row(
+            _extract_line_number(place),
+            document,
+            article_of(document, place),
+            summary.decoded,
+            label,
+        )
 
     rows = read_jsonl(paths["model_annotations.aligned.jsonl"], bad_rows)
     return read_as(SummevalSummary, rows, example, bad_rows)
@@ -339,6 +345,6 @@ _READERS: dict[str, Reader] = {
     "vitaminc": each_row(read_jsonl, VitamincClaim, _vitaminc_example),
 }
 # All corpora by name, in the order of TRUE's tables.
-CORPORA = {name: _corpus(name, read) for name, read in _READERS.items()}
+CORPORA = {name: _build_corpus(name, read) for name, read in _READERS.items()}
 # TRUE's averages leave out what many models were trained on.
 AVERAGED = tuple(name for name in CORPORA if name not in ("fever", "vitaminc"))

@@ -363,19 +363,22 @@ class RowTokens:
             model has no embedding for a token.
         """
         if self.branches == "doha":
-            return self._doha(row)
-        fitted = self._fit(row, row.inputs)
+            return self._encode_doha_row(row)
+        fitted = self._fit_text(row, row.inputs)
         second = self._second_branch(row, fitted) if self.branches else []
         return InputTokens(self._check_ids(row, fitted.ids), second, fitted.cut)
 
-    def _doha(self, row: InputRow) -> InputTokens:
+    def _encode_doha_row(self, row: InputRow) -> InputTokens:
         """Returns the dialogue, and the dialogue with its knowledge (Prabhumoye 2021's code)."""
         if row.second_inputs is not None:
-            text, dialogue = f"{row.second_inputs} {row.inputs}", self._fit(row, row.inputs).ids
-            fitted = self._fit(row, text)
+            text, dialogue = (
+                f"{row.second_inputs} {row.inputs}",
+                self._fit_text(row, row.inputs).ids,
+            )
+            fitted = self._fit_text(row, text)
         else:
             self._check_knowledge(row, "DoHA needs the knowledge", "knowledge")
-            fitted = self._fit(row, row.inputs)
+            fitted = self._fit_text(row, row.inputs)
             dialogue = fitted.without_knowledge
         return InputTokens(
             self._check_ids(row, dialogue), self._check_ids(row, fitted.ids), fitted.cut
@@ -384,7 +387,7 @@ class RowTokens:
     def _second_branch(self, row: InputRow, fitted: Fitted) -> list[int]:
         """Returns the tokens of PMI-Decode's branch without the document."""
         if row.second_inputs is not None:
-            return self._check_ids(row, self._fit(row, row.second_inputs).ids)
+            return self._check_ids(row, self._fit_text(row, row.second_inputs).ids)
         self._check_knowledge(
             row, "PMI-Decode needs the input without its document", "inputs_without_document"
         )
@@ -399,7 +402,7 @@ class RowTokens:
                 f"document; give {field!r}."
             )
 
-    def _fit(self, row: InputRow, text: str) -> Fitted:
+    def _fit_text(self, row: InputRow, text: str) -> Fitted:
         room, where = self.layout.room(self.max_length), f"Row {row.id}: {self.limit}"
         return fit(self.tokenizer, text, room, self.cut_policy, where)
 

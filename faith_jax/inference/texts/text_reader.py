@@ -105,10 +105,12 @@ class TextReader:
         """
         parts = parse(text) if parts is None else parts
         # Parts are marked in the text's characters; the limit is in tokens.
-        token_ids, parts, _ = self._encode(text, parts)
+        token_ids, parts, _ = self._encode_with_parts(text, parts)
         ids = np.asarray(token_ids, int)
-        keep, tokens = cut(len(ids), parts, self._room, self.cut_policy, self._where(name))
-        return ReadText(self._inputs(ids[keep]), tokens)
+        keep, tokens = cut(
+            len(ids), parts, self._max_text_tokens, self.cut_policy, self._describe_limit(name)
+        )
+        return ReadText(self._add_special_tokens(ids[keep]), tokens)
 
     def read_response(
         self,
@@ -129,21 +131,21 @@ class TextReader:
           InputError: where the policy has nothing more to cut, or leaves nothing of the response or
             of the second branch.
         """
-        where = self._where(name)
+        where = self._describe_limit(name)
         # One by one, so that no token spans two texts and their parts stay apart.
-        encoded = [self._encode(*text) for text in inputs]
+        encoded = [self._encode_with_parts(*text) for text in inputs]
         input_spans = [span for _, _, spans in encoded for span in spans]
         ids, parts = concatenated((ids, parts) for ids, parts, _ in encoded)
-        response_ids, response_parts, response_spans = self._encode(*response)
+        response_ids, response_parts, response_spans = self._encode_with_parts(*response)
         if self.causal:
             encoded_response = (response_ids, response_parts)
             everything, all_parts = concatenated([(ids, parts), encoded_response])
             # Inputs and response share the model's limit, and are cut as one text.
-            both = cut(len(everything), all_parts, self._room, self.cut_policy, where)
+            both = cut(len(everything), all_parts, self._max_text_tokens, self.cut_policy, where)
             keep, keep_response = np.split(both.keep, [len(ids)])
             tokens = both.tokens
         else:
-            keep, first = cut(len(ids), parts, self._room, self.cut_policy, where)
+            keep, first = cut(len(ids), parts, self._max_text_tokens, self.cut_policy, where)
             # The decoder's tokens do not take room from the encoder's.
             limit, of_response = self.max_length, f"{where}, response"
             keep_response, second = cut(
@@ -160,13 +162,13 @@ class TextReader:
         if second_branch:
             check_second_branch(len(without), tokens, self.cut_policy, where)
         return ReadResponse(
-            self._inputs(ids[keep]),
-            self._inputs(without),
+            self._add_special_tokens(ids[keep]),
+            self._add_special_tokens(without),
             check_ids(np.asarray(response_ids, int)[keep_response].tolist(), self.vocab_size),
             input_spans,
-            _places(keep, len(self.tokenizer.prefix_ids)),
+            _renumber_kept_tokens(keep, len(self.tokenizer.prefix_ids)),
             response_spans,
-            _places(keep_response),
+            _renumber_kept_tokens(keep_response),
             tokens,
         )
 
@@ -180,27 +182,27 @@ class TextReader:
         return self.max_length - self.causal * max(map(len, responses), default=0)
 
     @property
-    def _suffix(self) -> Sequence[int]:
+    def _suffix_ids(self) -> Sequence[int]:
         return () if self.causal else self.tokenizer.suffix_ids
 
     @property
-    def _room(self) -> int:
-        special = len(self.tokenizer.prefix_ids) + len(self._suffix)
+    def _max_text_tokens(self) -> int:
+        special = len(self.tokenizer.prefix_ids) + len(self._suffix_ids)
         return self.max_length - special - self.behind
 
-    def _where(self, name: str) -> str:
+    def _describe_limit(self, name: str) -> str:
         return f"{name}: max_length = {self.max_length}"
 
-    def _encode(
+    def _encode_with_parts(
         self, text: str, parts: Sequence[Part]
     ) -> tuple[list[int], list[Part], list[tuple[int, int]]]:
         text = self.tokenizer.notation.written(text)
         ids, spans = self.tokenizer.encode_with_offsets(text) if text else ([], [])
         return ids, in_tokens(parts, text, ids, self.tokenizer, spans), spans
 
-    def _inputs(self, ids: np.ndarray) -> list[int]:
+    def _add_special_tokens(self, ids: np.ndarray) -> list[int]:
         """Returns inputs with special tokens, at least one that a decoder-only model can read."""
-        row = [*self.tokenizer.prefix_ids, *ids.tolist(), *self._suffix]
+        row = [*self.tokenizer.prefix_ids, *ids.tolist(), *self._suffix_ids]
         if not row and self.causal:
             first = [i for i in (self.tokenizer.bos_id, self.tokenizer.eos_id) if i is not None]
             if not first:
@@ -212,7 +214,7 @@ class TextReader:
         return check_ids(row, self.vocab_size)
 
 
-def _places(keep: np.ndarray, first: int = 0) -> list[int | None]:
+def _renumber_kept_tokens(keep: np.ndarray, first: int = 0) -> list[int | None]:
     """Returns the place of each token among those that stay, from `first` on."""
     # The number of tokens kept before each.
     places = np.cumsum(keep) - 1 + first

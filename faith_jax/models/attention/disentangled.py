@@ -109,7 +109,7 @@ class DisentangledAttention(nn.Module):
         if separate:
             of_positions = projection("position_query"), projection("position_key", False)
         relative = nn.Dropout(cfg.dropout_rate)(relative, deterministic=deterministic)[None]
-        query, key, value = (self._heads(part(inputs)) for part in of_contents)
+        query, key, value = (self._split_heads(part(inputs)) for part in of_contents)
         by_blocks = isinstance(mask, AttentionMask)
         length = inputs.shape[1]
         if by_blocks:
@@ -121,7 +121,7 @@ class DisentangledAttention(nn.Module):
         if len(rows) < relative.shape[1]:  # the fewer are projected
             relative, order = relative[:, rows], slice(None)
         position_query, position_key = (
-            self._heads(part(relative))[0][:, order] for part in of_positions
+            self._split_heads(part(relative))[0][:, order] for part in of_positions
         )
         bias: Any = DisentangledBias(position_query, position_key, cfg.attention_scale)
         if not by_blocks:
@@ -148,7 +148,7 @@ class DisentangledAttention(nn.Module):
             cfg.emb_dim, ("joined_kv", "embed"), cfg.dtype, use_bias=True, name="out"
         )(x)
 
-    def _heads(self, x: Array) -> Array:
+    def _split_heads(self, x: Array) -> Array:
         """Maps [batch, length, joined] to [batch, heads, length, head_dim]."""
         x = x.reshape(*x.shape[:-1], self.config.num_heads, self.config.head_dim)
         return jnp.swapaxes(with_sharding_constraint(x, ("batch", "length", "heads", "kv")), -3, -2)

@@ -24,7 +24,7 @@ from faith_jax.models.positions import BlockBias
 MASKED_LOGIT = -1e10
 
 
-def _products(
+def _pairwise_products(
     query: Float[Array, "rows heads queries width"],
     key: Float[Array, "batch kv_heads keys width"],
     dtype: DTypeLike | None,
@@ -46,20 +46,22 @@ def _weighted_sum(
     value: Float[Array, "batch kv_heads keys width"],
     dtype: DTypeLike | None = None,
 ) -> Float[Array, "rows heads queries width"]:
-    """Returns the sums of values, which are shared as in `_products`."""
+    """Returns the sums of values, which are shared as in `_pairwise_products`."""
     rows, heads, length, width = weights.shape
     batch, kv_heads = value.shape[:2]
     if (rows, heads) == (batch, kv_heads):
         return jnp.einsum("bhqk,bhkd->bhqd", weights, value, preferred_element_type=dtype)
-    # As in `_products`: [batch, copies, kv_heads, group, queries, keys].
+    # As in `_pairwise_products`: [batch, copies, kv_heads, group, queries, keys].
     weights = weights.reshape(batch, rows // batch, kv_heads, heads // kv_heads, length, width)
     sums = jnp.einsum("bchgqk,bhkd->bchgqd", weights, value, preferred_element_type=dtype)
     return sums.reshape(rows, heads, length, -1)
 
 
-def _logits(query: Array, key: Array, float32: bool, scale: float, softcap: float) -> Array:
+def _attention_logits(
+    query: Array, key: Array, float32: bool, scale: float, softcap: float
+) -> Array:
     """Returns logits before bias and mask, float32."""
-    logits = _products(query, key, jnp.float32 if float32 else None).astype(jnp.float32)
+    logits = _pairwise_products(query, key, jnp.float32 if float32 else None).astype(jnp.float32)
     if scale != 1.0:
         logits *= scale
     # Almost linear around 0, and within -softcap and softcap.
@@ -134,7 +136,9 @@ def attend(
     dropout = functools.partial(_drop_weights, rate=dropout_rate, broadcast=broadcast_dropout)
     whole = functools.partial(
         _attend_to_all,
-        logits_of=functools.partial(_logits, float32=float32_logits, scale=scale, softcap=softcap),
+        logits_of=functools.partial(
+            _attention_logits, float32=float32_logits, scale=scale, softcap=softcap
+        ),
         dropout=dropout if dropout_key is not None and dropout_rate else None,
     )
     # The backward pass computes the weights [rows, heads, queries, keys] again: all layers' would
@@ -281,7 +285,7 @@ class _Keys(NamedTuple):
     tokens: Tokens
 
 
-def _blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _Keys]:
+def _build_blocks(trained: _Trained, constants: _Constants) -> tuple[_Queries, _Keys]:
     def first(x: Array) -> Array:
         # Blocks are equally long; the last one is filled up.
         return x.shape[-2] * jnp.arange(len(x))
@@ -297,7 +301,7 @@ def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[A
     They are [blocks, rows, heads, queries, width], and float32 with a width of 1; 0 and
     MASKED_LOGIT for queries that may see nothing. The logs have no gradient.
     """
-    query_blocks, key_blocks = _blocks(trained, constants)
+    query_blocks, key_blocks = _build_blocks(trained, constants)
     # Masks and biases are the same in all layers. Without a barrier, the gradient of a scan over
     # the layers would compute them, of all blocks, before it, and keep them.
     query_blocks, key_blocks, bias, constants = jax.lax.optimization_barrier(
@@ -347,17 +351,19 @@ def _by_blocks(form: _Form, trained: _Trained, constants: _Constants) -> tuple[A
     return jax.lax.map(attend_from, query_blocks)
 
 
-def _forward(form: _Form, trained: _Trained, constants: _Constants) -> tuple[Any, Any]:
+def _attend_forward(form: _Form, trained: _Trained, constants: _Constants) -> tuple[Any, Any]:
     sums, log_sums = _by_blocks(form, trained, constants)
     return (sums, log_sums), (trained, constants, sums, log_sums)
 
 
-def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tuple[_Trained, None]:
+def _attend_backward(
+    form: _Form, residuals: Any, gradients: tuple[Array, Array]
+) -> tuple[_Trained, None]:
     trained, constants, sums, log_sums = residuals
-    query_blocks, key_blocks = _blocks(trained, constants)
+    query_blocks, key_blocks = _build_blocks(trained, constants)
     # What the weights' gradients of a query have in common, since the weights sum to 1.
     # dL/dlogit = w (dL/dw - sum w dL/dw), where sum w dL/dw = output . dL/doutput.
-    common = jnp.sum(_float32(sums) * _float32(gradients[0]), axis=-1, keepdims=True)
+    common = jnp.sum(_to_float32(sums) * _to_float32(gradients[0]), axis=-1, keepdims=True)
 
     def from_queries(totals, block):
         # Gradients of a block's queries are its own; those of bias, keys and values add up over
@@ -379,14 +385,17 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
             weights = jnp.where(mask, jnp.exp(logits - log_sum), 0.0)
             # The random key is that of the forward pass, and so is the mask: 0 or 1 / (1 - rate).
             kept = _drop_block_weights(form, jnp.ones_like(weights), queries, keys, constants)
-            to_weights = kept * _products(gradient, keys.value, jnp.float32)
+            to_weights = kept * _pairwise_products(gradient, keys.value, jnp.float32)
             to_query, more_to_key, to_bias = pull(weights * (to_weights - common))
             weights = (weights * kept).astype(keys.value.dtype)
             # By `vjp`, since rows that share values add up their gradients.
             _, pull = jax.vjp(lambda value: _weighted_sum(weights, value), keys.value)
             (more_to_value,) = pull(gradient)
-            totals = jax.tree.map(jnp.add, totals, _float32((to_query, to_bias)))
-            return totals, (to_key + _float32(more_to_key), to_value + _float32(more_to_value))
+            totals = jax.tree.map(jnp.add, totals, _to_float32((to_query, to_bias)))
+            return totals, (
+                to_key + _to_float32(more_to_key),
+                to_value + _to_float32(more_to_value),
+            )
 
         def skip(totals, block):
             return totals, block[1:]
@@ -410,10 +419,10 @@ def _backward(form: _Form, residuals: Any, gradients: tuple[Array, Array]) -> tu
     return jax.tree.map(lambda x, like: x.astype(like.dtype), to_trained, trained), None
 
 
-_by_blocks.defvjp(_forward, _backward)
+_by_blocks.defvjp(_attend_forward, _attend_backward)
 
 
-def _float32(tree: Any) -> Any:
+def _to_float32(tree: Any) -> Any:
     return jax.tree.map(lambda x: x.astype(jnp.float32), tree)
 
 
@@ -422,7 +431,9 @@ def _block_logits(
 ) -> tuple[Array, Array]:
     """Returns the logits [rows, heads, queries, keys] of a block, before its mask, and the mask."""
     distance = queries.first - keys.first
-    logits = _logits(queries.query, keys.key, form.float32_logits, form.scale, form.softcap)
+    logits = _attention_logits(
+        queries.query, keys.key, form.float32_logits, form.scale, form.softcap
+    )
     if bias is not None:
         bias = bias.block(queries.query, keys.key, queries.tokens, keys.tokens, distance)
         logits += bias.astype(jnp.float32)

@@ -141,14 +141,14 @@ class MultiHeadAttention(nn.Module):
         if (is_cached or encoded is not None) and regrouped is None:
             batch = key.shape[0] if encoded is None else encoded.shape[0]
             inputs, mask = _one_row_per_example(inputs, mask, batch)
-        query = self._project("query", inputs, self.num_heads)
+        query = self._project_to_heads("query", inputs, self.num_heads)
         if rotation is not None:
             query = rotate(query, rotation)
         if not is_cached:
             source = inputs if encoded is None else encoded
             kv_heads = self.num_kv_heads or self.num_heads
-            key = self._project("key", source, kv_heads)
-            value = self._project("value", source, kv_heads)
+            key = self._project_to_heads("key", source, kv_heads)
+            value = self._project_to_heads("value", source, kv_heads)
             if rotation is not None:
                 # Keys are cached as rotated: a token's position does not change.
                 key = rotate(key, rotation)
@@ -156,7 +156,7 @@ class MultiHeadAttention(nn.Module):
             # follows it.
             if cache_position is not None and encoded is None:
                 if prefill:
-                    self._keep("prefix_cache", key, value)
+                    self._write_cache("prefix_cache", key, value)
                 # The keys of the input, once for all copies of an example.
                 elif self.has_variable("prefix_cache", "key"):
                     prefix = (
@@ -165,7 +165,7 @@ class MultiHeadAttention(nn.Module):
                     )
                 key, value = self._extend_cache(key, value, cache_position, cache_length)
             elif cache_position is not None and self.is_mutable_collection("encoder_cache"):
-                self._keep("encoder_cache", key, value)
+                self._write_cache("encoder_cache", key, value)
         if regrouped is not None:
             # To the rows of their keys, attended there, and back below.
             query = _sort_queries(query, regrouped.places, len(key))
@@ -193,7 +193,7 @@ class MultiHeadAttention(nn.Module):
             x = _sort_queries(x, regrouped.back, shape[0])
         return self._project_out(x, shape[-1]).reshape(shape)
 
-    def _project(self, name: str, x: Array, heads: int) -> Array:
+    def _project_to_heads(self, name: str, x: Array, heads: int) -> Array:
         """Maps [batch, length, embed] to [batch, heads, length, head_dim]."""
         # T5 folds the 1/sqrt(head_dim) of the logits into the query kernel's initial values.
         folded = name == "query" and self.scale == 1.0
@@ -213,7 +213,7 @@ class MultiHeadAttention(nn.Module):
         axes = ("joined_kv", "embed")
         return Projection(width, axes, self.dtype, fan_in_normal, self.use_bias, name="out")(x)
 
-    def _keep(self, collection: str, key: Array, value: Array) -> None:
+    def _write_cache(self, collection: str, key: Array, value: Array) -> None:
         self.put_variable(collection, "key", key)
         self.put_variable(collection, "value", value)
 
@@ -249,6 +249,6 @@ def _write_at(cached: Array, new: Array, position: Array) -> Array:
 
 @functools.cache
 def _query_kernel_init(head_dim: int) -> Initializer:
-    """See `MultiHeadAttention._project`."""
+    """See `MultiHeadAttention._project_to_heads`."""
     # Logits have variance 1 at the start, as if they were divided by sqrt(head_dim).
     return lambda *args: fan_in_normal(*args) / jnp.sqrt(float(head_dim))

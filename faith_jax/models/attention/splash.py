@@ -54,19 +54,19 @@ def splash_attend(
     query_tokens, key_tokens = (jax.tree.map(lambda x: repeat_rows(x, rows), part) for part in
                    (mask.queries, mask.keys))  # fmt: skip
     mesh = jax.sharding.get_abstract_mesh()
-    of_rows, of_heads = _axes(mesh, rows, heads)
+    of_rows, of_heads = _choose_mesh_axes(mesh, rows, heads)
     # Heads of keys that the mesh cannot split are repeated, one for each query head.
-    if key.shape[1] % _size(mesh, of_heads):
+    if key.shape[1] % _count_shards(mesh, of_heads):
         key, value = (jnp.repeat(x, heads // x.shape[1], axis=1) for x in (key, value))
     attend = functools.partial(
-        _attend, causal=mask.causal, softcap=softcap, window_length=window_length
+        _attend_on_device, causal=mask.causal, softcap=softcap, window_length=window_length
     )
     arrays = (
         # The kernel itself does not scale products.
         query * jnp.asarray(scale, query.dtype),
         key,
         value,
-        _segments(query_tokens, key_tokens),
+        _build_segment_ids(query_tokens, key_tokens),
         mask.window,
     )
     if not mesh.empty:
@@ -81,24 +81,24 @@ def splash_attend(
     return jnp.where(sees_none[:, None, :, None], alike, outputs)
 
 
-def _axes(mesh: jax.sharding.AbstractMesh, rows: int, heads: int) -> tuple:
+def _choose_mesh_axes(mesh: jax.sharding.AbstractMesh, rows: int, heads: int) -> tuple:
     """Returns the mesh's axes that split rows and heads, None where they do not divide."""
     if mesh.empty:
         return None, None
     spec = nn_partitioning.logical_to_mesh_axes(("batch", "heads")) or ()
     names = (*spec, None, None)[:2]
     return tuple(
-        None if count % _size(mesh, name) else name
+        None if count % _count_shards(mesh, name) else name
         for name, count in zip(names, (rows, heads), strict=True)
     )
 
 
-def _size(mesh: jax.sharding.AbstractMesh, name: str | tuple[str, ...] | None) -> int:
+def _count_shards(mesh: jax.sharding.AbstractMesh, name: str | tuple[str, ...] | None) -> int:
     names = (name,) if isinstance(name, str) else name or ()
     return math.prod(mesh.shape[axis] for axis in names)
 
 
-def _segments(queries: Tokens, keys: Tokens) -> splash.SegmentIds:
+def _build_segment_ids(queries: Tokens, keys: Tokens) -> splash.SegmentIds:
     """Returns segments int32 [rows, length]: a query sees the keys of its own."""
 
     def of(tokens: Tokens, missing: int) -> Array:
@@ -112,7 +112,7 @@ def _segments(queries: Tokens, keys: Tokens) -> splash.SegmentIds:
     return splash.SegmentIds(of(queries, _NO_QUERY), of(keys, _NO_KEY))
 
 
-def _attend(
+def _attend_on_device(
     query: Array,
     key: Array,
     value: Array,
@@ -132,7 +132,7 @@ def _attend(
     heads, shape = query.shape[1], (query.shape[2], key.shape[2])
 
     def with_mask(mask: splash.Mask, *arrays: Array) -> Array:
-        of_queries, of_keys = map(_block, shape)
+        of_queries, of_keys = map(_choose_block_size, shape)
         # Queries, keys, and keys computed at once: forward, in the gradients of keys and values,
         # and (without the last) in that of queries.
         sizes = splash.BlockSizes(
@@ -171,5 +171,5 @@ def _pad_to_lanes(x: Array, axis: int, value: int) -> Array:
     return jnp.pad(x, padding, constant_values=value)
 
 
-def _block(length: int) -> int:
+def _choose_block_size(length: int) -> int:
     return next(size for size in _BLOCKS if length % size == 0)

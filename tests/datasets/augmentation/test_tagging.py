@@ -61,7 +61,7 @@ def test_noun_chunks_are_those_of_a_parse():
         heads=[2, 2, 3, 3, 3],
         deps=["det", "amod", "nsubj", "ROOT", "dobj"],
     )
-    chunks = tagging._tagged(parsed).noun_chunks
+    chunks = tagging._convert_spacy_document(parsed).noun_chunks
     assert chunks == (("The old boat", 0, 12), ("us", 20, 22))
 
 
