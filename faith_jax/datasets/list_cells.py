@@ -170,8 +170,8 @@ class ListColumns:
         if not both and (forms or before):
             raise InputError(
                 f"{place}: field '{column}': expected {_describe_forms(before)} as in {first}, got "
-                f"{_describe_forms(forms)}; write every cell of the column as a JSON list of texts, "
-                "or none."
+                f"{_describe_forms(forms)}; write every cell of the column as a JSON list of "
+                "texts, or none."
             )
         self._before[column] = first, both
         return value if cell is None else cell.texts
