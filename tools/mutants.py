@@ -47,8 +47,8 @@ DECODING = _of(
     (
         "beam-length-penalty",
         "beam.py",
-        "ranked = new.score / _penalty(state.position + 1, config)",
-        "ranked = new.score / _penalty(state.position, config)",
+        "ranked = new.score / _length_penalty(state.position + 1, config)",
+        "ranked = new.score / _length_penalty(state.position, config)",
         f"{_BEAM}::test_a_beam_as_wide_as_all_sequences_finds_what_enumeration_finds",
     ),
     (
@@ -89,7 +89,7 @@ DECODING = _of(
     (
         "nucleus-mass-in-front",
         "nucleus.py",
-        "before = _mass(logits >= bounds.high, probabilities)",
+        "before = _sum_probabilities(logits >= bounds.high, probabilities)",
         "before = jnp.zeros(bounds.high.shape)",
         f"{_NUCLEUS}::test_nucleus_of_a_large_vocabulary",
     ),
