@@ -30,7 +30,7 @@ def _source(data_sets: tuple[str, ...]) -> seqio.DataSource:
     def prepare(config: str, data_dir: str | None) -> tfds.core.DatasetBuilder:
         from faith_jax.datasets.builders import base, catalogue
 
-        return base.prepared(catalogue.BUILDERS[name], config, data_dir=data_dir)
+        return base.prepare_builder(catalogue.BUILDERS[name], config, data_dir=data_dir)
 
     return sources.PreparedTfdsSource(prepare, name=name, config=config)
 

@@ -252,7 +252,9 @@ def trial(case: Case, seed: int, work: pathlib.Path) -> Trial:
     told = named[1:] if prog == "t5x" else named
     run = functools.partial(main, told)
     if case.run:
-        run = functools.partial(cli._guarded, functools.partial(case.run, given, output), prog)
+        run = functools.partial(
+            cli._run_reporting_errors, functools.partial(case.run, given, output), prog
+        )
     outcome = outcome_of(run, folder, work / "stderr")
     if case.resumes:
         changed = {name for name in outcome.after | outcome.before if name.startswith("in/")}

@@ -56,7 +56,7 @@ from faith_jax.models.chunked_logits import target_statistics
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.parameters import random_params
 from faith_jax.models.partitioning import make_partitioner
-from faith_jax.models.quantization import quantized
+from faith_jax.models.quantization import quantize_params
 from faith_jax.models.transformer import Transformer, output_layer
 from faith_jax.training import optimizers
 from faith_jax.training.objectives import CrossEntropy, decoder_states, encoder_states
@@ -244,7 +244,7 @@ def our_parts(part: str) -> dict[str, Part]:
     module, partitioner = Transformer(CONFIG), make_partitioner(CONFIG)
     params = random_params(module, partitioner, seed=0)
     if part.endswith("_int8"):
-        params = quantized(params, partitioner.replicated, partitioner)
+        params = quantize_params(params, partitioner.replicated, partitioner)
     else:
         params = jax.tree.map(lambda x: x.astype(DTYPE), params)
     batch = {k: jnp.asarray(v) for k, v in batch_of_tokens().items()}

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 import tabulate
 
-from faith_jax.datasets.builders.base import RawBuilder, prepared
+from faith_jax.datasets.builders.base import RawBuilder, prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw_dataset import RawDataset
 from faith_jax.datasets.raw_files import sample_files
@@ -85,7 +85,7 @@ def measured(builder: type[RawBuilder], config: str, rows: int) -> tuple[int, fl
         size, seconds = _timed(dataset, large, split)
         start = time.perf_counter()
         with contextlib.redirect_stderr(io.StringIO()):
-            prepared(builder, config, pathlib.Path(folder) / "tfds", raw, fetch=False)
+            prepare_builder(builder, config, pathlib.Path(folder) / "tfds", raw, fetch=False)
         return size, size / seconds, size / (time.perf_counter() - start)
 
 

@@ -40,7 +40,7 @@ from faith_jax.inference.texts.input_rows import RowTokens, input_row
 from faith_jax.models import parameters
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import make_partitioner
-from faith_jax.models.quantization import quantized
+from faith_jax.models.quantization import quantize_params
 from faith_jax.models.transformer import Transformer
 
 Part = Callable[[], Any]
@@ -124,7 +124,7 @@ def our_t5(config: TransformerConfig, inputs: np.ndarray, max_length: int) -> di
         return lambda: jax.block_until_ready(decode(params, *given))
 
     partitioner = make_partitioner(config)
-    in_8_bits = quantized(random, partitioner.replicated, partitioner)
+    in_8_bits = quantize_params(random, partitioner.replicated, partitioner)
     plain, pmi = encoder_decoder.generate, encoder_decoder.generate_pmi
     rows = len(inputs)
     engine = LikelihoodEngine(EncoderDecoderModel(config, params))

@@ -52,7 +52,7 @@ def loop(rows_file: str) -> None:
     import numpy as np
 
     from faith_jax.inference import load_model
-    from faith_jax.inference.batching import padded
+    from faith_jax.inference.batching import pad_rows
     from faith_jax.inference.opening import open_tokenizer
     from faith_jax.inference.texts.text_pairs import NLI_FORM, PairEncoder, label_tokens
 
@@ -66,7 +66,7 @@ def loop(rows_file: str) -> None:
     scores = np.zeros((len(ids), len(targets)))
     for start in range(0, len(order), LOOP_ROWS):
         batch = order[start : start + LOOP_ROWS]
-        tokens = padded([ids[n] for n in batch], max(len(ids[n]) for n in batch), model.pad_id)
+        tokens = pad_rows([ids[n] for n in batch], max(len(ids[n]) for n in batch), model.pad_id)
         for label, target in enumerate(targets):
             log_probs = model.target_log_probs(tokens, [target] * len(batch))
             scores[batch, label] = log_probs.sum(axis=1)

@@ -118,7 +118,7 @@ def timed(
             times = []
             for (_, query), found in zip(asked, documents, strict=True):
                 start = time.process_time()
-                evidence.ranked(query, evidence.candidates(base, found), ranker, 5)
+                evidence.rank_sentences(query, evidence.candidates(base, found), ranker, 5)
                 times.append(time.process_time() - start)
             rows.append(("sentences", "", *_milliseconds(times)))
     return rows

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faith_jax.core.table import Table
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.statistics.calibration.guarantees import (
     controlling_threshold,
     one_row_of_each,
@@ -172,9 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         names = ", ".join(world.name for world in WORLDS)
         sys.exit(f"--draws: expected a positive number; --world: part of one of {names}.")
     shown = table(worlds, options.draws, options.seed)
-    print(rendered(shown))
+    print(render_table(shown))
     if options.markdown:
-        options.markdown.write_text(rendered(shown, "markdown"), encoding="utf-8")
+        options.markdown.write_text(render_table(shown, "markdown"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from faith_jax.core.table import Table
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.statistics.auc import area_components
 from faith_jax.statistics.estimates import Estimate
 from faith_jax.statistics.systems import mean_measure
@@ -311,9 +311,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(measured, *zip(*tasks, strict=True)))
     shown = table(results)
-    print(rendered(shown))
+    print(render_table(shown))
     if options.markdown:
-        options.markdown.write_text(rendered(shown, "markdown"), encoding="utf-8")
+        options.markdown.write_text(render_table(shown, "markdown"), encoding="utf-8")
 
 
 if __name__ == "__main__":

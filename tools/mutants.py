@@ -560,8 +560,8 @@ SCORERS = _of(
     (
         "run-means-newest-step",
         "checkpoints/embedded.py",
-        "best = min(steps, key=lambda step: (_loss(step), -int(step.name)))",
-        "best = _newest(steps)",
+        "best = min(steps, key=lambda step: (_read_loss(step), -int(step.name)))",
+        "best = _find_newest_step(steps)",
         "tests/checkpoints/test_native.py::test_a_run_means_its_best_step",
     ),
     (

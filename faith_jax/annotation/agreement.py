@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from faith_jax.annotation.marks import Annotations, Span
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS
-from faith_jax.core.errors import counted
+from faith_jax.core.errors import pluralize
 from faith_jax.core.table import Table, plain
 from faith_jax.statistics.bootstrap import percentile_interval, resampled_counts
 from faith_jax.statistics.texts.text_metrics import content_words
@@ -98,15 +98,15 @@ def binary_agreement(
     counts = resampled_counts(len(several), resamples, seed)
     # In the first column each response counts once: the figures themselves.
     weights = np.column_stack([np.ones(len(several)), counts])
-    sums = np.stack([_sums(table) for table in several], axis=1) @ weights
+    sums = np.stack([_sum_over_items(table) for table in several], axis=1) @ weights
     figures: dict[str, Any] = {}
-    for name, values in _figures(sums, len({len(table) for table in several}) == 1).items():
+    for name, values in _compute_figures(sums, len({len(table) for table in several}) == 1).items():
         figures[name] = plain(values[0])
         figures[f"{name}_interval"] = tuple(plain(percentile_interval(values[1:], confidence)))
     return Agreement(len(several), items, yes_share, **figures)
 
 
-def _sums(table: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _sum_over_items(table: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Returns the parts of all figures, each a sum over the items of one response.
 
     They are: items, yes, no, agreeing pairs over pairs, disagreeing pairs over others, pairs that
@@ -122,7 +122,9 @@ def _sums(table: NDArray[np.bool_]) -> NDArray[np.float64]:
     return np.array([part.sum() for part in parts])
 
 
-def _figures(sums: NDArray[np.float64], same_raters: bool) -> dict[str, NDArray[np.float64]]:
+def _compute_figures(
+    sums: NDArray[np.float64], same_raters: bool
+) -> dict[str, NDArray[np.float64]]:
     """Returns the figures [columns] of summed parts [7, columns]."""
     items, yes, no, agreeing, disagreeing, both, either = sums
     total = yes + no
@@ -170,7 +172,7 @@ def agreement_table(
         rows.append((name, agreement.responses, items, yes, agreed, *chance, f1))
     columns = ("", "responses", "items", "yes %", "agreement %", "alpha", "kappa", "F1")
     title = f"Agreement of annotators, with {100 * confidence:g}% bootstrap intervals"
-    notes = _notes(annotations, marks["hallucination"].responses, resamples)
+    notes = _compose_table_notes(annotations, marks["hallucination"].responses, resamples)
     return Table(title, columns, tuple(rows), notes), {
         "title": title,
         "notes": list(notes),
@@ -211,15 +213,17 @@ def _rate_named_items(annotations: Annotations) -> dict[str, list[ArrayLike]]:
     return units
 
 
-def _notes(annotations: Annotations, responses: int, resamples: int) -> tuple[str, ...]:
+def _compose_table_notes(
+    annotations: Annotations, responses: int, resamples: int
+) -> tuple[str, ...]:
     numbers = collections.Counter(len(group) for group in annotations.by_id().values())
     listed = ", ".join(
-        f"{counted(count, 'response')} marked by {number}"
+        f"{pluralize(count, 'response')} marked by {number}"
         for number, count in sorted(numbers.items(), reverse=True)
     )
-    notes = [f"{counted(len(annotations.annotators()), 'annotator')}: {listed}."]
+    notes = [f"{pluralize(len(annotations.annotators()), 'annotator')}: {listed}."]
     if annotations.empty:
-        notes.append(f"Not annotated yet: {counted(len(annotations.empty), 'row')}.")
+        notes.append(f"Not annotated yet: {pluralize(len(annotations.empty), 'row')}.")
     if not responses:
         return (*notes, "No response has two annotators, without whom there is no agreement.")
     notes.append(
@@ -229,8 +233,8 @@ def _notes(annotations: Annotations, responses: int, resamples: int) -> tuple[st
     if len(set(numbers) - {1}) > 1:
         notes.append("No Fleiss' kappa: responses have different numbers of annotators.")
     notes.append(
-        f"Intervals: percentile bootstrap over {counted(responses, 'response')}, "
-        f"{counted(resamples, 'resample')}."
+        f"Intervals: percentile bootstrap over {pluralize(responses, 'response')}, "
+        f"{pluralize(resamples, 'resample')}."
     )
     return (*notes, _PUBLISHED)
 

@@ -67,7 +67,7 @@ class Label:
         return Slice.ERROR_FREE
 
 
-def combined(
+def combine_marks(
     example: GroundedExample, marks: Sequence[Marks], ties: Ties = Ties.ERROR
 ) -> Label | None:
     """Returns a response's label from its annotators' marks; None where a tie drops it.

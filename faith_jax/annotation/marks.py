@@ -29,9 +29,9 @@ from faith_jax.annotation.sheets import (
     query_of,
     read_sheet,
 )
-from faith_jax.core.errors import InputError, counted, did_you_mean, field_error, shown
+from faith_jax.core.errors import InputError, did_you_mean, field_error, format_value, pluralize
 from faith_jax.core.rows import read_jsonl
-from faith_jax.core.schema import Text, converted
+from faith_jax.core.schema import Text, convert_row
 from faith_jax.core.types import GroundedExample
 
 # What is named of an error, in rows of marks and labels: spans of the response, or arguments.
@@ -132,26 +132,26 @@ def read_annotations(
     marks: list[Marks] = []
     empty: dict[tuple[str, str], str] = {}
     for row in (row for path in sheets for row in read_sheet(path, columns)):
-        example = _known_example(row, responses, originals)
+        example = _match_example(row, responses, originals)
         if all(is_blank_cell(row.marks[name]) for name in columns):
             empty.setdefault((example.id, row.annotator), row.place)
         elif parse:
             marks.append(parse(row, example))
         else:
-            marks.append(_parsed_marks(row.marks, example, row.annotator, row.place, blank_is_no))
+            marks.append(_parse_marks(row.marks, example, row.annotator, row.place, blank_is_no))
     # A row may be filled in elsewhere, such as in each annotator's own copy of the sheet.
     filled = {(mark.id, name) for mark in marks for name in (mark.annotator, "")}
     waiting = tuple(place for key, place in empty.items() if key not in filled)
     if complete and waiting:
         raise InputError(
-            f"{waiting[0]}: not annotated yet, the first of {counted(len(waiting), 'such row')}; "
+            f"{waiting[0]}: not annotated yet, the first of {pluralize(len(waiting), 'such row')}; "
             "fill them in, or leave out --complete."
         )
     examples = {name: example for name, (example, _) in responses.items()}
     return Annotations(examples, tuple(marks), waiting)
 
 
-def _known_example(
+def _match_example(
     row: SheetRow,
     responses: dict[str, tuple[GroundedExample, str]],
     originals: Mapping[str, GroundedExample] | None,
@@ -166,18 +166,18 @@ def _known_example(
         )
     first = (example, row.place) if originals is None else (originals[example.id], "--input")
     original, where = responses.setdefault(example.id, first)
-    texts, original_texts = _texts(example), _texts(original)
+    texts, original_texts = _collect_compared_texts(example), _collect_compared_texts(original)
     for field in {**original_texts, **texts}:
         got, wanted = texts.get(field, "").strip(), original_texts.get(field, "").strip()
         if got != wanted:
             same = sum(takewhile(bool, map(operator.eq, got, wanted)))
-            expected = f"{shown(wanted[same:])} from character {same + 1} on, as in {where}"
+            expected = f"{format_value(wanted[same:])} from character {same + 1} on, as in {where}"
             remedy = "restore what the sheet had when it was written"
             raise field_error(row.place, field, expected, got[same:], remedy)
     return original
 
 
-def _texts(example: GroundedExample) -> dict[str, str]:
+def _collect_compared_texts(example: GroundedExample) -> dict[str, str]:
     arguments = arguments_by_label(example.grounding)
     named = {f"arguments: {label}": text for label, text in arguments.items()}
     return {"query": query_of(example), **named, "response": example.response}
@@ -211,13 +211,13 @@ def _marks_of_rows(path: pathlib.Path, examples: Mapping[str, GroundedExample]) 
                 f"{place}: field 'annotator' is missing; name the file of `annotate read --output` "
                 "(that of --labels says what all annotators say together)."
             )
-        author = converted(row, place, _Author)
+        author = convert_row(row, place, _Author)
         if author.id not in examples:
             hint = did_you_mean(author.id, examples)
             raise InputError(
                 f"{place}: field 'id': {author.id!r} is no response of this run.{hint}"
             )
-        yield _parsed_marks(row, examples[author.id], author.annotator, place)
+        yield _parse_marks(row, examples[author.id], author.annotator, place)
 
 
 def marks_row(marks: Marks) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def marks_row(marks: Marks) -> dict[str, Any]:
     return row | {"note": marks.note, "place": marks.place}
 
 
-def _parsed_marks(
+def _parse_marks(
     fields: Mapping[str, Any],
     example: GroundedExample,
     annotator: str,
@@ -238,10 +238,10 @@ def _parsed_marks(
     if not annotator:
         remedy = "write a name into each row"
         raise field_error(place, "annotator", "who marked the row", annotator, remedy)
-    answers = {name: _answer(fields.get(name), name, place, blank_is_no) for name in ERRORS}
+    answers = {name: _read_answer(fields.get(name), name, place, blank_is_no) for name in ERRORS}
     named = _parse_named(SPANS, fields, answers, example, place)
     named |= _parse_named(ARGUMENTS, fields, answers, example, place)
-    note = converted({"note": fields.get("note")}, place, _Note).note
+    note = convert_row({"note": fields.get("note")}, place, _Note).note
     return Marks(example.id, annotator, place, answers, named, note)
 
 
@@ -250,7 +250,7 @@ def is_blank_cell(cell: Any) -> bool:
     return cell in (None, []) or (isinstance(cell, str) and not cell.strip())
 
 
-def _answer(cell: Any, name: str, place: str, blank_is_no: bool) -> bool:
+def _read_answer(cell: Any, name: str, place: str, blank_is_no: bool) -> bool:
     word, may_be_blank = str(cell).strip().casefold(), name in AMBIGUOUS_ERRORS
     if word in _ANSWERS:
         return _ANSWERS[word]
@@ -278,10 +278,10 @@ def _parse_named(
     """
     (error, field), (partial_error, partial_field) = errors.items()
     usual = partial_error if answers[partial_error] and not answers[error] else error
-    locate = _span if errors is SPANS else _argument
+    locate = _locate_span if errors is SPANS else _match_argument_label
     by_error: dict[str, set[Any]] = {error: set(), partial_error: set()}
     for name in (field, partial_field):
-        for piece in _pieces(fields.get(name), errors, example.response, place, name):
+        for piece in _split_cell(fields.get(name), errors, example.response, place, name):
             kind = usual if name == field else partial_error
             if isinstance(piece, str):
                 piece = one_line_end(piece).strip()
@@ -302,7 +302,7 @@ def _parse_named(
     return {name: tuple(sorted(items, key=order)) for name, items in by_error.items()}
 
 
-def _pieces(
+def _split_cell(
     cell: Any, errors: Mapping[str, str], response: str, place: str, field: str
 ) -> list[Any]:
     """Splits a cell into the pieces that it names."""
@@ -317,7 +317,7 @@ def _pieces(
     return [text] if text in response else re.split(r"[\n|]", text)
 
 
-def _span(piece: Any, example: GroundedExample, place: str, field: str) -> Span:
+def _locate_span(piece: Any, example: GroundedExample, place: str, field: str) -> Span:
     """Returns where a span is that was copied from the response, or named by its offsets."""
     response = example.response
     if isinstance(piece, str) and (offsets := _OFFSETS.fullmatch(piece)):
@@ -337,7 +337,7 @@ def _span(piece: Any, example: GroundedExample, place: str, field: str) -> Span:
     return piece[0], piece[1]
 
 
-def _argument(piece: Any, example: GroundedExample, place: str, field: str) -> str:
+def _match_argument_label(piece: Any, example: GroundedExample, place: str, field: str) -> str:
     """Returns the label of an argument, which may be written in any case."""
     labels = {label.casefold(): label for label in example.grounding.labels()}
     if str(piece).casefold() not in labels:

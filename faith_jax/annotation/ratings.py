@@ -17,7 +17,7 @@ import numpy as np
 from faith_jax.annotation.marks import Annotations, Marks, is_blank_cell
 from faith_jax.annotation.responses import AnnotationResponse
 from faith_jax.annotation.sheets import SheetRow
-from faith_jax.core.errors import InputError, counted, field_error
+from faith_jax.core.errors import InputError, field_error, pluralize
 from faith_jax.core.table import DASH, Table
 from faith_jax.core.types import GroundedExample
 from faith_jax.statistics.scored_corpora import Corpus
@@ -101,7 +101,7 @@ def forms() -> dict[str, Form]:
     return msgspec.json.decode(path.read_bytes(), type=dict[str, Form])
 
 
-def coded(
+def assign_codes(
     responses: Iterable[AnnotationResponse],
 ) -> tuple[list[AnnotationResponse], dict[str, tuple[str, ...]]]:
     """Returns responses under codes, a row's in the order of these, and what the codes stand for.
@@ -132,8 +132,8 @@ def ratings_table(
 ) -> Table:
     """Returns the paper's table of systems, on the rows that are judged for all of a data set.
 
-    `places` is of `coded`; systems are tested against `baseline`, if there is one. A data set
-    without a row that is judged for all its systems is an InputError.
+    `places` is of `assign_codes`; systems are tested against `baseline`, if there is one. A data
+    set without a row that is judged for all its systems is an InputError.
     """
     judged: dict[str, dict[str, dict[str, list[Marks]]]] = {}
     for code, marks in annotations.by_id().items():
@@ -147,13 +147,15 @@ def ratings_table(
         if not shared:
             raise InputError(f"{corpus}: no row is judged for all systems; fill in more of them.")
         if more := len(set().union(*every)) - len(shared):
-            left_out = f"{counted(more, 'row')} left out, judged for some of the systems only."
+            left_out = f"{pluralize(more, 'row')} left out, judged for some of the systems only."
             notes.append(f"{corpus}: {left_out}")
         for system, by_row in systems.items():
             chosen = [by_row[row] for row in shared]
             # The mean over the judges of each response.
             scores = {
-                name: np.array([np.mean(v) if v else math.nan for v in _values(figure, chosen)])
+                name: np.array(
+                    [np.mean(v) if v else math.nan for v in _compute_figure_values(figure, chosen)]
+                )
                 for name, figure in form.figures.items()
             }
             texts = [annotations.examples[marks[0].id].grounding.texts for marks in chosen]
@@ -172,7 +174,7 @@ def ratings_table(
     return table._replace(notes=tuple(note for note in table.notes if "--undefined" not in note))
 
 
-def _values(figure: Figure, judged: Iterable[Sequence[Marks]]) -> list[list[float]]:
+def _compute_figure_values(figure: Figure, judged: Iterable[Sequence[Marks]]) -> list[list[float]]:
     """Returns the numbers that the answers of each response's judges count as."""
     answers = ([figure.value(mark.answers) for mark in marks] for marks in judged)
     return [[value for value in values if value is not None] for values in answers]
@@ -188,7 +190,7 @@ def agreement_of_judges(
     rows = []
     for corpus, judged in by_corpus.items():
         for name, figure in form.figures.items():
-            units: Sequence[Sequence[Any]] = _values(figure, judged)
+            units: Sequence[Sequence[Any]] = _compute_figure_values(figure, judged)
             if form.coefficient == "kappa":  # of all answers, not of one against the others
                 units = [[mark.answers[figure.question] for mark in marks] for marks in judged]
             measure = fleiss_kappa if form.coefficient == "kappa" else interval_alpha

@@ -69,18 +69,20 @@ def read_responses(
         if identifier in ids and not several:
             remedy = "give each response its own, or none to any: then they are numbered"
             raise field_error(place, "id", "an id that no earlier row has", identifier, remedy)
-        texts, by_sentence = _texts(fields, place, topics)
+        texts, by_sentence = _normalize_fields(fields, place, topics)
         adapted = Row(place, texts | {"id": identifier})
         (row,) = example_rows([adapted], Columns(label_column="", corpus_column=""), path.stem)
         further_fields = {name: value for name, value in row.fields.items() if name not in _DROPPED}
         ids.add(identifier)
-        responses.append(AnnotationResponse(_example(row, place), further_fields, by_sentence))
+        responses.append(
+            AnnotationResponse(_build_shown_example(row, place), further_fields, by_sentence)
+        )
     if not responses:
         raise InputError(f"{path}: holds no responses.")
     return responses
 
 
-def _example(row: ExampleRow, place: str) -> GroundedExample:
+def _build_shown_example(row: ExampleRow, place: str) -> GroundedExample:
     """Returns the example that annotators see; arguments of one side alone are an error."""
     example = row.example
     texts = tuple(map(one_line_end, example.grounding.texts))
@@ -94,9 +96,11 @@ def _example(row: ExampleRow, place: str) -> GroundedExample:
     )
 
 
-def _texts(fields: Mapping[str, Any], place: str, topics: Topics) -> tuple[dict[str, Any], bool]:
+def _normalize_fields(
+    fields: Mapping[str, Any], place: str, topics: Topics
+) -> tuple[dict[str, Any], bool]:
     """Returns a row as `example_rows` knows it, and whether its arguments are single sentences."""
-    response = _first(_RESPONSES, fields, place, "response")
+    response = _find_first_field(_RESPONSES, fields, place, "response")
     if fields[response] is None:
         raise field_error(place, response, "a text", None)
     scored = fields.get("fields") if "scores" in fields else None
@@ -104,18 +108,22 @@ def _texts(fields: Mapping[str, Any], place: str, topics: Topics) -> tuple[dict[
     texts = {name: value for name, value in scored_fields.items() if name not in _DROPPED}
     texts |= {name: value for name, value in fields.items() if name not in _RESPONSES}
     texts["response"] = fields[response]
-    grounding = _first((*_GROUNDINGS, *_SIDE_FIELDS, "inputs"), fields, place, "grounding")
+    grounding = _find_first_field(
+        (*_GROUNDINGS, *_SIDE_FIELDS, "inputs"), fields, place, "grounding"
+    )
     if grounding in _SIDE_FIELDS:
         texts |= {name: fields.get(name) for name in _SIDE_FIELDS}
     if grounding != "inputs":
         return texts, False
-    query, sides, by_sentence = _inputs(fields["inputs"], place, topics)
+    query, sides, by_sentence = _parse_inputs(fields["inputs"], place, topics)
     if isinstance(fields[response], str):  # infer leaves the braces to who gave the inputs
         texts["response"] = npov_response(fields[response])
     return {"history": query} | texts | sides, by_sentence
 
 
-def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, kind: str) -> str:
+def _find_first_field(
+    names: Sequence[str], fields: Mapping[str, Any], place: str, kind: str
+) -> str:
     name = next((name for name in names if name in fields), None)
     if name is None:
         raise InputError(
@@ -125,7 +133,7 @@ def _first(names: Sequence[str], fields: Mapping[str, Any], place: str, kind: st
     return name
 
 
-def _inputs(value: Any, place: str, topics: Topics) -> tuple[str, dict[str, list[str]], bool]:
+def _parse_inputs(value: Any, place: str, topics: Topics) -> tuple[str, dict[str, list[str]], bool]:
     """Returns the query and the arguments of a generator's input."""
     pairs = dict(_PAIR.findall(value)) if isinstance(value, str) else {}
     if not {"query", *_SIDES} <= set(pairs):
@@ -138,13 +146,13 @@ def _inputs(value: Any, place: str, topics: Topics) -> tuple[str, dict[str, list
     split = False
     for side, field in zip(_SIDES, _SIDE_FIELDS, strict=True):
         text = pairs[side].strip()
-        arguments = told_apart(text, _known_arguments(query, side, topics()))
+        arguments = match_arguments(text, _list_side_arguments(query, side, topics()))
         split |= arguments is None
         by_field[field] = arguments or split_sentences(text)
     return query, by_field, split
 
 
-def _known_arguments(query: str, side: str, topics: Sequence[npov.Topic]) -> list[str]:
+def _list_side_arguments(query: str, side: str, topics: Sequence[npov.Topic]) -> list[str]:
     try:
         topic = npov.retrieve(topics, query)
     except InputError:
@@ -152,7 +160,7 @@ def _known_arguments(query: str, side: str, topics: Sequence[npov.Topic]) -> lis
     return [argument.text for argument in getattr(topic, side)]
 
 
-def told_apart(text: str, arguments: Sequence[str]) -> list[str] | None:
+def match_arguments(text: str, arguments: Sequence[str]) -> list[str] | None:
     """Returns which arguments, joined by spaces as in a generator's input, make a text, or None.
 
     >>> told_apart("It is mild. It calms.", ["It calms.", "It is mild.", "It is cheap."])
@@ -164,7 +172,7 @@ def told_apart(text: str, arguments: Sequence[str]) -> list[str] | None:
         cleaned = clean_value(argument)
         if text == cleaned or text.startswith(f"{cleaned} "):
             remaining = [candidate for candidate in arguments if candidate != argument]
-            rest = told_apart(text[len(cleaned) :].lstrip(), remaining)
+            rest = match_arguments(text[len(cleaned) :].lstrip(), remaining)
             if rest is not None:
                 return [argument, *rest]
     return None

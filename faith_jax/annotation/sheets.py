@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, field_error
-from faith_jax.core.rows import Row, decoded, read_jsonl, read_lines
-from faith_jax.core.schema import Text, converted
-from faith_jax.core.table import guarded, unguarded
+from faith_jax.core.rows import Row, decode_line, read_jsonl, read_lines
+from faith_jax.core.schema import Text, convert_row
+from faith_jax.core.table import guard_formula, unguard_formula
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.delimited import read_csv
 
@@ -99,7 +99,7 @@ def arguments_cell(arguments: Mapping[str, str]) -> str:
     return "\n".join(f"{name}: {text}" for name, text in indented)
 
 
-def parsed_arguments(cell: Any, place: str) -> Grounding:
+def parse_arguments(cell: Any, place: str) -> Grounding:
     """Returns the arguments of a cell of `arguments_cell`, or of an object by their labels."""
     if isinstance(cell, str):
         lines = re.split(rf"\n(?!{_INDENT})", one_line_end(cell))
@@ -142,7 +142,9 @@ def sheet_text(
     annotator's rows after the other's. Without any, each example has one row, in which annotators
     write their names.
     """
-    rows = [_cells(example, name) for name in annotators or ("",) for example in examples]
+    rows = [
+        _fill_example_cells(example, name) for name in annotators or ("",) for example in examples
+    ]
     if form == "jsonl":
         blank: dict[str, Any] = dict.fromkeys(marks) | {"note": ""}
         blank |= {name: [] for name in _LISTS if name in marks}
@@ -153,11 +155,11 @@ def sheet_text(
     writer.writerow((*_LEAD, *marks))
     for row in rows:
         cells = row | {"arguments": arguments_cell(row["arguments"])}
-        writer.writerow([*map(guarded, cells.values()), *[""] * len(marks)])
+        writer.writerow([*map(guard_formula, cells.values()), *[""] * len(marks)])
     return buffer.getvalue()
 
 
-def _cells(example: GroundedExample, annotator: str) -> dict[str, Any]:
+def _fill_example_cells(example: GroundedExample, annotator: str) -> dict[str, Any]:
     return {
         "id": example.id,
         "annotator": annotator,
@@ -182,20 +184,20 @@ def read_sheet(path: pathlib.Path, marks: Sequence[str] = MARKS) -> Iterator[She
     for place, fields in rows:
         empty = False
         _check_columns(fields, place, marks)
-        yield _row(place, fields, marks)
+        yield _parse_sheet_row(place, fields, marks)
     if empty:
         raise InputError(f"{path}: has no rows; write a sheet with: faith-jax annotate write")
 
 
 def _csv_rows(path: pathlib.Path, marks: Sequence[str]) -> Iterator[Row]:
-    for place, cells in read_csv(path, (), delimiter=_delimiter(path, marks)):
+    for place, cells in read_csv(path, (), delimiter=_detect_delimiter(path, marks)):
         if any(cell.strip() for cell in cells.values()):
-            yield Row(place, {name: unguarded(cell) for name, cell in cells.items()})
+            yield Row(place, {name: unguard_formula(cell) for name, cell in cells.items()})
 
 
-def _delimiter(path: pathlib.Path, marks: Sequence[str]) -> str:
+def _detect_delimiter(path: pathlib.Path, marks: Sequence[str]) -> str:
     """Returns the character between the names of the columns, which are checked."""
-    header = decoded(next(read_lines(path), b""), f"{path}:1").rstrip("\r\n")
+    header = decode_line(next(read_lines(path), b""), f"{path}:1").rstrip("\r\n")
     delimiter = max(",;\t", key=header.count)
     if header.strip():  # the reader of CSV reports an empty file
         _check_columns(next(csv.reader([header], delimiter=delimiter)), f"{path}:1", marks)
@@ -215,9 +217,9 @@ def _check_columns(names: Collection[str], place: str, marks: Sequence[str]) -> 
         )
 
 
-def _row(place: str, fields: Mapping[str, Any], marks: Sequence[str]) -> SheetRow:
-    texts = converted(fields, place, _Told, strip=False)
+def _parse_sheet_row(place: str, fields: Mapping[str, Any], marks: Sequence[str]) -> SheetRow:
+    texts = convert_row(fields, place, _Told, strip=False)
     query, response = one_line_end(texts.query), one_line_end(texts.response)
-    grounding = parsed_arguments(fields["arguments"], place)
+    grounding = parse_arguments(fields["arguments"], place)
     example = GroundedExample(texts.id, grounding, (query,) if query else (), response)
     return SheetRow(place, example, texts.annotator.strip(), {name: fields[name] for name in marks})

@@ -60,7 +60,7 @@ def checkpoint_path(path_or_name: str | pathlib.Path) -> pathlib.Path:
     if path.name in (BEST, NEWEST) and not path.exists():
         steps = step_folders(path.parent)
         if steps:
-            return best_step(steps) if path.name == BEST else _newest(steps)
+            return best_step(steps) if path.name == BEST else _find_newest_step(steps)
     if str(path_or_name) in embedded_models() and not path.exists():
         return _FOLDER / str(path_or_name)
     return path
@@ -120,14 +120,14 @@ def best_step(steps: Sequence[pathlib.Path]) -> pathlib.Path:
     Args:
       steps: folders of a run's steps, at least one.
     """
-    best = min(steps, key=lambda step: (_loss(step), -int(step.name)))
-    newest = _newest(steps)
+    best = min(steps, key=lambda step: (_read_loss(step), -int(step.name)))
+    newest = _find_newest_step(steps)
     if best != newest:
         _log_choice(best, int(newest.name))
     return best
 
 
-def _newest(steps: Sequence[pathlib.Path]) -> pathlib.Path:
+def _find_newest_step(steps: Sequence[pathlib.Path]) -> pathlib.Path:
     return max(steps, key=lambda step: int(step.name))
 
 
@@ -142,7 +142,7 @@ def _log_choice(best: pathlib.Path, newest: int) -> None:
     )
 
 
-def _loss(step: pathlib.Path) -> float:
+def _read_loss(step: pathlib.Path) -> float:
     try:
         loss = json.loads((step / "metrics" / "metrics").read_text(encoding="utf-8"))["loss"]
     except (OSError, ValueError, KeyError, TypeError):

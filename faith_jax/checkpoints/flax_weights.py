@@ -13,7 +13,7 @@ import flax.traverse_util
 import msgspec
 import numpy as np
 
-from faith_jax.checkpoints.lazy_arrays import lazy, transposed
+from faith_jax.checkpoints.lazy_arrays import lazy, transpose
 from faith_jax.checkpoints.tensors import StoredTensor
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.schema import read_json_as
@@ -50,7 +50,7 @@ def flax_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
             *modules, kind = path
             array = lazy(value)
             if kind == "kernel" and value.ndim == 2:
-                array = transposed(array)
+                array = transpose(array)
             name = ".".join([*modules, "weight" if kind in _WEIGHTS else kind])
             tensors[name] = StoredTensor(folder / file, name, array)
     return tensors

@@ -55,8 +55,8 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
     Raises:
       CheckpointError: nothing known is there.
     """
-    place = _place(path_or_name)
-    files, manifest = dict(_files(place)), read_manifest(place.folder)
+    place = _locate_checkpoint(path_or_name)
+    files, manifest = dict(_list_checkpoint_files(place)), read_manifest(place.folder)
     content: list[Any] = []
     if manifest is not None:
         # Of a step of a run, the optimizer's state has digests there too.
@@ -88,10 +88,10 @@ def step_of(path_or_name: str | pathlib.Path) -> int | None:
     Raises:
       CheckpointError: nothing known is there.
     """
-    return _place(path_or_name).step
+    return _locate_checkpoint(path_or_name).step
 
 
-def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
+def pin_step(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
     """Returns the path of one step of a checkpoint, whichever is the newest or best step now.
 
     Args:
@@ -101,7 +101,7 @@ def pinned(path_or_name: str | pathlib.Path, step: int | None) -> pathlib.Path:
     Raises:
       CheckpointError: this step is not there; the error also names the one that is opened now.
     """
-    place = _place(path_or_name)
+    place = _locate_checkpoint(path_or_name)
     if step == place.step:
         return place.folder
     path = path_of(path_or_name).expanduser().absolute()
@@ -127,7 +127,7 @@ class _Place(NamedTuple):
     step: int | None
 
 
-def _place(path_or_name: str | pathlib.Path) -> _Place:
+def _locate_checkpoint(path_or_name: str | pathlib.Path) -> _Place:
     path = checkpoint_path(path_or_name).absolute()
     if is_native(path):
         root, folder = run_folder(path), params_folder(path).parent
@@ -140,7 +140,7 @@ def _place(path_or_name: str | pathlib.Path) -> _Place:
     raise CheckpointError(unknown_form_message(path))
 
 
-def _files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
+def _list_checkpoint_files(place: _Place) -> Iterator[tuple[str, pathlib.Path]]:
     """Yields the files that decide what a checkpoint computes, by their names in it."""
     weights = (
         ()

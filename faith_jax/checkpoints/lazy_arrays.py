@@ -95,7 +95,7 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return array.astype(dtype, copy=False)
 
 
-def transposed(array: LazyArray) -> LazyArray:
+def transpose(array: LazyArray) -> LazyArray:
     """Returns an array with its axes in the opposite order."""
     return LazyArray(array.shape[::-1], array.dtype, lambda box: array.read(box[::-1]).T)
 
@@ -150,7 +150,7 @@ def parts(array: LazyArray, count: int, groups: int) -> list[LazyArray]:
     return [part(number) for number in range(count)]
 
 
-def checked_first(array: LazyArray, check: Callable[[], None]) -> LazyArray:
+def check_before_reading(array: LazyArray, check: Callable[[], None]) -> LazyArray:
     """Returns an array of which nothing is read before `check` has returned."""
 
     def read(box: Box) -> np.ndarray:

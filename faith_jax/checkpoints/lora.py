@@ -26,7 +26,7 @@ from faith_jax.checkpoints.checkpoint import (
 from faith_jax.checkpoints.contents import describe_contents
 from faith_jax.checkpoints.hugging_face.families import family_of_config
 from faith_jax.checkpoints.hugging_face.family import Family, TensorMap
-from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transposed
+from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, lazy, transpose
 from faith_jax.checkpoints.peft import CONFIG, WEIGHTS
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.rows import read_json
@@ -95,10 +95,12 @@ def read_lora(folder: pathlib.Path) -> Lora:
     config = read_json_as(folder / CONFIG, _LoraConfig, CheckpointError)
     for name in _VARIANTS:
         if fields.get(name):
-            raise _refusal(folder, name, "it changes what a LoRA computes")
+            raise _unsupported_field_error(folder, name, "it changes what a LoRA computes")
     start = str(fields.get("init_lora_weights", "")).lower()
     if start.startswith(_CHANGES_BASE):
-        raise _refusal(folder, "init_lora_weights", f"{start!r} has changed the base model as well")
+        raise _unsupported_field_error(
+            folder, "init_lora_weights", f"{start!r} has changed the base model as well"
+        )
     for pattern in config.alpha_pattern or {}:
         try:
             re.compile(pattern)
@@ -126,7 +128,7 @@ def read_lora(folder: pathlib.Path) -> Lora:
             continue
         module, part, _ = match.groups()
         halves.setdefault(module, {})[part] = _read_finite(array, name, path)
-    pairs = {module: _pair(module, parts, path) for module, parts in halves.items()}
+    pairs = {module: _pair_lora_matrices(module, parts, path) for module, parts in halves.items()}
     if not pairs:
         raise CheckpointError(f"{path}: expected tensors lora_A and lora_B, got none.")
     return Lora(folder, config, pairs, whole, dtypes.pop() if len(dtypes) == 1 else _F32)
@@ -160,11 +162,13 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
             )
         # Kernels that are stored as [inputs, outputs] take the change the other way round.
         is_kernel = tensor.ours[0].endswith("/kernel")
-        change = _product(first, second, _factor(module, lora.config, len(first)))
-        change = transposed(change) if is_kernel and not tensor.turned else change
+        change = _multiply_lora_matrices(
+            first, second, _compute_scaling(module, lora.config, len(first))
+        )
+        change = transpose(change) if is_kernel and not tensor.turned else change
         _check_shape(change, tensor, shapes, lora, module)
         for name, part in tensor.split(change).items():
-            params[name] = _sum(params[name], part)
+            params[name] = _add_change(params[name], part)
     for name, array in lora.whole.items():
         tensor = _base_tensor(name, maps, family, lora, where)
         _check_shape(array, tensor, shapes, lora, name)
@@ -202,7 +206,7 @@ def _check_shape(
         )
 
 
-def _factor(module: str, config: _LoraConfig, rank: int) -> np.float32:
+def _compute_scaling(module: str, config: _LoraConfig, rank: int) -> np.float32:
     """Returns s of a module, whose alpha a pattern may say."""
     alpha = config.lora_alpha
     for pattern, value in (config.alpha_pattern or {}).items():
@@ -212,7 +216,7 @@ def _factor(module: str, config: _LoraConfig, rank: int) -> np.float32:
     return np.float32(alpha / (math.sqrt(rank) if config.use_rslora else rank))
 
 
-def _product(first: np.ndarray, second: np.ndarray, factor: np.float32) -> LazyArray:
+def _multiply_lora_matrices(first: np.ndarray, second: np.ndarray, factor: np.float32) -> LazyArray:
     """Returns s B A, of A [r, inputs] and B [outputs, r]."""
     return LazyArray(
         (len(second), first.shape[1]),
@@ -221,14 +225,14 @@ def _product(first: np.ndarray, second: np.ndarray, factor: np.float32) -> LazyA
     )
 
 
-def _sum(array: LazyArray, change: LazyArray) -> LazyArray:
+def _add_change(array: LazyArray, change: LazyArray) -> LazyArray:
     def read(box: Box) -> np.ndarray:
         return (array.read(box).astype(_F32) + change.read(box)).astype(array.dtype)
 
     return LazyArray(array.shape, array.dtype, read)
 
 
-def _pair(
+def _pair_lora_matrices(
     module: str, parts: Mapping[str, np.ndarray], path: pathlib.Path
 ) -> tuple[np.ndarray, np.ndarray]:
     kind = "lora_embedding" if "lora_embedding_A" in parts else "lora"
@@ -250,7 +254,7 @@ def _read_finite(array: LazyArray, name: str, path: pathlib.Path) -> np.ndarray:
     return numbers
 
 
-def _refusal(folder: pathlib.Path, field: str, why: str) -> CheckpointError:
+def _unsupported_field_error(folder: pathlib.Path, field: str, why: str) -> CheckpointError:
     return CheckpointError(
         f"{folder / CONFIG}: field {field!r}: {why}, which is not read; merge the adapter with "
         "PEFT, PeftModel.merge_and_unload().save_pretrained(FOLDER), and give that folder."

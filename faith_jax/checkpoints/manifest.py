@@ -23,7 +23,7 @@ import numpy as np
 from faith_jax.checkpoints.lazy_arrays import Box, LazyArray, within
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files import write_text
-from faith_jax.core.files.stores import opened_binary
+from faith_jax.core.files.stores import open_binary
 from faith_jax.core.schema import read_json_as
 
 MANIFEST = "manifest.json"
@@ -84,7 +84,7 @@ class Manifest(msgspec.Struct):
 
 
 @contextlib.contextmanager
-def unverified() -> Iterator[None]:
+def without_verification() -> Iterator[None]:
     """Turns verification off in a `with` block: manifests are ignored, by child processes too."""
     before = os.environ.get(_NO_VERIFY)
     os.environ[_NO_VERIFY] = "1"
@@ -150,12 +150,14 @@ def tensor_digests(tensors: Mapping[str, np.ndarray]) -> dict[str, TensorDigests
         for name, array in tensors.items()
         for box in boxes(array.shape, by_name[name].chunk)
     ]
-    for (digests, _), digest in zip(parts, _digests([part for _, part in parts]), strict=True):
+    for (digests, _), digest in zip(
+        parts, _digest_chunks([part for _, part in parts]), strict=True
+    ):
         digests.sha256.append(digest.hex())
     return by_name
 
 
-def _digests(chunks: Sequence[np.ndarray]) -> Iterator[bytes]:
+def _digest_chunks(chunks: Sequence[np.ndarray]) -> Iterator[bytes]:
     """Yields the digests of chunks in their order, computed on all processors."""
     if len(chunks) == 1:
         yield chunk_digest(chunks[0])
@@ -184,13 +186,13 @@ def write_manifest(
 def update_files(folder: pathlib.Path) -> None:
     """Writes the manifest anew, if there is one, after files have come to a folder."""
     if (folder / MANIFEST).is_file():
-        former = _read(folder / MANIFEST)
+        former = _load_manifest(folder / MANIFEST)
         write_manifest(folder, former.tensors, former.content_hash)
 
 
 def file_digest(path: pathlib.Path) -> str:
     """Returns the SHA-256 of a file, in hexadecimal."""
-    with opened_binary(path) as file:
+    with open_binary(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -201,10 +203,10 @@ def read_manifest(folder: pathlib.Path) -> Manifest | None:
       CheckpointError: it is no manifest.
     """
     path = folder / MANIFEST
-    return _read(path) if is_verifying() and path.is_file() else None
+    return _load_manifest(path) if is_verifying() and path.is_file() else None
 
 
-def _read(path: pathlib.Path) -> Manifest:
+def _load_manifest(path: pathlib.Path) -> Manifest:
     return read_json_as(path, Manifest, CheckpointError)
 
 
@@ -218,9 +220,9 @@ def check_files(folder: pathlib.Path) -> None:
     for name, digest in (manifest.files if manifest else {}).items():
         path = folder / name
         if not path.is_file():
-            raise _differs(folder, f"the file {name} is missing")
+            raise _mismatch_error(folder, f"the file {name} is missing")
         if file_digest(path) != digest:
-            raise _differs(folder, f"the file {name} differs from the one that was written")
+            raise _mismatch_error(folder, f"the file {name} differs from the one that was written")
 
 
 def check_tensors(
@@ -246,13 +248,13 @@ def check_tensors(
             (name, place, sha256, array[box])
             for place, (box, sha256) in enumerate(zip(places, digests.sha256, strict=True))
         ]
-    computed = _digests([part for *_, part in parts])
+    computed = _digest_chunks([part for *_, part in parts])
     for (name, place, sha256, _), digest in zip(parts, computed, strict=True):
         if digest.hex() != sha256:
             raise chunk_differs(folder, name, place, len(manifest.tensors[name].sha256))
 
 
-def verified(
+def verify_when_read(
     folder: pathlib.Path, manifest: Manifest | None, name: str, array: LazyArray
 ) -> LazyArray:
     """Returns a tensor of which each chunk is verified when a part of it is first read.
@@ -270,14 +272,14 @@ def verified(
     done: set[int] = set()
 
     def read(box: Box) -> np.ndarray:
-        touched = [place for place, chunk in enumerate(chunks) if _overlap(chunk, box)]
+        touched = [place for place, chunk in enumerate(chunks) if _has_overlap(chunk, box)]
         new = [place for place in touched if place not in done]
         if not new:
             return array.read(box)
         corners = zip(chunks[touched[0]], chunks[touched[-1]], strict=True)
         cover = tuple(slice(first.start, last.stop) for first, last in corners)
         covering = array.read(cover)
-        computed = _digests([covering[within(cover, chunks[place])] for place in new])
+        computed = _digest_chunks([covering[within(cover, chunks[place])] for place in new])
         for place, digest in zip(new, computed, strict=True):
             if digest.hex() != digests.sha256[place]:
                 raise chunk_differs(folder, name, place, len(chunks))
@@ -288,7 +290,7 @@ def verified(
     return dataclasses.replace(array, read=read)
 
 
-def _overlap(first: Box, second: Box) -> bool:
+def _has_overlap(first: Box, second: Box) -> bool:
     return all(a.start < b.stop and b.start < a.stop for a, b in zip(first, second, strict=True))
 
 
@@ -302,7 +304,7 @@ def digests_of(
     """
     digests = manifest.tensors.get(name)
     if digests is None:
-        raise _differs(folder, f"the tensor {name} is not in {MANIFEST}")
+        raise _mismatch_error(folder, f"the tensor {name} is not in {MANIFEST}")
     form = (digests.dtype, digests.shape)
     count = math.prod(
         math.ceil(size / max(1, part))
@@ -314,18 +316,18 @@ def digests_of(
         or not is_whole
         or min(digests.chunk, default=1) < 1
     ):
-        raise _differs(folder, f"the tensor {name} has another form than {MANIFEST} says")
+        raise _mismatch_error(folder, f"the tensor {name} has another form than {MANIFEST} says")
     return digests
 
 
 def chunk_differs(folder: pathlib.Path, name: str, place: int, count: int) -> CheckpointError:
     """Returns the error of a chunk whose digest is not what the manifest says."""
-    return _differs(
+    return _mismatch_error(
         folder, f"the tensor {name} differs from what was written (chunk {place + 1} of {count})"
     )
 
 
-def _differs(folder: pathlib.Path, problem: str) -> CheckpointError:
+def _mismatch_error(folder: pathlib.Path, problem: str) -> CheckpointError:
     return CheckpointError(
         f"{folder}: {problem}. Copy the checkpoint again; if you have changed it, remove "
         f"{MANIFEST}; --no-verify opens it as it is."

@@ -172,7 +172,9 @@ def read_native(path: str | pathlib.Path) -> Checkpoint:
     folder = params_folder(path)
     checkpoint_manifest = manifest.read_manifest(folder.parent)
     params = {
-        name: manifest.verified(folder.parent, checkpoint_manifest, f"{PARAMS}/{name}", array)
+        name: manifest.verify_when_read(
+            folder.parent, checkpoint_manifest, f"{PARAMS}/{name}", array
+        )
         for name, array in stored_arrays(folder).items()
     }
     return dataclasses.replace(
@@ -240,14 +242,14 @@ def read_part(folder: pathlib.Path, name: str, box: tuple[slice, ...]) -> np.nda
       CheckpointError: it cannot be read.
     """
     item, *path = name.split("/")
-    described, _ = _description(folder / item)
+    described, _ = _read_orbax_metadata(folder / item)
     try:
         return np.asarray(_open_array(folder / item, described, path).result()[box].read().result())
     except (OSError, ValueError) as error:
         raise unreadable(folder, name, error) from None
 
 
-def _description(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]:
+def _read_orbax_metadata(folder: pathlib.Path) -> tuple[dict[str, Any], list[list[str]]]:
     """Returns Orbax's description of its files, and the names of the arrays in them."""
     try:
         described = json.loads((folder / METADATA).read_text(encoding="utf-8"))
@@ -268,7 +270,7 @@ def stored_names(folder: pathlib.Path) -> list[str]:
     Raises:
       CheckpointError: Orbax's description of them is missing or broken.
     """
-    return ["/".join(name) for name in _description(folder)[1]]
+    return ["/".join(name) for name in _read_orbax_metadata(folder)[1]]
 
 
 def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]:
@@ -281,7 +283,7 @@ def stored_arrays(folder: pathlib.Path, below: str = "") -> dict[str, LazyArray]
     Raises:
       CheckpointError: an array cannot be opened; later, that it cannot be read.
     """
-    described, names = _description(folder)
+    described, names = _read_orbax_metadata(folder)
     opened = {
         "/".join(name): _open_array(folder, described, name)
         for name in names

@@ -23,7 +23,7 @@ from faith_jax.checkpoints.hugging_face.folder import (
     read_huggingface,
     weights_of,
 )
-from faith_jax.checkpoints.lazy_arrays import checked_first, lazy, once
+from faith_jax.checkpoints.lazy_arrays import check_before_reading, lazy, once
 from faith_jax.checkpoints.lora import merge_lora, read_lora
 from faith_jax.checkpoints.manifest import finite
 from faith_jax.checkpoints.native import (
@@ -173,7 +173,7 @@ def _open_base(
     if opened.content_hash is not None:
         checked()
     flat = flatten(opened.params)
-    params = {name: checked_first(lazy(array), checked) for name, array in flat.items()}
+    params = {name: check_before_reading(lazy(array), checked) for name, array in flat.items()}
     return dataclasses.replace(opened, params=unflatten(params))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from faith_jax.checkpoints import tensors
 from faith_jax.checkpoints.contents import describe_contents
-from faith_jax.core.errors import CheckpointError, shown
+from faith_jax.core.errors import CheckpointError, format_value
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import read_json
 from faith_jax.core.schema import read_json_as
@@ -80,7 +80,7 @@ def adapter_message(folder: pathlib.Path) -> str:
                 "this method is not read; if PEFT can merge it, "
                 "PeftModel.merge_and_unload().save_pretrained(FOLDER) makes a whole model"
             )
-    named = f" ('peft_type': {shown(method)})" if method else " (without 'peft_type')"
+    named = f" ('peft_type': {format_value(method)})" if method else " (without 'peft_type')"
     return f"an adapter of PEFT's{named}, no whole model; {how}."
 
 

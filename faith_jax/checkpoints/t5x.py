@@ -87,7 +87,8 @@ def read_t5x(path: str | pathlib.Path, config: TransformerConfig | None = None) 
     checkpoint_manifest = manifest.read_manifest(folder)
     stored = _stored_params(folder).items()
     verified = {
-        name: manifest.verified(folder, checkpoint_manifest, name, array) for name, array in stored
+        name: manifest.verify_when_read(folder, checkpoint_manifest, name, array)
+        for name, array in stored
     }
     flat = _by_layer(verified, folder)
     shapes = {name: array.shape for name, array in flat.items()}
@@ -213,13 +214,13 @@ def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
 def _stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
     """Opens the parameters of one checkpoint as they are stored."""
     if (folder / FILE).is_file():
-        leaves = _leaves(_read_tree(folder / FILE))
+        leaves = _flatten_parameters(_read_tree(folder / FILE))
         opened = {
-            name: _open(folder, name) if isinstance(value, dict) else value
+            name: _open_parameter(folder, name) if isinstance(value, dict) else value
             for name, value in leaves.items()
         }
         # All are opened before the first is waited for.
-        arrays = {name: _lazy(folder, name, value) for name, value in opened.items()}
+        arrays = {name: _make_lazy_array(folder, name, value) for name, value in opened.items()}
     else:
         arrays = _orbax_params(orbax_tree(folder) or folder)
     for name, array in arrays.items():
@@ -293,7 +294,7 @@ def _read_tree(path: pathlib.Path) -> dict[str, Any]:
     raise CheckpointError(f"{path}: {problem}.")
 
 
-def _leaves(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten_parameters(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Returns parameters by name; a TensorStore description is a leaf, not a subtree."""
     leaves = flax.traverse_util.flatten_dict(
         tree, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
@@ -301,21 +302,21 @@ def _leaves(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {"/".join(map(str, path)): value for path, value in leaves.items()}
 
 
-def _place(folder: pathlib.Path, name: str) -> pathlib.Path:
+def _locate_parameter(folder: pathlib.Path, name: str) -> pathlib.Path:
     return folder / f"target.{name.replace('/', '.')}"
 
 
-def _open(folder: pathlib.Path, name: str) -> Any:
+def _open_parameter(folder: pathlib.Path, name: str) -> Any:
     """Returns TensorStore's future of a parameter beside the msgpack file."""
-    spec = {"driver": "zarr", "kvstore": kvstore(_place(folder, name))}
+    spec = {"driver": "zarr", "kvstore": kvstore(_locate_parameter(folder, name))}
     return tensorstore.open(spec, read=True, open=True)
 
 
-def _lazy(folder: pathlib.Path, name: str, value: Any) -> LazyArray:
+def _make_lazy_array(folder: pathlib.Path, name: str, value: Any) -> LazyArray:
     """Returns a parameter of the msgpack file, or one that TensorStore is opening."""
     if not isinstance(value, tensorstore.Future):
         return lazy(value)
-    place = _place(folder, name)
+    place = _locate_parameter(folder, name)
 
     def check(store: tensorstore.TensorStore, box: Box) -> None:
         itemsize = store.dtype.numpy_dtype.itemsize

@@ -96,9 +96,9 @@ class _Bytes:
 
     def tensor(self) -> StoredTensor:
         """Returns the tensor."""
-        return StoredTensor(self.path, self.name, LazyArray(self.shape, self.dtype, self._read))
+        return StoredTensor(self.path, self.name, LazyArray(self.shape, self.dtype, self._read_box))
 
-    def _read(self, box: Box) -> np.ndarray:
+    def _read_box(self, box: Box) -> np.ndarray:
         with self.path.open("rb") as file:
             return self._read_from(file, box)
 

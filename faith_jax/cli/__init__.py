@@ -35,7 +35,7 @@ from faith_jax.cli.shared import (
     raising_signals,
     show,
 )
-from faith_jax.cli.t5x_flags import translated
+from faith_jax.cli.t5x_flags import translate_flags
 from faith_jax.core.errors import (
     ConfigError,
     FaithJaxError,
@@ -81,11 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     try:
-        add_commands(_commands(parser), _named_commands(command_line), command_line[1:])
+        add_commands(_add_subparsers(parser), _named_commands(command_line), command_line[1:])
     except ConfigError as error:
         show(f"{parser.prog}: {first_line(error)}", sys.stderr)
         return 2
-    return _dispatch(parser, command_line)
+    return _run_command_line(parser, command_line)
 
 
 def _named_commands(arguments: Sequence[str]) -> Sequence[type]:
@@ -119,18 +119,18 @@ def t5x_main(arguments: Sequence[str] | None = None) -> int:
     parser = CommandParser(
         prog="t5x", description="faith_jax's runs, with the gin dialect and flags of T5X."
     )
-    add_commands(_commands(parser), _GIN_RUNS)
+    add_commands(_add_subparsers(parser), _GIN_RUNS)
     try:
-        command_line, notices = translated(sys.argv[1:] if arguments is None else arguments)
+        command_line, notices = translate_flags(sys.argv[1:] if arguments is None else arguments)
     except ConfigError as error:
         show(f"{parser.prog}: {first_line(error)}", sys.stderr)
         return 2
     for line in notices:
         show(f"{parser.prog}: {line}", sys.stderr)
-    return _dispatch(parser, command_line)
+    return _run_command_line(parser, command_line)
 
 
-def _commands(parser: CommandParser) -> argparse._SubParsersAction:
+def _add_subparsers(parser: CommandParser) -> argparse._SubParsersAction:
     parser.add_argument("--version", action="version", version=f"faith_jax {__version__}")
     return parser.add_subparsers(dest="command", metavar="command", required=True)
 
@@ -146,7 +146,7 @@ class LogFormat(logging.Formatter):
         return super().formatMessage(record)
 
 
-def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
+def _run_command_line(parser: CommandParser, arguments: Sequence[str] | None) -> int:
     command_line = sys.argv[1:] if arguments is None else arguments
     if not command_line:
         parser.print_help()
@@ -158,7 +158,7 @@ def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
         show(first_line(error), sys.stderr)
         return 2
     if unknown:
-        problem = _describe_unknown(parser.called(options), unknown[0])
+        problem = _describe_unknown(parser.find_called_parser(options), unknown[0])
         show(f"{parser.prog}: {problem}", sys.stderr)
         return 2
     keep_compiled_programs()
@@ -169,16 +169,16 @@ def _dispatch(parser: CommandParser, arguments: Sequence[str] | None) -> int:
     # Orbax and SeqIO warn of what is in order here (absent optional files, generous lengths).
     logging.getLogger("absl").setLevel(logging.ERROR)
     try:
-        status = _guarded(lambda: options.run(options), parser.prog)
+        status = _run_reporting_errors(lambda: options.run(options), parser.prog)
     except BaseException:
-        _failed(1)
+        _end_processes(1)
         raise
     if status:
-        _failed(status)
+        _end_processes(status)
     return status
 
 
-def _failed(status: int) -> None:
+def _end_processes(status: int) -> None:
     if "jax" in sys.modules:
         from faith_jax.core.processes import end_together
 
@@ -199,7 +199,7 @@ def _is_binding(argument: str) -> bool:
     return argument.startswith("--gin.") and "=" in argument
 
 
-def _guarded(run: Callable[[], int], prog: str) -> int:
+def _run_reporting_errors(run: Callable[[], int], prog: str) -> int:
     """Turns a user's mistake into one line and status 2."""
     try:
         with raising_signals(), hearing_signals():

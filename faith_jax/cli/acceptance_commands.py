@@ -23,7 +23,7 @@ class Calibrate(CalibrateOptions):
     def run(self) -> str:
         from faith_jax.runs.calibration.calibrate import calibrate
 
-        _quiet(self.files)
+        _quiet_for_folders(self.files)
         return str(calibrate(self))
 
 
@@ -41,11 +41,11 @@ class Accept(AcceptOptions):
     def run(self) -> str:
         from faith_jax.runs.calibration.accept import accept
 
-        _quiet(self.files)
+        _quiet_for_folders(self.files)
         return str(accept(self))
 
 
-def _quiet(files: tuple[str, ...]) -> None:
+def _quiet_for_folders(files: tuple[str, ...]) -> None:
     from faith_jax.core.files.stores import is_folder
 
     if any(map(is_folder, files)):

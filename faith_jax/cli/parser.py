@@ -55,7 +55,7 @@ def add_commands(
             metavar = "|".join(map(command_name, chosen)) if len(chosen) < 5 else "TABLE"
             add_commands(parser.add_subparsers(dest="part", metavar=metavar, required=True), chosen)
             continue
-        parser.set_defaults(run=functools.partial(_run, cls))
+        parser.set_defaults(run=functools.partial(_run_command, cls))
         fields = {field.name: field for field in dataclasses.fields(cls)}
         declared = {base: vars(base).get("__annotations__", ()) for base in reversed(cls.__mro__)}
         # A field that several classes declare is the last one's.
@@ -63,7 +63,7 @@ def add_commands(
         for base, names in declared.items():
             title = vars(base).get("group")
             group = parser.add_argument_group(title) if title else parser
-            help_texts = _attributes(base.__doc__ or "")
+            help_texts = _parse_attribute_docs(base.__doc__ or "")
             between = "_" if hasattr(cls, "underscores") else "-"
             for name in (n for n in names if n in fields and owners[n] is base):
                 _add_option(group, fields[name], *help_texts.get(name, ("", "")), between)
@@ -94,7 +94,7 @@ def _add_command(commands: argparse._SubParsersAction, name: str, text: str) -> 
     )
 
 
-def _attributes(text: str) -> dict[str, tuple[str, str]]:
+def _parse_attribute_docs(text: str) -> dict[str, tuple[str, str]]:
     """Returns by attribute what stands for its value ("" = its name) and what it is for."""
     listed = inspect.cleandoc(text).partition("Attributes:\n")[2].partition("\n\n")[0]
     entries = re.split(r"^  (?=\S)", listed, flags=re.MULTILINE)[1:]
@@ -131,11 +131,11 @@ def _add_option(
     if field.type is bool:
         settings["action"] = "store_true"
     elif origin is typing.Annotated:
-        settings["type"] = functools.partial(_read, field.type)
+        settings["type"] = functools.partial(_parse_option_value, field.type)
     elif origin is dict:
-        settings["type"] = functools.partial(_pair, value, kinds[1])
+        settings["type"] = functools.partial(_parse_named_value, value, kinds[1])
     elif "choices" not in settings:
-        settings["type"] = functools.partial(_read, kinds[0] if kinds else field.type)
+        settings["type"] = functools.partial(_parse_option_value, kinds[0] if kinds else field.type)
     if not field.kw_only:
         settings |= {"nargs": "+"} if is_list else {} if is_required else {"nargs": "?"}
         settings["default"] = None  # as if it were absent: argparse reads a text as it reads words
@@ -153,7 +153,7 @@ def _add_option(
         group._option_string_actions.setdefault(spelling, action)
 
 
-def _read(hint: Any, text: str) -> Any:
+def _parse_option_value(hint: Any, text: str) -> Any:
     """Returns the value of an option's text."""
     read = hint.__metadata__[0] if typing.get_origin(hint) is typing.Annotated else None
     try:
@@ -162,15 +162,15 @@ def _read(hint: Any, text: str) -> Any:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _pair(form: str, hint: Any, text: str) -> tuple[str, Any]:
+def _parse_named_value(form: str, hint: Any, text: str) -> tuple[str, Any]:
     """Returns the name and the value of NAME=VALUE."""
     name, _, value = (part.strip() for part in text.partition("="))
     if not (name and value):
         raise argparse.ArgumentTypeError(f"expected {form}, got {text!r}")
-    return name, _read(hint, value)
+    return name, _parse_option_value(hint, value)
 
 
-def _run(cls: type[Any], options: argparse.Namespace) -> int:
+def _run_command(cls: type[Any], options: argparse.Namespace) -> int:
     field_values = {}
     for field in dataclasses.fields(cls):
         if (value := getattr(options, field.name, None)) is None:
@@ -183,9 +183,9 @@ def _run(cls: type[Any], options: argparse.Namespace) -> int:
         field_values[field.name] = tuple(value) if isinstance(value, list) else value
     with contextlib.ExitStack() as held:
         if getattr(options, "no_verify", False):
-            from faith_jax.checkpoints.manifest import unverified
+            from faith_jax.checkpoints.manifest import without_verification
 
-            held.enter_context(unverified())
+            held.enter_context(without_verification())
             logging.getLogger("faith_jax").warning(
                 "--no-verify: checkpoints are opened whatever their manifest.json says; what is "
                 "written from one gets a new manifest"
@@ -213,12 +213,12 @@ class CommandParser(argparse.ArgumentParser):
             message = f"{argument}: there is no {choice!r}.{hint} There are: {', '.join(choices)}."
         raise ConfigError(f"{self.prog}: {message.rstrip('.')}; see {self.prog} --help.")
 
-    def called(self, options: argparse.Namespace) -> "CommandParser":
+    def find_called_parser(self, options: argparse.Namespace) -> "CommandParser":
         """Returns the parser of the command, and of its part, that was called."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
                 part: Any = action.choices.get(getattr(options, action.dest, ""))
-                return part.called(options) if part else self
+                return part.find_called_parser(options) if part else self
         return self
 
     def option_names(self) -> list[str]:

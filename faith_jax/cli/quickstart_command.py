@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import ClassVar, NamedTuple
 
 from faith_jax.cli.shared import resumable, show
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.settings import Positive
 
 NOTE = "quickstart.json"  # in OUTPUT: the options, and how many steps are finished
@@ -54,10 +54,11 @@ class Quickstart:
             raise ConfigError(f"OUTPUT: {self.output}: expected a folder of this machine.")
         with working_folder(pathlib.Path(self.output).expanduser(), "OUTPUT") as (folder, _):
             return resumable(
-                lambda: self._run(folder), lambda: "the same command goes on where this one was."
+                lambda: self._run_steps(folder),
+                lambda: "the same command goes on where this one was.",
             )
 
-    def _run(self, folder: pathlib.Path) -> int:
+    def _run_steps(self, folder: pathlib.Path) -> int:
         from faith_jax.core.files import write_json
 
         finished, start = self._finished_steps(folder), time.monotonic()
@@ -186,15 +187,15 @@ def _write_queries(folder: pathlib.Path) -> None:
     write_jsonl(folder / "queries.jsonl", queries)
 
 
-def _losses(folder: pathlib.Path, steps: int) -> str:
+def _describe_losses(folder: pathlib.Path, steps: int) -> str:
     from faith_jax.training.metrics import losses_until
 
     losses = losses_until(folder / "prompt", steps, "validation")
-    number = counted(steps, "step")
+    number = pluralize(steps, "step")
     return f"validation loss {losses[0]:.3f} before, {losses[-1]:.3f} after {number} (nats a token)"
 
 
-def _picture(number: int) -> str:
+def _name_heat_map(number: int) -> str:
     """Returns the name of a heat map as `explain` gives it, from 1."""
     return "salience.png" if number == 1 else f"salience-{number}.png"
 
@@ -221,7 +222,7 @@ _STEPS = (
             "t5x train --gin_file=quickstart.gin --gin.MODEL_DIR={output}/prompt "
             "--gin.TRAIN_STEPS={steps} --gin.EVAL_BEFORE_TRAINING=True --gin.DECODING=None",
         ),
-        outcome=_losses,
+        outcome=_describe_losses,
     ),
     _Step(
         f"Responses to {_QUERIES} queries that training has not seen",
@@ -253,7 +254,7 @@ _STEPS = (
     _Step(
         "Heat maps: where do the words of the responses come from?",
         "The words of the arguments are at the side, those of the response below.",
-        {_picture(number): f"heat map {number}" for number in range(1, _QUERIES + 1)},
+        {_name_heat_map(number): f"heat map {number}" for number in range(1, _QUERIES + 1)},
         (
             "faith-jax explain --model={output}/prompt "
             "--input={output}/responses/predictions.jsonl --png={output}/salience.png",

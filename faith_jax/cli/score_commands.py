@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from faith_jax.cli.shared import OneOfSeveral, resumable, show
-from faith_jax.core.errors import counted
+from faith_jax.core.errors import pluralize
 from faith_jax.core.heavy_imports import quiet_tensorflow
 from faith_jax.core.settings import NotNegative, Positive
 from faith_jax.input.score_input import ScoreInput
-from faith_jax.runs.options import listed_scorers, scorer_options
+from faith_jax.runs.options import scorer_options, split_scorers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ class Score(ScoreInput, OneOfSeveral):
             count = count_kept_rows(path_of(self.output))
             if not count:
                 return "nothing was scored yet."
-            return f"{counted(count, 'scored row')} are kept; the same command resumes there."
+            return f"{pluralize(count, 'scored row')} are kept; the same command resumes there."
 
         return resumable(self._score, kept)
 
@@ -108,41 +108,41 @@ class Score(ScoreInput, OneOfSeveral):
         from faith_jax.runs.scores import score
 
         modules = load_scorer_modules(self.scorer_module)
-        names = listed_scorers(self.scorers)
+        names = split_scorers(self.scorers)
         options = scorer_options(names, self.scorer_option)
         modules |= card_digests(names)
         bad_rows = BadRows(skip=self.skip_bad_rows)
         output = self.output, self.format or ""
         if self.dry_run:
             score.preflight(self, options, *output, bad_rows)
-            for line in bad_rows.told():
+            for line in bad_rows.describe_skipped():
                 show(line)
             return 0
         summary = score.score(
             self, options, *output, self.batch_size, bad_rows, self.restart, self.costs,
             self.shards, self.join, self.worst, self.worst_rows, modules,
         )  # fmt: skip
-        rows, scorers = counted(summary.rows, "row"), counted(len(set(names)), "scorer")
+        rows, scorers = pluralize(summary.rows, "row"), pluralize(len(set(names)), "scorer")
         if not summary.is_whole:
             show(f"{summary.output}: other processes score what is missing")
             return 0
         show(f"{summary.output}: {rows}, {scorers}")
         if summary.worst:
-            show(f"{self.worst}: the {counted(summary.worst, 'row')} with the lowest scores")
+            show(f"{self.worst}: the {pluralize(summary.worst, 'row')} with the lowest scores")
         for name, reasons in summary.undefined.items():
             if count := reasons.total():
                 causes = (f"{why or 'not told why'} ({n:,})" for why, n in reasons.most_common())
                 show(f"{name} is undefined in {count:,} of {rows}: {'; '.join(causes)}")
         for name, count in (+summary.cut).items():
             parts = "; ".join(
-                f"{counted(cut.tokens, 'token')} of {part} in {counted(cut.rows, 'row')}"
+                f"{pluralize(cut.tokens, 'token')} of {part} in {pluralize(cut.rows, 'row')}"
                 for part, cut in summary.cut_parts.get(name, {}).items()
             )
             show(f"{name} cut the input of {count:,} of {rows}, which was too long: {parts}")
         if summary.left_out:
             columns = ", ".join(f"{name} ({kind})" for name, kind in summary.left_out.items())
             show(f"columns that JSON cannot hold are left out: {columns}")
-        for line in bad_rows.told():
+        for line in bad_rows.describe_skipped():
             show(line)
         return 0
 

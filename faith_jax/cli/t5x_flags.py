@@ -27,7 +27,7 @@ _EXPLAINED = {
 _WITHOUT_VALUE = {"--logtostderr", "--alsologtostderr", "--showprefixforinfo"}
 
 
-def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def translate_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns arguments with the names of options here, and lines that explain what is left out.
 
     >>> translated(["train", "--gin_bindings=BATCH_SIZE = 4", "--v=1"])[0]
@@ -38,31 +38,31 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     rest = iter(arguments)
     for argument in rest:
         flag, equals, value = argument.partition("=")
-        name = _name(flag)
+        name = _normalize_flag(flag)
         if name in _EXPLAINED:
             explained[name] = f"{name} has no effect: {_EXPLAINED[name]}"
             if not equals and name not in _WITHOUT_VALUE:
                 next(rest, None)
         elif name == "--gin_bindings":
-            kept.append(f"--gin.{value if equals else _next(rest, name)}")
+            kept.append(f"--gin.{value if equals else _take_next_value(rest, name)}")
         elif name == "--multiprocess_gpu":
             if value.lower() not in ("false", "0"):
                 kept.append(_RENAMED[name])
         elif name in _RENAMED:
-            kept += [_RENAMED[name], value if equals else _next(rest, name)]
+            kept += [_RENAMED[name], value if equals else _take_next_value(rest, name)]
         else:
             kept.append(argument)
     return kept, list(explained.values())
 
 
-def _name(flag: str) -> str:
+def _normalize_flag(flag: str) -> str:
     """Returns a flag with two dashes, as absl takes it with one too, without absl's `no`."""
     name = f"--{flag.lstrip('-')}" if flag.startswith("-") else flag
     positive = f"--{name.removeprefix('--no')}"
     return positive if positive in _WITHOUT_VALUE else name
 
 
-def _next(rest: Iterable[str], name: str) -> str:
+def _take_next_value(rest: Iterable[str], name: str) -> str:
     value = next(iter(rest), None)
     if value is None:
         raise ConfigError(f"{name}: expected a value.")

@@ -128,36 +128,40 @@ def parse(text: str, notation: Notation = PUBLISHED) -> list[Part]:
     >>> [(part.kind.name, text[part.text_start : part.text_end]) for part in parse(text)]
     [('KNOWLEDGE', 'Tea is a leaf.'), ('HISTORY', 'Hello.'), ('HISTORY', 'What is tea?')]
     """
-    text = notation.published(text)
+    text = notation.to_published_notation(text)
     if nli := _NLI.fullmatch(text):
         return [
-            _part(text, "knowledge", 0, *nli.span(1), nli.end(1)),
-            _part(text, "response", nli.end(1), *nli.span(2), len(text)),
+            _make_trimmed_part(text, "knowledge", 0, *nli.span(1), nli.end(1)),
+            _make_trimmed_part(text, "response", nli.end(1), *nli.span(2), len(text)),
         ]
     tags, pairs = list(_TAG.finditer(text)), list(_PAIR.finditer(text))
     # A text may contain what looks like the other form's marks.
     if tags and not (pairs and pairs[0].start() < tags[0].start()):
         ends = [*(tag.start() for tag in tags[1:]), len(text)]
         return [
-            _part(text, tag[1], tag.start(), tag.end(), end, end)
+            _make_trimmed_part(text, tag[1], tag.start(), tag.end(), end, end)
             for tag, end in zip(tags, ends, strict=True)
         ]
     return [
         part
         for pair in pairs
         if pair[1] in _KINDS
-        for part in _turns(text, _part(text, pair[1], pair.start(), *pair.span(2), pair.end()))
+        for part in _split_turns(
+            text, _make_trimmed_part(text, pair[1], pair.start(), *pair.span(2), pair.end())
+        )
     ]
 
 
-def _part(text: str, name: str, start: int, text_start: int, text_end: int, end: int) -> Part:
+def _make_trimmed_part(
+    text: str, name: str, start: int, text_start: int, text_end: int, end: int
+) -> Part:
     """Returns a part whose own text begins and ends without white space."""
     inner = text[text_start:text_end]
     text_start += len(inner) - len(inner.lstrip())
     return Part(_KINDS[name], start, text_start, text_start + len(inner.strip()), end)
 
 
-def _turns(text: str, part: Part) -> Iterator[Part]:
+def _split_turns(text: str, part: Part) -> Iterator[Part]:
     """Yields the turns of a part, each with the separator behind it.
 
     The marks of a part of several turns, such as `{context: ` and `}`, belong to none of them.
@@ -276,7 +280,8 @@ def _cut_parts(
         raise InputError(
             f"{where}: without its knowledge and earlier turns, the input has "
             f"{len(keep) - older - knowledge} tokens, but {limit} fit: no room for "
-            f"{_essential(parts)}; raise the limit by at least {more}{'' if parts else end_hint}."
+            f"{_describe_uncuttable(parts)}; raise the limit by at least "
+            f"{more}{'' if parts else end_hint}."
         )
     # A response is cut only after all older turns.
     without = knowledge if policy == "knowledge" and not from_responses else 0
@@ -285,13 +290,13 @@ def _cut_parts(
         keep[oldest.start : oldest.end] = False
     from_knowledge = max(0, int(keep.sum()) - from_responses - limit)
     for kind, removed in ((Kind.KNOWLEDGE, from_knowledge), (Kind.RESPONSE, from_responses)):
-        kept = _evenly(lengths[kind], sum(lengths[kind]) - removed)
+        kept = _trim_longest_first(lengths[kind], sum(lengths[kind]) - removed)
         for part, stays in zip(parts, kept, strict=True):
             if part.kind == kind:
                 keep[part.text_start + stays : part.text_end] = False
 
 
-def _essential(parts: Sequence[Part]) -> str:
+def _describe_uncuttable(parts: Sequence[Part]) -> str:
     kinds = {part.kind for part in parts}
     if Kind.HISTORY in kinds:
         return "the last turn of the history"
@@ -300,7 +305,7 @@ def _essential(parts: Sequence[Part]) -> str:
     return "a text without knowledge or history that could be cut"
 
 
-def _evenly(lengths: Sequence[int], total: int) -> list[int]:
+def _trim_longest_first(lengths: Sequence[int], total: int) -> list[int]:
     """Returns the number that stays of each length, `total` in sum: the longest loses first."""
     kept = [0] * len(lengths)
     for rank, place in enumerate(sorted(range(len(lengths)), key=lengths.__getitem__)):
@@ -336,7 +341,7 @@ def by_name(tokens: Mapping[Kind, int]) -> dict[str, int]:
     return {kind.name.lower(): count for kind, count in tokens.items()}
 
 
-def summed(cuts: Iterable[CutTokens]) -> CutTokens:
+def sum_cuts(cuts: Iterable[CutTokens]) -> CutTokens:
     """Returns the sum over several inputs.
 
     >>> first = CutTokens({Kind.KNOWLEDGE: 3}, knowledge=8)
@@ -358,7 +363,7 @@ def whole(kind: Kind, length: int) -> Part:
     return Part(kind, 0, 0, length, length)
 
 
-def concatenated(
+def concatenate_pieces(
     pieces: Iterable[tuple[Sequence[int] | np.ndarray, Sequence[Part]]],
 ) -> tuple[np.ndarray, list[Part]]:
     """Returns texts that are encoded one by one as one input: ids int [length], and parts."""
@@ -380,7 +385,7 @@ def notation_of(tokenizer: Any) -> Notation:
 def fit(tokenizer: Any, text: str, limit: int, policy: str, where: str) -> Fitted:
     """Returns the tokens of a text, written in the tokenizer's notation and cut as by `cut`."""
     notation = notation_of(tokenizer)
-    text = notation.written(text)
+    text = notation.to_model_notation(text)
     parts, spans = parse(text, notation), None
     if parts and hasattr(tokenizer, "encode_with_offsets"):
         token_ids, spans = tokenizer.encode_with_offsets(text)

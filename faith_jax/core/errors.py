@@ -94,7 +94,7 @@ def storage_failure(error: BaseException) -> str:
 
     Libraries that write say so in errors of their own, or in the text alone.
     """
-    for link in _chain(error):
+    for link in _walk_causes(error):
         if isinstance(link, StorageError):
             return str(link).removesuffix(".")
         if isinstance(link, OSError) and link.errno in _STORAGE:
@@ -112,10 +112,10 @@ def path_failure(error: BaseException) -> str:
     Wherever a path is looked at, its name may be too long, it may be a link to itself, or a folder
     above it may be closed to this user.
     """
-    for link in _chain(error):
+    for link in _walk_causes(error):
         if isinstance(link, OSError) and link.errno in _BAD_PATHS and link.filename is not None:
             name = os.fsdecode(link.filename)
-            return f"{name if len(name) < 300 else shown(name)}: {os.strerror(link.errno)}"
+            return f"{name if len(name) < 300 else format_value(name)}: {os.strerror(link.errno)}"
         if isinstance(link, FileNotFoundError) and link.filename is None and not _has_folder():
             return "the working folder has been removed; change to another one"
     return ""
@@ -138,7 +138,7 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(".")
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def _walk_causes(error: BaseException) -> Iterator[BaseException]:
     """Yields an error, and those that it came of."""
     link: BaseException | None = error
     while link is not None:
@@ -169,7 +169,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Returns a number with its noun, which is plural unless the number is 1.
 
     >>> counted(1, "row"), counted(1200, "row")
@@ -178,7 +178,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Returns a value for an error message as JSON, on one line and not too long."""
     text = json.dumps(value, default=repr)
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."
@@ -195,4 +195,6 @@ def field_error(place: str, field: str, expected: str, got: Any, remedy: str = "
       remedy: what to do about it, as a phrase without a full stop.
     """
     end = f"; {remedy}." if remedy else "."
-    return InputError(f"{place}: field '{field}': expected {expected}, got {shown(got)}{end}")
+    return InputError(
+        f"{place}: field '{field}': expected {expected}, got {format_value(got)}{end}"
+    )

@@ -35,7 +35,7 @@ def light_module(name: str) -> Any:
         if name in sys.modules or "nltk" in sys.modules:
             return importlib.import_module(name)
         try:
-            sys.modules |= {package: _bare(package) for package in _PACKAGES}
+            sys.modules |= {package: _make_bare_module(package) for package in _PACKAGES}
             return importlib.import_module(name)
         except ImportError:  # of a version of NLTK whose modules need their packages
             _forget_nltk()
@@ -45,7 +45,7 @@ def light_module(name: str) -> Any:
                 _forget_nltk()  # who imports NLTK later gets all of it
 
 
-def _bare(package: str) -> types.ModuleType:
+def _make_bare_module(package: str) -> types.ModuleType:
     spec = importlib.util.find_spec("nltk")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'nltk'", name="nltk")
@@ -84,7 +84,7 @@ def quiet_tensorflow(with_seqio: bool = True) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
-        with _absent(*_UNCALLED):
+        with _hide_packages(*_UNCALLED):
             import tensorflow as tf
         if with_seqio:
             import seqio  # noqa: F401
@@ -97,7 +97,7 @@ def quiet_tensorflow(with_seqio: bool = True) -> None:
 
 
 @contextlib.contextmanager
-def _absent(*names: str) -> Iterator[None]:
+def _hide_packages(*names: str) -> Iterator[None]:
     """Keeps packages that are not imported yet from being imported in a `with` block."""
     hidden = [name for name in names if name not in sys.modules]
     nothing: Any = dict.fromkeys(hidden)  # typeshed has no None, which Python knows as absent

@@ -125,7 +125,7 @@ _VERDICTS = {name: name for name in (*VERDICTS, UNSUPPORTED)} | {
 }
 
 
-def known_verdict(text: str) -> str | None:
+def parse_verdict(text: str) -> str | None:
     """Returns the one of `VERDICTS`, or UNSUPPORTED, that a text means, in any case; None = none.
 
     >>> known_verdict(" not_enough info"), known_verdict("entailment"), known_verdict("true")

@@ -5,17 +5,17 @@ T5's published vocabulary has neither `{` nor `<`: each would become an unknown 
 could not write `{response: ...}` at all. So the delimiters are chosen when the vocabulary is known:
 the published ones if it writes them, else the next of a short list that it writes.
 
-Inside the package, texts have the published delimiters. `Notation.written` replaces them just
-before a text is encoded, and `Notation.published` restores them in a text that was decoded. Both
-keep the length of the text, so that places in it stay valid. A delimiter inside of a value becomes
-another bracket, as a brace in a value does in the published format.
+Inside the package, texts have the published delimiters. `Notation.to_model_notation` replaces them
+just before a text is encoded, and `Notation.to_published_notation` restores them in a text that was
+decoded. Both keep the length of the text, so that places in it stay valid. A delimiter inside of a
+value becomes another bracket, as a brace in a value does in the published format.
 
 >>> t5 = Notation(braces="[]", tags="[]")
->>> t5.written("{query: Is tea [green] {or black}?} {pro: It is.}")
+>>> t5.to_model_notation("{query: Is tea [green] {or black}?} {pro: It is.}")
 '[query: Is tea (green) [or black]?] [pro: It is.]'
->>> t5.written("<knowledge> Tea is a leaf [1]. <seeker> Hi!")
+>>> t5.to_model_notation("<knowledge> Tea is a leaf [1]. <seeker> Hi!")
 '[knowledge] Tea is a leaf (1). [seeker] Hi!'
->>> t5.published("[response: It is a leaf.]")
+>>> t5.to_published_notation("[response: It is a leaf.]")
 '{response: It is a leaf.}'
 """
 
@@ -54,7 +54,7 @@ class Notation(NamedTuple):
     braces: str = CANDIDATES["braces"][0]
     tags: str = CANDIDATES["tags"][0]
 
-    def written(self, text: str) -> str:
+    def to_model_notation(self, text: str) -> str:
         """Returns a text as the model reads and writes it; texts of no known format as they are.
 
         Raises:
@@ -62,23 +62,23 @@ class Notation(NamedTuple):
         """
         for form in self.forms:
             if re.match(form.start, text):
-                return form.replaced(text, form.writing)
+                return form.apply_replacements(text, form.writing)
         return text
 
-    def published(self, text: str) -> str:
+    def to_published_notation(self, text: str) -> str:
         """Returns a text in the published format; texts of no known format as they are.
 
         Text in front of the first `key:` of a generated text does not matter.
         """
         for form in self.forms:
             if re.search(form.written_start, text):
-                return form.replaced(text, form.reading)
+                return form.apply_replacements(text, form.reading)
         return text
 
     @property
     def forms(self) -> "tuple[Form, ...]":
         """The formats whose delimiters differ from the published ones."""
-        return _forms(self)
+        return _build_forms(self)
 
 
 PUBLISHED = Notation()
@@ -99,7 +99,7 @@ class Form(NamedTuple):
     writing: tuple[Replacement, ...]
     reading: tuple[Replacement, ...]
 
-    def replaced(self, text: str, replacements: Sequence[Replacement]) -> str:
+    def apply_replacements(self, text: str, replacements: Sequence[Replacement]) -> str:
         """Returns a text with all replacements, in their order."""
         self.check()
         for pattern, replacement in replacements:
@@ -118,7 +118,7 @@ class Form(NamedTuple):
 
 
 @functools.cache
-def _forms(notation: Notation) -> tuple[Form, ...]:
+def _build_forms(notation: Notation) -> tuple[Form, ...]:
     keys, tags = "|".join(KEYS), "|".join(TAGS)
     forms = []
     if notation.braces != PUBLISHED.braces:
@@ -127,8 +127,8 @@ def _forms(notation: Notation) -> tuple[Form, ...]:
             Form(
                 r"\{[\w -]+: ",
                 rf"{opening}({keys}):" if opening else r"(?!)",
-                _writing(PUBLISHED.braces, notation.braces, _EOT),
-                _reading(PUBLISHED.braces, notation.braces, _EOT),
+                _make_write_replacements(PUBLISHED.braces, notation.braces, _EOT),
+                _make_read_replacements(PUBLISHED.braces, notation.braces, _EOT),
             )
         )
     if notation.tags != PUBLISHED.tags:
@@ -138,27 +138,31 @@ def _forms(notation: Notation) -> tuple[Form, ...]:
             Form(
                 rf"(<[a-z0-9_-]+> )*<({tags})> ",
                 rf"^{control}{opening}({tags}){closing} " if opening else r"(?!)",
-                _writing(PUBLISHED.tags, notation.tags, f"<({_EXTRA_ID})>"),
-                _reading(PUBLISHED.tags, notation.tags, f"<({_EXTRA_ID})>"),
+                _make_write_replacements(PUBLISHED.tags, notation.tags, f"<({_EXTRA_ID})>"),
+                _make_read_replacements(PUBLISHED.tags, notation.tags, f"<({_EXTRA_ID})>"),
             )
         )
     return tuple(forms)
 
 
-def _writing(published: str, chosen: str, protected: str) -> tuple[Replacement, ...]:
+def _make_write_replacements(
+    published: str, chosen: str, protected: str
+) -> tuple[Replacement, ...]:
     if not chosen:
         return ()
     values = zip(chosen, _IN_VALUES[chosen], strict=True)
-    return _protecting(protected, [*values, *zip(published, chosen, strict=True)])
+    return _make_protected_replacements(protected, [*values, *zip(published, chosen, strict=True)])
 
 
-def _reading(published: str, chosen: str, protected: str) -> tuple[Replacement, ...]:
+def _make_read_replacements(published: str, chosen: str, protected: str) -> tuple[Replacement, ...]:
     if not chosen:
         return ()
-    return _protecting(protected, [*zip(chosen, published, strict=True)])
+    return _make_protected_replacements(protected, [*zip(chosen, published, strict=True)])
 
 
-def _protecting(protected: str, characters: Sequence[tuple[str, str]]) -> tuple[Replacement, ...]:
+def _make_protected_replacements(
+    protected: str, characters: Sequence[tuple[str, str]]
+) -> tuple[Replacement, ...]:
     """Returns replacements of characters that leave what matches `protected` as it is."""
     first, last = protected.lstrip("\\")[0], protected[-1]
     replacements = ((re.escape(old), new) for old, new in characters)

@@ -24,7 +24,7 @@ from faith_jax.core.errors import (
     InputError,
     ProcessError,
     StorageError,
-    counted,
+    pluralize,
 )
 
 T = TypeVar("T")
@@ -53,10 +53,10 @@ def wait_for_all(event: str, seconds: int | None = None) -> None:
       ProcessError: names the processes that have not come in time.
     """
     if jax.process_count() > 1:
-        _wait(f"faith_jax/{next(_numbers)}/{event}", event, seconds or _SECONDS.get())
+        _wait_at_barrier(f"faith_jax/{next(_numbers)}/{event}", event, seconds or _SECONDS.get())
 
 
-def _wait(barrier: str, event: str, seconds: int) -> None:
+def _wait_at_barrier(barrier: str, event: str, seconds: int) -> None:
     from jax._src import distributed  # has the only barrier of JAX with a limit
 
     client: Any = distributed.global_state.client
@@ -66,8 +66,8 @@ def _wait(barrier: str, event: str, seconds: int) -> None:
         late = re.findall(r"(\d+)$", str(error).partition("task names:")[2], re.MULTILINE)
         who = f"process {', '.join(sorted(late, key=int))}" if late else "another process"
         raise ProcessError(
-            f"{who} of this run did not come within {counted(seconds, 'second')} to where {event}; "
-            "see what it says. The same command resumes.",
+            f"{who} of this run did not come within {pluralize(seconds, 'second')} to where "
+            f"{event}; see what it says. The same command resumes.",
             1,
         ) from error
 
@@ -81,7 +81,7 @@ def end_together(status: int) -> None:
         return
     error = sys.exception()
     try:
-        _wait("faith_jax/end", "all end", _END_WAIT)
+        _wait_at_barrier("faith_jax/end", "all end", _END_WAIT)
     except ProcessError:
         if error is not None:
             traceback.print_exception(error)

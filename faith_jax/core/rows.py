@@ -28,7 +28,7 @@ from typing import IO, Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, counted, shown
+from faith_jax.core.errors import ConfigError, FaithJaxError, InputError, format_value, pluralize
 
 Parsed = TypeVar("Parsed")
 
@@ -76,10 +76,10 @@ class BadRows:
         if self._seen.add(message):
             self.take(1, [message])
 
-    def told(self) -> Iterator[str]:
+    def describe_skipped(self) -> Iterator[str]:
         """Yields lines about the rows that were skipped, where there are any."""
         if self.count:
-            yield f"{counted(self.count, 'bad row')} skipped:"
+            yield f"{pluralize(self.count, 'bad row')} skipped:"
             yield from (f"  {message}" for message in self.messages)
 
     def take(self, count: int, messages: Iterable[str]) -> None:
@@ -113,7 +113,7 @@ class Seen:
         return self._many.rowcount == 1
 
 
-def parsed(
+def parse_rows(
     rows: Iterable[Row], parse: Callable[[Mapping[str, Any], str], Parsed], bad_rows: BadRows
 ) -> Iterator[Parsed]:
     """Yields `parse(fields, place)` of each row; an InputError makes it a bad row."""
@@ -127,7 +127,7 @@ def parsed(
 
 
 @contextlib.contextmanager
-def opened(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[bytes]]:
+def open_text(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[bytes]]:
     """Opens a text file as bytes of UTF-8 behind a byte order mark, unpacked if it is packed.
 
     Args:
@@ -139,19 +139,19 @@ def opened(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[IO[byt
     """
     # Not at once: `--help` needs no files.
     from faith_jax.core.files.growing_rows import current
-    from faith_jax.core.files.stores import opened_binary, reason, storage_errors
-    from faith_jax.core.files.unpacking import recoded, unpacked
+    from faith_jax.core.files.stores import open_binary, reason, storage_errors
+    from faith_jax.core.files.unpacking import recode_to_utf8, unpack
 
     try:
-        with opened_binary(current(path)) as raw:
-            file = unpacked(raw)
+        with open_binary(current(path)) as raw:
+            file = unpack(raw)
             if encoding == "utf-8":
                 begin = file.read(len(BYTE_ORDER_MARK))
                 if begin.startswith(UTF_16_MARKS):
                     raise InputError(f"{path}: expected UTF-8, got UTF-16; save the file as UTF-8.")
                 file.seek(len(begin) if begin == BYTE_ORDER_MARK else 0)
             elif encoding:
-                file = recoded(file, encoding)
+                file = recode_to_utf8(file, encoding)
             yield file
     except FileNotFoundError:
         raise InputError(f"{path}: no such file.") from None
@@ -175,13 +175,13 @@ def read_lines(path: str | pathlib.Path, encoding: str = "utf-8") -> Iterator[by
     """Yields the lines of a file with their ends, in UTF-8; only a line feed ends a line.
 
     Raises:
-      InputError: see `opened`.
+      InputError: see `open_text`.
     """
-    with opened(path, encoding) as file:
+    with open_text(path, encoding) as file:
         yield from file
 
 
-def decoded(line: bytes, place: str) -> str:
+def decode_line(line: bytes, place: str) -> str:
     """Returns a line as text.
 
     Raises:
@@ -221,9 +221,9 @@ def read_jsonl(
     for number, line in _lines_from(path, first, encoding):
         place = f"{path}:{number}"
         try:
-            fields = _usual(line, usual)
+            fields = _decode_or_none(line, usual)
             if fields is None or _may_repeat_a_key(line, fields):
-                fields = _json_object(decoded(line, place), place)
+                fields = _json_object(decode_line(line, place), place)
         except InputError as error:
             is_cut = not line.endswith(b"\n")  # the last line, and one that a writer has not ended
             bad_rows.add(InputError(f"{error} The file ends here.") if is_cut else error)
@@ -239,7 +239,7 @@ class _Begin(NamedTuple):
 
 
 @functools.lru_cache(maxsize=16)
-def _begins(*_: Any) -> list[_Begin]:
+def _recall_row_begins(*_: Any) -> list[_Begin]:
     """Returns the begin of every `_STEP`th row of a file, as far as it was read."""
     return [_Begin()]
 
@@ -252,8 +252,12 @@ def _lines_from(path: str | pathlib.Path, first: int, encoding: str) -> Iterator
     from faith_jax.core.files.changes import stamp
     from faith_jax.core.files.stores import is_remote, path_of
 
-    with opened(path, encoding) as file:
-        begins = [_Begin()] if is_remote(path_of(path)) else _begins(*stamp([path])[0], encoding)
+    with open_text(path, encoding) as file:
+        begins = (
+            [_Begin()]
+            if is_remote(path_of(path))
+            else _recall_row_begins(*stamp([path])[0], encoding)
+        )
         last_begin = min(first // _STEP, len(begins) - 1)
         row, (before, offset) = last_begin * _STEP, begins[last_begin]
         offset = file.seek(offset) if offset else file.tell()
@@ -267,7 +271,7 @@ def _lines_from(path: str | pathlib.Path, first: int, encoding: str) -> Iterator
             offset += len(line)
 
 
-def _usual(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _decode_or_none(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """Returns the decoded line; None where the decoder refuses it, or it may be too deep."""
     if line.count(b"[") + line.count(b"{") > _MOST_LEVELS:
         return None
@@ -287,7 +291,7 @@ def _may_repeat_a_key(line: bytes, row: Any) -> bool:
         values = [value for value in msgspec.structs.astuple(row) if value is not UNSET]
         if count == len(values) + _count_keys(values):
             return False
-        row = _usual(line, _OBJECT)  # has what the Struct does not name
+        row = _decode_or_none(line, _OBJECT)  # has what the Struct does not name
     return row is None or count != _count_keys(row)
 
 
@@ -348,7 +352,7 @@ def json_value(text: str) -> Any:
 def json_problem(error: Exception) -> str:
     """Describes an error of `json_value_at`."""
     if isinstance(error, KeyError):
-        return f"the key {shown(error.args[0])} is there twice; rename or drop one"
+        return f"the key {format_value(error.args[0])} is there twice; rename or drop one"
     if isinstance(error, UnicodeEncodeError):
         return "holds half of a surrogate pair, no character"
     if isinstance(error, RecursionError):
@@ -372,7 +376,7 @@ def _json_object(text: str, place: str) -> dict[str, Any]:
     else:
         if isinstance(row, dict):
             return row
-        problem = f"expected a JSON object, got {shown(row)}"
+        problem = f"expected a JSON object, got {format_value(row)}"
         if isinstance(row, list) and row and isinstance(row[0], dict):
             problem += _ARRAY_REMEDY
     raise InputError(f"{place}: {problem}.")
@@ -384,7 +388,7 @@ def read_value(path: str | pathlib.Path, encoding: str = "utf-8") -> Any:
     Raises:
       InputError: the file is missing, cannot be read, or is not JSON in UTF-8.
     """
-    text = decoded(b"".join(read_lines(path, encoding)), str(path))
+    text = decode_line(b"".join(read_lines(path, encoding)), str(path))
     try:
         return json_value(text)
     except KeyError as error:
@@ -425,5 +429,5 @@ def read_json(path: str | pathlib.Path, error: type[FaithJaxError] = ConfigError
     except InputError as caught:
         raise error(str(caught)) from None
     if not isinstance(value, dict):
-        raise error(f"{path}: expected a JSON object, got {shown(value)}.")
+        raise error(f"{path}: expected a JSON object, got {format_value(value)}.")
     return value

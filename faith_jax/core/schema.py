@@ -35,9 +35,9 @@ from faith_jax.core.errors import (
     InputError,
     did_you_mean,
     field_error,
-    shown,
+    format_value,
 )
-from faith_jax.core.rows import BadRows, Row, opened, parsed, read_json
+from faith_jax.core.rows import BadRows, Row, open_text, parse_rows, read_json
 
 # At the end of Python, collecting what msgspec has made of a `Meta` can crash the process, after
 # all its work (msgspec issue 717); what is frozen is not collected.
@@ -70,7 +70,7 @@ _WORDS = {
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 
 
-def converted(
+def convert_row(
     fields: Mapping[str, Any], place: str, schema: type[Schema], strip: bool = True
 ) -> Schema:
     """Returns a row as an instance of its schema.
@@ -85,7 +85,7 @@ def converted(
       InputError: names the first field that is missing or has a wrong value.
     """
     try:
-        return msgspec.convert(_clean(fields, strip), schema)
+        return msgspec.convert(_drop_nulls(fields, strip), schema)
     except UnicodeEncodeError:
         raise InputError(f"{place}: holds half of a surrogate pair, no character.") from None
     except msgspec.ValidationError as error:
@@ -97,7 +97,7 @@ def read_json_as(
 ) -> Schema:
     """Returns the object in a JSON file as an instance of its schema, or raises `error`."""
     try:
-        return converted(read_json(path, error), str(path), schema, strip=False)
+        return convert_row(read_json(path, error), str(path), schema, strip=False)
     except InputError as caught:
         raise error(str(caught)) from None
 
@@ -109,8 +109,8 @@ def read_toml_as(path: pathlib.Path, schema: type[Schema]) -> Schema:
       ConfigError: the file is missing or no TOML, or the first field that is missing or wrong.
     """
     try:
-        with opened(path) as file:
-            return converted(tomllib.loads(file.read().decode()), str(path), schema, strip=False)
+        with open_text(path) as file:
+            return convert_row(tomllib.loads(file.read().decode()), str(path), schema, strip=False)
     except InputError as error:
         raise ConfigError(str(error)) from None
     except UnicodeDecodeError:
@@ -129,13 +129,13 @@ def read_as(
     """Yields the values of `make(row, place)` of each row; an InputError makes it a bad row."""
 
     def parse(fields: Mapping[str, Any], place: str) -> list[Made]:
-        return list(make(converted(fields, place, schema, strip), place))
+        return list(make(convert_row(fields, place, schema, strip), place))
 
-    for values in parsed(rows, parse, bad_rows):
+    for values in parse_rows(rows, parse, bad_rows):
         yield from values
 
 
-def _clean(value: Any, strip: bool) -> Any:
+def _drop_nulls(value: Any, strip: bool) -> Any:
     """Returns a value without nulls in objects; UnicodeEncodeError for half a surrogate pair."""
     if isinstance(value, str):
         if not value.isascii():
@@ -143,11 +143,11 @@ def _clean(value: Any, strip: bool) -> Any:
         return value.strip() if strip else value
     if isinstance(value, Mapping):
         return {
-            _clean(name, strip=False): _clean(inner, strip)
+            _drop_nulls(name, strip=False): _drop_nulls(inner, strip)
             for name, inner in value.items()
             if inner is not None
         }
-    return [_clean(inner, strip) for inner in value] if isinstance(value, list) else value
+    return [_drop_nulls(inner, strip) for inner in value] if isinstance(value, list) else value
 
 
 def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: Any) -> InputError:
@@ -161,14 +161,14 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
         field += f".{step}" if name or not field else f"[{step!r}]"
     field = field.removeprefix(".")
     if not field and not isinstance(fields, Mapping):
-        return InputError(f"{place}: expected a JSON object, got {shown(fields)}.")
+        return InputError(f"{place}: expected a JSON object, got {format_value(fields)}.")
     if missing := re.fullmatch(r"Object missing required field `(.+)`", problem):
         name = missing[1]
         field = f"{field}.{name}" if field else name
         if name not in value:
             structs = (
                 alternative
-                for alternative in _alternatives(kind)
+                for alternative in _expand_union(kind)
                 if hasattr(alternative, "__struct_fields__")
             )
             other_names = set(value).difference(
@@ -189,34 +189,34 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
         choices = list(
             dict.fromkeys(
                 str(choice)
-                for alternative in _alternatives(kind)
-                for choice in _choices(alternative)
+                for alternative in _expand_union(kind)
+                for choice in _list_choices(alternative)
             )
         )
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
         error = field_error(place, field, f"one of {', '.join(choices)}", value)
         return InputError(f"{error}{hint}")
-    expected = re.sub(r"`([\w |]+)`", _named_kinds, problem)
+    expected = re.sub(r"`([\w |]+)`", _name_kinds, problem)
     for pattern, words in _WORDS.items():
         expected = re.sub(pattern, words, expected)
     return field_error(place, field, expected.removeprefix("Expected "), value)
 
 
-def _named_kinds(match: re.Match[str]) -> str:
+def _name_kinds(match: re.Match[str]) -> str:
     names = [name for name in match[1].split(" | ") if name != "null"]
     return " or ".join(_KINDS.get(name, name) for name in names)
 
 
-def _alternatives(kind: Any) -> list[Any]:
+def _expand_union(kind: Any) -> list[Any]:
     """Returns the types that a type hint stands for, without annotations."""
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         return [
-            alternative for inner in typing.get_args(kind) for alternative in _alternatives(inner)
+            alternative for inner in typing.get_args(kind) for alternative in _expand_union(inner)
         ]
     return [typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind]
 
 
-def _choices(kind: Any) -> Iterable[Any]:
+def _list_choices(kind: Any) -> Iterable[Any]:
     if isinstance(kind, enum.EnumType):
         return [choice.value for choice in typing.cast(type[enum.Enum], kind)]
     return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
@@ -224,15 +224,15 @@ def _choices(kind: Any) -> Iterable[Any]:
 
 def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
     """Returns the key or index of a step in msgspec's path, and the type below it."""
-    structs = [s for s in _alternatives(kind) if hasattr(s, "__struct_config__")]
+    structs = [s for s in _expand_union(kind) if hasattr(s, "__struct_config__")]
     # Of several Structs, the one that the value's tag names comes first.
     named = [s for s in structs if _has_tag_of(value, s)]
-    for alternative in [*named, *_alternatives(kind)]:
+    for alternative in [*named, *_expand_union(kind)]:
         if name and dataclasses.is_dataclass(alternative):
             return name, typing.get_type_hints(alternative, include_extras=True)[name]
         if name and isinstance(alternative, type) and issubclass(alternative, msgspec.Struct):
             inner = {field.encode_name: field.type for field in msgspec.structs.fields(alternative)}
-            return name, inner.get(name) or Literal[_tags(kind)]
+            return name, inner.get(name) or Literal[_collect_union_tags(kind)]
         if item and item != "..." and typing.get_origin(alternative) in (list, tuple):
             return int(item), typing.get_args(alternative)[0]
         if item == "...":  # msgspec does not say which key of a dictionary it is
@@ -241,9 +241,9 @@ def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]
     return int(item), Any  # of a tuple
 
 
-def _tags(kind: Any) -> tuple[Any, ...]:
+def _collect_union_tags(kind: Any) -> tuple[Any, ...]:
     """Returns the tags that a union of Structs allows."""
-    structs = [s for s in _alternatives(kind) if hasattr(s, "__struct_config__")]
+    structs = [s for s in _expand_union(kind) if hasattr(s, "__struct_config__")]
     return tuple(sorted(struct.__struct_config__.tag for struct in structs))
 
 
@@ -256,7 +256,7 @@ def _has_tag_of(value: Any, struct: Any) -> bool:
 def _field_names(value: Any, kind: Any) -> list[str]:
     """Returns the names of the fields of a Struct, of several that which the value's tag names."""
     names = list[str]()
-    for struct in (s for s in _alternatives(kind) if hasattr(s, "__struct_config__")):
+    for struct in (s for s in _expand_union(kind) if hasattr(s, "__struct_config__")):
         config = struct.__struct_config__
         if config.tag is None or _has_tag_of(value, struct):
             names = [*struct.__struct_encode_fields__]
@@ -267,7 +267,7 @@ def _field_names(value: Any, kind: Any) -> list[str]:
 def _first_bad(values: Mapping[str, Any], kind: Any) -> str:
     for key, value in values.items():
         try:
-            msgspec.convert(_clean(value, strip=True), kind)
+            msgspec.convert(_drop_nulls(value, strip=True), kind)
         except msgspec.ValidationError:
             return key
     return next(iter(values))

@@ -54,9 +54,9 @@ class Settings:
     """
 
     def __post_init__(self):
-        hints: dict[str, Any] = _hints(type(self))  # type: ignore[arg-type]
+        hints: dict[str, Any] = _resolve_type_hints(type(self))  # type: ignore[arg-type]
         for name, hint in hints.items():
-            value = checked(f"{type(self).__name__}.{name}", getattr(self, name), hint)
+            value = check_value(f"{type(self).__name__}.{name}", getattr(self, name), hint)
             object.__setattr__(self, name, value)
 
     def require(self, field: str, holds: bool, expected: str) -> None:
@@ -71,24 +71,24 @@ class Settings:
 
 
 @functools.cache
-def _hints(settings: type) -> dict[str, Any]:
+def _resolve_type_hints(settings: type) -> dict[str, Any]:
     return typing.get_type_hints(settings, include_extras=True)
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
+def _expand_union(hint: Any) -> tuple[Any, ...]:
     is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
     return typing.get_args(hint) if is_union else (hint,)
 
 
-def checked(name: str, value: Any, hint: Any) -> Any:
+def check_value(name: str, value: Any, hint: Any) -> Any:
     """Returns a value of the type that a hint says, lists as tuples.
 
     Raises:
       ConfigError: on another value.
     """
-    if dataclasses.is_dataclass(value) and isinstance(value, _alternatives(hint)):
+    if dataclasses.is_dataclass(value) and isinstance(value, _expand_union(hint)):
         return value
-    if type(value) is int and not _fits(value):
+    if type(value) is int and not _is_int64(value):
         bits = value.bit_length()
         raise ConfigError(f"{name}: expected a number of 64 bits, got one of {bits:,}.")
     try:
@@ -97,10 +97,10 @@ def checked(name: str, value: Any, hint: Any) -> Any:
         is_scalar = not getattr(value, "shape", True)  # of NumPy or JAX
         return msgspec.convert(value.item() if is_scalar else value, hint)
     except msgspec.ValidationError:
-        raise ConfigError(f"{name}: expected {expected(hint)}, got {value!r}.") from None
+        raise ConfigError(f"{name}: expected {describe_type(hint)}, got {value!r}.") from None
 
 
-def _fits(number: int) -> bool:
+def _is_int64(number: int) -> bool:
     return -(2**63) <= number < 2**63
 
 
@@ -113,13 +113,13 @@ def from_text(text: str, hint: Any) -> Any:
     try:
         number = msgspec.convert(text.strip(), hint, strict=False)
     except msgspec.ValidationError:
-        raise ValueError(f"expected {expected(hint)}, got {text}") from None
-    if type(number) is int and not _fits(number):
+        raise ValueError(f"expected {describe_type(hint)}, got {text}") from None
+    if type(number) is int and not _is_int64(number):
         raise ValueError(f"expected a number of 64 bits, got {text}")
     return number
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     r"""Returns a text of a command line with line breaks and tabs for `\n` and `\t`.
 
     >>> unescaped(r"a\nb")
@@ -129,19 +129,19 @@ def unescaped(text: str) -> str:
     return re.sub(r"\\[nt\\]", lambda match: characters[match.group()], text)
 
 
-def expected(hint: Any) -> str:
+def describe_type(hint: Any) -> str:
     """Returns a description of the values that a type hint allows."""
-    *words, last = [_words(kind) for kind in _alternatives(hint)]
+    *words, last = [_describe_type(kind) for kind in _expand_union(hint)]
     return f"{', '.join(words)} or {last}" if words else last
 
 
-def _words(hint: Any) -> str:
+def _describe_type(hint: Any) -> str:
     if typing.get_origin(hint) is Annotated:
         return hint.__metadata__[0].description
     if typing.get_origin(hint) is Literal:
         choices = [str(choice) for choice in typing.get_args(hint)]
         return f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
     if typing.get_origin(hint) is tuple:
-        return f"a list, each {expected(typing.get_args(hint)[0])}"
+        return f"a list, each {describe_type(typing.get_args(hint)[0])}"
     names = {bool: "True or False", str: "a text", int: "a whole number", float: "a number"}
     return names.get(hint) or ("None" if hint is type(None) else f"a {hint.__name__}")

@@ -20,13 +20,13 @@ _FORMULA = r"(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])"
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def guarded(text: str) -> str:
-    """Returns a cell that no spreadsheet program runs as a formula; see `unguarded`."""
+def guard_formula(text: str) -> str:
+    """Returns a cell that no spreadsheet program runs as a formula; see `unguard_formula`."""
     return f"'{text}" if re.match(f"'*{_FORMULA}", text) else text
 
 
-def unguarded(cell: str) -> str:
-    """Returns the text that `guarded` made a cell of; other texts as they are."""
+def unguard_formula(cell: str) -> str:
+    """Returns the text that `guard_formula` made a cell of; other texts as they are."""
     return cell[1:] if re.match(f"'+{_FORMULA}", cell) else cell
 
 

@@ -85,7 +85,7 @@ def npov_label(generated: str) -> str:
     >>> npov_label("{label: NO}")
     'NO'
     """
-    return _value(generated, "label")
+    return _extract_value(generated, "label")
 
 
 def npov_generate_targets(response: str) -> str:
@@ -103,10 +103,10 @@ def npov_response(generated: str) -> str:
     >>> npov_response("[response: Views differ.]"), npov_response("⁇ response: Views differ. ⁇")
     ('Views differ.', 'Views differ.')
     """
-    return _value(generated, "response")
+    return _extract_value(generated, "response")
 
 
-def _value(generated: str, key: str) -> str:
+def _extract_value(generated: str, key: str) -> str:
     for pair in (*CANDIDATES["braces"], 2 * _UNKNOWN):
         if start := re.search(rf"{re.escape(pair[0])}\s*{key}:", generated):
             return generated[start.end() :].partition(pair[1])[0].strip()
@@ -196,7 +196,7 @@ def dialfact_inputs(
     >>> dialfact_inputs(["Hi.", "Tea?"], "It is hot.", ["Tea"], ["Tea is hot."])
     '{context: Hi. [EOT] Tea?} {claim: It is hot.} {evidence: title: Tea content: Tea is hot.}'
     """
-    evidence = _evidence(titles, sentences, most_evidence)
+    evidence = _join_evidence(titles, sentences, most_evidence)
     return curly_braces([*_claim_pairs(context, claim, last), ("evidence", evidence)])
 
 
@@ -214,7 +214,7 @@ def dialfact_pair(
     ('title: Tea content: Tea is hot.', 'Hi. [EOT] Tea? [EOT] It is hot.')
     """
     shown = dialfact_claim(context, claim, last)
-    return _evidence(titles, sentences, most_evidence), shown
+    return _join_evidence(titles, sentences, most_evidence), shown
 
 
 def dialfact_claim(context: Sequence[str], claim: str, last: int = 2) -> str:
@@ -237,7 +237,7 @@ def dense_query(context: Sequence[str], claim: str) -> str:
     return " [SEP] ".join([*filter(None, [" [eot] ".join(context)]), claim])
 
 
-def _evidence(titles: Sequence[str], sentences: Sequence[str], most: int) -> str:
+def _join_evidence(titles: Sequence[str], sentences: Sequence[str], most: int) -> str:
     pairs = [(t, s) for t, s in zip(titles, sentences, strict=True) if s][:most]
     return " ".join(evidence_text(clean_value(t), clean_value(s)) for t, s in pairs)
 

@@ -168,7 +168,7 @@ def load_named(
                 f"{option}: there is no {name!r}.{did_you_mean(name, names)} There are: "
                 f"{', '.join(names)}; one of your own is FILE.py:NAME."
             )
-        loaded_object = _load(points[name])
+        loaded_object = _load_entry_point(points[name])
     if not isinstance(loaded_object, kinds):
         kind = kinds if isinstance(kinds, type) else kinds[0]
         raise ConfigError(f"{option}: {name} is no {kind.__name__}.")
@@ -187,7 +187,7 @@ def describe_failure(error: Exception) -> str:
     return f"{frame.filename}:{frame.lineno}: {reason(error)}"
 
 
-def _load(point: importlib.metadata.EntryPoint) -> Any:
+def _load_entry_point(point: importlib.metadata.EntryPoint) -> Any:
     try:
         return point.load()
     except Exception as error:  # whatever the package raises
@@ -210,4 +210,4 @@ def load_entry_points(group: str) -> None:
       ConfigError: one of them fails; names the package.
     """
     for point in _entry_points(group).values():
-        _load(point)
+        _load_entry_point(point)

@@ -120,7 +120,7 @@ def first_person_count(text: str, pronouns: Collection[str] = FIRST_PERSON) -> i
 
 
 @functools.cache
-def _splitter() -> Any:
+def _build_sentence_splitter() -> Any:
     punkt = light_module("nltk.tokenize.punkt")
     parameters = punkt.PunktParameters()
     parameters.abbrev_types.update(_ABBREVIATIONS)
@@ -135,11 +135,13 @@ def split_sentences(text: str) -> list[str]:
     >>> split_sentences("It shuts at 6 p.m. The bar is open until 2 a.m. on Mondays.")
     ['It shuts at 6 p.m.', 'The bar is open until 2 a.m. on Mondays.']
     """
-    parts = (part for piece in _splitter().tokenize(text) for part in _END.split(piece))
+    parts = (
+        part for piece in _build_sentence_splitter().tokenize(text) for part in _END.split(piece)
+    )
     return [sentence for part in parts if (sentence := part.strip())]
 
 
-def placed_sentences(text: str) -> Iterator[Piece]:
+def locate_sentences(text: str) -> Iterator[Piece]:
     """Yields the sentences of a text with where each begins and ends in it.
 
     >>> list(placed_sentences("Tea is  hot.  Is it?"))

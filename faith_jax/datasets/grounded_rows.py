@@ -14,13 +14,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean, field_error
-from faith_jax.core.rows import BadRows, Row, Seen, parsed
-from faith_jax.core.settings import unescaped
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_error, pluralize
+from faith_jax.core.rows import BadRows, Row, Seen, parse_rows
+from faith_jax.core.settings import unescape
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets.list_cells import ITEM_TEXTS, ListColumns
 from faith_jax.datasets.tables import TableForm, TableNotes, decimal_commas, read_rows
-from faith_jax.datasets.usual_names import USUAL, field_named, flattened, usual_name
+from faith_jax.datasets.usual_names import USUAL, field_named, flatten_row, usual_name
 
 _TEXTS = ("grounding", "response", "history")  # of which a column holds one
 # Labels that say which rows are faithful, or, with --labels-are-errors, which have an error.
@@ -66,7 +66,7 @@ class Columns:
     unknown_remedy: ClassVar[str] = "name it with {}"  # where no column is known; {} = the options
     ambiguous_remedy: ClassVar[str] = "say which does with {}"  # where several are
     grounding_column: str = ""
-    split_grounding: Annotated[str, unescaped] = ""
+    split_grounding: Annotated[str, unescape] = ""
     perspective_column: str = "perspectives"
     response_column: str = ""
     history_column: str = ""
@@ -230,7 +230,7 @@ def example_rows(
         return row
 
     listed_rows = _with_lists(rows, columns, layout_of, notes)
-    return parsed(listed_rows, parse, bad_rows or BadRows())
+    return parse_rows(listed_rows, parse, bad_rows or BadRows())
 
 
 def _with_lists(
@@ -242,7 +242,7 @@ def _with_lists(
     """Yields rows with lists in the place of texts that stand for them, in columns of texts."""
     lists, separator = ListColumns(), columns.split_grounding
     for row in rows:
-        flat = flattened(row.fields)
+        flat = flatten_row(row.fields)
         try:
             layout = layout_of(tuple(flat))
         except InputError as error:
@@ -480,7 +480,7 @@ def _read_grounding(
     if sides:
         if len(sides) != len(sided_texts) or not all(isinstance(side, str) for side in sides):
             expected = (
-                f"the side of each of the {counted(len(sided_texts), 'text')} of the grounding"
+                f"the side of each of the {pluralize(len(sided_texts), 'text')} of the grounding"
             )
             raise field_error(place, columns.perspective_column, expected, sides)
         sided_texts = [(side, text) for side, (_, text) in zip(sides, sided_texts, strict=True)]

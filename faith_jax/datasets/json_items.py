@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any
 
-from faith_jax.core.errors import InputError, shown
-from faith_jax.core.rows import BadRows, Row, Seen, json_problem, json_value_at, opened
+from faith_jax.core.errors import InputError, format_value
+from faith_jax.core.rows import BadRows, Row, Seen, json_problem, json_value_at, open_text
 
 _PIECE_BYTES = 1 << 16
 _MOST_OPEN = 5_000  # brackets in a value that is passed over
@@ -83,7 +83,7 @@ def read_arrays(
 
 @contextlib.contextmanager
 def _open_text(path: str | pathlib.Path, key: str, encoding: str = "utf-8") -> Iterator["_Text"]:
-    with opened(path, encoding) as file:
+    with open_text(path, encoding) as file:
         text = _Text(file)
         try:
             yield text
@@ -130,7 +130,7 @@ def _read_items(
     count = 0
     for name in text.numbers() if mark == "[" else text.names():
         count += 1
-        place = f"{path}: {key}[{shown(name)}]"
+        place = f"{path}: {key}[{format_value(name)}]"
         try:
             item = text.value()
         except (json.JSONDecodeError, UnicodeDecodeError):
@@ -139,7 +139,11 @@ def _read_items(
             text.skip()
             problem = json_problem(error)
         else:
-            problem = "" if isinstance(item, dict) else f"expected a JSON object, got {shown(item)}"
+            problem = (
+                ""
+                if isinstance(item, dict)
+                else f"expected a JSON object, got {format_value(item)}"
+            )
         if count <= first:
             continue
         if problem:

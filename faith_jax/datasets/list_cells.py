@@ -16,7 +16,7 @@ import re
 import warnings
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import InputError, shown
+from faith_jax.core.errors import InputError, format_value
 
 JSON, PYTHON, NUMPY = "JSON", "Python", "NumPy"
 _ALL = frozenset((JSON, PYTHON, NUMPY))
@@ -163,8 +163,8 @@ class ListColumns:
         if cell is None and _BEGINNING.match(value) and (before or column not in self._before):
             raise InputError(
                 f"{place}: field '{column}': expected a list of texts as JSON, Python or NumPy "
-                f"writes it, got {shown(value)}; the cell is cut off or broken, so write the table "
-                "again."
+                f"writes it, got {format_value(value)}; the cell is cut off or broken, so write "
+                "the table again."
             )
         both = forms & before
         if not both and (forms or before):

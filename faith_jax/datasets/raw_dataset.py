@@ -131,7 +131,7 @@ def card(name: str) -> dict[str, Any]:
     return {**base, "folder": base.get("folder", fields["like"]), "parts": {}, **fields}
 
 
-def described(name: str, read: Reader, part: str = "") -> RawDataset:
+def load_card(name: str, read: Reader, part: str = "") -> RawDataset:
     """Returns the data set of a card, or one of its `parts`."""
     fields = card(name)
     fields |= fields["parts"][part] if part else {}

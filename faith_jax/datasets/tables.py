@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from faith_jax.core.errors import InputError, counted, first_duplicate, reason, shown
+from faith_jax.core.errors import InputError, first_duplicate, format_value, pluralize, reason
 from faith_jax.core.files import stamp
-from faith_jax.core.files.stores import is_remote, opened_binary, storage_errors
+from faith_jax.core.files.stores import is_remote, open_binary, storage_errors
 from faith_jax.core.files.unpacking import PACKED_ENDINGS
 from faith_jax.core.rows import (
     JSON_ERRORS,
@@ -28,7 +28,7 @@ from faith_jax.core.rows import (
     BadRows,
     Row,
     json_value,
-    opened,
+    open_text,
     read_jsonl,
     read_lines,
     read_value,
@@ -123,7 +123,7 @@ def read_rows(
             f"{path}: expected parts of one form, got {' and '.join(sorted(firsts.values())[:2])}; "
             "give one of them, or a folder for each form."
         )
-    note(f"{path}: {counted(len(files), 'part')} from {files[0].name} to {files[-1].name}")
+    note(f"{path}: {pluralize(len(files), 'part')} from {files[0].name} to {files[-1].name}")
     return _read_parts(path, forms, bad_rows, first, note)
 
 
@@ -142,7 +142,7 @@ def table_files(path: pathlib.Path) -> list[pathlib.Path]:
         splits = read_json_as(path / _SPLITS, _SavedSplits, InputError).splits
         if len(splits) != 1:
             named = ", ".join(str(path / split) for split in splits)
-            raise InputError(f"{path}: holds {counted(len(splits), 'split')}; give one: {named}.")
+            raise InputError(f"{path}: holds {pluralize(len(splits), 'split')}; give one: {named}.")
         path = path / splits[0]
     if (path / _STATE).is_file():
         state = read_json_as(path / _STATE, _SavedState, InputError)
@@ -176,7 +176,7 @@ def file_form(path: pathlib.Path, stated: TableForm) -> TableForm:
 
 def _has_magic_bytes(path: pathlib.Path, mark: bytes) -> bool:
     try:
-        with opened_binary(path) as file:
+        with open_binary(path) as file:
             return file.read(len(mark)) == mark
     except storage_errors():
         return False  # the format's reader says why
@@ -279,7 +279,7 @@ def _find_encoding(path: pathlib.Path) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _encoding_of(path: pathlib.Path, *_: str) -> str:
-    with opened(path, "") as file:
+    with open_text(path, "") as file:
         begin = file.read(4)
         if begin in _UTF_32_MARKS:
             return "utf-32"
@@ -340,7 +340,7 @@ def _read_json(
 
 
 def _first_byte(path: pathlib.Path, encoding: str) -> bytes:
-    with opened(path, encoding) as file:
+    with open_text(path, encoding) as file:
         while piece := file.read(_PIECE_BYTES):
             if piece := piece.lstrip():
                 return piece[:1]
@@ -408,8 +408,8 @@ def _split_records(names: list[Any], data: list[Any], path: pathlib.Path) -> Ite
     _check_names(columns, path)
     for number, cells in enumerate(data):
         if not isinstance(cells, list) or len(cells) != len(columns):
-            expected = f"a list of {counted(len(columns), 'cell')}"
-            raise InputError(f"{path}: [{number}]: expected {expected}, got {shown(cells)}.")
+            expected = f"a list of {pluralize(len(columns), 'cell')}"
+            raise InputError(f"{path}: [{number}]: expected {expected}, got {format_value(cells)}.")
         yield dict(zip(columns, cells, strict=True))
 
 
@@ -420,9 +420,9 @@ def _check_names(columns: Sequence[str], path: pathlib.Path) -> None:
 
 def _add_places(path: pathlib.Path, items: Any) -> Iterator[Row]:
     for name, fields in items:
-        place = f"{path}: [{shown(name)}]"
+        place = f"{path}: [{format_value(name)}]"
         if not isinstance(fields, dict):
-            raise InputError(f"{place}: expected a JSON object, got {shown(fields)}.")
+            raise InputError(f"{place}: expected a JSON object, got {format_value(fields)}.")
         yield Row(place, fields)
 
 
@@ -431,7 +431,7 @@ def _read_parquet(path: pathlib.Path, first: int) -> Iterator[Row]:
     from pyarrow import parquet
 
     try:
-        source = opened_binary(path) if is_remote(path) else path
+        source = open_binary(path) if is_remote(path) else path
         with parquet.ParquetFile(source) as file:
             number, groups = 0, list(range(file.metadata.num_row_groups))
             while groups and number + file.metadata.row_group(groups[0]).num_rows <= first:
@@ -450,7 +450,7 @@ def _read_arrow(path: pathlib.Path, first: int) -> Iterator[Row]:
     import pyarrow
 
     try:
-        with opened_binary(path) as file:
+        with open_binary(path) as file:
             if file.read(6) == b"ARROW1":
                 batches = _file_batches(pyarrow.ipc.open_file(file))
             else:
@@ -536,7 +536,7 @@ def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
     elif isinstance(frame, Mapping):
         columns = frame
     elif isinstance(frame, str | bytes):
-        raise TypeError(f"{name}: expected a table, got {shown(frame)}.")
+        raise TypeError(f"{name}: expected a table, got {format_value(frame)}.")
     else:
         records = list(frame)
     if columns is not None:
@@ -545,7 +545,9 @@ def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
     rows = []
     for number, record in enumerate(records):
         if not isinstance(record, Mapping):
-            raise TypeError(f"{name}[{number}]: expected a row with columns, got {shown(record)}.")
+            raise TypeError(
+                f"{name}[{number}]: expected a row with columns, got {format_value(record)}."
+            )
         rows.append(Row(f"{name}[{number}]", {n: _plain_value(v) for n, v in record.items()}))
     return rows
 
@@ -619,16 +621,16 @@ class TableNotes:
         for column, (cells, least, most) in self._lists.items():
             texts = str(most) if least == most else f"{least} to {most}"
             noun = "text" if texts == "1" else "texts"
-            lines.append(f"{column}: {counted(cells, 'list')} of {texts} {noun}")
+            lines.append(f"{column}: {pluralize(cells, 'list')} of {texts} {noun}")
         if self._no_answers:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._no_answers.items())
-            lines.append(f"{self._column}: {counted(self._rows, 'answer')}, of which {kinds}")
+            lines.append(f"{self._column}: {pluralize(self._rows, 'answer')}, of which {kinds}")
         return lines
 
     def _format_warnings(self) -> list[str]:
         """Returns sentences on nulls in lists, and on texts that stand for no answer."""
         warnings = [
-            f"{column}: {counted(count, 'null')} in lists of texts left out."
+            f"{column}: {pluralize(count, 'null')} in lists of texts left out."
             for column, count in self._nulls.items()
         ]
         if texts := [kind for kind in self._no_answers if kind not in ("missing", "empty")]:

@@ -156,7 +156,7 @@ def _normalize_name(name: str) -> str:
     return re.sub(r"[\s_\-]+", "", name).casefold()
 
 
-def flattened(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def flatten_row(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns a row with the values in its objects `inputs`, `outputs` and the like as columns.
 
     LangSmith writes such rows, and those for OpenAI's evals are so; a cell of CSV may hold such an

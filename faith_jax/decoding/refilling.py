@@ -16,13 +16,13 @@ from jaxtyping import Integer
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding import causal, encoder_decoder
 from faith_jax.decoding.config import DecodingConfig
-from faith_jax.decoding.search import Rows, advance, copy_keys, needed, start
+from faith_jax.decoding.search import Rows, advance, copy_keys, needed_cache_length, start
 from faith_jax.decoding.steps import (
     DecodingResult,
+    cache_capacity,
     cache_lengths,
-    cached_length,
     place_rows,
-    resized,
+    resize_cache,
 )
 from faith_jax.models.transformer import Transformer
 
@@ -116,7 +116,9 @@ class Refilling(NamedTuple):
 
         rows = jax.lax.while_loop(
             # A full cache ends the loop too: its length is static, and `grow` makes a longer one.
-            lambda rows: (jnp.sum(ended(rows)) < enough) & (needed(rows, config) <= room),
+            lambda rows: (
+                (jnp.sum(ended(rows)) < enough) & (needed_cache_length(rows, config) <= room)
+            ),
             lambda rows: advance(rows, model, keys, config),
             rows,
         )
@@ -129,10 +131,10 @@ class Refilling(NamedTuple):
         room, most = self._count_response_slots(rows), self.config.cache_length
         # Each length is a program of its own, so that there are few.
         longer = next((length for length in cache_lengths(most) if length > room), most)
-        return rows._replace(cache=resized(rows.cache, longer + self._prompt_length))
+        return rows._replace(cache=resize_cache(rows.cache, longer + self._prompt_length))
 
     def _count_response_slots(self, rows: Rows) -> int:
-        length = cached_length(rows.cache)
+        length = cache_capacity(rows.cache)
         assert length is not None
         return length - self._prompt_length
 

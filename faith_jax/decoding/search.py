@@ -99,7 +99,7 @@ def search(
     end = loop_in_stages(
         lambda rows: ~jnp.all(rows.ended),
         lambda rows: advance(rows, prefilled, keys, config),
-        lambda rows: needed(rows, config),
+        lambda rows: needed_cache_length(rows, config),
         start(prefilled, config),
         config.cache_length,
     )
@@ -126,7 +126,7 @@ def start(prefilled: Prefilled, config: DecodingConfig) -> Rows:
     )
 
 
-def needed(rows: Rows, config: DecodingConfig) -> Integer[Array, ""]:
+def needed_cache_length(rows: Rows, config: DecodingConfig) -> Integer[Array, ""]:
     """Returns how many tokens the cache must hold after the next step of what has not ended."""
     return jnp.max(jnp.where(rows.ended, 0, rows.length)) + 1 + config.num_drafted
 

@@ -124,13 +124,13 @@ def _holds_tokens(path: Any) -> bool:
     return getattr(path[-1], "key", None) in ("cached_key", "cached_value") if path else False
 
 
-def cached_length(cache: PyTree) -> int | None:
+def cache_capacity(cache: PyTree) -> int | None:
     """Returns how many tokens' keys and values a cache has room for; None = it has none."""
     leaves = jax.tree_util.tree_leaves_with_path(cache)
     return next((leaf.shape[-2] for path, leaf in leaves if _holds_tokens(path)), None)
 
 
-def resized(cache: PyTree, length: int) -> PyTree:
+def resize_cache(cache: PyTree, length: int) -> PyTree:
     """Cuts the end of a cache off, or adds to it, so that it has room for so many tokens."""
 
     def resize(path, leaf):
@@ -162,12 +162,12 @@ def loop_in_stages(
       state: a tuple with a `cache`, which holds `most` tokens behind those of the soft prompt.
       most: tokens that can be needed.
     """
-    whole = cached_length(state.cache)
+    whole = cache_capacity(state.cache)
     if whole is None:  # not a transformer's
         return jax.lax.while_loop(unfinished, step, state)
     for length in cache_lengths(most):
         # whole - most is the length of the soft prompt.
-        state = state._replace(cache=resized(state.cache, length + whole - most))
+        state = state._replace(cache=resize_cache(state.cache, length + whole - most))
 
         def goes_on(state: Any, length: int = length) -> Array:
             return unfinished(state) & (needed(state) <= length)

@@ -14,7 +14,7 @@ from typing import Any
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import write_jsonl, write_text
 from faith_jax.core.files.stores import path_of
-from faith_jax.core.table import guarded
+from faith_jax.core.table import guard_formula
 from faith_jax.export.scored_rows import ScoredRow
 
 _ENDINGS = (".csv", ".jsonl")
@@ -96,14 +96,14 @@ def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     header = list(dict.fromkeys(name for row in rows for name in row))
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(map(guarded, header))
+    writer.writerow(map(guard_formula, header))
     writer.writerows([_format_cell(row.get(name)) for name in header] for row in rows)
     return buffer.getvalue()
 
 
 def _format_cell(value: Any) -> Any:
     if isinstance(value, str):
-        return guarded(value)
+        return guard_formula(value)
     if isinstance(value, int | float | None):
         return value
     return json.dumps(value, ensure_ascii=False)

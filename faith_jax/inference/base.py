@@ -12,15 +12,15 @@ import msgspec
 import numpy as np
 
 from faith_jax.checkpoints.embedded import TWO_SIDES_ONLY, reads_two_sides
-from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
-from faith_jax.core.settings import Positive, checked
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
+from faith_jax.core.settings import Positive, check_value
 from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.decoding.encoder_decoder import row_keys
 from faith_jax.inference.batching import bucket_length
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Mesh, make_partitioner
-from faith_jax.models.quantization import quantized
+from faith_jax.models.quantization import quantize_params
 from faith_jax.models.transformer import Inputs, Transformer, output_layer, parameter_shapes
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class BaseModel:
         if partitioner.mesh.shape["model"] > 1:
             shardings = partitioner.param_shardings(parameter_shapes(self.module)["params_axes"])
         if params_dtype == "int8":
-            self.params = quantized(params, shardings, partitioner)
+            self.params = quantize_params(params, shardings, partitioner)
         else:
             self.params = partitioner.put(params, shardings)
 
@@ -238,7 +238,7 @@ class GenerativeModel(BaseModel):
         if unfinished := sum(not r.finished for responses in decoded for r in responses):
             logger.warning(
                 "%s not finished at max_length = %d",
-                counted(unfinished, "response"),
+                pluralize(unfinished, "response"),
                 decoding.max_length,
             )
         written = [
@@ -259,14 +259,18 @@ class GenerativeModel(BaseModel):
         """Decodes inputs; `second` are PMI-Decode's or DoHA's other ones."""
         from faith_jax.inference.batch_decoder import BatchDecoder
 
-        checked("batch_size", batch_size, Positive)
+        check_value("batch_size", batch_size, Positive)
         # Few sizes, each of which is compiled: powers of two, and whole on each device.
         size, devices = min(batch_size, len(ids)), self.partitioner.data_parallelism
         size = -(-min(batch_size, 1 << (size - 1).bit_length()) // devices) * devices if size else 0
         if not size:
             return []
         decoder = BatchDecoder(
-            self.module, self.partitioner, decoding, size, checked("decoding: seed", seed, _Seed)
+            self.module,
+            self.partitioner,
+            decoding,
+            size,
+            check_value("decoding: seed", seed, _Seed),
         )
         return decoder(self.params, ids, None, second)
 
@@ -385,4 +389,4 @@ def sampling_keys(seed: Any, batch: int) -> Array:
       ConfigError: for a seed that is not a whole number of 32 bits, which is what keys hold.
     """
     # By the row's number: what a row draws is the same with other rows beside it.
-    return row_keys(checked("decoding: seed", seed, _Seed), jnp.arange(batch))
+    return row_keys(check_value("decoding: seed", seed, _Seed), jnp.arange(batch))

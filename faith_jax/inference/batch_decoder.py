@@ -21,7 +21,7 @@ from faith_jax.decoding.shared_prefixes import (
     tokens_saved,
 )
 from faith_jax.decoding.steps import DecodingResult
-from faith_jax.inference.batching import bucket_length, padded
+from faith_jax.inference.batching import bucket_length, pad_rows
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.partitioning import Compiled, Partitioner
 from faith_jax.models.transformer import Transformer
@@ -292,7 +292,7 @@ class BatchDecoder:
         pad_id = self._config.pad_id
         if self._config.is_decoder_only:
             pad_id = max(0, pad_id)
-        tokens = padded(rows, length, pad_id, size)
+        tokens = pad_rows(rows, length, pad_id, size)
         lengths = np.ones(size, np.int32)
         lengths[: len(rows)] = [len(row) for row in rows]
         return tokens, lengths

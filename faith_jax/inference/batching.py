@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from faith_jax.core.errors import counted
+from faith_jax.core.errors import pluralize
 from faith_jax.core.progress import Progress
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import TransformerConfig
@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
 def describe_compilations(count: int, padding: float) -> str:
     """Returns for how many shapes a model is compiled, and the share of padding, in plain words."""
-    compiled = f"the model is compiled for {counted(count, 'size')} of batches"
+    compiled = f"the model is compiled for {pluralize(count, 'size')} of batches"
     return f"{compiled}; {padding:.1%} of what it computes is padding"
 
 
@@ -67,7 +67,7 @@ def bucket_length(length: int, smallest: int = 16) -> int:
     return padded_length(length, (smallest,))
 
 
-def padded(
+def pad_rows(
     rows: Sequence[Sequence[int] | np.ndarray], length: int, pad_id: int, size: int | None = None
 ) -> np.ndarray:
     """Returns rows filled up on the right, int32 [size, length]; further lines are padding."""

@@ -16,7 +16,7 @@ from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.rows import read_json
-from faith_jax.core.settings import NotNegative, Number, Positive, TokenId, TokenIds, checked
+from faith_jax.core.settings import NotNegative, Number, Positive, TokenId, TokenIds, check_value
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.models.config import TransformerConfig
 
@@ -84,7 +84,7 @@ class _PublishedSettings(NamedTuple):
     settings: dict[str, tuple[str, Any]]
     ignored: dict[str, str]
 
-    def shown(self, names: Any) -> str:
+    def to_readable(self, names: Any) -> str:
         return ", ".join(f"{name} = {json.dumps(self.values[name])}" for name in names)
 
 
@@ -151,10 +151,14 @@ def from_checkpoint(
         raise ConfigError(f"{published.file}: {error}") from None
     applied = [name for field, (name, _) in published.settings.items() if field not in options]
     logger.info(
-        "Decoding as %s says: %s", published.file, published.shown(applied) or "nothing of ours"
+        "Decoding as %s says: %s",
+        published.file,
+        published.to_readable(applied) or "nothing of ours",
     )
     for name, reason in published.ignored.items():
-        logger.warning("%s: %s is ignored: %s", published.file, published.shown([name]), reason)
+        logger.warning(
+            "%s: %s is ignored: %s", published.file, published.to_readable([name]), reason
+        )
     return decoding
 
 
@@ -186,7 +190,7 @@ def log_ignored(path: str, decoding: DecodingConfig, model: TransformerConfig) -
             "%s asks for %s, which this run ignores; decoding/from_checkpoint.gin applies what "
             "has a counterpart.",
             published.file,
-            published.shown(ignored),
+            published.to_readable(ignored),
         )
 
 
@@ -217,7 +221,7 @@ def _read_settings(path: str, model: TransformerConfig) -> _PublishedSettings | 
     if not values:
         return None
     for name in _READ.keys() & values.keys():
-        values[name] = checked(f"{file}: {name}", values[name], _READ[name])
+        values[name] = check_value(f"{file}: {name}", values[name], _READ[name])
     return _PublishedSettings(file, values, *_translate_settings(values, model))
 
 

@@ -26,7 +26,7 @@ from jaxtyping import Float, Integer, Key
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.progress import Progress
-from faith_jax.core.settings import NotNegative, checked
+from faith_jax.core.settings import NotNegative, check_value
 from faith_jax.core.types import Array, PyTree
 from faith_jax.inference.base import BaseModel
 from faith_jax.inference.batching import (
@@ -34,7 +34,7 @@ from faith_jax.inference.batching import (
     Batcher,
     batch_tokens,
     describe_compilations,
-    padded,
+    pad_rows,
     padded_length,
     token_types,
     tokens_in_memory,
@@ -89,7 +89,7 @@ class LabelTexts(NamedTuple):
         weights = (np.arange(longest) < lengths).astype(np.float32)
         if normalisation == "mean":
             weights /= lengths
-        return cls(padded(labels, longest, 0), weights, np.array(prefix, np.int32))
+        return cls(pad_rows(labels, longest, 0), weights, np.array(prefix, np.int32))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +111,7 @@ class DropoutPasses:
     rate: float | None = None
 
     def __post_init__(self):
-        checked("dropout_passes", self.count, NotNegative)
+        check_value("dropout_passes", self.count, NotNegative)
         options = {"seed": self.seed, "dropout_rate": self.rate}
         check_options(options)
         for name, value in options.items():
@@ -421,7 +421,7 @@ class ClassificationEngine:
         # Some models have no types by which to tell two texts apart.
         return None if self.model.config.num_token_types < 2 else second
 
-    def written(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
+    def label_probabilities(self, rows: Sequence[Sequence[int]]) -> np.ndarray:
         """Returns the probability that a language model writes each of its labels.
 
         Args:
@@ -444,7 +444,11 @@ class ClassificationEngine:
         Returns:
           float64 [rows], in [0, 1].
         """
-        return np.ones(len(rows)) if self._labels is None else self.written(rows).sum(axis=1)
+        return (
+            np.ones(len(rows))
+            if self._labels is None
+            else self.label_probabilities(rows).sum(axis=1)
+        )
 
     def warn_of_rare_labels(
         self, rows: Sequence[Sequence[int]], words: Sequence[str], remedy: str
@@ -453,8 +457,8 @@ class ClassificationEngine:
 
         The softmax over the labels hides this: it compares them alone. Only the first rows of the
         first call are looked at; their mean `label_mass` is compared with `LEAST_LABEL_MASS`. It
-        costs nothing behind a call of `written`, or of `probabilities` with labels of several
-        tokens.
+        costs nothing behind a call of `label_probabilities`, or of `probabilities` with labels of
+        several tokens.
 
         Args:
           rows: see `probabilities`.
@@ -490,7 +494,7 @@ class ClassificationEngine:
                 window = numbers[start : start + self._packer.window]
                 yield from self._window_batches(rows, second, window)
 
-        for places, logits in self._memory.fetched(started, left):
+        for places, logits in self._memory.fetch_results(started, left):
             for number, place in places.items():
                 all_logits[number] = logits[place]
                 del left[number]
@@ -631,7 +635,7 @@ class ClassificationEngine:
             passes=self.dropout.count,
         )  # fmt: skip
         for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):
-            tokens = padded([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
+            tokens = pad_rows([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
             # Lines that only fill up count as one token, so that no mask is empty.
             lengths = np.ones(batch.size, np.int32)
             lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]

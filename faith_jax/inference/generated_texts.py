@@ -8,7 +8,7 @@ import numpy as np
 
 from faith_jax.core.cutting import CutTokens, Part
 from faith_jax.core.errors import ConfigError
-from faith_jax.inference.batching import Batcher, padded, padded_length
+from faith_jax.inference.batching import Batcher, pad_rows, padded_length
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
 from faith_jax.inference.opening import ModelOptions
 from faith_jax.inference.texts.text_reader import ReadText, TextReader, open_text_reader
@@ -72,7 +72,7 @@ class TextGenerator:
         shapes = [(padded_length(len(ids), _LENGTHS),) for ids, _ in encoded]
         for batch in batcher.batches(shapes, lambda shape: self.rows):
             ids = [encoded[n][0] for n in batch.rows]
-            tokens = padded(ids, batch.shape[0], self.model.pad_id, batch.size)
+            tokens = pad_rows(ids, batch.shape[0], self.model.pad_id, batch.size)
             # Rows that nobody asked for end at once.
             tokens[len(ids) :, 0] = self.model.config.eos_ids[0]
             answer_texts = self._generate_texts(tokens, num_beams, search)

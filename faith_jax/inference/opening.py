@@ -15,7 +15,7 @@ from faith_jax.checkpoints.native import ERROR_LABELS, is_native, read_model_jso
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.cutting import check_policy
 from faith_jax.core.errors import CheckpointError, ConfigError, InputError
-from faith_jax.core.settings import NotNegative, Positive, checked
+from faith_jax.core.settings import NotNegative, Positive, check_value
 from faith_jax.inference.base import BaseModel
 from faith_jax.inference.causal import CausalModel
 from faith_jax.inference.encoder import EncoderModel
@@ -63,7 +63,7 @@ def load_model(
         what is no path.
       ConfigError: on another dtype, and on a mesh of other axes.
     """
-    checked("params_dtype", params_dtype, Literal["int8"] | None)
+    check_value("params_dtype", params_dtype, Literal["int8"] | None)
     if not path or not isinstance(path, str | os.PathLike):
         raise CheckpointError(
             f"load_model: expected the path of a checkpoint, or the name of a model, got {path!r}."
@@ -182,7 +182,7 @@ def check_options(options: Mapping[str, Any]) -> None:
     """
     for name, value in options.items():
         if value is not None and name in _OPTIONS:
-            checked(name, value, _OPTIONS[name])
+            check_value(name, value, _OPTIONS[name])
     if options.get("cut_policy") is not None:
         check_policy(options["cut_policy"], "cut_policy")
 

@@ -108,7 +108,7 @@ def ahead(call: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Res
         pool.shutdown(cancel_futures=True)
 
 
-def fetched(
+def fetch_results(
     started: Iterable[tuple[Item, Callable[[], Result]]],
 ) -> Iterator[tuple[Item, Result]]:
     """Yields each batch with its results, in order, while those behind it are queued.
@@ -141,12 +141,12 @@ class Memory:
     def __init__(self, halve: Callable[[], None]):
         self._halve: Callable[[], None] | None = halve
 
-    def fetched(
+    def fetch_results(
         self,
         started: Callable[[list[int]], Iterable[tuple[Item, Callable[[], Result]]]],
         left: Mapping[int, Any],
     ) -> Iterator[tuple[Item, Result]]:
-        """Yields `fetched` batches of rows; of smaller ones after an error of the memory.
+        """Yields batches with their results; smaller ones after an error of the memory.
 
         Args:
           started: queues batches of some rows.
@@ -158,7 +158,7 @@ class Memory:
         while left:
             halve, problem = self._halve, None
             try:
-                yield from fetched(started(list(left)))
+                yield from fetch_results(started(list(left)))
                 return
             except jax.errors.JaxRuntimeError as error:
                 if "RESOURCE_EXHAUSTED" not in str(error):
@@ -192,7 +192,7 @@ class DeviceTime:
         self.busy, self.waited = 0.0, 0.0
         self._lock, self._queued, self._since = threading.Lock(), 0, 0.0
 
-    def queued(self, results: PyTree) -> None:
+    def track_queue(self, results: PyTree) -> None:
         """Counts a batch from now on until its results are computed."""
         self._record_queue_change(1)
 
@@ -265,5 +265,5 @@ def queue(
     """Queues what `Partitioner.compute` computes of a batch, and returns what waits for it."""
     started = partitioner.start(function, *batch)
     for device_time in _device_times:
-        device_time.queued(started.outputs)
+        device_time.track_queue(started.outputs)
     return functools.partial(partitioner.finish, started)

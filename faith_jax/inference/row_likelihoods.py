@@ -413,7 +413,7 @@ class LikelihoodEngine:
             for batch in self._build_batches(rows, numbers):
                 yield batch, queue(self.model.partitioner, bound, *arrays_of(batch))
 
-        for batch, results in self._memory.fetched(started, left):
+        for batch, results in self._memory.fetch_results(started, left):
             yield batch, results
             for number in batch.sources:
                 del left[number]

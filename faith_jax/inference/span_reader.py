@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Integer
 
-from faith_jax.core.cutting import CutTokens, Kind, concatenated, cut, whole
+from faith_jax.core.cutting import CutTokens, Kind, concatenate_pieces, cut, whole
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.batching import Batcher, padded, padded_length, token_types
+from faith_jax.inference.batching import Batcher, pad_rows, padded_length, token_types
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import (
     LONGEST_PAIR,
@@ -177,7 +177,9 @@ class SpanReader:
         # The question and the text share what special tokens leave.
         room = self.max_length - len(front) - len(between) - len(behind)
         # A question without parts that may be cut stays whole.
-        ids, parts = concatenated([(question, []), (text, [whole(text_question.kind, len(text))])])
+        ids, parts = concatenate_pieces(
+            [(question, []), (text, [whole(text_question.kind, len(text))])]
+        )
         where = f"{name}: max_length = {self.max_length}"
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
         kept = keep[len(question) :]
@@ -218,7 +220,9 @@ class SpanReader:
             for line, row in enumerate(batch_rows):
                 numbers[:, line] = row.second, row.start, row.start + len(row.offsets)
             second, first, behind = numbers
-            tokens = padded([row.ids for row in batch_rows], length, self.model.pad_id, batch.size)
+            tokens = pad_rows(
+                [row.ids for row in batch_rows], length, self.model.pad_id, batch.size
+            )
             tokens[len(batch_rows) :, 0] = batch_rows[0].ids[0]  # something to attend to
             spans = partitioner.compute(bound, tokens, token_types(second, length), first, behind)
             for line, (number, row) in enumerate(zip(batch.rows, batch_rows, strict=True)):
@@ -228,10 +232,10 @@ class SpanReader:
             cuts[question] for question in questions
         ]
 
-    def shown(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
+    def to_readable(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
         """Returns the model's input for a question, as text, and the tokens cut; see `encode`."""
         row = self.encode(text_question, name)
-        return self.tokenizer.shown(row.ids), row.cut
+        return self.tokenizer.to_readable(row.ids), row.cut
 
 
 def _extract_answer(text: str, row: SpanRow, spans: Spans, line: int) -> str:

@@ -55,7 +55,7 @@ def task_rows(dataset: DatasetConfig, place: tuple[int, int] = (0, 0)) -> Iterat
                     feature_text(task, example, name) for name in ("inputs", "targets")
                 )
                 # As it was published, whatever the vocabulary writes, for whoever reads the output.
-                inputs = notation.published(inputs)
+                inputs = notation.to_published_notation(inputs)
                 fields = {
                     name: plain(value)
                     for name, value in example.items()

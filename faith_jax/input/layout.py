@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.inference.batching import padded, token_types
+from faith_jax.inference.batching import pad_rows, token_types
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.models.config import TransformerConfig
 
@@ -31,27 +31,27 @@ def batch_features(
             for i, t in zip(inputs, targets, strict=True)
         ]
         return {
-            "decoder_input_tokens": padded([ids[:-1] for ids in both], length, config.pad_id),
-            "decoder_target_tokens": padded([ids[1:] for ids in both], length, config.pad_id),
-            "decoder_loss_weights": padded(weights, length, 0),
+            "decoder_input_tokens": pad_rows([ids[:-1] for ids in both], length, config.pad_id),
+            "decoder_target_tokens": pad_rows([ids[1:] for ids in both], length, config.pad_id),
+            "decoder_loss_weights": pad_rows(weights, length, 0),
         }
     length = lengths["targets"]
     features = {
-        "encoder_input_tokens": padded(inputs, lengths["inputs"], config.pad_id),
-        "decoder_input_tokens": padded(
+        "encoder_input_tokens": pad_rows(inputs, lengths["inputs"], config.pad_id),
+        "decoder_input_tokens": pad_rows(
             [[config.decoder_start_id, *ids[:-1]] for ids in targets], length, config.pad_id
         ),
-        "decoder_target_tokens": padded(targets, length, config.pad_id),
-        "decoder_loss_weights": padded([np.ones(len(ids)) for ids in targets], length, 0),
+        "decoder_target_tokens": pad_rows(targets, length, config.pad_id),
+        "decoder_loss_weights": pad_rows([np.ones(len(ids)) for ids in targets], length, 0),
     }
     if config.knowledge_attention:
         knowledge = [row["knowledge"] for row in rows]
-        features["knowledge_input_tokens"] = padded(knowledge, lengths["inputs"], config.pad_id)
+        features["knowledge_input_tokens"] = pad_rows(knowledge, lengths["inputs"], config.pad_id)
     if "negatives" in lengths:
         count, most = lengths["negatives"]
         features["negatives"] = np.full((len(rows), count, most), config.pad_id, np.int32)
         for texts, row in zip(features["negatives"], rows, strict=True):
-            negatives = padded(row["negatives"], most, config.pad_id)
+            negatives = pad_rows(row["negatives"], most, config.pad_id)
             texts[: len(negatives)] = negatives
     return features
 
@@ -71,7 +71,7 @@ def packed_features(
             np.concatenate([of(row[name], number) for number, row in enumerate(examples, 1)])
             for examples in rows
         ]
-        return padded(texts, lengths[name], 0)
+        return pad_rows(texts, lengths[name], 0)
 
     def segments(ids: Sequence[int], number: int) -> np.ndarray:
         return np.full(len(ids), number)
@@ -97,8 +97,10 @@ def passage_features(
       `label_weights`, float32 [rows], all 1.
     """
     return {
-        "encoder_input_tokens": padded([row["inputs"] for row in rows], lengths["inputs"], pad_id),
-        "passage_tokens": padded([row["knowledge"] for row in rows], lengths["passages"], pad_id),
+        "encoder_input_tokens": pad_rows(
+            [row["inputs"] for row in rows], lengths["inputs"], pad_id
+        ),
+        "passage_tokens": pad_rows([row["knowledge"] for row in rows], lengths["passages"], pad_id),
         "label_weights": np.ones(len(rows), np.float32),
     }
 
@@ -116,7 +118,7 @@ def pair_features(
     if config.num_token_types > 1:
         types = {"token_types": token_types([row["second"] for row in rows], length)}
     return types | {
-        "encoder_input_tokens": padded([row["inputs"] for row in rows], length, config.pad_id),
+        "encoder_input_tokens": pad_rows([row["inputs"] for row in rows], length, config.pad_id),
         "labels": np.array([row["label"] for row in rows], np.int32),
         "label_weights": np.ones(len(rows), np.float32),
     }

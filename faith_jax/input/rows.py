@@ -288,7 +288,9 @@ def _count_unknown(
     target = plain(example.get("targets_pretokenized", ""))
     target_ids = example["targets"].tolist()
     for written in (text, target):
-        tokenizer.notation.written(written)  # an error if the vocabulary has no delimiters
+        tokenizer.notation.to_model_notation(
+            written
+        )  # an error if the vocabulary has no delimiters
     counts.add(tokenizer, text, ids)
     counts.add(tokenizer, target, target_ids, "targets")
     if tokenizer.unk_id in target_ids:
@@ -305,7 +307,7 @@ def _count_unknown(
 
 def _hash_knowledge(text: str, notation: Notation) -> int:
     """Returns a number that stands for the knowledge in an input; 0 if there is none."""
-    text = notation.published(text)
+    text = notation.to_published_notation(text)
     parts = [part for part in cutting.parse(text) if part.kind == Kind.KNOWLEDGE]
     return _hash_text("\n".join(text[part.text_start : part.text_end] for part in parts))
 

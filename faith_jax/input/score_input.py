@@ -11,7 +11,7 @@ from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.files import stamp
 from faith_jax.core.files.stores import path_of, reason, storage_errors
 from faith_jax.core.rows import BadRows, Row
-from faith_jax.core.settings import InputFormat, unescaped
+from faith_jax.core.settings import InputFormat, unescape
 from faith_jax.core.user_modules import import_user_module
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows, file_examples
 from faith_jax.datasets.raw_dataset import sample_config
@@ -40,7 +40,7 @@ class ScoreInput(Columns):
     empty_remedy: ClassVar[str] = "--skip-bad-rows leaves out what has no grounding"
     input: tuple[str, ...] = ()
     input_format: InputFormat | None = None
-    separator: Annotated[str, unescaped] = ""
+    separator: Annotated[str, unescape] = ""
     encoding: str = ""
     task: tuple[str, ...] = ()
     task_module: str = ""
@@ -227,14 +227,14 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
 def _tfds_builder(name: str) -> Any:
     import tensorflow_datasets as tfds
 
-    from faith_jax.datasets.builders.base import prepared
+    from faith_jax.datasets.builders.base import prepare_builder
     from faith_jax.datasets.builders.catalogue import BUILDERS
     from faith_jax.datasets.task_data import data_dir
 
     wanted, _, config = name.partition("/")
     if wanted in BUILDERS:
         config = config or next(iter(BUILDERS[wanted].builder_configs))
-        return prepared(BUILDERS[wanted], config, data_dir())
+        return prepare_builder(BUILDERS[wanted], config, data_dir())
     try:
         builder = tfds.builder(name, data_dir=data_dir())
     except (tfds.core.DatasetNotFoundError, ValueError) as error:

@@ -13,7 +13,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from faith_jax.core.errors import FaithJaxError, InputError, counted, shown, storage_failure
+from faith_jax.core.errors import (
+    FaithJaxError,
+    InputError,
+    format_value,
+    pluralize,
+    storage_failure,
+)
 from faith_jax.input.numpy_examples import numpy_examples
 
 if TYPE_CHECKING:
@@ -108,7 +114,7 @@ def postprocessor(task: Any) -> Callable[..., Any]:
         except Exception as error:  # whatever users' code raises
             raise InputError(
                 f"{task.name}: its postprocessor {_name_function(task.postprocessor)} fails for "
-                f"{shown(text)}: {_describe_cause(error)}."
+                f"{format_value(text)}: {_describe_cause(error)}."
             ) from error
 
     return postprocess
@@ -138,7 +144,7 @@ def _describe_failure(config: "DatasetConfig", task: Any) -> str | None:
                 if count
                 else f"source {_describe_source(task)}"
             )
-            place = f" after {counted(examples, 'example')}" if examples else ""
+            place = f" after {pluralize(examples, 'example')}" if examples else ""
             return f"{where}: its {step} fails{place}: {_describe_cause(error)}."
     try:
         task._validate_preprocessing(dataset)

@@ -110,12 +110,12 @@ def _project_backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[
 project.defvjp(_project_forward, _project_backward)
 
 
-def aligned(vector: Array, inputs: Array) -> Array:
+def expand_rank(vector: Array, inputs: Array) -> Array:
     """Returns a vector [embed] as [1, …, embed], of the rank of inputs [..., embed]."""
     return jax.lax.expand_dims(vector, range(inputs.ndim - 1))
 
 
-def recomputed(function: Callable[..., Array]) -> Callable[..., Array]:
+def recompute_in_backward(function: Callable[..., Array]) -> Callable[..., Array]:
     """Returns a function of arrays whose backward pass keeps its arguments alone.
 
     What it computes between them is computed again: for elementwise functions this costs next to
@@ -143,15 +143,15 @@ class RMSNorm(nn.Module):
         """Normalises [..., embed] to root mean square 1 and scales it."""
         scale = param_with_axes("scale", nn.initializers.ones, inputs.shape[-1:], ("embed",))
 
-        @recomputed
+        @recompute_in_backward
         def normalise(inputs: Array, scale: Array) -> Array:
             # A mean of many squares in bfloat16 would be coarse, and with it every output.
             x = inputs.astype(jnp.float32)
             inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
             # Gemma scales before it rounds to the dtype, T5 after it.
             if self.offset:
-                return (x * inverse * (aligned(scale, x) + self.offset)).astype(self.dtype)
-            return (x * inverse).astype(self.dtype) * aligned(scale, x).astype(self.dtype)
+                return (x * inverse * (expand_rank(scale, x) + self.offset)).astype(self.dtype)
+            return (x * inverse).astype(self.dtype) * expand_rank(scale, x).astype(self.dtype)
 
         return normalise(inputs, scale)
 
@@ -171,14 +171,14 @@ class LayerNorm(nn.Module):
         if self.use_bias:
             bias = param_with_axes("bias", nn.initializers.zeros, inputs.shape[-1:], ("embed",))
 
-        @recomputed
+        @recompute_in_backward
         def normalise(inputs: Array, scale: Array, bias: Array | None) -> Array:
             # scale (x - mean) / sqrt(variance + epsilon) + bias
             x = inputs.astype(jnp.float32)
             x -= jnp.mean(x, axis=-1, keepdims=True)
             inverse = jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + self.epsilon)
-            x = x * inverse * aligned(scale, x)
-            return (x if bias is None else x + aligned(bias, x)).astype(self.dtype)
+            x = x * inverse * expand_rank(scale, x)
+            return (x if bias is None else x + expand_rank(bias, x)).astype(self.dtype)
 
         return normalise(inputs, scale, bias)
 
@@ -213,7 +213,7 @@ class Projection(nn.Module):
         if not self.use_bias:
             return outputs
         bias = param_with_axes("bias", nn.initializers.zeros, (self.features,), self.axes[1:])
-        return outputs + aligned(bias, outputs).astype(self.dtype)
+        return outputs + expand_rank(bias, outputs).astype(self.dtype)
 
 
 class OutputKernel(nn.Module):
@@ -309,7 +309,7 @@ class FeedForward(nn.Module):
 
         # One activation is a plain layer; two are multiplied, which is a gated one: of
         # ("gelu", "linear") the product is gelu(x W_0) (x W_1).
-        @recomputed
+        @recompute_in_backward
         def activate(*projected: Array) -> Array:
             functions = [ACTIVATION_FUNCTIONS[name] for name in self.activations]
             parts = [function(part) for function, part in zip(functions, projected, strict=True)]

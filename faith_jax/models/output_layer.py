@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Integer
 
 from faith_jax.core.types import Array
-from faith_jax.models.layers import aligned, project
+from faith_jax.models.layers import expand_rank, project
 from faith_jax.models.quantization import Int8Matrix, product
 
 
@@ -70,5 +70,5 @@ class OutputLayer(NamedTuple):
 
     def _finish_logits(self, logits: Array, bias: Array | None) -> Array:
         if bias is not None:
-            logits += aligned(bias, logits)
+            logits += expand_rank(bias, logits)
         return self.softcap * jnp.tanh(logits / self.softcap) if self.softcap else logits

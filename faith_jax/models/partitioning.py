@@ -23,7 +23,7 @@ from jax.experimental import mesh_utils, multihost_utils
 from jax.experimental.layout import Format, Layout
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from faith_jax.core.errors import ConfigError, FaithJaxError, counted
+from faith_jax.core.errors import ConfigError, FaithJaxError, pluralize
 from faith_jax.core.processes import raise_together
 from faith_jax.core.types import PyTree
 from faith_jax.models.config import KERNELS, TransformerConfig
@@ -269,11 +269,11 @@ class Partitioner:
     def finish(self, started: "Started") -> PyTree:
         """Waits for the outputs that `start` has queued, and returns them."""
         with self.active():
-            outputs = self.gathered(started.outputs)
+            outputs = self.gather(started.outputs)
         rows = started.rows
         return outputs if rows is None else jax.tree.map(lambda array: array[:rows], outputs)
 
-    def gathered(self, tree: PyTree) -> PyTree:
+    def gather(self, tree: PyTree) -> PyTree:
         """Returns arrays as NumPy's, whole on every process, wherever their pieces lie."""
         # Pieces on other processes' devices are gathered, for which all processes must call.
         if not all(leaf.is_fully_addressable for leaf in jax.tree.leaves(tree)):
@@ -468,8 +468,8 @@ def make_mesh(
     num_slices = least if num_slices is None else num_slices
     if num_slices < 1 or num_slices % least or count % num_slices:
         raise ConfigError(
-            f"NUM_SLICES = {num_slices} does not divide this run's {counted(count, 'device')} in "
-            f"{counted(least, 'slice')}; give one of {_list_divisors(count, least)}."
+            f"NUM_SLICES = {num_slices} does not divide this run's {pluralize(count, 'device')} in "
+            f"{pluralize(least, 'slice')}; give one of {_list_divisors(count, least)}."
         )
     # A model is split within a slice only, whose network is fast.
     own_count = count // num_slices
@@ -477,7 +477,7 @@ def make_mesh(
         where = " of a slice" if num_slices > 1 else ""
         raise ConfigError(
             f"NUM_PARTITIONS = {num_partitions} does not divide this run's "
-            f"{counted(own_count, 'device')}{where}; give one of {_list_divisors(own_count)}. "
+            f"{pluralize(own_count, 'device')}{where}; give one of {_list_divisors(own_count)}. "
             "Scorers call this option num_partitions."
         )
     shape = (own_count // num_partitions, num_partitions)

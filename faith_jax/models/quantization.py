@@ -55,7 +55,7 @@ class Int8Matrix(NamedTuple):
         return Int8Matrix(*parts).to_float()
 
 
-def rounded_to_int8(matrix: Array, axis: int) -> Int8Matrix:
+def round_to_int8(matrix: Array, axis: int) -> Int8Matrix:
     """Rounds an array of floats, whose numbers along `axis` share a scale."""
     matrix = matrix.astype(jnp.float32)
     largest = jnp.max(jnp.abs(matrix), axis=axis, keepdims=True)
@@ -79,7 +79,7 @@ def product(
       axis: of the matrix, that of the width: 0 of a kernel, 1 of an embedding.
     """
     # x_i ~ s_i a_i and w_j ~ t_j b_j, so x_i . w_j ~ s_i t_j (a_i . b_j), whose sum is exact.
-    rounded = rounded_to_int8(inputs, -1)
+    rounded = round_to_int8(inputs, -1)
     contracted = (((inputs.ndim - 1,), (axis,)), ((), ()))
     sums = jax.lax.dot_general(
         rounded.values, matrix.values, contracted, preferred_element_type=jnp.int32
@@ -104,7 +104,7 @@ def _product_backward(axis: int, residuals: Any, gradient: Array) -> tuple[Array
 product.defvjp(_product_forward, _product_backward)
 
 
-def quantized(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> PyTree:
+def quantize_params(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> PyTree:
     """Puts parameters on a mesh, matrices in 8 bits.
 
     Vectors, such as biases and norms, and soft prompts stay as they are. Each parameter is read
@@ -115,7 +115,7 @@ def quantized(params: PyTree, shardings: PyTree, partitioner: Partitioner) -> Py
       shardings: a tree of the same form, or one for all.
       partitioner: of the mesh.
     """
-    round_matrix = jax.jit(rounded_to_int8, static_argnums=1)
+    round_matrix = jax.jit(round_to_int8, static_argnums=1)
 
     def place(path: tuple[Any, ...], array: Any, sharding: Any) -> Any:
         names = [key.key for key in path]

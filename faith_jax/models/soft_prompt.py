@@ -54,7 +54,7 @@ class SoftPrompt(nn.Module):
         )
         return jnp.concatenate([vectors, embeddings], axis=1)
 
-    def placed(
+    def place(
         self,
         embeddings: Float[Array, "batch length embed"],
         positions: Integer[Array, "batch length"],

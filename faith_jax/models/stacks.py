@@ -98,7 +98,7 @@ class _Stack(nn.Module):
         cfg = self.config
         window_mask: Array | AttentionMask | None = None
         if isinstance(mask, AttentionMask):
-            placed = mask.placed(query_positions)
+            placed = mask.with_positions(query_positions)
             mask = placed.for_attention(cfg, deterministic)
             if cfg.sliding_window:
                 window = jnp.int32(cfg.sliding_window if placed.causal else cfg.encoder_window)

@@ -176,7 +176,7 @@ class Transformer(nn.Module):
         elif self.config.encoder_prompt_length:
             # The prompt takes the first places of each segment.
             placed = segment_positions(valid, encoder_segment_ids)
-            embeddings = self.encoder_prompt.placed(embeddings, placed)
+            embeddings = self.encoder_prompt.place(embeddings, placed)
         # T5X and DeBERTa also mask queries that are padding; the others mask only keys.
         masks_queries = self.config.positions in ("relative_bias", "disentangled")
         queries = valid if masks_queries else jnp.ones_like(valid)
@@ -381,7 +381,7 @@ class Transformer(nn.Module):
         """
         embeddings = self.decoder_embedder(decoder_input_tokens)
         if decoder_positions is not None and self.config.decoder_prompt_length:
-            embeddings = self.decoder_prompt.placed(embeddings, decoder_positions)
+            embeddings = self.decoder_prompt.place(embeddings, decoder_positions)
         return self.decode_embeddings(
             embeddings,
             encoded,
@@ -507,7 +507,7 @@ class Transformer(nn.Module):
         """
         embeddings = self.token_embedder(line_tokens)
         if self.config.decoder_prompt_length:
-            embeddings = self.decoder_prompt.placed(embeddings, positions)
+            embeddings = self.decoder_prompt.place(embeddings, positions)
         # Segments are numbered from 1; 0 is padding.
         tokens = Tokens(segment_ids > 0, segment_ids)
         mask = AttentionMask(tokens._replace(shared=shared_segment_ids), tokens, causal=True)

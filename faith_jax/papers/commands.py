@@ -77,9 +77,9 @@ class _Table(Output):
         """Makes the table, prints it, and returns the exit status."""
         quiet_tensorflow()
         kept = f"what is made is kept in {self.output}; the same command resumes."
-        return resumable(self._run, lambda: kept)
+        return resumable(self._make_and_show, lambda: kept)
 
-    def _run(self) -> int:
+    def _make_and_show(self) -> int:
         show(self.make())
         show(self.output)
         return 0

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.runs.options import SPLIT, EvaluateOptions
 from faith_jax.runs.scores.protocols import chosen_corpora
 from faith_jax.statistics.scored_corpora import Corpus, only_fields
@@ -41,7 +41,7 @@ def development_and_test(files: Sequence[str], options: EvaluateOptions, field: 
     if options.development == SPLIT:
         order = np.random.default_rng(options.seed).permutation(len(test.ids))
         half = len(order) // 2
-        sizes = f"{counted(half, 'row')}, tested on the other {len(order) - half:,}"
+        sizes = f"{pluralize(half, 'row')}, tested on the other {len(order) - half:,}"
         note = f"Thresholds chosen on {sizes}: a random split with the seed {options.seed}."
         first, second = (test.part(np.sort(rows)) for rows in (order[:half], order[half:]))
         return Parts(first, second, (note,))

@@ -15,7 +15,7 @@ from faith_jax.papers.workflow import (
     Scores,
     Table,
     leave_accelerators,
-    opened_by,
+    list_opened_checkpoints,
     scorer_flags,
 )
 from faith_jax.runs.options import scorer_options
@@ -40,7 +40,7 @@ class Scored(NamedTuple):
     against: str = "knowledge"
 
 
-def given_scorers(options: Judged) -> dict[str, dict[str, Any]]:
+def scorers_with_models(options: Judged) -> dict[str, dict[str, Any]]:
     """Returns the options of the scorers that have a model.
 
     Raises:
@@ -75,7 +75,7 @@ def check_scorers(options: Judged) -> None:
     from faith_jax.scoring.registry import load_scorer
 
     leave_accelerators()
-    for name, options_of_scorer in given_scorers(options).items():
+    for name, options_of_scorer in scorers_with_models(options).items():
         load_scorer(name, **options_of_scorer)
 
 
@@ -95,7 +95,7 @@ class JudgedTable(Table):
 
     def __init__(self, options: Any, rows: CountRows):
         super().__init__(options, rows)
-        self.scorers = as_published(given_scorers(options))
+        self.scorers = as_published(scorers_with_models(options))
         self.corpora: list[str] = []
 
     def missing(self) -> dict[str, str]:
@@ -134,7 +134,9 @@ class JudgedTable(Table):
                     f"--grounding-column={against}",
                     *scorer_flags(options),
                 ]
-                self.scores[f"{corpus}/{against}"] = Scores(arguments, files, opened_by(options))
+                self.scores[f"{corpus}/{against}"] = Scores(
+                    arguments, files, list_opened_checkpoints(options)
+                )
 
     def comparisons(self) -> list[tuple[str, str]]:
         """Returns systems with those that they are compared with."""
@@ -176,7 +178,7 @@ class JudgedTable(Table):
                 )
             )
         }
-        published = published_figures(options.module)
+        published = read_published_figures(options.module)
         figures = {
             corpus: {
                 system: {name: value for name, value in row.items() if name not in differing}
@@ -191,7 +193,7 @@ class JudgedTable(Table):
         return {"title": title, "columns": shown, "notes": notes, "published": figures}
 
 
-def published_figures(module: str) -> dict[str, Any]:
+def read_published_figures(module: str) -> dict[str, Any]:
     """Reads the paper's figures, in the .json file beside a module of this dotted name."""
     package, _, name = module.rpartition(".")
     text = importlib.resources.files(package).joinpath(f"{name}.json").read_text(encoding="utf-8")

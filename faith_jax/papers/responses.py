@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from faith_jax.checkpoints.identity import checkpoint_digest
-from faith_jax.core.errors import counted
+from faith_jax.core.errors import pluralize
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
 from faith_jax.inference.checkpoint_decoding import log_ignored
@@ -69,7 +69,7 @@ class Responder:
                 "%s: the knowledge of %d of %s was cut to --max-input-length",
                 self._checkpoint,
                 self._cut,
-                counted(self._rows, "input"),
+                pluralize(self._rows, "input"),
             )
 
 

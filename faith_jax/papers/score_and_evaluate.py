@@ -17,7 +17,7 @@ from faith_jax.input.score_input import ScoreInput
 from faith_jax.papers.judges import NEEDS_SPACY, difference, is_missing
 from faith_jax.papers.options import ScorerTableOptions
 from faith_jax.papers.tables import ScorerTable
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.runs.options import scorer_options
 from faith_jax.runs.scores.balanced_accuracy import AVERAGE
 from faith_jax.runs.scores.evaluate_scores import (
@@ -94,7 +94,7 @@ def _write_table(
     path = folder / (f"{name}_sample" if sample else name)
     tables = {form: f"{path}.{ending}" for form, ending in ENDINGS.items()}
     write_evaluation(result, f"{path}.json", tables)
-    return rendered(result.table)
+    return render_table(result.table)
 
 
 def _score_and_evaluate(
@@ -114,7 +114,7 @@ def _score_and_evaluate(
         score_input = ScoreInput(tfds=(data_set,), split=split)
         path = folder / f"{score_input.source.replace('/', '_')}_{score_input.split}.jsonl"
         try:
-            _score(score_input, scorers, path)
+            _ensure_scored(score_input, scorers, path)
         except InputError as problem:
             reason = str(problem).partition(". ")[0]
             message = "%s is left out: %s; `faith-jax prepare %s` says more"
@@ -147,7 +147,7 @@ def _evaluate_scored(table: ScorerTable, options: ScorerTableOptions) -> Evaluat
     return evaluation(options.scored, EvaluateOptions(**settings))
 
 
-def _score(
+def _ensure_scored(
     score_input: ScoreInput, scorers: Mapping[str, Mapping[str, Any]], path: pathlib.Path
 ) -> None:
     """Scores a data set, unless the file has it already by the same scorers.

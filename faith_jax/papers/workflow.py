@@ -59,16 +59,16 @@ class GinRun(NamedTuple):
     def models(self) -> list[str]:
         """The checkpoints that it opens."""
         values = [self.bindings.get(f"{name}CHECKPOINT_PATH") or () for name in ("", "INITIAL_")]
-        return [path for value in values for path in _paths(value)]
+        return [path for value in values for path in _list_checkpoint_paths(value)]
 
 
-def _paths(value: Any) -> Iterator[str]:
+def _list_checkpoint_paths(value: Any) -> Iterator[str]:
     """Yields the paths of CHECKPOINT_PATH, which may be one, several, or those of systems."""
     if isinstance(value, str):
         yield value
         return
     for inner in value.values() if isinstance(value, Mapping) else value:
-        yield from _paths(inner)
+        yield from _list_checkpoint_paths(inner)
 
 
 class Scores(NamedTuple):
@@ -144,13 +144,13 @@ class Table:
             "score": self.scores,
         }
         rules = {
-            rule: {name: told_of(step) for name, step in steps.items()}
+            rule: {name: describe_step(step) for name, step in steps.items()}
             for rule, steps in runs.items()
         }
         return {"made": [f"{name}.md" for name in tables] or files, "evaluate": tables, **rules}
 
 
-def told_of(step: GinRun | Scores) -> dict[str, Any]:
+def describe_step(step: GinRun | Scores) -> dict[str, Any]:
     """Returns a step in the form that its rule reads."""
     state = [model_state(path) for path in dict.fromkeys(step.models)]
     return {"arguments": step.arguments, "inputs": step.inputs, "state": state}
@@ -166,7 +166,7 @@ def model_state(path: str) -> str:
     return checkpoint_digest(path)["digest"] if is_given else ""
 
 
-def trained(name: str) -> str:
+def training_done_file(name: str) -> str:
     """Returns the file that says that a training is done."""
     return f"models/{name}.trained"
 
@@ -229,12 +229,12 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
             *(shown if options.dry_run else [*shown, "rules"]),
             *options.snakemake,
         ]
-        _run(command, options.output, lock)
+        _run_snakemake(command, options.output, lock)
         for path in list(folder.iterdir()):
             is_finished(path)  # beside it may be what a killed step has left
 
 
-def _run(command: Sequence[str], output: str, lock: int | None) -> None:
+def _run_snakemake(command: Sequence[str], output: str, lock: int | None) -> None:
     """Runs Snakemake; when we are stopped, so is it with its steps, which save their state."""
     # In a group of its own: a Ctrl-C reaches the steps once, through us, and so does any other
     # stop. Snakemake holds the lock too, should it outlive us.
@@ -289,7 +289,7 @@ def flags(bindings: Mapping[str, Any]) -> list[str]:
     return [f"--gin.{name}={value!r}" for name, value in bindings.items()]
 
 
-def opened_by(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def list_opened_checkpoints(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Returns the checkpoints that scorers open, given their options by their names."""
     return [
         scorer_options[name]

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.files import ROWS, report_write_errors, resumable_output, write_json
 from faith_jax.core.files.stores import path_of
 from faith_jax.planning import sweep as sweeps
@@ -48,7 +48,7 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
 
     Returns:
       The recipe's `plan` (see `compiled_costs.cost_report`), what was `tried` (a list of
-      `settings`, as gin's macros, and their plans) and the settings that are `recommended`, None
+      `settings`, as gin's macros, and their plans) and the settings that `recommend` chooses, None
       where the recipe fits or nothing does. A sweep's `plan` is that of the latter, or None.
 
     Raises:
@@ -87,7 +87,7 @@ def plan(recipe: Recipe, topology_name: str, wanted: Wanted) -> Report:
 
 def report_of(ask: Planner, facts: Facts, chip: Chip, wanted: Wanted) -> tuple[Report, list[Tried]]:
     """Returns the report of `plan`, and what was tried."""
-    logger.info("Compiling for %s; a large model takes minutes", counted(facts.devices, "device"))
+    logger.info("Compiling for %s; a large model takes minutes", pluralize(facts.devices, "device"))
     first, tried = None, list[Tried]()
     tries: Iterator[Tried] = iter(())
     if wanted.sweep:
@@ -102,7 +102,7 @@ def report_of(ask: Planner, facts: Facts, chip: Chip, wanted: Wanted) -> tuple[R
         tried.append(trial)
         if first and (trial.free_share >= wanted.least_free or len(tried) == _MOST_TRIED):
             break
-    chosen = sweeps.recommended(ask, tried, wanted.least_free)
+    chosen = sweeps.recommend(ask, tried, wanted.least_free)
     report = {
         "plan": chosen and chosen.plan if wanted.sweep else first,
         "tried": [
@@ -146,7 +146,7 @@ def lines(report: Report) -> Iterator[str]:
 def plan_lines(plan: Report) -> Iterator[str]:
     """Yields the plan of one choice as text."""
     mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
-    devices = counted(plan["devices"], "device")
+    devices = pluralize(plan["devices"], "device")
     yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
     yield "  " + ", ".join(
         f"{name} {_format_setting(value)}" for name, value in plan["settings"].items()

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
-from faith_jax.core.settings import checked
+from faith_jax.core.settings import check_value
 from faith_jax.core.types import PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder
@@ -63,7 +63,7 @@ class Choice:
     activation_partitioning_dims: int | None = None
     parameter_partitioning_dims: int | None = None
 
-    def given(self) -> dict[str, Any]:
+    def explicit_settings(self) -> dict[str, Any]:
         """Returns the settings that are not None, by name."""
         return {n: v for n, v in dataclasses.asdict(self).items() if v is not None}
 
@@ -125,7 +125,7 @@ class Configured(NamedTuple):
 JOBS = ("run", "score", "salience")
 
 
-def configured(job: str = "run") -> Configured:
+def configure_job(job: str = "run") -> Configured:
     """Returns the job that gin files configure.
 
     Args:
@@ -208,7 +208,7 @@ def _build_partitioner(
 ) -> Partitioner:
     """Returns the partitioner of a run, over which so many rows of a batch divide."""
     names = ("num_partitions", "activation_partitioning_dims", "parameter_partitioning_dims")
-    chosen = {name: value for name, value in choice.given().items() if name in names}
+    chosen = {name: value for name, value in choice.explicit_settings().items() if name in names}
     partitioner = partitioner_for(config, devices=devices, **chosen)
     try:
         partitioner.local_rows(rows)
@@ -228,7 +228,7 @@ def _param_shapes(
     shardings = partitioner.param_shardings(shapes["params_axes"])
     params = with_shardings(dict(shapes["params"]), shardings)
     trained, frozen = split_params(params, trainable) if trainable else ({}, params)
-    dtype = jnp.dtype(checked("PARAMS_DTYPE", params_dtype, setup.ParamsDtype))  # not int8
+    dtype = jnp.dtype(check_value("PARAMS_DTYPE", params_dtype, setup.ParamsDtype))  # not int8
     frozen = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, dtype, sharding=x.sharding), frozen
     )

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.planning.planner import Planner
 from faith_jax.planning.topologies import Chip, partition_counts
 from faith_jax.planning.worker import Facts, Question
@@ -96,7 +96,7 @@ def sweep(
 
     After it, other policies of rematerialisation follow until one is not faster. More partitions
     are not tried where these alone take longer than what fits already. Evaluations are left out;
-    `recommended` plans them.
+    `recommend` plans them.
 
     Args:
       ask: makes plans.
@@ -116,7 +116,7 @@ def sweep(
         if number not in possible:
             raise ConfigError(
                 f"--partitions: {number} is not among the numbers that divide "
-                f"{counted(facts.devices, 'device')} and leave each a row of a batch of "
+                f"{pluralize(facts.devices, 'device')} and leave each a row of a batch of "
                 f"{facts.rows}: {', '.join(map(str, possible))}."
             )
         least = least_seconds(facts, number, chip)
@@ -145,7 +145,7 @@ def sweep(
                 fitting = tried
 
 
-def recommended(ask: Planner, tried: Sequence[Tried], least_free: float) -> Tried | None:
+def recommend(ask: Planner, tried: Sequence[Tried], least_free: float) -> Tried | None:
     """Returns the fastest with enough memory left, or else what leaves most; None = none fits.
 
     That of a training is planned with its evaluations, which may need more memory than a step.

@@ -79,7 +79,7 @@ class Session:
         self._topology = topology
         self._devices = topology.devices() if devices is None else devices
         gin_config.parse(*recipe[:4], unused=programs.UNUSED)
-        self._configured = programs.configured(recipe.job)
+        self._configured = programs.configure_job(recipe.job)
         partitioner = self._configured.partitioner(self._devices)
         splits = {("mlp", MESH_AXES[1]), ("joined_kv", MESH_AXES[1])} <= set(partitioner.rules)
         self.facts = Facts(

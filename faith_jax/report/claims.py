@@ -74,7 +74,7 @@ def claims_page(
             yield row
 
     counts = verdict_counts(kept())
-    responses = itertools.groupby(shown, _response)
+    responses = itertools.groupby(shown, _response_key)
     return str(
         page_template("claims.html").render(
             title=title,
@@ -98,7 +98,7 @@ class VerdictCount(NamedTuple):
 def verdict_counts(rows: Iterable[ScoredRow]) -> dict[str, VerdictCount]:
     """Returns how many have each verdict; the claims of a response stand together."""
     claims, responses = Counter[str](), Counter[str]()
-    for (*_, verdict), claims_of_response in itertools.groupby(rows, _response):
+    for (*_, verdict), claims_of_response in itertools.groupby(rows, _response_key):
         responses[verdict] += 1
         claims.update(row["fields"]["verdict"] for row in claims_of_response)
     return {name: VerdictCount(responses[name], claims[name]) for name in VERDICTS}
@@ -140,7 +140,7 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
       InputError: a row lacks the cluster field.
     """
     pairs: dict[tuple[str, str], list[tuple[str, str, Hashable]]] = {}
-    for key, claims in itertools.groupby(rows, _response):
+    for key, claims in itertools.groupby(rows, _response_key):
         for place, (fields, name) in enumerate((row["fields"], row["id"]) for row in claims):
             for unit, gold, call_field in (
                 ("responses", GOLD_RESPONSE, VERDICT),
@@ -155,7 +155,7 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
                 triples.append((right, fields[call_field], group))
     shown, tidy = [], []
     for (system, unit), triples in pairs.items():
-        for name, figure in _agreement(triples, draws):
+        for name, figure in _compute_agreement(triples, draws):
             shown.append((system, unit, len(triples), name, figure.text))
             tidy.append((system, unit, len(triples), name, figure.value, *figure.interval))
     columns = ("system", "of", "number", "figure", "%")
@@ -173,7 +173,7 @@ def gold_table(rows: Iterable[ScoredRow], draws: Draws = DRAWS, cluster_field: s
     )
 
 
-def _agreement(
+def _compute_agreement(
     triples: Sequence[tuple[str, str, Hashable]], draws: Draws
 ) -> Iterator[tuple[str, Figure]]:
     """Yields figures by name of pairs of what is right and what is said, with their cluster."""
@@ -201,7 +201,7 @@ def _name_figures(figures: Mapping[str, Figure], *first: str) -> Iterator[tuple[
     yield from ((f"F1 {name}", figure) for name, figure in classes)
 
 
-def _response(row: ScoredRow) -> tuple[str, ...]:
+def _response_key(row: ScoredRow) -> tuple[str, ...]:
     """Returns the fields that the claims of one response share; last the verdict on it."""
     fields = row["fields"]
     names = ("system", "replicate", "response_id", VERDICT)
@@ -227,7 +227,7 @@ def _show_claims(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[
                 ShownEvidence(
                     title,
                     url if url.startswith(_URLS) else "",
-                    _pieces(text, stems),
+                    _mark_matching_words(text, stems),
                     text == row["fields"].get("decisive"),
                 )
                 for title, url, text in places
@@ -235,10 +235,10 @@ def _show_claims(rows: Sequence[ScoredRow], scorers: Sequence[str]) -> Iterator[
         )
 
 
-def _pieces(text: str, stems: set[str]) -> list[tuple[str, bool]]:
+def _mark_matching_words(text: str, stems: set[str]) -> list[tuple[str, bool]]:
     """Returns a text in pieces; those whose stem is among the given ones are marked.
 
-    >>> _pieces("A cat sleeps.", {"cat"})
+    >>> _mark_matching_words("A cat sleeps.", {"cat"})
     [('A ', False), ('cat', True), (' sleeps.', False)]
     """
     pieces, end = list[tuple[str, bool]](), 0

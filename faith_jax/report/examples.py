@@ -152,7 +152,7 @@ def page_examples(
                 low, high = ranges.get(number, (np.inf, -np.inf))
                 word_scores = [word[2] for word in words]
                 ranges[number] = min(low, *word_scores), max(high, *word_scores)
-        block.append(_example(row, scorers))
+        block.append(_build_example(row, scorers))
         if len(block) == BLOCK:
             end_block()
     if block:
@@ -168,9 +168,11 @@ def page_examples(
         text = embedded_json(every)
     elif files is not None:
         columns = {"corpus": np.array(of), "label": np.array(labels), **numbers}
-        files.write("columns", json.dumps({n: _base64(values) for n, values in columns.items()}))
+        files.write(
+            "columns", json.dumps({n: _encode_base64(values) for n, values in columns.items()})
+        )
         for number, column in enumerate(scores):
-            files.write(f"score-{number}", json.dumps(_base64(np.array(column))))
+            files.write(f"score-{number}", json.dumps(_encode_base64(np.array(column))))
         folder = files.name
     systems = pairs.shape[1] > len(np.unique(pairs[0]))
     return PageExamples(len(of), text, folder, tuple(corpora), systems, ranges)
@@ -184,7 +186,7 @@ def _number_hashes(hashes: "array.array[int]") -> NDArray[np.uint32]:
     return ranks[inverse]
 
 
-def _base64(values: NDArray[Any]) -> str:
+def _encode_base64(values: NDArray[Any]) -> str:
     """Returns numbers as bytes, the lowest first, as text."""
     return base64.b64encode(values.astype(values.dtype.newbyteorder("<")).tobytes()).decode()
 
@@ -197,7 +199,7 @@ def embedded_json(values: Iterable[Any]) -> str:
     return text
 
 
-def _example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
+def _build_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
     return {
         "id": row["id"],
         "corpus": row["corpus"],
@@ -209,17 +211,17 @@ def _example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
         "scores": [row["scores"].get(name) for name in scorers],
         **{
             field: {
-                scorers.index(name): _placed(row, passages)
+                scorers.index(name): _convert_to_utf16_places(row, passages)
                 for name, passages in row.get(field, {}).items()
                 if name in scorers
             }
             for field in ("words", "evidence")
         },
-        "missing": _missing(row),
+        "missing": _find_zero_score_texts(row),
     }
 
 
-def _missing(row: Mapping[str, Any]) -> list[int]:
+def _find_zero_score_texts(row: Mapping[str, Any]) -> list[int]:
     """Returns the texts of the grounding to which a scorer of whole texts gives 0."""
     zeros = set()
     for words in row["words"].values():
@@ -229,7 +231,9 @@ def _missing(row: Mapping[str, Any]) -> list[int]:
     return sorted(zeros)
 
 
-def _placed(row: Mapping[str, Any], words: Iterable[Sequence[Any]]) -> list[list[Any]]:
+def _convert_to_utf16_places(
+    row: Mapping[str, Any], words: Iterable[Sequence[Any]]
+) -> list[list[Any]]:
     """Returns words or passages with their places as JavaScript counts: in UTF-16 units."""
     placed = []
     for start, end, score, place in words:

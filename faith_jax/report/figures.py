@@ -77,7 +77,7 @@ def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
         axes.plot([0, 1], [0, 1], linewidth=1, color="grey", label="chance (50.0)")
         for scorer, curve in panel.curves.items():
             label = f"{scorer} ({100 * panel.areas[scorer]:.1f})"
-            axes.plot(curve.x, curve.y, label=label, **_style(lines[scorer]))
+            axes.plot(curve.x, curve.y, label=label, **_build_line_style(lines[scorer]))
         title = f"{panel.corpus} ({panel.rows:,} rows)"
         axes.set(title=title, xlabel="unfaithful taken for faithful", ylabel="faithful found")
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
@@ -90,7 +90,7 @@ def save_roc_curves(corpora: Mapping[str, Corpus], path: pathlib.Path) -> list[p
     return save_pages(panels, draw, path, columns=2, lines=3, size=(8.2, 4.4))
 
 
-def _style(line: Line) -> dict[str, Any]:
+def _build_line_style(line: Line) -> dict[str, Any]:
     return {"color": line.colour, "linestyle": (0, line.dashes) if line.dashes else "-"}
 
 
@@ -111,14 +111,14 @@ def _draw_steps(axes: Any, panel: CurvePanel) -> None:
     for name, curve in panel.curves.items():
         marker = "." if len(curve.steps) < 30 else ""
         # Matplotlib leaves out names that begin with "_".
-        label = _literal(f"./{name}" if name.startswith("_") else name)
-        style = _style(panel.lines[name])
+        label = _escape_math(f"./{name}" if name.startswith("_") else name)
+        style = _build_line_style(panel.lines[name])
         axes.plot(curve.steps, curve.values, marker=marker, label=label, **style)
     if panel.logarithmic:
         axes.set_yscale("log")
     axes.locator_params(axis="x", integer=True)
     axes.set(xlabel="step", ylabel=panel.quantity)
-    axes.set_title(_literal(panel.title), fontsize="medium", wrap=True)
+    axes.set_title(_escape_math(panel.title), fontsize="medium", wrap=True)
     # Beside the curves, whose ends it would cover.
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
 
@@ -151,7 +151,7 @@ def save_acceptance(panels: Sequence[AcceptancePanel], path: pathlib.Path) -> li
             color=CLASS_COLOURS[CLASSES[1]],
             linestyle=":",
         )
-        axes.set_title(_literal(panel.title), fontsize="medium")
+        axes.set_title(_escape_math(panel.title), fontsize="medium")
         axes.set(xlabel=panel.risk, ylabel="% of the responses accepted")
         axes.set(xlim=(0, 100 * panel.targets[-1]), ylim=(0, 102))
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize="small")
@@ -159,7 +159,7 @@ def save_acceptance(panels: Sequence[AcceptancePanel], path: pathlib.Path) -> li
     return save_pages(panels, draw, path, columns=2, lines=3, size=(6.0, 4.6))
 
 
-def _literal(text: str) -> str:
+def _escape_math(text: str) -> str:
     """Returns a text that Matplotlib does not take for mathematics."""
     return text.replace("$", r"\$")
 
@@ -174,7 +174,7 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     rows, columns = values.shape
     cell = min(_CELL, _LARGEST / max(rows, columns, 1))
     size = (max(6.0, columns * cell + 3.5), max(3.5, rows * cell + 3.0))
-    figure, grid = _pyplot().subplots(
+    figure, grid = _import_pyplot().subplots(
         2, 3, figsize=size, squeeze=False,
         width_ratios=(1, max(columns, 4), 0.7), height_ratios=(1, max(rows, 4)),
     )  # fmt: skip
@@ -186,7 +186,7 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     image = grid[1, 1].imshow(values, **style)
     _name_words(grid, picture, min(10.0, 72 * 0.6 * cell))
     figure.colorbar(image, cax=grid[1, 2], label="share of the gradients")
-    figure.suptitle(_shorten(picture.heading), fontsize="medium")
+    figure.suptitle(_shorten_text(picture.heading), fontsize="medium")
     save_figure(figure, path)
 
 
@@ -194,9 +194,9 @@ def _name_words(grid: Any, picture: SaliencePicture, points: float) -> None:
     """Writes all words beside their rows and below their columns, in letters of this size."""
     top, side, middle = grid[0, 1], grid[1, 0], grid[1, 1]
     words = picture.salience.argument_words
-    rows = [_shorten(f"{word.perspective} {word.text}".strip(), _LABEL) for word in words]
+    rows = [_shorten_text(f"{word.perspective} {word.text}".strip(), _LABEL) for word in words]
     starred = zip(picture.salience.response_words, picture.foreign, strict=True)
-    columns = [_shorten(word.text, _LABEL) + STAR * is_foreign for word, is_foreign in starred]
+    columns = [_shorten_text(word.text, _LABEL) + STAR * is_foreign for word, is_foreign in starred]
     top.set_xticks([])
     top.yaxis.tick_right()
     top.set_yticks([0], ["attribution"])
@@ -212,8 +212,8 @@ def _name_words(grid: Any, picture: SaliencePicture, points: float) -> None:
             label.set_color(_MARKED)
 
 
-def _shorten(text: str, most: int = 80) -> str:
-    text = _literal(text)
+def _shorten_text(text: str, most: int = 80) -> str:
+    text = _escape_math(text)
     return text if len(text) <= most else text[: most - 1] + "\u2026"
 
 
@@ -243,7 +243,7 @@ def save_pages(
         wide = min(columns, len(page))
         high = -(-len(page) // wide)
         whole = (size[0] * wide, size[1] * high)
-        figure, grid = _pyplot().subplots(high, wide, figsize=whole, squeeze=False)
+        figure, grid = _import_pyplot().subplots(high, wide, figsize=whole, squeeze=False)
         for axes, panel in itertools.zip_longest(grid.flat, page):
             if panel is None:
                 axes.remove()
@@ -256,7 +256,7 @@ def save_pages(
     return written
 
 
-def _pyplot() -> Any:
+def _import_pyplot() -> Any:
     """Returns Matplotlib's drawing functions, which need no screen."""
     import matplotlib
 
@@ -276,4 +276,4 @@ def save_figure(figure: Any, path: pathlib.Path) -> None:
         with report_write_errors(path), atomic_file(path) as beside:
             figure.savefig(beside, format="png", dpi=150)
     finally:
-        _pyplot().close(figure)
+        _import_pyplot().close(figure)

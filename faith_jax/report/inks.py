@@ -19,10 +19,10 @@ def ink(colour: Colour, share: float) -> str:
     >>> ink(HEAT, 0.1), ink(HEAT, 0.9)
     ('#000', '#fff')
     """
-    return "#fff" if contrast(WHITE, mixed(colour, share, WHITE)) >= 4.5 else "#000"
+    return "#fff" if contrast(WHITE, mix(colour, share, WHITE)) >= 4.5 else "#000"
 
 
-def mixed(colour: Colour, share: float, page: Colour) -> Colour:
+def mix(colour: Colour, share: float, page: Colour) -> Colour:
     """Returns the colour that is seen where another covers a page with this share."""
     red, green, blue = (
         round(share * c + (1 - share) * p) for c, p in zip(colour, page, strict=True)
@@ -35,11 +35,11 @@ def contrast(first: Colour, second: Colour) -> float:
 
     Reference: Web Content Accessibility Guidelines 2.2, "contrast ratio".
     """
-    low, high = sorted(map(_luminance, (first, second)))
+    low, high = sorted(map(_relative_luminance, (first, second)))
     return (high + 0.05) / (low + 0.05)
 
 
-def _luminance(colour: Colour) -> float:
+def _relative_luminance(colour: Colour) -> float:
     shares = (part / 255 for part in colour)
     linear = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
     return sum(w * s for w, s in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -114,7 +114,7 @@ def number(value: Any) -> str:
     return _DASH if value is None or math.isnan(value) else f"{value:.3g}"
 
 
-def _loss(value: float) -> str:
+def _format_loss(value: float) -> str:
     return _DASH if math.isnan(value) else f"{value:.4f}"
 
 
@@ -158,7 +158,7 @@ def _run_rows(report: PromptReport) -> Table:
     for run in report.runs:
         at, lowest = run.lowest_loss
         seed, step = run.settings.get("seed", _DASH), _DASH if run.step is None else str(run.step)
-        losses = _loss(run.final_loss), _loss(lowest), _DASH if at < 0 else str(at)
+        losses = _format_loss(run.final_loss), _format_loss(lowest), _DASH if at < 0 else str(at)
         warnings = str(len(report.warnings[run.name]))
         rows.append((run.name, run.initializer, seed, step, *losses, warnings))
     return Table("Runs", columns, tuple(rows), ("Losses are means over target tokens in nats.",))
@@ -167,7 +167,7 @@ def _run_rows(report: PromptReport) -> Table:
 def _spread_rows(groups: Mapping[str, Spread]) -> Table:
     columns = ("start", "runs", "mean", "lowest", "highest", "standard deviation")
     rows = tuple(
-        (name, str(spread.runs), *(_loss(value) for value in spread[1:]))
+        (name, str(spread.runs), *(_format_loss(value) for value in spread[1:]))
         for name, spread in groups.items()
     )
     return Table("Final validation loss by start", columns, rows)
@@ -235,7 +235,7 @@ def prompt_page(title: str, report: PromptReport) -> str:
         title=title,
         warnings=report.all_warnings(),
         tables=all_tables(report),
-        panels=[drawn(panel) for panel in prompt_panels(report.runs)],
+        panels=[draw_panel(panel) for panel in prompt_panels(report.runs)],
         grids=grids,
     )
 
@@ -252,7 +252,7 @@ def _shade_cosine(cosine: float) -> dict[str, Any]:
     }
 
 
-def drawn(panel: CurvePanel) -> dict[str, Any]:
+def draw_panel(panel: CurvePanel) -> dict[str, Any]:
     """Returns a panel as SVG has it: points in [0, 1] x [0, 0.65], y downwards."""
     scaled = {
         name: Curve(steps, np.log10(values) if panel.logarithmic else values)

@@ -148,13 +148,15 @@ def salience_picture(
     for number, (title, text) in enumerate(zip(titles, example.grounding.texts, strict=True)):
         chosen = [i for i, w in enumerate(salience.argument_words) if w.number == number]
         words = [salience.argument_words[i] for i in chosen]
-        pieces = tuple(_pieces(text, words, contributions[chosen], threshold))
+        pieces = tuple(_cut_into_pieces(text, words, contributions[chosen], threshold))
         arguments.append(ShownText(title, pieces))
     query = example.history[-1] if example.history else ""
     absent = words_in_none(example.response, (*example.grounding.texts, query))
     starts = {word.start for word in absent if word.text.lower() not in FRAMING_WORDS}
     foreign = tuple(word.start in starts for word in salience.response_words)
-    response = _pieces(example.response, salience.response_words, attributions, threshold, foreign)
+    response = _cut_into_pieces(
+        example.response, salience.response_words, attributions, threshold, foreign
+    )
     return SaliencePicture(
         title=example.id,
         query=query,
@@ -168,7 +170,7 @@ def salience_picture(
     )
 
 
-def _pieces(
+def _cut_into_pieces(
     text: str,
     words: Sequence[PlacedWord],
     values: Floats,
@@ -202,10 +204,10 @@ def salience_text(picture: SaliencePicture, colour: bool) -> str:
     Without ANSI colours, marked words stand in [brackets]. A star follows words of the response
     that are not in the grounding.
     """
-    return "\n".join(_lines(picture, colour)) + "\n"
+    return "\n".join(_format_picture_lines(picture, colour)) + "\n"
 
 
-def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
+def _format_picture_lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
     if picture.query:
         yield f"query: {printable(picture.query)}"
     for shown in (*picture.arguments, picture.response):
@@ -224,7 +226,7 @@ def _lines(picture: SaliencePicture, colour: bool) -> Iterator[str]:
     }
     for (name, score), (kind, words) in zip(picture.scores.items(), small.items(), strict=True):
         listed = ", ".join(map(printable, words)) or "none"
-        yield f"{name} {_figure(score)} (0 to 1, higher = more faithful); {kind}: {listed}"
+        yield f"{name} {_format_score(score)} (0 to 1, higher = more faithful); {kind}: {listed}"
     yield COMPARE
     if picture.salience.cut_tokens:
         parts = ", ".join(f"{count} of {part}" for part, count in picture.salience.cut.items())
@@ -264,7 +266,7 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
 
     def shown(word: PlacedWord, value: float, star: bool = False) -> dict[str, Any]:
         marked = value < picture.threshold or star
-        return {"text": word.text + STAR * star, "share": _figure(value), "marked": marked}
+        return {"text": word.text + STAR * star, "share": _format_score(value), "marked": marked}
 
     salience = picture.salience
     columns = zip(salience.response_words, picture.attributions, picture.foreign, strict=True)
@@ -273,7 +275,7 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
         "title": picture.title,
         "query": picture.query,
         "texts": [*picture.arguments, picture.response],
-        "scores": {name: _figure(score) for name, score in picture.scores.items()},
+        "scores": {name: _format_score(score) for name, score in picture.scores.items()},
         "unsupported": ", ".join(picture.unsupported_words),
         "uncovered": ", ".join(picture.uncovered_words),
         "foreign": ", ".join(picture.foreign_words),
@@ -284,11 +286,11 @@ def salience_section(picture: SaliencePicture) -> dict[str, Any]:
         "columns": [shown(*column) for column in columns],
         "rows": [
             shown(word, value)
-            | {"perspective": word.perspective, "cells": [_figure(cell) for cell in cells]}
+            | {"perspective": word.perspective, "cells": [_format_score(cell) for cell in cells]}
             for word, value, cells in rows
         ],
     }
 
 
-def _figure(value: float) -> str:
+def _format_score(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.3f}"

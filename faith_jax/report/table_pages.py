@@ -11,7 +11,7 @@ from typing import Any
 import tabulate
 
 from faith_jax.core.files import write_json, write_text
-from faith_jax.core.table import DASH, MARK, Table, guarded, printable
+from faith_jax.core.table import DASH, MARK, Table, guard_formula, printable
 
 FORMATS = ("text", "markdown", "latex", "csv")
 _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
@@ -20,7 +20,7 @@ _SIGNED_NAME = re.compile(r"[+-] ?[\w .\u2212-]+")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")  # what a page would take for HTML
 
 
-def rendered(table: Table, form: str = "text") -> str:
+def render_table(table: Table, form: str = "text") -> str:
     """Returns a table in one of `FORMATS`.
 
     Numbers are right-aligned; fractions have two digits, undefined values a dash. CSV is for
@@ -33,7 +33,7 @@ def rendered(table: Table, form: str = "text") -> str:
         rows = ([_csv_cell(value) for value in row] for row in (tidy.columns, *tidy.rows))
         csv.writer(buffer, lineterminator="\n").writerows(rows)
         return buffer.getvalue()
-    table = _printable(table, form)
+    table = _escape_table(table, form)
     cells = [[cell_text(value) for value in row] for row in table.rows]
     align = ["left" if isinstance(v, str) else "right" for row in table.rows[:1] for v in row]
     text = tabulate.tabulate(
@@ -53,11 +53,11 @@ def rendered(table: Table, form: str = "text") -> str:
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, str):
         text = printable(value)
-        return text if _SIGNED_NAME.fullmatch(text) else guarded(text)
+        return text if _SIGNED_NAME.fullmatch(text) else guard_formula(text)
     return None if _is_undefined(value) else value
 
 
-def _printable(table: Table, form: str) -> Table:
+def _escape_table(table: Table, form: str) -> Table:
     """Returns a table whose texts hold no control characters, and in Markdown no cells or tags."""
 
     def shown(value: Any) -> Any:
@@ -100,7 +100,7 @@ def _is_undefined(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def joined(tables: Sequence[Table]) -> Table:
+def join_tidy_tables(tables: Sequence[Table]) -> Table:
     """Returns the tidy forms of tables, which have the same columns, as one table."""
     tidy = [table.tidy for table in tables if table.tidy]
     return Table("", tidy[0].columns, tuple(row for table in tidy for row in table.rows))
@@ -121,11 +121,11 @@ def write_tables(
       captioned: the same for LaTeX, where each table stands alone.
     """
     listed = "".join(f"\n{note}\n" for note in report["notes"])
-    markdown = "\n".join(rendered(table, "markdown") for table in tables)
+    markdown = "\n".join(render_table(table, "markdown") for table in tables)
     for ending, text in {
         "md": f"# {report['title']}\n{listed}\n{markdown}",
-        "tex": "\n".join(rendered(table, "latex") for table in captioned or tables),
-        "csv": rendered(joined(tables), "csv"),
+        "tex": "\n".join(render_table(table, "latex") for table in captioned or tables),
+        "csv": render_table(join_tidy_tables(tables), "csv"),
     }.items():
         write_text(f"{path}.{ending}", text)
     write_json(f"{path}.json", report)

@@ -55,11 +55,11 @@ def new_index(factory: str, width: int) -> Any:
       ConfigError: faiss is not installed, or does not know such an index of products.
     """
     try:
-        return _faiss().index_factory(width, factory, _faiss().METRIC_INNER_PRODUCT)
+        return _import_faiss().index_factory(width, factory, _import_faiss().METRIC_INNER_PRODUCT)
     except RuntimeError as error:
         raise ConfigError(
-            f"--faiss: {factory!r} is no index of products of {width} numbers ({_reason(error)}); "
-            "try HNSW32 or IVF4096,PQ64."
+            f"--faiss: {factory!r} is no index of products of {width} numbers "
+            f"({_extract_reason(error)}); try HNSW32 or IVF4096,PQ64."
         ) from None
 
 
@@ -82,17 +82,17 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
         index_folder.mkdir()
         try:
             if not index.is_trained:
-                index.train(_sample(rows, index, seed))
+                index.train(_sample_training_vectors(rows, index, seed))
             progress = Progress("vector", len(rows))
             for first in range(0, len(rows), _CHUNK):
                 index.add(np.ascontiguousarray(rows[first : first + _CHUNK]))
                 progress.update(index.ntotal)
-            _faiss().write_index(index, str(index_folder / FILE))
+            _import_faiss().write_index(index, str(index_folder / FILE))
         except RuntimeError as error:
             if "No space left" in str(error):
-                raise StorageError(f"{index_folder}: {_reason(error)}") from None
+                raise StorageError(f"{index_folder}: {_extract_reason(error)}") from None
             raise ConfigError(
-                f"--faiss: {factory!r} of {len(rows):,} vectors: {_reason(error)}."
+                f"--faiss: {factory!r} of {len(rows):,} vectors: {_extract_reason(error)}."
             ) from None
         manifest = IndexManifest(
             factory=factory,
@@ -139,12 +139,12 @@ class Approximate(NamedTuple):
         file = folder / FILE
         if not file.is_file() or manifest.index != file_content(file, is_whole=True):
             raise ConfigError(f"{file}: damaged, its hash is not that of {MANIFEST}; {remedy}")
-        faiss = _faiss()
+        faiss = _import_faiss()
         try:
             index = faiss.read_index(str(file))
         except RuntimeError as error:
             raise ConfigError(
-                f"{file}: faiss cannot read it ({_reason(error)}); {remedy}"
+                f"{file}: faiss cannot read it ({_extract_reason(error)}); {remedy}"
             ) from None
         if (lists := faiss.try_extract_index_ivf(index)) is not None:
             lists.nprobe = -(-lists.nlist // _LISTS)
@@ -172,25 +172,25 @@ class Approximate(NamedTuple):
         """
         _, candidates = self.index.search(np.ascontiguousarray(queries), _CANDIDATES * most)
         return [
-            self._best(query, rows[rows >= 0], most)
+            self._rank_candidates(query, rows[rows >= 0], most)
             for query, rows in zip(queries, candidates, strict=True)
         ]
 
-    def _best(self, query: np.ndarray, rows: np.ndarray, most: int) -> np.ndarray:
+    def _rank_candidates(self, query: np.ndarray, rows: np.ndarray, most: int) -> np.ndarray:
         rows = np.sort(rows)
         return rows[np.argsort(-(self.vectors[rows] @ query), kind="stable")[:most]]
 
 
-def _sample(rows: np.ndarray, index: Any, seed: int) -> np.ndarray:
+def _sample_training_vectors(rows: np.ndarray, index: Any, seed: int) -> np.ndarray:
     """Returns the vectors on which an index is trained, float32 [sample, embed]."""
-    lists = _faiss().try_extract_index_ivf(index)
+    lists = _import_faiss().try_extract_index_ivf(index)
     size = max(_TRAINING, _OF_LIST * (lists.nlist if lists is not None else 0))
     if size >= len(rows):
         return np.array(rows)
     return rows[np.sort(np.random.default_rng(seed).choice(len(rows), size, replace=False))]
 
 
-def _faiss() -> ModuleType:
+def _import_faiss() -> ModuleType:
     try:
         import faiss
     except ImportError:
@@ -201,10 +201,10 @@ def _faiss() -> ModuleType:
     return faiss
 
 
-def _reason(error: RuntimeError) -> str:
+def _extract_reason(error: RuntimeError) -> str:
     """Returns faiss's message without the place in its code.
 
-    >>> _reason(RuntimeError("Error in f(int) at /faiss/a.cpp:12: Error: 'x' failed: too few"))
+    >>> _extract_reason(RuntimeError("Error in f(int) at /faiss/a.cpp:12: Error: 'x': too few"))
     'too few'
     """
     return re.sub(r"^Error in .* at \S+:\d+: (Error: '.*?' failed: )?", "", str(error))

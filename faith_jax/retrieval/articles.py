@@ -19,8 +19,8 @@ from typing import NamedTuple
 import msgspec
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.rows import Row, opened, read_jsonl
-from faith_jax.core.schema import Text, converted
+from faith_jax.core.rows import Row, open_text, read_jsonl
+from faith_jax.core.schema import Text, convert_row
 from faith_jax.core.templates import one_space
 from faith_jax.core.words import split_sentences
 
@@ -125,7 +125,7 @@ def read_file(
     Raises:
       InputError: the file is missing, of no known format, damaged, or ends in the middle.
     """
-    with opened(path) as file:
+    with open_text(path) as file:
         begin = file.read(4096).lstrip()[:1]
     if begin == b"<":
         from faith_jax.retrieval.mediawiki import read_dump
@@ -154,12 +154,12 @@ def articles_of(rows: Iterable[Row], most: int | None = None) -> Iterator[Articl
 def _read_row(row: Row) -> tuple[str, list[str], list[str], str]:
     """Returns title, texts, aliases and URL of a row."""
     if "wikipedia_title" in row.fields:
-        kilt = converted(row.fields, row.place, _KiltRow)
+        kilt = convert_row(row.fields, row.place, _KiltRow)
         title, aliases = one_space(kilt.wikipedia_title), kilt.wikidata_info.aliases
         names = aliases.alias if isinstance(aliases, _Aliases) else aliases
         texts = [text for text in kilt.text if not text.startswith(_KILT_MARKS)]
         return title, texts[one_space(texts[0]) == title :] if texts else [], names, wiki_url(title)
-    plain = converted(row.fields, row.place, _ArticleRow)
+    plain = convert_row(row.fields, row.place, _ArticleRow)
     title = one_space(plain.title)
     texts = _BLANK_LINES.split(plain.text) if isinstance(plain.text, str) else plain.text
     return title, texts, plain.aliases, plain.url

@@ -21,13 +21,13 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Float, Integer
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.files import move_into_place, read_json_or_none, resumable_output, write_json
 from faith_jax.core.progress import Progress
 from faith_jax.core.schema import read_json_as
 from faith_jax.core.templates import dense_query
 from faith_jax.core.types import Array, PyTree
-from faith_jax.inference.batching import Batcher, padded, padded_length
+from faith_jax.inference.batching import Batcher, pad_rows, padded_length
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import check_ids, input_limit, open_model, open_tokenizer
 from faith_jax.models.partitioning import Mesh, Partitioner, batch_axes
@@ -61,7 +61,7 @@ def passages(article: Article) -> list[Passage]:
 
 
 @functools.partial(jax.jit, static_argnums=0, static_argnames="method")
-def _vectors(module: Transformer, params: PyTree, tokens: Array, method: str) -> Any:
+def _encode_tokens(module: Transformer, params: PyTree, tokens: Array, method: str) -> Any:
     return module.apply({"params": params}, tokens, False, method=method)
 
 
@@ -113,11 +113,11 @@ class TextVectors:
         ]
         text_vectors = np.zeros((len(rows), config.emb_dim), np.float32)
         bound = functools.partial(
-            _vectors, self.model.module, self.model.params, method=self._method
+            _encode_tokens, self.model.module, self.model.params, method=self._method
         )
         for batch in self._batcher.batches([(padded_length(len(row)),) for row in rows]):
             batch_rows = [rows[n] for n in batch.rows]
-            tokens = padded(batch_rows, batch.shape[0], self.model.pad_id, batch.size)
+            tokens = pad_rows(batch_rows, batch.shape[0], self.model.pad_id, batch.size)
             tokens[len(batch_rows) :, 0] = batch_rows[0][0]  # something to attend to
             vectors = self.model.partitioner.compute(bound, tokens)
             text_vectors[batch.rows] = vectors[: len(batch_rows)]
@@ -196,8 +196,8 @@ class Vectors(NamedTuple):
             (manifest.passages,),
         ):
             raise ConfigError(
-                f"{path}: expected {counted(manifest.passages, 'vector')} of {manifest.width}, got "
-                f"{values.shape}; copy the folder again."
+                f"{path}: expected {pluralize(manifest.passages, 'vector')} of {manifest.width}, "
+                f"got {values.shape}; copy the folder again."
             )
         return cls(values, articles, manifest.model)
 
@@ -261,7 +261,7 @@ def _embed_passages(
         values = np.lib.format.open_memmap(file, mode, dtype=np.float32, shape=shape)
         done, first = place.get("passages", 0), place.get("articles", 0)
         progress = Progress("passage", shape[0], done)
-        for last, batch in _batches(base, numbers[first:]):
+        for last, batch in _batch_passages(base, numbers[first:]):
             values[done : done + len(batch)] = encode(batch)
             values.flush()
             done += len(batch)
@@ -277,7 +277,9 @@ def _embed_passages(
     return Vectors.open(target, base)
 
 
-def _batches(base: KnowledgeBase, numbers: Sequence[int]) -> Iterator[tuple[int, list[Passage]]]:
+def _batch_passages(
+    base: KnowledgeBase, numbers: Sequence[int]
+) -> Iterator[tuple[int, list[Passage]]]:
     """Yields the passages of whole articles, and the number of the last one."""
     batch: list[Passage] = []
     for number in numbers:
@@ -364,7 +366,7 @@ def top_k(
                 axes=batch_axes(partitioner.mesh),
                 most=most,
             )
-        scores, numbers = partitioner.gathered(best)
+        scores, numbers = partitioner.gather(best)
     return scores, numbers
 
 
@@ -397,11 +399,11 @@ class Dense:
         They are those of its best passages, of which there are 100, or `most` if that is more.
         """
         query_vectors = self._encode([dense_query(query.context, query.claim) for query in queries])
-        best = self._best(query_vectors, max(PASSAGES, most))
+        best = self._search_passages(query_vectors, max(PASSAGES, most))
         ranked_articles = (self._vectors.articles[rows].tolist() for rows in best)
         return [list(itertools.islice(dict.fromkeys(numbers), most)) for numbers in ranked_articles]
 
-    def _best(self, queries: np.ndarray, most: int) -> Iterable[np.ndarray]:
+    def _search_passages(self, queries: np.ndarray, most: int) -> Iterable[np.ndarray]:
         if self._index is not None:
             return self._index(queries, most)
         return top_k(self._encode.model.partitioner, self._vectors.values, queries, most)[1]

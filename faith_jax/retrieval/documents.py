@@ -90,7 +90,8 @@ class Entities:
         texts = [(query.claim, *reversed(query.context)) for query in queries]
         tagged = iter(self._tagger.tag(list(itertools.chain.from_iterable(texts))))
         return [
-            self._articles(itertools.islice(tagged, len(parts)), most) for parts in map(list, texts)
+            self._find_articles(itertools.islice(tagged, len(parts)), most)
+            for parts in map(list, texts)
         ]
 
     def subjects(self, query: Query) -> list[str]:
@@ -100,35 +101,36 @@ class Entities:
         """
         texts = self._tagger.tag([query.claim, *query.context])
         claim_names, *context_names = (
-            [n for n in self._names(text) if self._knowledge_base.named(n)] for text in texts
+            [n for n in self._find_names(text) if self._knowledge_base.find_by_name(n)]
+            for text in texts
         )
         if claim_names and not _PRONOUN.search(query.claim):
             context_names = []
         return list(dict.fromkeys(itertools.chain(claim_names, *context_names)))
 
-    def _articles(self, texts: Iterable[TaggedText], most: int) -> list[int]:
-        names = dict.fromkeys(name for text in texts for name in self._names(text))
+    def _find_articles(self, texts: Iterable[TaggedText], most: int) -> list[int]:
+        names = dict.fromkeys(name for text in texts for name in self._find_names(text))
         articles_by_name = [self._knowledge_base.lookup(name, PAGES) for name in names]
-        return _interleave(articles_by_name)[:most]
+        return _interleave_rankings(articles_by_name)[:most]
 
-    def _names(self, text: TaggedText) -> list[str]:
+    def _find_names(self, text: TaggedText) -> list[str]:
         """Returns the names in a text, first those whose words the fewest articles have."""
         entities = [entity.text for entity in text.entities if entity.type not in _NUMBERS]
-        chunks = [chunk.text for chunk in text.noun_chunks] or self._titles(text)
-        names = list(filter(None, map(_bare, (*entities, *chunks))))
+        chunks = [chunk.text for chunk in text.noun_chunks] or self._find_titles(text)
+        names = list(filter(None, map(_strip_function_words, (*entities, *chunks))))
         counts = self._knowledge_base.article_counts(names)
         return [
             name for _, name in sorted(zip(counts, names, strict=True), key=lambda pair: pair[0])
         ]
 
-    def _titles(self, text: TaggedText) -> Iterator[str]:
+    def _find_titles(self, text: TaggedText) -> Iterator[str]:
         """Yields stretches of words that are names of articles, the longest from each word on."""
         words = [token for token in text.tokens if token.text[0].isalnum()]
         start = 0
         while start < len(words):
             for end in range(min(start + _LONGEST_TITLE, len(words)), start, -1):
                 name = text.text[words[start].start : words[end - 1].end]
-                if _bare(name) == name and (title := self._article_name(name)):
+                if _strip_function_words(name) == name and (title := self._article_name(name)):
                     yield title
                     start = end - 1
                     break
@@ -143,14 +145,14 @@ class Entities:
             if name.endswith(plural)
         )
         forms = itertools.chain([name], singulars)
-        return next((form for form in forms if self._knowledge_base.named(form)), "")
+        return next((form for form in forms if self._knowledge_base.find_by_name(form)), "")
 
 
-def _bare(name: str) -> str:
+def _strip_function_words(name: str) -> str:
     """Returns a name without function words at its ends; "" where the rest says nothing.
 
-    >>> _bare("the history of tea"), _bare("New York"), _bare("a lot of people")
-    ('history of tea', 'New York', '')
+    >>> [*map(_strip_function_words, ("the history of tea", "New York", "a lot of people"))]
+    ['history of tea', 'New York', '']
     """
     words = name.split()
     if set(content(name)) <= _COLLOQUIAL:
@@ -159,13 +161,13 @@ def _bare(name: str) -> str:
     return " ".join(words[says.index(True) : len(says) - says[::-1].index(True)])
 
 
-def _interleave(lists: Sequence[Sequence[int]]) -> list[int]:
+def _interleave_rankings(lists: Sequence[Sequence[int]]) -> list[int]:
     """Returns the first numbers of all lists, then the second numbers …, each once."""
     rounds = itertools.chain.from_iterable(itertools.zip_longest(*lists))
     return [number for number in dict.fromkeys(rounds) if number is not None]
 
 
-def fused(rankings: Sequence[Sequence[int]], most: int) -> list[int]:
+def fuse_rankings(rankings: Sequence[Sequence[int]], most: int) -> list[int]:
     """Returns the articles of several rankings by reciprocal-rank fusion, best first.
 
     An article's score is the sum of 1 / (60 + its rank) over the rankings that have it.

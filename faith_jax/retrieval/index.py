@@ -129,9 +129,9 @@ def build_from(
         partial = held.enter_context(resumable_output(target, run, restart, option="FOLDER"))
         new_folder = partial / "made"
         new_folder.mkdir(exist_ok=True)
-        with _database(new_folder / DATABASE, target) as database:
+        with _open_database(new_folder / DATABASE, target) as database:
             articles, left_out = _add_all(database, records)
-            names = _finish(database, left_out) if articles else 0
+            names = _index_names_and_terms(database, left_out) if articles else 0
         if not articles:
             (new_folder / DATABASE).unlink()
             raise InputError(f"{source}: has no article with text.")
@@ -150,7 +150,7 @@ def build_from(
 
 
 @contextlib.contextmanager
-def _database(path: pathlib.Path, target: pathlib.Path) -> Iterator[sqlite3.Connection]:
+def _open_database(path: pathlib.Path, target: pathlib.Path) -> Iterator[sqlite3.Connection]:
     """Yields the database, made where it is not there.
 
     What is not committed when a process is killed is undone when the database is opened again.
@@ -223,7 +223,7 @@ def _add_article(database: sqlite3.Connection, article: Article) -> str:
     return ""
 
 
-def _finish(database: sqlite3.Connection, left_out: Counter[str]) -> int:
+def _index_names_and_terms(database: sqlite3.Connection, left_out: Counter[str]) -> int:
     """Makes names of redirects and indexes all names and terms; returns the number of names."""
     logger.info("indexing names and terms")
     database.execute("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, words, row)")

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.files import partial_folder
 from faith_jax.core.schema import read_json_as
 from faith_jax.core.templates import one_space
@@ -122,7 +122,7 @@ class KnowledgeBase:
         size = database.stat().st_size if database.is_file() else 0
         if size != manifest.size:
             raise ConfigError(
-                f"{database}: expected {counted(manifest.size, 'byte')}, got {size:,}; copy the "
+                f"{database}: expected {pluralize(manifest.size, 'byte')}, got {size:,}; copy the "
                 "folder again, or make it anew with `faith-jax index`."
             )
         return cls(path, manifest)
@@ -137,7 +137,7 @@ class KnowledgeBase:
         title, paragraphs, url = self._database.execute(query, (number,)).fetchone()
         return Article(title, tuple(paragraphs.split("\n")) if paragraphs else (), url=url)
 
-    def named(self, name: str) -> list[int]:
+    def find_by_name(self, name: str) -> list[int]:
         """Returns the articles that have a name, but for its case; titles first.
 
         Titles that differ in case only are all found, and the one that is written so comes first.
@@ -146,14 +146,14 @@ class KnowledgeBase:
             "SELECT article FROM names JOIN articles ON articles.id = article WHERE key = ?"
             "ORDER BY name != ?, name != title, article"
         )
-        return self._numbers(query, (name_key(name), name.strip()))
+        return self._select_article_numbers(query, (name_key(name), name.strip()))
 
     def titles(self, name: str) -> set[str]:
         """Returns the titles that are a name, but for their qualifiers; else of all that have it.
 
         An alias of another article says less of what is meant than a title does.
         """
-        titles = {self.article(number).title for number in self.named(name)}
+        titles = {self.article(number).title for number in self.find_by_name(name)}
         key = name_key(name)
         return {
             title for title in titles if key in (name_key(title), name_key(bare_title(title)))
@@ -165,14 +165,16 @@ class KnowledgeBase:
         Those that have the name come first, then those that have all of its words in a name of
         theirs; only where there is neither, those that have all of its words in the text.
         """
-        articles = self.named(name)
+        articles = self.find_by_name(name)
         words = " ".join(f'"{word}"' for word in content(name))
         if words and len(articles) < most:
             query = (
                 "SELECT article FROM name_words JOIN names ON names.id = name_words.rowid "
                 "WHERE name_words MATCH ? ORDER BY rank LIMIT ?"
             )
-            articles += self._numbers(query, (words, 4 * most))  # an article has several names
+            articles += self._select_article_numbers(
+                query, (words, 4 * most)
+            )  # an article has several names
             articles = articles or self._rank_articles(words, most)
         return list(dict.fromkeys(articles))[:most]
 
@@ -194,9 +196,9 @@ class KnowledgeBase:
 
     def _rank_articles(self, match: str, most: int) -> list[int]:
         query = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
-        return self._numbers(query, (match, most))
+        return self._select_article_numbers(query, (match, most))
 
-    def _numbers(self, query: str, values: Sequence[object]) -> list[int]:
+    def _select_article_numbers(self, query: str, values: Sequence[object]) -> list[int]:
         return [number for (number,) in self._database.execute(query, values)]
 
     def terms(self, texts: Sequence[str]) -> list[list[str]]:

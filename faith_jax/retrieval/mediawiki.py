@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.rows import opened
+from faith_jax.core.rows import open_text
 from faith_jax.core.templates import one_space
 from faith_jax.retrieval.articles import WIKIPEDIA, Article, Redirect, lists_names, wiki_url
 
@@ -70,23 +70,23 @@ def read_dump(
             f"{path}: a MediaWiki dump is read with mwparserfromhell; install the extra: pip "
             "install 'faith_jax[wikipedia]', or '.[wikipedia]' in a clone."
         ) from None
-    pages = itertools.islice(_pages(path), first, None)
-    with _parser(functools.partial(paragraphs, most=most), processes) as parse:
+    pages = itertools.islice(_read_pages(path), first, None)
+    with _open_parser(functools.partial(paragraphs, most=most), processes) as parse:
         while batch := list(itertools.islice(pages, _BATCH)):
             parsed = iter(parse([page.wikitext for page in batch if isinstance(page, _Page)]))
             for page in batch:
-                yield _article(page, next(parsed)) if isinstance(page, _Page) else page
+                yield _build_article(page, next(parsed)) if isinstance(page, _Page) else page
 
 
-def _article(page: _Page, texts: tuple[str, ...]) -> Article:
+def _build_article(page: _Page, texts: tuple[str, ...]) -> Article:
     is_list = bool(_DISAMBIGUATION.search(page.wikitext)) or lists_names(page.title, texts)
     return Article(page.title, texts, (), wiki_url(page.title, page.base), is_list)
 
 
-def _pages(path: pathlib.Path) -> Iterator[_Page | Redirect]:
+def _read_pages(path: pathlib.Path) -> Iterator[_Page | Redirect]:
     """Yields the pages of namespace 0; one at a time is in memory."""
     base = WIKIPEDIA
-    with opened(path) as file:
+    with open_text(path) as file:
         events = ElementTree.iterparse(file, events=("start", "end"))
         try:
             _, root = next(events)
@@ -119,7 +119,7 @@ def _pages(path: pathlib.Path) -> Iterator[_Page | Redirect]:
 
 
 @contextlib.contextmanager
-def _parser(
+def _open_parser(
     parse: Callable[[str], tuple[str, ...]], processes: int
 ) -> Iterator[Callable[[Sequence[str]], Iterable[tuple[str, ...]]]]:
     """Yields a function that parses texts, by several processes where there are many texts."""
@@ -156,14 +156,14 @@ def paragraphs(wikitext: str, most: int | None = None) -> tuple[str, ...]:
 def _section_paragraphs(wikitext: str) -> Iterator[str]:
     import mwparserfromhell
 
-    for block in _BLANK_LINES.split(_text(mwparserfromhell.parse(wikitext))):
+    for block in _BLANK_LINES.split(_extract_text(mwparserfromhell.parse(wikitext))):
         lines = (line for line in block.split("\n") if not line.lstrip().startswith(_LIST_ITEM))
         text = _EMPTY_PARENTHESES.sub("", _MAGIC_WORD.sub("", " ".join(lines)))
         if text := one_space(_OPENING.sub("(", text).replace(_LIST_ITEM, "")):
             yield text
 
 
-def _text(code: Any) -> str:
+def _extract_text(code: Any) -> str:
     """Returns the text of parsed wikitext."""
     return "".join(map(_node_text, code.nodes)) if code else ""
 
@@ -175,9 +175,9 @@ def _node_text(node: Any) -> str:
         case nodes.Text():
             return str(node.value)
         case nodes.Wikilink():
-            return "" if _NO_LINK.match(str(node.title)) else _text(node.text or node.title)
+            return "" if _NO_LINK.match(str(node.title)) else _extract_text(node.text or node.title)
         case nodes.ExternalLink():
-            return _text(node.title)
+            return _extract_text(node.title)
         case nodes.HTMLEntity():
             return node.normalize()
         case nodes.Heading():
@@ -188,7 +188,13 @@ def _node_text(node: Any) -> str:
             name = str(node.tag).strip().lower()
             if node.wiki_markup in _LIST_MARKS:
                 return _LIST_ITEM
-            return " " if name == "br" else "" if name in _DROPPED_TAGS else _text(node.contents)
+            return (
+                " "
+                if name == "br"
+                else ""
+                if name in _DROPPED_TAGS
+                else _extract_text(node.contents)
+            )
     return ""  # comments, arguments of templates
 
 
@@ -196,4 +202,4 @@ def _template_text(template: Any) -> str:
     name = str(template.name).strip().lower()
     places = (0,) if name.startswith("lang-") else _TEMPLATES.get(name, ())
     values = [parameter.value for parameter in template.params if not parameter.showkey]
-    return " ".join(_text(values[p]).strip() for p in places if p < len(values) and values)
+    return " ".join(_extract_text(values[p]).strip() for p in places if p < len(values) and values)

@@ -33,7 +33,7 @@ def has_half(text: str, sentence: str) -> bool:
     )
 
 
-def found_share(texts: Sequence[str], gold: Sequence[str]) -> float:
+def gold_share(texts: Sequence[str], gold: Sequence[str]) -> float:
     """Returns the share of a claim's gold sentences that one of the texts has; see `has_half`.
 
     Args:
@@ -63,7 +63,7 @@ class Recall(NamedTuple):
 
 
 def recall(shares: Sequence[float], seed: int = 0) -> Recall:
-    """Returns the mean of `found_share` of claims; NaN shares do not count."""
+    """Returns the mean of `gold_share` of claims; NaN shares do not count."""
     defined = np.asarray([share for share in shares if not math.isnan(share)], np.float64)
     if not defined.size:
         return Recall(math.nan, Interval(math.nan, math.nan), 0)

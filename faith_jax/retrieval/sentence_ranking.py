@@ -39,7 +39,7 @@ def candidates(knowledge_base: KnowledgeBase, articles: Sequence[int]) -> list[C
     return list(by_sentence.values())
 
 
-def ranked(
+def rank_sentences(
     query: Query, candidates: Sequence[Candidate], ranker: Ranker, most: int
 ) -> list[Evidence]:
     """Returns the `most` best sentences with their scores, best first."""
@@ -92,10 +92,10 @@ class LexicalRanker:
             term: self._knowledge_base.inverse_frequency(count)
             for term, count in self._knowledge_base.frequencies(query_terms).items()
         }
-        return [_bm25(terms, weights, mean_length) for terms in candidate_terms]
+        return [_bm25_score(terms, weights, mean_length) for terms in candidate_terms]
 
 
-def _bm25(terms: Sequence[str], weights: dict[str, float], mean_length: float) -> float:
+def _bm25_score(terms: Sequence[str], weights: dict[str, float], mean_length: float) -> float:
     """Returns BM25 of a text's terms; `weights` are those of the query's terms."""
     counts = collections.Counter(term for term in terms if term in weights)
     penalty = _K1 * (1 - _B + _B * len(terms) / mean_length) if terms else 1.0

@@ -17,7 +17,7 @@ from faith_jax.core.settings import (
     Number,
     Positive,
     PositiveShare,
-    checked,
+    check_value,
 )
 from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.inference.checkpoint_decoding import from_checkpoint
@@ -46,9 +46,9 @@ def decode_length(path: Paths) -> int:
         targets = settings.get(f"{_DATA}.task_feature_lengths.targets")
         decoding = _make_decoding_config(settings)
         length = decoding.max_length if decoding else targets and targets.value
-        return length and checked("DECODE_LENGTH", length, Positive)
+        return length and check_value("DECODE_LENGTH", length, Positive)
 
-    return _agreed_setting(path, "DECODE_LENGTH", of_run, _LENGTH)
+    return _find_agreed_setting(path, "DECODE_LENGTH", of_run, _LENGTH)
 
 
 def cut_policy(path: Paths) -> str:
@@ -61,7 +61,7 @@ def cut_policy(path: Paths) -> str:
         check_policy(policy.value)
         return policy.value
 
-    return _agreed_setting(path, "CUT_POLICY", of_run, _POLICY)
+    return _find_agreed_setting(path, "CUT_POLICY", of_run, _POLICY)
 
 
 def decoding(
@@ -119,11 +119,11 @@ def decoding(
             return None
         return dataclasses.replace(run_decoding, max_length=length)
 
-    agreed = _agreed_setting(path, "DECODING", of_run, DecodingConfig(max_length=length))
+    agreed = _find_agreed_setting(path, "DECODING", of_run, DecodingConfig(max_length=length))
     return dataclasses.replace(agreed, **drafting)
 
 
-def _agreed_setting(
+def _find_agreed_setting(
     path: Paths, macro: str, of: Callable[[Mapping[str, Setting]], Any], default: Any
 ) -> Any:
     """Returns the setting that all checkpoints' runs agree on, and logs it once."""

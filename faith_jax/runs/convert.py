@@ -35,10 +35,10 @@ from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files import (
     atomic_folder,
     check_space,
+    defer_interrupts,
     is_finished,
     output_lock,
     report_write_errors,
-    uninterrupted,
 )
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.rows import read_json
@@ -203,6 +203,6 @@ def new_checkpoint(place: pathlib.Path, overwrite: bool) -> Iterator[pathlib.Pat
     with (
         atomic_folder(place, "a checkpoint", overwrite, "TARGET") as beside,
         report_write_errors(f"TARGET: {place}"),
-        uninterrupted(),
+        defer_interrupts(),
     ):
         yield beside

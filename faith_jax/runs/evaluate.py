@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from faith_jax.core.errors import ConfigError, MetricError, counted
+from faith_jax.core.errors import ConfigError, MetricError, pluralize
 from faith_jax.core.files import write_json
 from faith_jax.core.progress import Progress
 from faith_jax.core.types import Array, PyTree
@@ -214,7 +214,7 @@ class DecodedEvaluation:
     def _decode_responses(self, params: PyTree, member: RowCache) -> list[DecodedRow]:
         """Returns the response to each row of a task."""
         count = len(member)
-        logger.info("Decoding %s, for the task's metrics", counted(count, "response"))
+        logger.info("Decoding %s, for the task's metrics", pluralize(count, "response"))
         progress = Progress("decoding", count)
         rows = [member[number] for number in range(count)]
         second = [row["knowledge"] for row in rows] if self._is_doha else None
@@ -224,7 +224,7 @@ class DecodedEvaluation:
 
     def _score_targets(self, params: PyTree, member: RowCache) -> list[float]:
         """Returns the log-likelihood of each target of a task, end token included."""
-        logger.info("Scoring %s, for the task's metrics", counted(len(member), "target"))
+        logger.info("Scoring %s, for the task's metrics", pluralize(len(member), "target"))
         scores = [
             self._partitioner.compute(functools.partial(self._score, params), batch)
             for batch in self._rows.evaluation_batches(members=[member])

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 
 from faith_jax.checkpoints.embedded import TWO_SIDES_ONLY, reads_two_sides
-from faith_jax.checkpoints.identity import checkpoint_digest, pinned
+from faith_jax.checkpoints.identity import checkpoint_digest, pin_step
 from faith_jax.core.cutting import Kind, by_name, check_policy
-from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.core.files import (
     append_rows,
     atomic_file,
@@ -36,7 +36,7 @@ from faith_jax.core.files import (
     write_json,
 )
 from faith_jax.core.files.staging import is_complete
-from faith_jax.core.files.stores import is_remote, opened_binary, path_of
+from faith_jax.core.files.stores import is_remote, open_binary, path_of
 from faith_jax.core.processes import number_of_first_process, wait_for_all
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
@@ -201,7 +201,7 @@ def infer(
     plan = functools.cache(functools.partial(_plan_shards, source, limit, output.shards))
     for system_run in _list_systems(models, folder):
         # Its rows, and whether they have responses already.
-        system_run = system_run.pinned({} if restart else partial_note(system_run.output))
+        system_run = system_run.with_pinned_step({} if restart else partial_note(system_run.output))
         chosen = RunVocabulary.choose(models.vocabulary, system_run.checkpoint)
         make_folder(str(folder.parent if dry_run else system_run.output.parent))
         tokenizer = source.tokenizer(chosen)
@@ -256,7 +256,7 @@ def infer(
                         logger.warning(TWO_SIDES_ONLY, system_run.checkpoint)
                     load(system_run).respond(job, formats)
                 kept = ("jsonl", *formats) if several else formats
-                with job.joined() as shard_counts:
+                with job.joining() as shard_counts:
                     if shard_counts is not None:
                         _write_output(job, shard_counts, kept, source, run)
                     is_made &= shard_counts is not None or is_complete(system_run.output)
@@ -264,7 +264,7 @@ def infer(
     if several and is_made and jax.process_index() == 0:
         with atomic_file(folder / PREDICTIONS) as beside, open(beside, "wb") as joined:
             for system_folder in finished:
-                with opened_binary(system_folder / PREDICTIONS) as part:
+                with open_binary(system_folder / PREDICTIONS) as part:
                     shutil.copyfileobj(part, joined)
     wait_for_all(f"{folder} is written")
     return folder
@@ -365,7 +365,7 @@ class _System(NamedTuple):
     fields: Mapping[str, str]
     prefix: str = ""  # of inputs
 
-    def pinned(self, note: Mapping[str, Any]) -> "_System":
+    def with_pinned_step(self, note: Mapping[str, Any]) -> "_System":
         """Returns this with the step of its checkpoint that a stopped run noted, or that is there.
 
         A training may write further steps meanwhile.
@@ -378,7 +378,7 @@ class _System(NamedTuple):
         number = number_of_first_process(step, f"the step of {self.checkpoint}")
         if number == _NONE:
             return self
-        return self._replace(checkpoint=str(pinned(self.checkpoint, number)))
+        return self._replace(checkpoint=str(pin_step(self.checkpoint, number)))
 
     def row(self, row: InputRow) -> InputRow:
         """Returns a row with these fields, and with the prefix of its inputs."""
@@ -456,7 +456,7 @@ class _Responder(NamedTuple):
     def respond(self, job: Job, formats: Sequence[str]) -> None:
         """Responds to the shards that no other process has."""
         is_reported = False  # whether all rows are, with what is unknown of them
-        for taken in processes.taken(job, self.together, self.window):
+        for taken in processes.take_shards(job, self.together, self.window):
             shard, writes, _ = taken
             if shard.number == 0 and writes:
                 rows = map(self.system.row, shard.read(self.source.read, self.source.name))
@@ -467,7 +467,7 @@ class _Responder(NamedTuple):
             if writes:
                 data_set = functools.partial(_data_set, job, self.source, self.system.fields)
                 shard.finish(*_count_rows(shard, data_set if "tfds" in formats else None))
-        logger.info("%s compiled", counted(self.decoder.num_compilations, "program"))
+        logger.info("%s compiled", pluralize(self.decoder.num_compilations, "program"))
         for warning in () if is_reported else unknown_warnings(self.unknown.report()):
             logger.warning("%s", warning)
 
@@ -622,4 +622,4 @@ def _write_output(
         job.target.rmdir()
     move_into_place(folder, job.target)
     reason = f", {unfinished:,} of them not finished at DECODE_LENGTH" if unfinished else ""
-    logger.info("%s in %s%s", counted(len(job), "response"), job.target, reason)
+    logger.info("%s in %s%s", pluralize(len(job), "response"), job.target, reason)

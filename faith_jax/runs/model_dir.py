@@ -176,8 +176,8 @@ def describe_run(
     """
     keep_vocabulary(vocabulary, folder)
     write_manifest(folder, {})  # of the vocabulary; those of the steps have their arrays
-    base = initial.described() if initial and frozen else None
-    metadata: dict[str, Any] = {_INITIAL: initial.described() if initial else None}
+    base = initial.describe() if initial and frozen else None
+    metadata: dict[str, Any] = {_INITIAL: initial.describe() if initial else None}
     if error_labels:
         metadata[ERROR_LABELS] = dict(error_labels)
     family = initial.family if initial else ""
@@ -188,7 +188,7 @@ def describe_run(
 def _check_initial(
     described: Checkpoint, initial: BaseModel | None, frozen: bool, path: str
 ) -> None:
-    now = initial.described() if initial else None
+    now = initial.describe() if initial else None
     if frozen or described.base:
         before, now = described.base, now if frozen else None
     elif _INITIAL in described.metadata:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.labels import UNSUPPORTED, VERDICTS, known_verdict
+from faith_jax.core.labels import UNSUPPORTED, VERDICTS, parse_verdict
 from faith_jax.core.settings import (
     InputFormat,
     NotNegative,
@@ -23,27 +23,27 @@ from faith_jax.core.settings import (
     PositiveShare,
     Share,
     ShareBelow1,
-    unescaped,
+    unescape,
 )
 
 MODEL_OPTIONS = ("model", "answer_model", "nli_model")  # of scorers, each a checkpoint
 
 
-def listed_names(listed: str) -> list[str]:
+def split_names(listed: str) -> list[str]:
     """Returns the names that commas separate."""
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def listed_scorers(listed: str) -> list[str]:
+def split_scorers(listed: str) -> list[str]:
     """Returns the names of scorers that commas separate; a file of a card is called as the file.
 
     >>> listed_scorers("token_f1, cards/strict.toml, mine=cards/strict.toml")
     ['token_f1', 'strict=cards/strict.toml', 'mine=cards/strict.toml']
     """
-    return [named_scorer(name) for name in listed_names(listed)]
+    return [name_scorer(name) for name in split_names(listed)]
 
 
-def named_scorer(name: str) -> str:
+def name_scorer(name: str) -> str:
     """Returns the name of a scorer; of the file of a card it is "NAME=FILE".
 
     Raises:
@@ -77,7 +77,7 @@ def _path_ending_in(ending: str) -> Callable[[str], str]:
 
 
 # The types of options, which also check what the command line says.
-Names = Annotated[tuple[str, ...], listed_names]  # given at once, with commas
+Names = Annotated[tuple[str, ...], split_names]  # given at once, with commas
 Numbers = Annotated[tuple[int, ...], _whole_numbers]
 Resamples = Annotated[
     int,
@@ -128,18 +128,18 @@ def _option_value(scorer: str, option: str, text: str) -> Any:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         if option.endswith("_prompt"):
-            return unescaped(text)
+            return unescape(text)
         if text.lower() in ("true", "false") and not registry.takes_words(scorer, option):
             return text.lower() == "true"
         is_list = scorer in registry.scorer_names() and registry.takes_words(scorer, option) is list
-        return listed_names(text) if is_list else text
+        return split_names(text) if is_list else text
     parts = value if isinstance(value, tuple | list) else [value]
     if value is None or all(isinstance(part, str) for part in parts):
         return value
     words = registry.takes_words(scorer, option)
     if words and text.strip()[0] in "[(":
         return [str(part) for part in parts]
-    return listed_names(text) if words is list else text if words else value
+    return split_names(text) if words is list else text if words else value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -291,7 +291,7 @@ class CheckOptions(FindingOptions, ClaimColumns):
         by_label = {}
         for part in filter(None, map(str.strip, self.label_values.split(","))):
             label, equals, value = (text.strip() for text in part.rpartition("="))
-            verdict = known_verdict(value)
+            verdict = parse_verdict(value)
             if not (label and equals and verdict):
                 verdicts = ", ".join((*VERDICTS, UNSUPPORTED))
                 expected = f"LABEL=VERDICT, a verdict being one of {verdicts}"

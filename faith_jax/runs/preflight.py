@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from faith_jax.core.cutting import CutTokens, Kind
-from faith_jax.core.errors import InputError, counted
+from faith_jax.core.errors import InputError, pluralize
 from faith_jax.core.files import make_output_folder, write_json
 from faith_jax.core.labels import labels_line
 from faith_jax.datasets.grounded_rows import ExampleRow
@@ -144,9 +144,11 @@ def inference_report(
         lengths.append(len(row_tokens.ids))
         cuts.append(row_tokens.cut)
         if len(examples) < EXAMPLES:
-            examples.append({"id": row.id, "inputs": decoded(read.tokenizer, row_tokens.ids)})
+            examples.append(
+                {"id": row.id, "inputs": decode_with_marks(read.tokenizer, row_tokens.ids)}
+            )
             if row_tokens.second:
-                examples[-1]["second"] = decoded(read.tokenizer, row_tokens.second)
+                examples[-1]["second"] = decode_with_marks(read.tokenizer, row_tokens.second)
     report: Report = {"source": source, **_row_counts(len(lengths), total)}
     report |= {
         "lengths": {"inputs": percentiles(np.array(lengths))},
@@ -300,7 +302,7 @@ def cut_warnings(cut: Report, training: bool = False) -> Iterator[str]:
         if share > MOST_CUT:
             yield f"{100 * share:.1f}% of the inputs lose {lost}."
         if last_turns := losses.get("last_turns"):
-            inputs = counted(last_turns, "input")
+            inputs = pluralize(last_turns, "input")
             yield f"The last turn, which the response answers, is cut in {inputs}."
 
 
@@ -310,12 +312,12 @@ def cut_lines(cut: Report) -> Iterator[str]:
         yield "  nothing is cut"
     for part, losses in cut.items():
         yield (
-            f"  cut of {part}: {counted(losses['rows'], 'row')} ({100 * losses['share']:.1f}%); "
-            f"tokens that such a row loses: {shown_percentiles(losses)}"
+            f"  cut of {part}: {pluralize(losses['rows'], 'row')} ({100 * losses['share']:.1f}%); "
+            f"tokens that such a row loses: {format_percentiles(losses)}"
         )
 
 
-def shown_percentiles(values: Mapping[str, int]) -> str:
+def format_percentiles(values: Mapping[str, int]) -> str:
     """Returns percentiles as a text."""
     return (
         f"median {values['p50']}, 90% {values['p90']}, 99% {values['p99']}, longest {values['max']}"
@@ -355,18 +357,18 @@ def _decode_examples(rows: "SplitRows", tokenizer: Any) -> Iterator[Report]:
         shown = {
             "member": cache.name,
             "id": cache.column("id")[number].as_py(),
-            "inputs": decoded(tokenizer, row["inputs"]),
+            "inputs": decode_with_marks(tokenizer, row["inputs"]),
         }
         if len(row["targets"]):
-            shown["targets"] = decoded(tokenizer, row["targets"])
+            shown["targets"] = decode_with_marks(tokenizer, row["targets"])
         if row["label"] is not None:
             shown["label"] = row["label"]
         if row["negatives"]:
-            shown["negatives"] = [decoded(tokenizer, ids) for ids in row["negatives"]]
+            shown["negatives"] = [decode_with_marks(tokenizer, ids) for ids in row["negatives"]]
         yield shown
 
 
-def decoded(tokenizer: Any, ids: Sequence[int]) -> str:
+def decode_with_marks(tokenizer: Any, ids: Sequence[int]) -> str:
     """Returns the text of ids, with a mark for each unknown token.
 
     A tokenizer that passes ids through gives the ids themselves.
@@ -405,17 +407,15 @@ def _list_warnings(report: Report) -> Iterator[str]:
 
 def _format_report(report: Report) -> Iterator[str]:
     if "scorers" in report:
-        yield f"{report['source']}: {counted(report['rows'], 'row')} to score{_looked_at(report)}"
+        yield f"{report['source']}: {pluralize(report['rows'], 'row')} to score{_looked_at(report)}"
         yield from (f"  {line}" for line in report.get("input", ()))
         alike: dict[str, list[str]] = {}  # scorers whose models read the same
         for scorer, inputs_report in report["scorers"].items():
             alike.setdefault(json.dumps(inputs_report), []).append(scorer)
         for scorers in alike.values():
             inputs_report = report["scorers"][scorers[0]]
-            inputs = (
-                f"{counted(inputs_report['inputs'], 'input')}, {inputs_report['inputs_cut']:,} cut"
-            )
-            yield f"{', '.join(scorers)}: {inputs}"
+            inputs = pluralize(inputs_report["inputs"], "input")
+            yield f"{', '.join(scorers)}: {inputs}, {inputs_report['inputs_cut']:,} cut"
             yield from cut_lines(inputs_report["cut"])
             yield from unknown_lines(inputs_report["unknown"])
             # As JSON, so that a text stays in one line and cannot steer a terminal.
@@ -424,19 +424,19 @@ def _format_report(report: Report) -> Iterator[str]:
     if "steps" in report:
         yield (
             f"{report['task']}, split {report['split']!r}: "
-            f"{counted(report['examples_read'], 'example')} in {counted(report['steps'], 'step')} "
-            f"of {counted(report['batch_size'], 'row')}"
+            f"{pluralize(report['examples_read'], 'example')} in "
+            f"{pluralize(report['steps'], 'step')} of {pluralize(report['batch_size'], 'row')}"
         )
         for member in report["members"]:
             yield (
-                f"  {member['name']}: {counted(member['read'], 'reading')} of "
-                f"{counted(member['rows'], 'row')} ({member['epochs']:,.2f} epochs; "
-                f"{counted(member['never_read'], 'row')} never)"
+                f"  {member['name']}: {pluralize(member['read'], 'reading')} of "
+                f"{pluralize(member['rows'], 'row')} ({member['epochs']:,.2f} epochs; "
+                f"{pluralize(member['never_read'], 'row')} never)"
             )
     else:
-        yield f"{report['source']}: {counted(report['rows'], 'row')}{_looked_at(report)}"
+        yield f"{report['source']}: {pluralize(report['rows'], 'row')}{_looked_at(report)}"
     for name, lengths in report["lengths"].items():
-        yield f"  tokens of {name}: {shown_percentiles(lengths)}"
+        yield f"  tokens of {name}: {format_percentiles(lengths)}"
     if shorter := report.get("shorter_lengths"):
         yield (
             f"  TASK_FEATURE_LENGTHS = {shorter} has room for all rows, and a step has "
@@ -448,9 +448,9 @@ def _format_report(report: Report) -> Iterator[str]:
     if report.get("labels"):
         yield f"  {labels_line(report['labels'])}"
     if report.get("negatives_cut"):
-        yield f"  cut of negatives: {counted(report['negatives_cut'], 'text')}"
+        yield f"  cut of negatives: {pluralize(report['negatives_cut'], 'text')}"
     if validation := report.get("validation"):
-        rows = counted(validation["rows"], "row")
+        rows = pluralize(validation["rows"], "row")
         yield f"validation, split {validation['split']!r}: {rows}"
         yield from cut_lines(validation["cut"])
         yield from unknown_lines(validation["unknown"])

@@ -136,7 +136,7 @@ def begun(begin: Callable[[bool], Job], restart: bool) -> Job:
     return first or begin(False)
 
 
-def taken(job: Job, together: bool, batch_size: int) -> Iterator[Taken]:
+def take_shards(job: Job, together: bool, batch_size: int) -> Iterator[Taken]:
     """Yields the shards that this process computes.
 
     Args:
@@ -146,7 +146,7 @@ def taken(job: Job, together: bool, batch_size: int) -> Iterator[Taken]:
       batch_size: rows are done in whole batches.
     """
     first = jax.process_index() == 0
-    mine = job.taken(waits=jax.process_count() > 1) if first or not together else iter(())
+    mine = job.take_shards(waits=jax.process_count() > 1) if first or not together else iter(())
     if not together:
         for shard in mine:
             yield Taken(shard, True, shard.done_rows(batch_size))

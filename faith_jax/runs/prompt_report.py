@@ -23,7 +23,7 @@ from faith_jax.report.prompts import (
     report_figures,
     report_of,
 )
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.runs.model_dir import RunLog, read_prompt_starts
 from faith_jax.runs.run_settings import Reference, Setting, read_settings
 from faith_jax.runs.soft_prompt_files import Prompts, read_prompts
@@ -75,7 +75,7 @@ def prompt_report(
         save_curves(panels, path_of(png))
     if json_path:
         write_json(json_path, report_figures(report))
-    parts = [rendered(table) for table in all_tables(report)]
+    parts = [render_table(table) for table in all_tables(report)]
     warnings = "".join(f"! {line}\n" for line in report.all_warnings())
     return "\n".join([*parts, f"Warnings\n{warnings or 'None.'}\n"]).rstrip("\n")
 

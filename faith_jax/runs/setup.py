@@ -23,14 +23,14 @@ from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core.errors import CheckpointError, ConfigError
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import text_of_first_process
-from faith_jax.core.settings import checked
+from faith_jax.core.settings import check_value
 from faith_jax.core.types import PyTree
 from faith_jax.datasets.task_data import TASKS
 from faith_jax.input.task_batches import DatasetConfig
 from faith_jax.models.config import TransformerConfig
 from faith_jax.models.parameters import param_shardings, random_params
 from faith_jax.models.partitioning import Partitioner
-from faith_jax.models.quantization import quantized
+from faith_jax.models.quantization import quantize_params
 from faith_jax.models.soft_prompt import PromptInitializer, sampled_vocabulary
 from faith_jax.models.transformer import (
     QUESTION_ENCODER,
@@ -80,7 +80,7 @@ class BaseModel:
     content_hash: str  # of its parameters, whatever they are stored in
     family: str = ""  # as its checkpoint says, "" where it does not
 
-    def described(self) -> dict[str, str]:
+    def describe(self) -> dict[str, str]:
         """Returns the entries that model.json has of it."""
         return {"path": self.path, "content_hash": self.content_hash}
 
@@ -157,7 +157,9 @@ def initial_params(
             params[name] = {"embedding": np.asarray(prompt, np.float32)}
     check_params(config, params)
     trained, frozen = split_params(params, start.trainable)
-    params = merge_params(rounded(trained, "float32"), rounded(frozen, start.params_dtype))
+    params = merge_params(
+        round_params(trained, "float32"), round_params(frozen, start.params_dtype)
+    )
     return partitioner.put(params, param_shardings(module, partitioner)), base
 
 
@@ -171,13 +173,13 @@ def _question_encoder(checkpoint: Checkpoint, config: TransformerConfig) -> PyTr
         raise ConfigError(f"QUESTION_CHECKPOINT_PATH: {error}") from None
 
 
-def rounded(params: PyTree, dtype: ParamsDtype) -> PyTree:
+def round_params(params: PyTree, dtype: ParamsDtype) -> PyTree:
     """Returns parameters as "float32" or "bfloat16".
 
     Raises:
       ConfigError: for another dtype.
     """
-    wanted = jnp.dtype(checked("PARAMS_DTYPE", dtype, ParamsDtype))
+    wanted = jnp.dtype(check_value("PARAMS_DTYPE", dtype, ParamsDtype))
     return jax.tree.map(lambda array: lazy(array).astype(wanted), params)
 
 
@@ -224,17 +226,17 @@ def load_for_inference(
 
     The model that is returned has its layers apart, see `for_decoding`.
     """
-    checked("PARAMS_DTYPE", params_dtype, InferenceDtype)
+    check_value("PARAMS_DTYPE", params_dtype, InferenceDtype)
     checkpoint = open_checkpoint(path)
     module = model or Transformer(checkpoint.config)
     module = module if module.config.is_encoder_only else for_decoding(module)
     partitioner = partitioner_for(module.config)
     params = matching_params(checkpoint, module.config)
-    params = rounded(params, "float32" if params_dtype == "int8" else params_dtype)
+    params = round_params(params, "float32" if params_dtype == "int8" else params_dtype)
     check_params(module.config, params)
     shardings = param_shardings(module, partitioner)
     if params_dtype == "int8":
-        return module, quantized(params, shardings, partitioner), partitioner
+        return module, quantize_params(params, shardings, partitioner), partitioner
     return module, partitioner.put(params, shardings), partitioner
 
 

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.core.files import (
     PLAN,
     ROWS,
@@ -44,7 +44,7 @@ from faith_jax.core.files import (
     write_json,
 )
 from faith_jax.core.files.staging import is_complete
-from faith_jax.core.files.stores import is_remote, opened_binary
+from faith_jax.core.files.stores import is_remote, open_binary
 from faith_jax.core.progress import Patience, Progress
 
 logger = logging.getLogger("faith_jax")
@@ -137,8 +137,8 @@ class Shard:
         """
         if (written := count_whole_rows(self.rows)) != self.count:
             raise InputError(
-                f"{self.rows} has {counted(written, 'row')}, the input {self.count:,}: it changed "
-                "while it was read; begin again with --restart."
+                f"{self.rows} has {pluralize(written, 'row')}, the input {self.count:,}: it "
+                "changed while it was read; begin again with --restart."
             )
         files = (self.rows, *other_files)
         for path in files:
@@ -362,7 +362,7 @@ class Job:
         """Returns the shards that are not done yet."""
         return [shard for shard in self.shards if shard.read_counts() is None]
 
-    def taken(self, waits: bool = False) -> Iterator[Shard]:
+    def take_shards(self, waits: bool = False) -> Iterator[Shard]:
         """Yields shards one after the other; nobody else has the one that was yielded last.
 
         Args:
@@ -409,7 +409,7 @@ class Job:
           batch_size: rows made at once; a stopped process has finished whole batches.
           make_rows: returns what is written of a batch: a row for each.
         """
-        for shard in self.taken():
+        for shard in self.take_shards():
             done = shard.done_rows(batch_size)
             self.progress.others(done)
             left = itertools.islice(shard.read(rows, source), done, None)
@@ -450,7 +450,7 @@ class Job:
         return True
 
     @contextlib.contextmanager
-    def joined(self) -> Iterator[list[dict[str, Any]] | None]:
+    def joining(self) -> Iterator[list[dict[str, Any]] | None]:
         """Holds the only right to join the shards.
 
         Yields the counts of each; None where another process will join them, or has.
@@ -463,7 +463,7 @@ class Job:
                 return
             counts_by_shard = [shard.read_counts() for shard in self.shards]
             if missing := counts_by_shard.count(None):
-                shards = counted(missing, "shard")
+                shards = pluralize(missing, "shard")
                 logger.info("%s of %s are left to other processes", shards, self.target)
                 yield None
                 return
@@ -477,7 +477,7 @@ class Job:
             names = ", ".join(str(shard.rows) for shard in undone[:_LISTED])
             more = f" and {len(undone) - _LISTED:,} more" if len(undone) > _LISTED else ""
             raise ConfigError(
-                f"{self.target}: {len(undone):,} of {counted(len(self.shards), 'shard')} are not "
+                f"{self.target}: {len(undone):,} of {pluralize(len(self.shards), 'shard')} are not "
                 f"done: {names}{more}; run the same command without --join to compute them."
             )
 
@@ -485,7 +485,7 @@ class Job:
         """Makes one file of the rows of all shards."""
         with open(path, "wb") as joined:
             for shard in self.shards:
-                with opened_binary(shard.rows) as rows:
+                with open_binary(shard.rows) as rows:
                     shutil.copyfileobj(rows, joined)
 
     def __enter__(self) -> "Job":

@@ -162,7 +162,7 @@ def import_prompt(
         {name: {"embedding": vectors}},
         {"source": str(source), "format": "npy" if is_npy else "peft"},
         checkpoint.family,
-        setup.base_model(where, checkpoint).described(),
+        setup.base_model(where, checkpoint).describe(),
     )
     tokenizer = tokenizer_folder(checkpoint.metadata["source"])
     with new_checkpoint(place, overwrite) as beside:

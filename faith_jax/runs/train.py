@@ -17,7 +17,7 @@ import optax
 
 from faith_jax.checkpoints.embedded import newest_step
 from faith_jax.checkpoints.identity import step_of
-from faith_jax.core.errors import ConfigError, MetricError, counted
+from faith_jax.core.errors import ConfigError, MetricError, pluralize
 from faith_jax.core.files.staging import remove_tree
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.processes import on_first_process
@@ -178,7 +178,7 @@ def train(
             "PATIENCE looks at the loss on EVAL_SPLIT, which is None: set one of them."
         )
     folder = path_of(output.model_dir).expanduser()
-    chosen = chosen.resumed(folder)
+    chosen = chosen.resume(folder)
     step = step_of(initial) if initial is not None else None
     if optimization.counts_from_0 and step:
         logger.info(
@@ -281,8 +281,8 @@ def train(
             "Training %s of %s parameters on %s, %s a batch",
             f"{setup.count_params(trained):,}",
             f"{setup.count_params(params):,}",
-            counted(jax.device_count(), "device"),
-            counted(dataset.batch_size, "row"),
+            pluralize(jax.device_count(), "device"),
+            pluralize(dataset.batch_size, "row"),
         )
         first_step = int(state.step)
         # A run that was killed before its first state measures again what is measured before it.
@@ -303,7 +303,7 @@ def train(
             fit(trainer, state, frozen, batches, periods, watcher, checkpoints)
             if jax.process_index() == 0:
                 remove_tree(folder / ROWS)
-            logger.info("%s compiled", counted(trainer.num_compilations, "program"))
+            logger.info("%s compiled", pluralize(trainer.num_compilations, "program"))
             best = checkpoints.best_step()
             if best is not None:
                 logger.info("Lowest validation loss: %s", folder / "checkpoints" / str(best))

@@ -185,7 +185,9 @@ class ModelScorer(BaseScorer, Generic[Row]):
         """Returns the inputs of a row as the tokens say, by what they are."""
 
     @abc.abstractmethod
-    def judged(self, examples: Sequence[GroundedExample], rows: Sequence[Row]) -> list[Judgement]:
+    def judge_rows(
+        self, examples: Sequence[GroundedExample], rows: Sequence[Row]
+    ) -> list[Judgement]:
         """Returns the judgement of each example, by its row."""
 
     def prepare(self, examples: Sequence[GroundedExample], window: int, total: int) -> None:
@@ -214,7 +216,7 @@ class ModelScorer(BaseScorer, Generic[Row]):
             Score(math.nan, undefined="" if place in read else self.why_unread(example))
             for place, example in enumerate(examples)
         ]
-        judged = self.judged([examples[place] for place in read], list(read.values()))
+        judged = self.judge_rows([examples[place] for place in read], list(read.values()))
         for (place, row), (value, words, evidence) in zip(read.items(), judged, strict=True):
             undefined = _NOTHING_JUDGED if math.isnan(value) else ""
             scores[place] = Score(value, words, by_name(row.cut), undefined, evidence)
@@ -283,7 +285,7 @@ def sentence_words(sentence: Piece, score: float) -> Iterator[WordScore]:
         yield WordScore(word.group(), start, start + len(word.group()), score)
 
 
-def joined(grounding: Grounding) -> str:
+def join_texts(grounding: Grounding) -> str:
     """Returns all texts of a grounding as one, in order."""
     return " ".join(grounding.texts)
 

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from faith_jax.core.cutting import CutTokens, Kind, cut, summed, whole
+from faith_jax.core.cutting import CutTokens, Kind, cut, sum_cuts, whole
 from faith_jax.core.errors import ConfigError, InputError, all_of
 from faith_jax.core.types import Array, GroundedExample, PyTree
-from faith_jax.inference.batching import Batch, Batcher, padded, padded_length
+from faith_jax.inference.batching import Batch, Batcher, pad_rows, padded_length
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import (
     LONGEST_PAIR,
@@ -28,7 +28,7 @@ from faith_jax.inference.opening import (
     require_model,
 )
 from faith_jax.models.transformer import Transformer
-from faith_jax.scoring.base import Judgement, ModelScorer, joined
+from faith_jax.scoring.base import Judgement, ModelScorer, join_texts
 from faith_jax.scoring.model_cards import BERTSCORE
 from faith_jax.tokenizers.base import Tokenizer
 
@@ -152,7 +152,7 @@ class BERTScorer(ModelScorer[TextIds]):
 
     def read(self, example: GroundedExample) -> TextIds | None:
         """Returns the ids of both texts."""
-        response, grounding = example.response.strip(), joined(example.grounding).strip()
+        response, grounding = example.response.strip(), join_texts(example.grounding).strip()
         if not grounding:
             return None
         where = f"example {example.id!r}: max_length = {self._max_length}"
@@ -161,7 +161,7 @@ class BERTScorer(ModelScorer[TextIds]):
         grounding_ids, cut_grounding = self._encode_text(
             grounding, Kind.KNOWLEDGE, f"{where}, grounding"
         )
-        return TextIds(ids, grounding_ids, summed([cut_response, cut_grounding]))
+        return TextIds(ids, grounding_ids, sum_cuts([cut_response, cut_grounding]))
 
     def _encode_text(self, text: str, kind: Kind, where: str) -> tuple[list[int], CutTokens]:
         ids = np.asarray(self._tokenizer.encode(self._space + text), int)
@@ -175,7 +175,7 @@ class BERTScorer(ModelScorer[TextIds]):
         shown = self._tokenizer.shown
         return {"response": shown(row.response), "grounding": shown(row.grounding)}
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[TextIds]
     ) -> list[Judgement]:
         """Returns the part that is asked for."""
@@ -190,7 +190,7 @@ class BERTScorer(ModelScorer[TextIds]):
     def _match_batch(self, rows: Sequence[TextIds], batch: Batch) -> np.ndarray:
         pad_id, (length, _) = self._module.config.pad_id, batch.shape
         sides = [row.response for row in rows], [row.grounding for row in rows]
-        tokens = [padded(side, length, pad_id, batch.size) for side in sides]
+        tokens = [pad_rows(side, length, pad_id, batch.size) for side in sides]
         weights = np.zeros((batch.size, 2, length), np.float32)
         for side, texts in enumerate(sides):
             # Lines that only fill the batch up compare one token with itself.

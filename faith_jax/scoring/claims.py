@@ -12,10 +12,10 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from faith_jax.core import templates
-from faith_jax.core.cutting import CutTokens, summed
+from faith_jax.core.cutting import CutTokens, sum_cuts
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import DecodeLabel, DialFactLabel, NliLabel
-from faith_jax.core.settings import checked
+from faith_jax.core.settings import check_value
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.texts.text_pairs import NLI_FORM, LabelForm, PairRow
 from faith_jax.scoring.base import Judgement, ModelScorer
@@ -105,7 +105,7 @@ class ClaimVerifier:
             raise ConfigError(f"form: expected one of {', '.join(FORMS)}, got {form!r}.")
         if labels is not None and form != NLI:
             raise ConfigError(f"labels: goes with form={NLI}.")
-        if not checked("context", context, bool) and form == NLI:
+        if not check_value("context", context, bool) and form == NLI:
             raise ConfigError(f"context: goes with form={DIALFACT} or {CLAIM_ONLY}.")
         self.reads_all, self._reads_none = form != NLI, form == CLAIM_ONLY
         self._turns = context
@@ -144,13 +144,13 @@ class ClaimVerifier:
                 encode(templates.evidence_text(t, s) if t else s, example.response, name)
                 for t, s in zip(titles, evidence.texts, strict=True)
             ]
-        return ClaimRows(tuple(rows), summed(row.cut for row in rows))
+        return ClaimRows(tuple(rows), sum_cuts(row.cut for row in rows))
 
     def texts(self, row: ClaimRows) -> dict[str, str]:
         """Returns the first input of a claim."""
         if not row.rows:
             return {}
-        shown = self._classify.encode.tokenizer.shown(row.rows[0].ids)
+        shown = self._classify.encode.tokenizer.to_readable(row.rows[0].ids)
         return {f"input 1 of {len(row.rows)}": shown}
 
     def verdicts(self, rows: Sequence[ClaimRows]) -> list[Verdict]:
@@ -192,7 +192,7 @@ class ClaimScorer(ModelScorer[ClaimRows]):
         """Returns the first input."""
         return self._verifier.texts(row)
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ClaimRows]
     ) -> list[Judgement]:
         """Returns the probabilities."""

@@ -48,9 +48,9 @@ class FluencyScorer(ModelScorer[ReadResponse]):
 
     def texts(self, row: ReadResponse) -> dict[str, str]:
         """Returns the response."""
-        return {"response": self._reader.shown(row.response)}
+        return {"response": self._reader.to_readable(row.response)}
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]
     ) -> list[Judgement]:
         """Returns the means."""

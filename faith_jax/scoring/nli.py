@@ -16,7 +16,7 @@ from faith_jax.inference.texts.text_pairs import (
     LabelForm,
     PairRow,
 )
-from faith_jax.scoring.base import Judgement, ModelScorer, joined
+from faith_jax.scoring.base import Judgement, ModelScorer, join_texts
 from faith_jax.scoring.model_cards import FAITH_CRITIC, NLI
 from faith_jax.scoring.pair_classifier import (
     ClassifierOptions,
@@ -27,7 +27,7 @@ from faith_jax.scoring.pair_classifier import (
 
 # What an NLI model reads as the premise of a response.
 PREMISES: dict[str, Callable[[GroundedExample], str]] = {
-    "grounding": lambda example: joined(example.grounding),
+    "grounding": lambda example: join_texts(example.grounding),
     "last_turn": lambda example: " ".join(example.history[-1:]),
     # Turns alternate, and the last one is another speaker's.
     "speaker_turns": lambda example: " ".join(example.history[::-1][1::2][::-1]),
@@ -82,9 +82,9 @@ class PairScorer(ModelScorer[PairRow]):
 
     def texts(self, row: PairRow) -> dict[str, str]:
         """Returns both texts as one."""
-        return {"input": self._classify.encode.tokenizer.shown(row.ids)}
+        return {"input": self._classify.encode.tokenizer.to_readable(row.ids)}
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[PairRow]
     ) -> list[Judgement]:
         """Returns the weighted sums."""

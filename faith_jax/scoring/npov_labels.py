@@ -51,7 +51,7 @@ class LabelTokens(NamedTuple):
         targets = [templates.npov_classifier_targets(label) for label in (no_error, error)]
         for name, label in (("no_error_label", no_error), ("error_label", error)):
             check_label(name, label, tokenizer.notation)
-        first, second = (tokenizer.encode(tokenizer.notation.written(t)) for t in targets)
+        first, second = (tokenizer.encode(tokenizer.notation.to_model_notation(t)) for t in targets)
         same = _same_at_start(first, second)
         if min(len(first), len(second)) == same:
             raise ConfigError(
@@ -119,9 +119,9 @@ class NpovLabelScorer(ModelScorer[ReadText]):
 
     def texts(self, row: ReadText) -> dict[str, str]:
         """Returns the input."""
-        return {"input": self._reader.shown(row.ids)}
+        return {"input": self._reader.to_readable(row.ids)}
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadText]
     ) -> list[Judgement]:
         """Returns the probabilities of no error."""

@@ -130,7 +130,7 @@ def pair_classifier(
         if isinstance(opened, EncoderModel):
             names = opened.label_names
         elif isinstance(opened, EncoderDecoderModel):
-            names = form.named(form.classes if words is None else words)
+            names = form.class_names(form.classes if words is None else words)
         if names and check_classes:
             check_classes(names)
 
@@ -183,7 +183,7 @@ def _open_classifier(
     elif isinstance(opened, EncoderDecoderModel) and not config.knowledge_attention:
         words, inputs = form.classes if words is None else words, form.inputs
         names, limit, tokenizer = all_of(
-            lambda: form.named(words),
+            lambda: form.class_names(words),
             lambda: input_limit(config, max_length),
             lambda: open_tokenizer(model, vocabulary, config),
         )

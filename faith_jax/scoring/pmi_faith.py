@@ -26,7 +26,7 @@ from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.inference.opening import ModelOptions, check_options
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.inference.texts.text_reader import PartedText, TextReader, open_text_reader
-from faith_jax.scoring.base import Judgement, ModelScorer, joined, remembers_last
+from faith_jax.scoring.base import Judgement, ModelScorer, join_texts, remembers_last
 from faith_jax.scoring.model_cards import PMI_FAITH
 
 
@@ -143,7 +143,7 @@ class Prompter:
 
     def _build_inputs(self, example: GroundedExample) -> list[PartedText]:
         """Returns the texts in front of the response, with their parts in characters."""
-        document = joined(example.grounding)
+        document = join_texts(example.grounding)
         turns = example.history if self.use_history else ()
         if self.prompt is None:
             first = templates.dialogue_inputs(document, ()) + " "
@@ -236,10 +236,10 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
     def texts(self, row: ScoredPrompt) -> dict[str, str]:
         """Returns both branches, each with the response."""
         rows = {"with document": row.with_document, "without": row.without_document}
-        show = self._compute.prompter.reader.shown
+        show = self._compute.prompter.reader.to_readable
         return {name: show(branch.inputs) + show(branch.targets) for name, branch in rows.items()}
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ScoredPrompt]
     ) -> list[Judgement]:
         """Returns the sums or means, and the words' sums."""

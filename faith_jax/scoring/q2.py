@@ -24,7 +24,7 @@ from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.generated_texts import Prompt, TextGenerator
 from faith_jax.inference.opening import ModelOptions, check_options, open_model, require_model
 from faith_jax.inference.span_reader import SpanReader, TextQuestion
-from faith_jax.scoring.base import BaseScorer, SeenInput, joined, remembers_last
+from faith_jax.scoring.base import BaseScorer, SeenInput, join_texts, remembers_last
 from faith_jax.scoring.model_cards import Q2
 from faith_jax.scoring.nli import nli_label_numbers
 from faith_jax.scoring.pair_classifier import PairClassifier, pair_classifier
@@ -107,7 +107,7 @@ class Answerer(Protocol):
         """Returns the answers, "" = none, and how many tokens of each text were cut."""
         ...
 
-    def shown(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
+    def to_readable(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
         """Returns the model's input for a question, as text, and the tokens that were cut."""
         ...
 
@@ -134,10 +134,10 @@ class WrittenAnswers:
         ]
         return texts, cut
 
-    def shown(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
+    def to_readable(self, text_question: TextQuestion, name: str) -> tuple[str, CutTokens]:
         """See `Answerer`."""
         read = self.model.encode(self._fill_template(text_question), name)
-        return self.model.reader.shown(read.ids), read.cut
+        return self.model.reader.to_readable(read.ids), read.cut
 
     def _fill_template(self, text_question: TextQuestion) -> Prompt:
         return _fill_template(
@@ -237,7 +237,7 @@ class Q2Scorer(BaseScorer):
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example; see `name` for those without a valid question."""
-        pairs = [(joined(e.grounding), e.response) for e in examples]
+        pairs = [(join_texts(e.grounding), e.response) for e in examples]
         valid_questions = self._asker(pairs)
         values = [
             [answer_f1(q.span, q.answer) for q in questions] for questions, _ in valid_questions
@@ -265,8 +265,10 @@ class Q2Scorer(BaseScorer):
         """Returns the inputs of both models, without spans and questions, which come later."""
         asker, name = self._asker, f"example {example.id!r}"
         first = asker.ask.encode(asker.to_ask(example.response, ""), name)
-        to_answer, cut = asker.answer.shown(TextQuestion("", joined(example.grounding)), name)
-        texts = {"to ask": asker.ask.reader.shown(first.ids), "to answer": to_answer}
+        to_answer, cut = asker.answer.to_readable(
+            TextQuestion("", join_texts(example.grounding)), name
+        )
+        texts = {"to ask": asker.ask.reader.to_readable(first.ids), "to answer": to_answer}
         return SeenInput(texts, _maximum_by_kind(first.cut, cut))
 
     def _apply_inference(

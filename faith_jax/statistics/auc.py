@@ -31,7 +31,7 @@ from faith_jax.statistics.bootstrap import (
 from faith_jax.statistics.estimates import Estimate, unit_sums
 
 
-def checked(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
+def check_scores(scores: ArrayLike, labels: ArrayLike) -> tuple[NDArray, NDArray]:
     """Returns scores [..., rows] as float64 and labels [rows] as bool.
 
     Raises:
@@ -54,9 +54,9 @@ def roc_auc(scores: ArrayLike, labels: ArrayLike) -> float:
     """Returns the area under the ROC curve, in [0, 1]; NaN where one of the classes is missing.
 
     It is the probability that a faithful response has a higher score than another one, ties
-    counting half; 0.5 = chance. Scores and labels are [rows], as `checked` wants them.
+    counting half; 0.5 = chance. Scores and labels are [rows], as `check_scores` wants them.
     """
-    values, positive = checked(scores, labels)
+    values, positive = check_scores(scores, labels)
     weights = np.ones((positive.size, 1), np.uint16)
     return float(weighted_roc_auc(values, positive, weights)[0])
 
@@ -71,7 +71,7 @@ def weighted_roc_auc(
     """
     # Cumulative weights are int64 [lines, negatives]: so few lines at a time that they fit in
     # memory.
-    order, step = sorted_classes(scores, positive), max(1, CELLS // max(1, len(scores)))
+    order, step = sort_classes(scores, positive), max(1, CELLS // max(1, len(scores)))
     lines = weights.T
     areas = [weighted_areas(order, lines[i : i + step]) for i in range(0, len(lines), step)]
     return np.concatenate(areas) if areas else np.zeros(0)
@@ -93,7 +93,7 @@ class SortedClasses(NamedTuple):
     not_above: NDArray[np.intp] | None
 
 
-def sorted_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> SortedClasses:
+def sort_classes(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> SortedClasses:
     """Sorts rows once, for all weights; see `weighted_roc_auc`."""
     places = np.argsort(scores, kind="stable")
     positives, negatives = places[positive[places]], places[~positive[places]]
@@ -204,7 +204,7 @@ def area_components(
     """
     from scipy import stats
 
-    values, positive = checked(np.asarray(scores, np.float64), labels)
+    values, positive = check_scores(np.asarray(scores, np.float64), labels)
     groups = cluster_numbers(positive.size, clusters)
     positives, negatives = values[:, positive], values[:, ~positive]
     m, n = positives.shape[1], negatives.shape[1]
@@ -242,9 +242,9 @@ def bootstrap_auc(
 
     Scores are [scorers, rows], labels [rows], the areas [scorers, resamples].
     """
-    values, positive = checked(scores, labels)
+    values, positive = check_scores(scores, labels)
     # A resample changes how often rows count, not their order: one sort serves all.
-    orders = [sorted_classes(row, positive) for row in values]
+    orders = [sort_classes(row, positive) for row in values]
     # Each thread holds a part. All scorers see the same draws, so that their differences are
     # paired.
     draws = drawn_counts(positive.size, resamples, seed, clusters, CELLS // THREADS)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.table import MARK, Table, difference_text, figure_text, plain
 from faith_jax.statistics.auc import area_components
 from faith_jax.statistics.bootstrap import Interval
@@ -39,8 +39,8 @@ from faith_jax.statistics.systems import (
     MINUS,
     UNDEFINED,
     Cell,
-    compared,
-    listed,
+    compare_measures,
+    join_in_sentence,
     mean_measure,
     settling_text,
 )
@@ -153,7 +153,7 @@ class Best:
             texts = (
                 f"{name} ({p_value_text(versus.corrected)})" for name, versus in better.items()
             )
-            parts.append(f"better than {listed(list(texts))}")
+            parts.append(f"better than {join_in_sentence(list(texts))}")
         undecided = [
             f"{name} (no test)"
             if math.isnan(versus.corrected)
@@ -162,7 +162,7 @@ class Best:
             if name not in better
         ]
         if undecided:
-            parts.append(f"undecided against {listed(undecided)}")
+            parts.append(f"undecided against {join_in_sentence(undecided)}")
         return ", ".join(parts)
 
 
@@ -344,8 +344,10 @@ def _choose_compared(
             raise ValueError(f"The baseline {baselines!r} is none of {', '.join(scorers)}.")
         baselines = {baselines: scorers} if baselines else {}
     return {
-        baseline: [scorer for scorer in compared if scorer in scorers and scorer != baseline]
-        for baseline, compared in baselines.items()
+        baseline: [
+            scorer for scorer in compare_measures if scorer in scorers and scorer != baseline
+        ]
+        for baseline, compare_measures in baselines.items()
         if baseline in scorers
     }
 
@@ -529,7 +531,9 @@ def _measure_missing_scores(
             baselines = {scorer: reference for scorer in scorers if scorer != reference}
             cells = {
                 scorer: row[UNDEFINED]
-                for scorer, row in compared(shares, baselines, confidence, units.numbers).items()
+                for scorer, row in compare_measures(
+                    shares, baselines, confidence, units.numbers
+                ).items()
             }
             for scorer, cell in cells.items():
                 if cell.value > 0:
@@ -537,13 +541,13 @@ def _measure_missing_scores(
                 if cell.difference is not None and abs(cell.difference.value) > 0:
                     label = f"{scorer} {MINUS} {reference}: {UNDEFINED}"
                     rows.setdefault(label, {})[name] = cell.difference_text(1)
-                    size = f"{len(parts[name].ids):,} of {counted(len(labelled.ids), 'row')}"
+                    size = f"{len(parts[name].ids):,} of {pluralize(len(labelled.ids), 'row')}"
                     warnings.append(
                         _format_undefined_warning(name, scorer, cell, reference, cells, size)
                     )
         if len(labelled.is_empty) and (labelled.is_empty == 1).any():
             share = mean_measure(labelled.is_empty, high=0.01, bounds=_SHARE)
-            cell = compared({"": {EMPTY: share}}, {}, confidence)[""][EMPTY]
+            cell = compare_measures({"": {EMPTY: share}}, {}, confidence)[""][EMPTY]
             rows.setdefault(EMPTY, {})[name] = cell.text(1)
     return rows, tuple(warnings)
 
@@ -600,7 +604,7 @@ def best_rows(table: AucTable) -> Table:
     title = "The best scorer against each other one: difference of ROC AUC in points"
     pairs = max(_num_pairs(best) for best in table.best.values())
     notes = (
-        f"p by Student's t; corrected by Holm over all {counted(pairs, 'pair')} of scorers of a "
+        f"p by Student's t; corrected by Holm over all {pluralize(pairs, 'pair')} of scorers of a "
         "corpus, because the best is chosen by the same rows.",
     )
     columns = ("corpus", "best", "other", "best less other")
@@ -627,7 +631,7 @@ def _format_verdicts(table: AucTable) -> Iterator[str]:
     for column, best in table.best.items():
         pairs = _num_pairs(best)
         area = 100 * table.row(best.scorer)[column].auc
-        over = f"; corrected over {counted(pairs, 'pair')} of scorers" if pairs > 1 else ""
+        over = f"; corrected over {pluralize(pairs, 'pair')} of scorers" if pairs > 1 else ""
         text = f"{best.scorer} has the largest AUC ({area:.1f}): {best.verdict()}{over}"
         if column == AVERAGE:
             yield f"{column}: Verdict: {text}; on average."
@@ -652,7 +656,7 @@ def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
     count = len(table.tested.get(table.baseline, ()))
     if not count:
         return tuple(notes)
-    rounds = f"approximate randomization of {counted(table.resamples, 'round')}"
+    rounds = f"approximate randomization of {pluralize(table.resamples, 'round')}"
     test = {
         "t": "Student's t",
         "delong": "DeLong's test",
@@ -662,7 +666,7 @@ def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
     notes.append(
         f"{MARK} significantly better than {table.baseline} on the same rows: two-sided p \u2264 "
         f"{SIGNIFICANT:g} by {test}, with Holm's correction for the "
-        f"{counted(count, 'comparison')} of each {columns} on its own."
+        f"{pluralize(count, 'comparison')} of each {columns} on its own."
     )
     if table.test != TESTS[0]:
         notes.append(

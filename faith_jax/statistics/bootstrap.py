@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.core.errors import counted
+from faith_jax.core.errors import pluralize
 
 # Weights of this many cells are held at a time: [resamples, rows].
 CELLS = 1 << 19
@@ -109,7 +109,7 @@ def cluster_numbers(size: int, clusters: Sequence[Hashable] | None = None) -> ND
 
 def interval_note(confidence: float, resamples: int) -> str:
     """Returns the sentence on intervals that stands below a table."""
-    drawn = counted(resamples, "resample")
+    drawn = pluralize(resamples, "resample")
     return f"Intervals: {confidence:.0%} percentile bootstrap over rows, {drawn}."
 
 

@@ -104,7 +104,7 @@ def best_balanced_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
     return float(places[mean >= mean.max() - 1e-12][0])  # equal but for rounding
 
 
-def covered(spans: Sequence[Span]) -> list[Span]:
+def merge_spans(spans: Sequence[Span]) -> list[Span]:
     """Returns the same characters as spans in order that do not meet.
 
     >>> covered([(5, 8), (0, 3), (2, 4), (9, 9)])
@@ -120,7 +120,7 @@ def covered(spans: Sequence[Span]) -> list[Span]:
 
 
 def shared_characters(first: Sequence[Span], second: Sequence[Span]) -> int:
-    """Returns how many characters are in both; each is `covered`."""
+    """Returns how many characters are in both; each is of `merge_spans`."""
     return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in first for b in second)
 
 

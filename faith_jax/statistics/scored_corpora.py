@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.words import is_blank
 
 # Fewer rows have intervals and tests that say little.
@@ -97,7 +97,7 @@ class Corpus:
         places = {identifier: place for place, identifier in enumerate(self.ids)}
         return np.array([places[identifier] for identifier in ids], np.intp)
 
-    def ordered(self, ids: Sequence[str]) -> "Corpus":
+    def reorder(self, ids: Sequence[str]) -> "Corpus":
         """Returns the corpus with its rows in the order of these ids."""
         return self.part(self.places(ids))
 
@@ -273,7 +273,7 @@ def _join_parts(
         where = path if missing[0] in first.ids else origin
         raise InputError(
             f"{origin} and {path} hold different rows of {first.name!r}: {where} lacks "
-            f"{missing[0]!r}, one of {counted(len(missing), 'row')} that only one of them has."
+            f"{missing[0]!r}, one of {pluralize(len(missing), 'row')} that only one of them has."
         )
     if both := sorted(set(first.scores) & set(second.scores)):
         raise InputError(f"{origin} and {path} both have scores of {both[0]} on {first.name!r}.")
@@ -363,12 +363,12 @@ def check_usable(corpora: Mapping[str, Corpus], labels: bool = True) -> None:
         )
         raise InputError(
             f"{name}: no row has a label and scores that are defined of every scorer; undefined: "
-            f"{undefined} of {counted(len(labelled.ids), 'row')} with a label. Choose others with "
-            "--scorers=NAMES; `faith-jax scorers` says what each can read."
+            f"{undefined} of {pluralize(len(labelled.ids), 'row')} with a label. Choose others "
+            "with --scorers=NAMES; `faith-jax scorers` says what each can read."
         )
 
 
-def pooled(name: str, corpora: Sequence[Corpus]) -> Corpus:
+def pool_corpora(name: str, corpora: Sequence[Corpus]) -> Corpus:
     """Returns the usable rows of corpora with the same scorers as one corpus, without texts."""
     usable = [corpus.part(corpus.usable()) for corpus in corpora]
     scores = {
@@ -403,7 +403,7 @@ def row_notes(corpora: Mapping[str, Corpus]) -> tuple[str, ...]:
         if not labelled.all():
             reasons.insert(0, f"no label in {int((~labelled).sum()):,}")
         if reasons:
-            notes.append(f"{name}: of {counted(len(labelled), 'row')}, {', '.join(reasons)}.")
+            notes.append(f"{name}: of {pluralize(len(labelled), 'row')}, {', '.join(reasons)}.")
     return (*notes, *few_rows({n: int(corpus.usable().sum()) for n, corpus in corpora.items()}))
 
 
@@ -414,7 +414,7 @@ def few_rows(sizes: Mapping[str, int]) -> tuple[str, ...]:
         listed = ", ".join(f"{name} ({count:,})" for name, count in few.items())
         return (f"{listed}: so few rows can say little: figures may change much.",)
     return tuple(
-        f"{name}: {counted(count, 'row')} can say little: figures may change much."
+        f"{name}: {pluralize(count, 'row')} can say little: figures may change much."
         for name, count in few.items()
     )
 

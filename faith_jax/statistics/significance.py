@@ -6,7 +6,7 @@ with intervals and p-values by Student's t. Published tables need others:
 older form that needs AUCs and counts only. All but the last know clusters: rows that are not
 independent of each other, such as responses to one document.
 
-Scores of two scorers, a and b, and labels are [rows], as `auc.checked` wants them.
+Scores of two scorers, a and b, and labels are [rows], as `auc.check_scores` wants them.
 """
 
 import math
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.statistics.auc import area_components, checked, roc_auc
+from faith_jax.statistics.auc import area_components, check_scores, roc_auc
 from faith_jax.statistics.bootstrap import cluster_numbers
 
 SIGNIFICANT = 0.05
@@ -51,7 +51,7 @@ def exchanges(
     """
     from scipy import stats  # takes a second to import, as below
 
-    (first, positive), (second, _) = checked(scores_a, labels), checked(scores_b, labels)
+    (first, positive), (second, _) = check_scores(scores_a, labels), check_scores(scores_b, labels)
     difference = roc_auc(first, positive) - roc_auc(second, positive)
     if math.isnan(difference):
         return Exchanges(math.nan, np.full(rounds, math.nan))

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.table import DASH, MARK, Table, difference_text, figure_text
 from faith_jax.statistics.bootstrap import Interval, cluster_numbers
 from faith_jax.statistics.estimates import (
@@ -71,9 +71,9 @@ class Measure(NamedTuple):
     def difference(self, baseline: "Measure", units: NDArray[np.intp] | None = None) -> Estimate:
         """Returns this figure less another of the same rows, on those that both have."""
         # Paired: on the same rows, what both systems find easy or hard cancels out.
-        return _jackknife_measures([self, baseline], self.shared(baseline), units)
+        return _jackknife_measures([self, baseline], self.shared_rows(baseline), units)
 
-    def shared(self, baseline: "Measure") -> NDArray[np.bool_]:
+    def shared_rows(self, baseline: "Measure") -> NDArray[np.bool_]:
         """Returns which rows all replicates of both have: [rows]."""
         # Replicates' summands are added up: a row that one of them lacks would weigh less in one
         # mean than in the other.
@@ -167,7 +167,7 @@ class Cell(NamedTuple):
         if not math.isnan(self.corrected):
             text += f", {corrected_text(self.p_value, self.corrected)}"
         if self.difference.rows < self.difference.of:
-            text += f", {self.difference.rows:,} of {counted(self.difference.of, 'row')}"
+            text += f", {self.difference.rows:,} of {pluralize(self.difference.of, 'row')}"
         return text
 
 
@@ -274,7 +274,7 @@ def bleu_measure(
     return Measure(summands, value, np.ones(len(sentences), np.intp), (0.0, 100.0))
 
 
-def compared(
+def compare_measures(
     systems: Mapping[str, Mapping[str, Measure]],
     baselines: Mapping[str, str],
     confidence: float = 0.95,
@@ -313,7 +313,7 @@ def compared(
             if name in baselines:
                 baseline = baselines[name]
                 apart = differences[name, baseline, label]
-                shared = int(measure.shared(systems[baseline][label]).sum())
+                shared = int(measure.shared_rows(systems[baseline][label]).sum())
                 interval = apart.difference_interval(confidence, measure.bounds)
                 difference = Difference(apart, interval, shared, len(measure.counts))
                 p_value, holm = apart.p_value(), corrected[f"{name}\0{label}", baseline]
@@ -397,7 +397,7 @@ def systems_table(
         every = [part for replicates in systems.values() for part in replicates]
         units = units_of(every, cluster_field)
         measures = _measure_columns(corpus, systems, columns, undefined)
-        cells = compared(measures, tested, confidence, units.numbers, together)
+        cells = compare_measures(measures, tested, confidence, units.numbers, together)
         digits = {name: column.digits for name, column in columns.items()}
         for system, row in cells.items():
             theirs = layout.published.get(corpus, {}).get(system, {})
@@ -416,7 +416,7 @@ def systems_table(
                 for column, cell in row.items()
             ]
         for silence, shares in _measure_missing_scores(systems, columns, cells).items():
-            silent = compared(shares, tested, confidence, units.numbers)
+            silent = compare_measures(shares, tested, confidence, units.numbers)
             digits = dict.fromkeys(columns, 1)
             for system, row in silent.items():
                 shown.append(
@@ -619,9 +619,9 @@ def _align_rows(
         if differing := sorted(set(part.ids) ^ set(ids)):
             raise InputError(
                 f"{corpus}: {system} has other rows than the first system: {differing[0]!r} is one "
-                f"of {counted(len(differing), 'row')} that only one of them has."
+                f"of {pluralize(len(differing), 'row')} that only one of them has."
             )
-    return [part if part.ids == ids else part.ordered(ids) for part in replicates]
+    return [part if part.ids == ids else part.reorder(ids) for part in replicates]
 
 
 def _format_verdict(
@@ -657,16 +657,16 @@ def _format_verdict(
             )
     parts = []
     if better:
-        parts.append(f"{system} is better by {listed(better)}")
+        parts.append(f"{system} is better by {join_in_sentence(better)}")
     if worse:
-        parts.append(f"{baseline} is better by {listed(worse)}")
+        parts.append(f"{baseline} is better by {join_in_sentence(worse)}")
     if undecided and not parts:
-        parts.append(f"{system} against {baseline}: undecided by {listed(undecided)}")
+        parts.append(f"{system} against {baseline}: undecided by {join_in_sentence(undecided)}")
     elif undecided:
-        parts.append(f"undecided by {listed(undecided)}")
-    over = counted(len(shown), "scorer")
+        parts.append(f"undecided by {join_in_sentence(undecided)}")
+    over = pluralize(len(shown), "scorer")
     if compared_systems > 1:
-        over += f" and {counted(compared_systems, 'comparison')} of systems"
+        over += f" and {pluralize(compared_systems, 'comparison')} of systems"
     rows = {cell.difference.rows for cell in shown.values() if cell.difference}
     few, all_rows = min(rows, default=0), max(rows, default=0)
     size = units.text()
@@ -676,7 +676,7 @@ def _format_verdict(
     return f"{corpus}: {units.verdict('; '.join(texts), size)}"
 
 
-def listed(texts: Sequence[str]) -> str:
+def join_in_sentence(texts: Sequence[str]) -> str:
     """Returns texts as a list in a sentence.
 
     >>> listed(["a", "b", "c"])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.core.errors import InputError, counted
+from faith_jax.core.errors import InputError, pluralize
 from faith_jax.statistics.bootstrap import cluster_numbers
 from faith_jax.statistics.estimates import ENOUGH_UNITS, smallest_exchange
 from faith_jax.statistics.scored_corpora import Corpus
@@ -38,8 +38,8 @@ class Units(NamedTuple):
 
     def text(self) -> str:
         """Returns how many there are, such as "12 groups (40 rows)" or "only 3 rows"."""
-        rows = counted(len(self.numbers), "row")
-        text = f"{counted(self.total, 'group')} ({rows})" if self.field else rows
+        rows = pluralize(len(self.numbers), "row")
+        text = f"{pluralize(self.total, 'group')} ({rows})" if self.field else rows
         return f"only {text}" if self.total < ENOUGH_UNITS else text
 
     def verdict(self, text: str, size: str) -> str:
@@ -53,7 +53,7 @@ class Units(NamedTuple):
 
     def notes(self, corpus: str) -> tuple[str, ...]:
         """Returns notes that name the unit and warn where there are few of them."""
-        count, rows = self.total, counted(len(self.numbers), "row")
+        count, rows = self.total, pluralize(len(self.numbers), "row")
         if count == 1 and self.field:
             return (
                 f"{corpus}: all {rows} have the same {self.field}: one group, of which there is "
@@ -64,7 +64,7 @@ class Units(NamedTuple):
         if self.field:
             notes.append(
                 f"{corpus}: rows with the same {self.field} are one unit: "
-                f"{counted(count, 'group')} of {rows}."
+                f"{pluralize(count, 'group')} of {rows}."
             )
         if 1 < count < ENOUGH_UNITS:
             remedy = "; --cluster-field names another unit" if self.field else ""

@@ -147,9 +147,9 @@ class Tokenizer(abc.ABC):
     def piece_text(self, token: int) -> str:
         """Returns a token's text for people, without control characters; "#id" if it has none."""
         piece = self.stored_piece(token) if 0 <= token < self.vocab_size else None
-        return f"#{token}" if piece is None else escaped(piece)
+        return f"#{token}" if piece is None else escape(piece)
 
-    def shown(self, ids: Sequence[int]) -> str:
+    def to_readable(self, ids: Sequence[int]) -> str:
         """Returns token ids as a text for people, with special tokens such as `</s>`."""
         special = {getattr(self, f"{name}_id") for name in NAMES if name != "unk"}
         shown, rest = "", list(ids)
@@ -186,7 +186,7 @@ class Tokenizer(abc.ABC):
         return f"{type(self).__name__}({self.model_file!r}, extra_ids={self.extra_ids})"
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     r"""Returns a text in one line without control characters, cut to fit a table.
 
     >>> escaped(" a\n\x1b[31m")

@@ -127,7 +127,7 @@ class RunVocabulary:
             "" if self.requested is None or is_given else ignored,
         )
 
-    def resumed(self, model_dir: pathlib.Path) -> "RunVocabulary":
+    def resume(self, model_dir: pathlib.Path) -> "RunVocabulary":
         """Returns the vocabulary of a resumed run: with the tokenizer that it kept, if any."""
         if find_tokenizer_file(model_dir) is None:
             return self

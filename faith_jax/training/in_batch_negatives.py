@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Transformer
-from faith_jax.training.objectives import Batch, Metrics, Objective, dropout_rngs, reduced
+from faith_jax.training.objectives import Batch, Metrics, Objective, dropout_rngs, reduce_losses
 
 
 def in_batch_log_probs(
@@ -77,9 +77,9 @@ class InBatchNegatives(Objective):
         losses = -jnp.diagonal(log_probs)
         hits = jnp.argmax(log_probs, axis=1) == jnp.arange(len(losses))
         metrics = {
-            "loss": reduced(losses, weights=weights),
-            "negative_log_likelihood": reduced(losses, weights=weights),
-            "accuracy": reduced(hits, weights=weights),
+            "loss": reduce_losses(losses, weights=weights),
+            "negative_log_likelihood": reduce_losses(losses, weights=weights),
+            "accuracy": reduce_losses(hits, weights=weights),
             "weight": jnp.sum(weights),
         }
         return metrics["loss"], metrics, {}

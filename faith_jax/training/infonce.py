@@ -20,7 +20,7 @@ from faith_jax.training.objectives import (
     Objective,
     decoder_states,
     encoder_states,
-    reduced,
+    reduce_losses,
 )
 
 
@@ -34,12 +34,12 @@ def infonce(
     Args:
       scores: [batch, candidates].
       where: boolean, likewise: which candidates count; the first always does.
-      **reduction: of the rows, see `reduced`.
+      **reduction: of the rows, see `reduce_losses`.
     """
     scores = jnp.where(where, scores.astype(jnp.float32), -jnp.inf)
     # -log(exp(s_0) / sum_x exp(s_x)) = log sum_x exp(s_x) - s_0
     losses = jax.nn.logsumexp(scores, axis=1) - scores[:, 0]
-    return reduced(losses, **reduction)
+    return reduce_losses(losses, **reduction)
 
 
 def hits_at_1(
@@ -54,7 +54,7 @@ def hits_at_1(
     scores = jnp.where(where, scores.astype(jnp.float32), -jnp.inf)
     # Where no other candidate counts, any score is above -inf.
     hits = scores[:, 0] > jnp.max(scores[:, 1:], axis=1, initial=-jnp.inf)
-    return reduced(hits.astype(jnp.float32), **reduction)
+    return reduce_losses(hits.astype(jnp.float32), **reduction)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +132,7 @@ class InfoNCE(Objective):
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden, positives = _positive_states(module, params, batch, encoded, dropout_key)
         layer = output_layer(module, params)
-        metrics = self.cross_entropy.summed(hidden, layer, module, batch)
+        metrics = self.cross_entropy.sum_losses(hidden, layer, module, batch)
         negatives = _negative_states(module, params, batch, encoded, dropout_key)
         context = self._compute_context_vectors(module, batch, encoded, hidden)
         scores, where = self._score_candidates(context, positives, negatives, batch, module)

@@ -13,7 +13,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.core.settings import ShareBelow1
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.transformer import Transformer
-from faith_jax.training.objectives import Batch, Metrics, Objective, dropout_rngs, reduced
+from faith_jax.training.objectives import Batch, Metrics, Objective, dropout_rngs, reduce_losses
 
 
 def label_cross_entropy(
@@ -28,12 +28,12 @@ def label_cross_entropy(
       log_probs: [batch, classes].
       labels: int [batch].
       label_smoothing: in [0, 1), spread evenly over the other classes.
-      **reduction: see `reduced`.
+      **reduction: see `reduce_losses`.
     """
     smoothing, num_others = label_smoothing, log_probs.shape[1] - 1
     likelihood = jnp.take_along_axis(log_probs, labels[:, None], axis=1)[:, 0]
     if smoothing == 0.0:
-        return reduced(-likelihood, **reduction)
+        return reduce_losses(-likelihood, **reduction)
     rest = smoothing / num_others
     # The least cross-entropy with smoothed labels, which a perfect model has.
     entropy = -((1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(rest))
@@ -41,7 +41,7 @@ def label_cross_entropy(
     # -sum_c q(c) log p(c), where q is 1 - smoothing for the label and `rest` for others. The total
     # has the label's log p too, so that `rest` is taken off there.
     losses = -((1 - smoothing - rest) * likelihood + rest * total) - entropy
-    return reduced(losses, **reduction)
+    return reduce_losses(losses, **reduction)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ class LabelCrossEntropy(Objective):
         metrics = {
             "loss": label_cross_entropy(log_probs, labels, self.label_smoothing, weights=weights),
             "negative_log_likelihood": label_cross_entropy(log_probs, labels, weights=weights),
-            "accuracy": reduced(hits, weights=weights),
+            "accuracy": reduce_losses(hits, weights=weights),
             "weight": jnp.sum(weights),
         }
         return metrics["loss"], metrics, {}

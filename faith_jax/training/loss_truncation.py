@@ -19,7 +19,7 @@ from faith_jax.training.objectives import (
     Objective,
     decoder_states,
     encoder_states,
-    reduced,
+    reduce_losses,
 )
 
 
@@ -56,9 +56,7 @@ class RecentLosses(NamedTuple):
             ordered[low],
         )
 
-    def followed_by(
-        self, losses: Float[Array, "batch"], valid: Bool[Array, "batch"]
-    ) -> "RecentLosses":
+    def append(self, losses: Float[Array, "batch"], valid: Bool[Array, "batch"]) -> "RecentLosses":
         """Returns them after a batch's losses, float32 [batch]; `valid` ones are no padding."""
         window = self.losses.shape[0]
         total = jnp.sum(valid, dtype=jnp.int32)
@@ -142,7 +140,7 @@ class LossTruncation(Objective):
 
     def update_state(self, state: RecentLosses, rows: dict[str, Array]) -> RecentLosses:
         """Returns the window after a batch, whether its examples were dropped or not."""
-        return state.followed_by(rows["loss"], rows["valid"])
+        return state.append(rows["loss"], rows["valid"])
 
     def __call__(
         self, module: Transformer, params: PyTree, batch: Batch, dropout_key: Array | None
@@ -169,7 +167,7 @@ class LossTruncation(Objective):
         dropped = rows["valid"] & (rows["loss"] > batch["highest_loss"])
         metrics = self.cross_entropy.sums(scores, where=~dropped[:, None])
         # The trainer's division by target tokens makes it a share of examples.
-        metrics["examples_dropped"] = reduced(dropped, weights=batch["row_weights"])
+        metrics["examples_dropped"] = reduce_losses(dropped, weights=batch["row_weights"])
         return metrics["loss"], metrics, rows
 
 

@@ -29,7 +29,7 @@ Metrics = dict[str, Array]
 Reduce = Callable[[Array], Array]
 
 
-def reduced(
+def reduce_losses(
     losses: Array,
     where: Array | None = None,
     weights: Array | None = None,
@@ -67,7 +67,7 @@ def cross_entropy(
     # log_z is the log of the softmax's denominator: 0 for normalised logits.
     losses = z_loss * jnp.square(statistics.log_z)
     losses = _smooth_losses(statistics, vocab_size, label_smoothing) + losses
-    return reduced(losses, **reduction)
+    return reduce_losses(losses, **reduction)
 
 
 def _smooth_losses(statistics: TargetStatistics, vocab_size: int, smoothing: float) -> Array:
@@ -157,10 +157,10 @@ class CrossEntropy(Objective):
         """See `Objective`."""
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
-        metrics = self.summed(hidden, output_layer(module, params), module, batch)
+        metrics = self.sum_losses(hidden, output_layer(module, params), module, batch)
         return metrics["loss"], metrics, {}
 
-    def summed(
+    def sum_losses(
         self, hidden: Array, layer: OutputLayer, module: Transformer, batch: Batch
     ) -> Metrics:
         """Returns the metrics of the decoder's states; only `loss` has a gradient."""
@@ -200,9 +200,11 @@ class CrossEntropy(Objective):
             "loss": cross_entropy(
                 scores.statistics, scores.vocab_size, smoothing, self.z_loss, **kept
             ),
-            "z_loss": reduced(self.z_loss * jnp.square(scores.statistics.log_z), **kept),
+            "z_loss": reduce_losses(self.z_loss * jnp.square(scores.statistics.log_z), **kept),
             # Of all targets and without smoothing, so that runs can be compared.
-            "negative_log_likelihood": reduced(-scores.statistics.log_prob, weights=scores.weights),
+            "negative_log_likelihood": reduce_losses(
+                -scores.statistics.log_prob, weights=scores.weights
+            ),
             "weight": jnp.sum(scores.weights),
         }
 

@@ -180,8 +180,8 @@ def adafactor(
       multiply_by_parameter_scale: make the rate relative to each parameter's size, as T5 is
         trained; off for soft prompts, as in Lester 2021.
       decay_rate: exponent of the second moment's decay.
-      weight_decay: share of a parameter taken off at each step, whatever the rate; of `decayed`
-        parameters only; None = no decay.
+      weight_decay: share of a parameter taken off at each step, whatever the rate; of
+        `decayed_parameters` only; None = no decay.
       gradient_clip: largest global norm of the gradient; None = no limit.
     """
     transform = optax.adafactor(
@@ -189,7 +189,7 @@ def adafactor(
         multiply_by_parameter_scale=multiply_by_parameter_scale,
         decay_rate=decay_rate,
         weight_decay_rate=weight_decay,
-        weight_decay_mask=decayed,
+        weight_decay_mask=decayed_parameters,
     )
     return _clip_gradients(transform, gradient_clip)
 
@@ -209,16 +209,16 @@ def adamw(
       b1: decay of the first moment.
       b2: decay of the second moment.
       eps: added to the root of the second moment.
-      weight_decay: decoupled weight decay, times the rate; of `decayed` parameters only.
+      weight_decay: decoupled weight decay, times the rate; of `decayed_parameters` only.
       gradient_clip: largest global norm of the gradient; None = no limit.
     """
     transform = optax.adamw(
-        learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=decayed
+        learning_rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=decayed_parameters
     )
     return _clip_gradients(transform, gradient_clip)
 
 
-def decayed(params: PyTree) -> PyTree:
+def decayed_parameters(params: PyTree) -> PyTree:
     """Returns which parameters weight decay applies to, a tree of booleans.
 
     It spares biases of projections and logits, scales and biases of norms, and T5's relative

@@ -19,7 +19,7 @@ from faith_jax.training.objectives import (
     Objective,
     decoder_states,
     encoder_states,
-    reduced,
+    reduce_losses,
 )
 
 
@@ -31,10 +31,10 @@ def repetition(
     Args:
       scores: logits that a token is repeated, [batch, length].
       repeated: boolean, likewise.
-      **reduction: see `reduced`.
+      **reduction: see `reduce_losses`.
     """
     # softplus(-x) = -log sigmoid(x)
-    return reduced(jax.nn.softplus(jnp.where(repeated, -scores, scores)), **reduction)
+    return reduce_losses(jax.nn.softplus(jnp.where(repeated, -scores, scores)), **reduction)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +110,7 @@ class RepeatedTokens(Objective):
         layer = output_layer(module, params)
         encoded = encoder_states(module, params, batch, dropout_key)
         hidden = decoder_states(module, params, batch, encoded, dropout_key)
-        metrics = self.cross_entropy.summed(hidden, layer, module, batch)
+        metrics = self.cross_entropy.sum_losses(hidden, layer, module, batch)
         config, tokens = module.config, batch["encoder_input_tokens"]
         states: Any = encoded
         logits = layer.logits_of(
@@ -121,11 +121,13 @@ class RepeatedTokens(Objective):
         # log(p(yes) / p(no)), whatever the other tokens' logits.
         scores = logits[..., 0] - logits[..., 1]
         valid = _is_text(tokens, config.pad_id, config.eos_ids)
-        is_repeated = repeated(tokens, valid, self.ngram, batch.get("encoder_segment_ids"))
+        is_repeated = find_repeated_tokens(
+            tokens, valid, self.ngram, batch.get("encoder_segment_ids")
+        )
         # Padding and end tokens, such as of short inputs, do not count.
         weights = valid * batch["input_weights"][:, None]
         metrics["repetition"] = repetition(scores, is_repeated, weights=weights)
-        metrics["repetition_accuracy"] = reduced((scores > 0) == is_repeated, weights=weights)
+        metrics["repetition_accuracy"] = reduce_losses((scores > 0) == is_repeated, weights=weights)
         metrics["loss"] += self.weight * metrics["repetition"]
         return metrics["loss"], metrics, {}
 
@@ -135,7 +137,7 @@ def _is_text(tokens: Array, pad: int, ends: tuple[int, ...]) -> Array:
     return ~jnp.isin(tokens, jnp.asarray([pad, *ends]))
 
 
-def repeated(
+def find_repeated_tokens(
     tokens: Integer[Array, "batch length"],
     valid: Bool[Array, "batch length"],
     ngram: int,

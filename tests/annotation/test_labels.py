@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.annotation.labels import Slice, Ties, combined, label_row, slice_rows
+from faith_jax.annotation.labels import Slice, Ties, combine_marks, label_row, slice_rows
 from faith_jax.annotation.marks import ARGUMENTS, SPANS, Marks
 from faith_jax.annotation.sheets import ERRORS
 from faith_jax.core.errors import InputError
@@ -28,7 +28,7 @@ def yes(label):
 def test_the_majority_decides():
     one = marks("a", "hallucination", "repetition", unsupported_spans=((0, 3),))
     two = marks("b", "hallucination", unsupported_spans=((0, 9),))
-    label = combined(ITEM, [one, two, marks("c", "coverage")])
+    label = combine_marks(ITEM, [one, two, marks("c", "coverage")])
     assert yes(label) == {"hallucination"}
     assert (label.annotators, label.ties, label.named["coverage"]) == (3, (), ())
 
@@ -39,7 +39,7 @@ def test_the_majority_decides():
 )
 def test_ties(ties, expected):
     both = [marks("a", "hallucination", unsupported_spans=((0, 3),)), marks("b")]
-    label = combined(ITEM, both, ties)
+    label = combine_marks(ITEM, both, ties)
     if expected is None:
         assert label is None
     else:
@@ -51,22 +51,22 @@ def test_ties(ties, expected):
 def test_a_tie_may_be_refused():
     both = [marks("a", "coverage", missing_arguments=("con 1",)), marks("b")]
     with pytest.raises(InputError, match=r"s.csv:a: field 'coverage': .*'tea'.*1 yes of 2.*settle"):
-        combined(ITEM, both, Ties.REFUSE)
-    assert combined(ITEM, [both[0]], Ties.REFUSE).named["coverage"] == ("con 1",)
+        combine_marks(ITEM, both, Ties.REFUSE)
+    assert combine_marks(ITEM, [both[0]], Ties.REFUSE).named["coverage"] == ("con 1",)
 
 
 def test_at_least_half_of_those_who_say_yes_name_what_counts():
     # Characters 4 to 9 have three of four votes, 0 to 4 one, 9 to 15 two, which are half.
     spans = [((4, 9),), ((0, 15),), ((4, 15),), ((15, 16),)]
     group = [marks(str(i), "hallucination", unsupported_spans=span) for i, span in enumerate(spans)]
-    assert combined(ITEM, group).named["hallucination"] == ((4, 15),)
+    assert combine_marks(ITEM, group).named["hallucination"] == ((4, 15),)
     named = [("con 1",), ("con 1", "con 2"), ("pro 1",)]
     group = [marks(str(i), "coverage", missing_arguments=one) for i, one in enumerate(named)]
-    assert combined(ITEM, group).named["coverage"] == ("con 1",)
+    assert combine_marks(ITEM, group).named["coverage"] == ("con 1",)
     # Nothing has half of the votes: all count.
     named = [("con 1",), ("con 2",), ("pro 1",)]
     group = [marks(str(i), "coverage", missing_arguments=one) for i, one in enumerate(named)]
-    assert combined(ITEM, group).named["coverage"] == ("pro 1", "con 1", "con 2")
+    assert combine_marks(ITEM, group).named["coverage"] == ("pro 1", "con 1", "con 2")
 
 
 SPANS = st.lists(
@@ -79,7 +79,7 @@ def test_shared_spans_are_the_characters_with_half_of_the_votes(named):
     group = [
         marks(str(i), "hallucination", unsupported_spans=spans) for i, spans in enumerate(named)
     ]
-    found = combined(ITEM, group).named["hallucination"]
+    found = combine_marks(ITEM, group).named["hallucination"]
     votes = [sum(any(s <= i < e for s, e in spans) for spans in named) for i in range(20)]
     expected = {i for i, count in enumerate(votes) if count and 2 * count >= len(named)}
     expected = expected or {i for i, count in enumerate(votes) if count}
@@ -96,13 +96,13 @@ def test_shared_spans_are_the_characters_with_half_of_the_votes(named):
     ],
 )
 def test_slices_and_labels(errors, part, faithful):
-    label = combined(ITEM, [marks("a", *errors)])
+    label = combine_marks(ITEM, [marks("a", *errors)])
     assert (label.slice, label_row(label)["label"]) == (part, faithful)
 
 
 def test_rows():
     one = marks("a", "hallucination", "coverage")
-    row = label_row(combined(ITEM, [one]), {"topic": "t", "slice": "x"})
+    row = label_row(combine_marks(ITEM, [one]), {"topic": "t", "slice": "x"})
     assert (row["topic"], row["slice"], row["label"]) == ("t", "full_organic", 0)
     assert (row["pro_arguments"], row["con_arguments"]) == (["Calm."], ["Weak.", "Wet."])
     assert (row["has_hallucination"], row["has_coverage_error"], row["repetition"]) == (1, 1, 0)
@@ -118,17 +118,17 @@ def test_rows():
 )
 def test_uncovered_arguments_are_told_as_the_synthetic_ones_are(missing, expected):
     errors = ("coverage",) if missing else ()
-    row = label_row(combined(ITEM, [marks("a", *errors, missing_arguments=missing)]))
+    row = label_row(combine_marks(ITEM, [marks("a", *errors, missing_arguments=missing)]))
     assert {name: value for name, value in row.items() if name == "added_argument"} == expected
 
 
 def test_groundings_without_sides_stay_so():
     plain = GroundedExample("x", Grounding(("a", "b")), (), "r")
-    row = label_row(combined(plain, [marks("a")]))
+    row = label_row(combine_marks(plain, [marks("a")]))
     assert row["grounding"] == ["a", "b"]
     assert not {"pro_arguments", "perspectives"} & set(row)
     sides = GroundedExample("x", Grounding(("a", "b"), ("left", "right")), (), "r")
-    assert label_row(combined(sides, [marks("a")]))["perspectives"] == ["left", "right"]
+    assert label_row(combine_marks(sides, [marks("a")]))["perspectives"] == ["left", "right"]
 
 
 def test_the_rows_of_slices():
@@ -140,7 +140,7 @@ def test_the_rows_of_slices():
         "turned": ("perspective_confusion", "partial_hallucination"),
     }
     labels = [
-        combined(GroundedExample(name, SIDED, (), ITEM.response), [marks("a", *errors)])
+        combine_marks(GroundedExample(name, SIDED, (), ITEM.response), [marks("a", *errors)])
         for name, errors in group.items()
     ]
     full = list(slice_rows(labels, Slice.FULL_ORGANIC, {"full": {"corpus": "c", "topic": "t"}}))
@@ -162,5 +162,5 @@ def test_the_ambiguous_slice_has_the_partial_spans_and_arguments():
         partial_spans=((4, 9),),
         partly_missing_arguments=("con 1",),
     )
-    (row,) = slice_rows([combined(ITEM, [one])], Slice.AMBIGUOUS_ORGANIC)
+    (row,) = slice_rows([combine_marks(ITEM, [one])], Slice.AMBIGUOUS_ORGANIC)
     assert (row["hallucinated_spans"], row["added_argument"]) == (((4, 9),), "Weak.")

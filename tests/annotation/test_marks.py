@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from faith_jax.annotation.marks import (
     Annotations,
     Marks,
-    _parsed_marks,
+    _parse_marks,
     marks_row,
     read_annotations,
     read_marks,
@@ -28,7 +28,7 @@ CURES = "tea cures colds"
 def parsed(example=ITEM, annotator="ada", blank_is_no=False, **marks):
     """The marks of a row whose errors are all "no" but for what is said."""
     cells = dict.fromkeys(MARKS, "") | dict.fromkeys(ERRORS, "no") | marks
-    return _parsed_marks(cells, example, annotator, "s.csv:2", blank_is_no)
+    return _parse_marks(cells, example, annotator, "s.csv:2", blank_is_no)
 
 
 def test_a_filled_row():

@@ -13,12 +13,12 @@ from faith_jax.annotation.sheets import (
     arguments_by_label,
     arguments_cell,
     one_line_end,
-    parsed_arguments,
+    parse_arguments,
     read_sheet,
     sheet_text,
 )
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.table import guarded, unguarded
+from faith_jax.core.table import guard_formula, unguard_formula
 from faith_jax.core.types import GroundedExample, Grounding
 
 # Every character but half surrogates, and often those that mean something to csv and spreadsheets.
@@ -62,27 +62,27 @@ def test_a_sheet_is_read_back_with_exactly_its_texts(tmp_path_factory, items, fo
 @settings(deadline=None)
 @given(TEXT)
 def test_guards_are_taken_off_again_and_no_cell_is_a_formula(text):
-    cell = guarded(text)
-    assert unguarded(cell) == text
+    cell = guard_formula(text)
+    assert unguard_formula(cell) == text
     assert not re.match(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n]", cell)
 
 
 @pytest.mark.parametrize("start", [*"=+-@\t\r\n\uff1d\uff0b\uff0d\uff20", " =", "\u3000@"])
 def test_each_start_of_a_formula_is_guarded(start):
-    assert guarded(f"{start}1") == f"'{start}1"
-    assert guarded(f"'{start}1") == f"''{start}1"
+    assert guard_formula(f"{start}1") == f"'{start}1"
+    assert guard_formula(f"'{start}1") == f"''{start}1"
 
 
 @settings(deadline=None)
 @given(GROUNDING)
 def test_arguments_are_told_apart_whatever_they_hold(grounding):
     assert (
-        parsed_arguments(arguments_cell(arguments_by_label(grounding)), "sheet.csv:2") == grounding
+        parse_arguments(arguments_cell(arguments_by_label(grounding)), "sheet.csv:2") == grounding
     )
     # A line of an argument that looks like the next one.
     grounding = Grounding(("a\npro 2: b\n\n    con 1: c", "\n"), ("pro", "con"))
     assert (
-        parsed_arguments(arguments_cell(arguments_by_label(grounding)), "sheet.csv:2") == grounding
+        parse_arguments(arguments_cell(arguments_by_label(grounding)), "sheet.csv:2") == grounding
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from faith_jax.checkpoints import identity
 from faith_jax.checkpoints.checkpoint import Checkpoint
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
-from faith_jax.checkpoints.identity import checkpoint_digest, pinned
+from faith_jax.checkpoints.identity import checkpoint_digest, pin_step
 from faith_jax.checkpoints.native import write_model_json, write_native
 from faith_jax.core.errors import CheckpointError
 from tests.checkpoints.synthetic import tiny_params, write_t5x
@@ -86,7 +86,7 @@ def test_the_model_counts_and_its_place_does_not(tmp_path):
 def test_an_embedded_model():
     found = checkpoint_digest("mini")
     assert found["step"] is None
-    assert found == checkpoint_digest(pinned("mini", None))
+    assert found == checkpoint_digest(pin_step("mini", None))
 
 
 def test_the_step_of_a_run(tmp_path):
@@ -94,7 +94,7 @@ def test_the_step_of_a_run(tmp_path):
     newest = checkpoint_digest(run)
     assert newest == checkpoint_digest(run / "checkpoints" / "20")
     assert newest["step"] == 20
-    third = checkpoint_digest(pinned(run, 3))
+    third = checkpoint_digest(pin_step(run, 3))
     assert third["step"] == 3
     assert third["digest"] != newest["digest"]
     (run / "checkpoints" / "3" / "opt_state").mkdir()
@@ -107,30 +107,30 @@ def test_the_step_of_a_run(tmp_path):
     (run / "checkpoints" / "20" / "metrics").mkdir()
     (run / "checkpoints" / "20" / "metrics" / "metrics").write_text('{"loss": 0.5}')
     assert checkpoint_digest(best)["step"] == 20
-    assert pinned(best, 3) == run / "checkpoints" / "3"
+    assert pin_step(best, 3) == run / "checkpoints" / "3"
 
 
 def test_a_run_is_resumed_with_its_step_or_not_at_all(tmp_path):
     run = write_run(tmp_path / "run", {3: b"3", 20: b"20"})
-    assert pinned(run, 20) == run / "checkpoints" / "20"
+    assert pin_step(run, 20) == run / "checkpoints" / "20"
     shutil.rmtree(run / "checkpoints" / "3")
     with pytest.raises(CheckpointError, match=r"began with step 3, .* gone; step 20 is there now"):
-        pinned(run, 3)
+        pin_step(run, 3)
     with pytest.raises(CheckpointError, match="began with step 3"):
-        pinned(run / "checkpoints" / "20", 3)
+        pin_step(run / "checkpoints" / "20", 3)
     with pytest.raises(CheckpointError, match=r"began with no step, .* step 20 is there"):
-        pinned(run, None)
+        pin_step(run, None)
 
 
 def test_the_step_of_t5x(tmp_path):
     for step in (5, 10):
         write_t5x(tmp_path / f"checkpoint_{step}", MODEL.params)
     assert checkpoint_digest(tmp_path)["step"] == 10
-    assert pinned(tmp_path, 5) == tmp_path / "checkpoint_5"
-    assert pinned(tmp_path, 10) == tmp_path / "checkpoint_10"
+    assert pin_step(tmp_path, 5) == tmp_path / "checkpoint_5"
+    assert pin_step(tmp_path, 10) == tmp_path / "checkpoint_10"
     assert checkpoint_digest(tmp_path / "checkpoint_5" / "checkpoint")["step"] == 5
     with pytest.raises(CheckpointError, match=r"began with step 6, .* step 10 is there now"):
-        pinned(tmp_path, 6)
+        pin_step(tmp_path, 6)
 
 
 def test_nothing_is_there(tmp_path):

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from faith_jax.checkpoints.lazy_arrays import (
     LazyArray,
     cast,
-    checked_first,
+    check_before_reading,
     entry,
     lazy,
     once,
     parts,
     stacked,
-    transposed,
+    transpose,
 )
 
 NUMBERS = np.arange(4 * 24, dtype=np.float32).reshape(4, 24)
@@ -41,17 +41,17 @@ def split(array, count, groups):
 
 
 CASES = {
-    "transposed": (lambda a: transposed(a), lambda a: a.T),
+    "transposed": (lambda a: transpose(a), lambda a: a.T),
     "entry": (lambda a: entry(a, 2), lambda a: a[2]),
     "stacked": (
-        lambda a: stacked([a, transposed(transposed(a)), a]),
+        lambda a: stacked([a, transpose(transpose(a)), a]),
         lambda a: np.stack([a, a, a]),
     ),
     "side by side": (lambda a: parts(a, 3, 1)[1], lambda a: split(a, 3, 1)[1]),
     "in groups": (lambda a: parts(a, 3, 4)[2], lambda a: split(a, 3, 4)[2]),
     "cast": (lambda a: a.astype(np.float16), lambda a: a.astype(np.float16)),
     "turned parts": (
-        lambda a: parts(transposed(transposed(a)), 2, 2)[0],
+        lambda a: parts(transpose(transpose(a)), 2, 2)[0],
         lambda a: split(a, 2, 2)[0],
     ),
     "layers apart": (lambda a: entry(stacked([a, a]), 1), lambda a: a),
@@ -74,7 +74,7 @@ def test_any_part_of_any_change(name, data):
 
 def test_no_more_is_read_than_a_part_needs():
     array, sizes = recorded(NUMBERS)
-    query = transposed(parts(array, 3, 1)[0])
+    query = transpose(parts(array, 3, 1)[0])
     assert query.shape == (8, 4)
     assert query[slice(0, 2), slice(None)].shape == (2, 4)
     assert stacked([array, array])[slice(1, 2), slice(0, 1), slice(0, 5)].shape == (1, 1, 5)
@@ -106,12 +106,12 @@ def test_a_check_is_made_once_and_all_get_its_error():
 
     check = once(fails)
     array, sizes = recorded(NUMBERS)
-    guarded = checked_first(array, check)
+    guarded = check_before_reading(array, check)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         found = [pool.submit(np.asarray, guarded).exception() for _ in range(8)]
     assert [str(error) for error in found] == ["no"] * 8
     assert (made, sizes) == ([1], [])
     counted = once(lambda: made.append(2))
     for _ in range(3):
-        np.asarray(checked_first(array, counted))
+        np.asarray(check_before_reading(array, counted))
     assert (made, sizes) == ([1, 2], [96] * 3)

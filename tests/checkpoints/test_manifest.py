@@ -136,7 +136,7 @@ def test_what_differs_is_named(tmp_path, written):
         "differs from what was written (chunk 1 of 1). Copy the checkpoint again; if you have "
         "changed it, remove manifest.json; --no-verify opens it as it is."
     )
-    with manifest.unverified():
+    with manifest.without_verification():
         assert open_checkpoint(folder).read().config == CONFIG
     assert error_of(folder) == message
     (folder / MANIFEST).unlink()
@@ -210,7 +210,7 @@ def test_model_json_has_its_own_digest(tmp_path):
     assert path.read_text() != text
     with pytest.raises(CheckpointError, match=r"model.json: differs from what was written"):
         read_model_json(tmp_path)
-    with manifest.unverified():
+    with manifest.without_verification():
         assert read_model_json(tmp_path).config.dropout_rate == 0.3
     told = json.loads(text)
     told["sha257"] = told.pop("sha256")
@@ -233,7 +233,7 @@ def test_a_part_is_verified_by_the_chunks_that_it_touches(tmp_path):
 
     stored = LazyArray(array.shape, array.dtype, part)
     known = manifest.Manifest({"a": told}, {})
-    found = manifest.verified(tmp_path, known, "a", stored)
+    found = manifest.verify_when_read(tmp_path, known, "a", stored)
     assert found[slice(9, 11), slice(2, 3)].tolist() == [[47], [52]]
     with pytest.raises(CheckpointError, match=r"tensor a differs .*\(chunk 2 of 3\)"):
         found[slice(4, 5), slice(1, 5)]
@@ -243,7 +243,7 @@ def test_a_part_is_verified_by_the_chunks_that_it_touches(tmp_path):
     np.testing.assert_array_equal(found[slice(0, 1), slice(0, 5)], array[:1])
     # Whole chunks, and parts alone of those that were verified.
     assert read == [(8, 12), (4, 8), (0, 12), (8, 12), (0, 4)]
-    assert manifest.verified(tmp_path, None, "a", stored) is stored
+    assert manifest.verify_when_read(tmp_path, None, "a", stored) is stored
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64])

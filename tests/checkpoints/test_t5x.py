@@ -9,7 +9,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, stack_layers, unflatten
-from faith_jax.checkpoints.identity import checkpoint_digest, pinned
+from faith_jax.checkpoints.identity import checkpoint_digest, pin_step
 from faith_jax.checkpoints.native import write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.checkpoints.t5x import infer_config, is_t5x, read_t5x
@@ -170,8 +170,8 @@ def test_what_train_py_writes_today(tmp_path, dtype):
     equal(read_t5x(folder, CONFIG.replace(scan_layers=True)).params, stack_layers(params))
     told = checkpoint_digest(tmp_path)
     assert told["step"] == 7
-    assert pinned(tmp_path, 7) == folder
-    assert pinned(tmp_path, 3) == tmp_path / "checkpoint_3"
+    assert pin_step(tmp_path, 7) == folder
+    assert pin_step(tmp_path, 3) == tmp_path / "checkpoint_3"
     # A bit of the parameters.
     largest = max((folder / "state").rglob("d/*"), key=lambda path: path.stat().st_size)
     content = bytearray(largest.read_bytes())

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from faith_jax import cli
-from faith_jax.core.heavy_imports import _absent
+from faith_jax.core.heavy_imports import _hide_packages
 from tests.paths import REPOSITORY
 
 SLOW = {
@@ -32,7 +32,7 @@ def commands(parser, called=()):
 
 def all_commands(monkeypatch, program):
     parsers = []
-    monkeypatch.setattr(cli, "_dispatch", lambda parser, _: parsers.append(parser) or 0)
+    monkeypatch.setattr(cli, "_run_command_line", lambda parser, _: parsers.append(parser) or 0)
     program([])
     return list(commands(parsers[0]))
 
@@ -86,7 +86,7 @@ def test_scores_without_a_model_import_nothing_slow(tmp_path):
 
 def test_what_is_hidden_from_tensorflow_can_be_imported_after_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    with _absent("colorsys", "argparse"):
+    with _hide_packages("colorsys", "argparse"):
         assert importlib.import_module("argparse") is argparse
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("colorsys")

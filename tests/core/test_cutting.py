@@ -11,7 +11,7 @@ from faith_jax.core.cutting import (
     Kind,
     Part,
     check_policy,
-    concatenated,
+    concatenate_pieces,
     cut,
     fit,
     in_tokens,
@@ -203,7 +203,7 @@ def test_marks_of_another_form_within_a_text_are_text():
 def test_pieces_are_one_input():
     one = ([5, 6], [whole(Kind.KNOWLEDGE, 2)])
     two = ([7, 8, 9], [Part(Kind.HISTORY, 0, 1, 2, 3)])
-    ids, parts = concatenated([one, ([4], []), two])
+    ids, parts = concatenate_pieces([one, ([4], []), two])
     assert ids.tolist() == [5, 6, 4, 7, 8, 9]
     assert parts == [Part(Kind.KNOWLEDGE, 0, 0, 2, 2), Part(Kind.HISTORY, 3, 4, 5, 6)]
 

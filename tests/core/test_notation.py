@@ -23,33 +23,37 @@ def test_writing_and_reading_agree_with_the_published_form(notation, query, pro,
         templates.dialogue_inputs(query, turns),
         templates.dialfact_claim_inputs(turns, query),
     ):
-        written = notation.written(text)
+        written = notation.to_model_notation(text)
         assert len(written) == len(text)
         assert [p[:] for p in parse(written, notation)] == [p[:] for p in parse(text)]
-        assert notation.written(written) == written
+        assert notation.to_model_notation(written) == written
     response = templates.npov_generate_targets(values)
-    read = templates.npov_response(notation.written(response))
+    read = templates.npov_response(notation.to_model_notation(response))
     if notation.braces in ("{}", "[]"):
         assert read == templates.npov_response(response)
 
 
 def test_turns_keep_their_published_separator():
     text = templates.dialfact_claim_inputs(["Hi [1].", "Tea?"], "It is hot.")
-    written = Notation("[]", "[]").written(text)
+    written = Notation("[]", "[]").to_model_notation(text)
     assert written == "[context: Hi (1). [EOT] Tea?] [claim: It is hot.]"
-    assert Notation("[]", "[]").published(written) == text.replace("[1]", "(1)")
+    assert Notation("[]", "[]").to_published_notation(written) == text.replace("[1]", "(1)")
 
 
 def test_extra_ids_are_no_tags():
     text = "<extra_id_99> <extra_id_4> <knowledge> Tea <seeker> Hi!"
-    written = Notation("[]", "[]").written(text)
+    written = Notation("[]", "[]").to_model_notation(text)
     assert written == "<extra_id_99> <extra_id_4> [knowledge] Tea [seeker] Hi!"
-    assert Notation("[]", "[]").published(written) == text
+    assert Notation("[]", "[]").to_published_notation(written) == text
 
 
 @pytest.mark.parametrize("text", ["premise: a [1] {b} hypothesis: c", "Is a < b [2]?", "", "{}"])
 def test_texts_of_no_format_stay(text):
-    assert Notation("[]", "[]").written(text) == text == Notation("[]", "[]").published(text)
+    assert (
+        Notation("[]", "[]").to_model_notation(text)
+        == text
+        == Notation("[]", "[]").to_published_notation(text)
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,10 +72,10 @@ def test_the_first_pair_that_is_written_is_chosen(lacking, expected):
 
 def test_without_any_pair_only_formats_are_an_error():
     nothing = Notation("", "")
-    assert nothing.written("premise: a hypothesis: b") == "premise: a hypothesis: b"
+    assert nothing.to_model_notation("premise: a hypothesis: b") == "premise: a hypothesis: b"
     for text in ("{query: a}", "<seeker> Hi!"):
         with pytest.raises(ConfigError, match=r"none of the delimiters \{\} \[\] \(\) <>"):
-            nothing.written(text)
+            nothing.to_model_notation(text)
 
 
 def test_a_label_must_not_contain_a_delimiter():

@@ -9,8 +9,8 @@ from faith_jax.core.errors import CheckpointError, ConfigError, InputError
 from faith_jax.core.rows import (
     BadRows,
     Row,
-    decoded,
-    parsed,
+    decode_line,
+    parse_rows,
     read_json,
     read_jsonl,
     read_lines,
@@ -30,19 +30,19 @@ ROWS = [Row(f"f:{i}", {"n": n}) for i, n in enumerate([3, -1, 4, -2], start=1)]
 def test_reading_stops_at_the_first_bad_row():
     found = []
     with pytest.raises(InputError, match=r"^f:2: field 'n'"):
-        found.extend(parsed(ROWS, parse, BadRows()))
+        found.extend(parse_rows(ROWS, parse, BadRows()))
 
 
 def test_bad_rows_are_skipped_counted_and_listed():
     bad_rows = BadRows(skip=True)
-    assert list(parsed(ROWS, parse, bad_rows)) == [3, 4]
+    assert list(parse_rows(ROWS, parse, bad_rows)) == [3, 4]
     assert bad_rows.count == 2
     assert [message[:4] for message in bad_rows.messages] == ["f:2:", "f:4:"]
 
 
 def test_only_the_first_messages_are_kept():
     bad_rows = BadRows(skip=True)
-    list(parsed([Row(f"f:{i}", {"n": -1}) for i in range(1000)], parse, bad_rows))
+    list(parse_rows([Row(f"f:{i}", {"n": -1}) for i in range(1000)], parse, bad_rows))
     assert bad_rows.count == 1000
     assert len(bad_rows.messages) < 100
 
@@ -50,13 +50,13 @@ def test_only_the_first_messages_are_kept():
 def test_a_row_that_is_read_again_counts_once():
     bad_rows = BadRows(skip=True)
     for _ in range(2):
-        assert list(parsed(ROWS, parse, bad_rows)) == [3, 4]
+        assert list(parse_rows(ROWS, parse, bad_rows)) == [3, 4]
     assert (bad_rows.count, len(bad_rows.messages)) == (2, 2)
 
 
 def test_other_errors_are_not_bad_rows():
     with pytest.raises(KeyError):
-        list(parsed([Row("f:1", {})], parse, BadRows(skip=True)))
+        list(parse_rows([Row("f:1", {})], parse, BadRows(skip=True)))
 
 
 def test_only_line_feeds_end_lines(tmp_path):
@@ -76,9 +76,9 @@ def test_files_that_cannot_be_read(tmp_path):
 
 
 def test_bytes_that_are_not_utf8_are_named():
-    assert decoded("ä".encode(), "f:1") == "ä"
+    assert decode_line("ä".encode(), "f:1") == "ä"
     with pytest.raises(InputError, match="f:3: expected UTF-8, got byte 0xe4 at byte 2"):
-        decoded(b"a\xe4", "f:3")
+        decode_line(b"a\xe4", "f:3")
 
 
 def write(tmp_path, content):
@@ -244,10 +244,10 @@ def test_lines_are_read_as_json_reads_them(value, odd, is_ascii):
     line = json.dumps({"a": value, "": 0}, ensure_ascii=is_ascii)[:-1] + f', "b": {odd}}}'
     try:
         encoded = f" {line}\r\n".encode("utf-8", "surrogatepass")
-        expected = rows._json_object(rows.decoded(encoded, "it"), "it")
+        expected = rows._json_object(rows.decode_line(encoded, "it"), "it")
     except InputError:
         return
-    found = rows._usual(encoded, rows._OBJECT)
+    found = rows._decode_or_none(encoded, rows._OBJECT)
     assert found is None or repr(found) == repr(expected)
 
 
@@ -255,6 +255,6 @@ def test_lines_are_read_as_json_reads_them(value, odd, is_ascii):
     "line", [b'{"a": "\\ud800"}', b'{"a": 1E400}', b'{"a": NaN}', b'{"a": "\xff"}']
 )
 def test_only_json_judges_what_msgspec_does_not_read(line):
-    assert rows._usual(line, rows._OBJECT) is None
-    assert rows._usual(b'{"a": [1, "b"]}', rows._OBJECT) == {"a": [1, "b"]}
-    assert rows._usual(b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", rows._OBJECT) is None
+    assert rows._decode_or_none(line, rows._OBJECT) is None
+    assert rows._decode_or_none(b'{"a": [1, "b"]}', rows._OBJECT) == {"a": [1, "b"]}
+    assert rows._decode_or_none(b'{"a": ' + b"[" * 200 + b"]" * 200 + b"}", rows._OBJECT) is None

@@ -17,7 +17,7 @@ from faith_jax.core.schema import (
     Texts,
     Whole,
     columns_of,
-    converted,
+    convert_row,
     read_as,
     read_json_as,
 )
@@ -67,9 +67,9 @@ ROW = {"id": "1", "turns": [TURN]}
 
 
 def test_texts_are_stripped_and_null_is_missing():
-    row = converted(ROW | {"gold label": None, "flag": True, "unknown": []}, "f:1", Dialogue)
+    row = convert_row(ROW | {"gold label": None, "flag": True, "unknown": []}, "f:1", Dialogue)
     assert row == Dialogue("1", [Turn("user", "Hi")], flag=True)
-    assert converted(ROW, "f:1", Dialogue, strip=False).turns[0].text == " Hi\n"
+    assert convert_row(ROW, "f:1", Dialogue, strip=False).turns[0].text == " Hi\n"
 
 
 @pytest.mark.parametrize(
@@ -107,13 +107,13 @@ def test_texts_are_stripped_and_null_is_missing():
 )
 def test_errors_name_field_expected_and_got(change, message):
     with pytest.raises(InputError) as caught:
-        converted(ROW | change, "f.jsonl:3", Dialogue)
+        convert_row(ROW | change, "f.jsonl:3", Dialogue)
     assert str(caught.value).startswith(f"f.jsonl:3: {message}")
 
 
 def test_a_row_that_is_no_object():
     with pytest.raises(InputError, match=r"^f:1: expected a JSON object, got \"Hi\"\.$"):
-        converted("Hi", "f:1", Turn)
+        convert_row("Hi", "f:1", Turn)
 
 
 def test_a_file_is_read_by_its_schema(tmp_path):
@@ -161,7 +161,7 @@ VALUES = st.recursive(
 def test_whatever_a_row_holds_is_converted_or_refused(change):
     refusal = "one line"
     try:
-        converted(ROW | change, "f:1", Dialogue)
+        convert_row(ROW | change, "f:1", Dialogue)
     except InputError as error:
         refusal = str(error)
     assert len(refusal.splitlines()) == 1
@@ -191,5 +191,5 @@ def test_nothing_is_collected_at_the_end_of_python():
 )
 def test_structs_that_a_tag_tells_apart(shape, message):
     with pytest.raises(InputError) as caught:
-        converted({"shapes": [shape]}, "f:1", Drawing)
+        convert_row({"shapes": [shape]}, "f:1", Drawing)
     assert message in str(caught.value)

@@ -5,7 +5,7 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.datasets import raw_dataset
-from faith_jax.datasets.raw_dataset import RawDataset, RawFile, card, described
+from faith_jax.datasets.raw_dataset import RawDataset, RawFile, card, load_card
 
 
 def dataset(*files, **fields):
@@ -64,7 +64,7 @@ def test_cards_describe_data_sets(name):
     parts = [*([""] if "config" in found else []), *found.get("parts", {})]
     assert parts
     for part in parts:
-        dataset = described(name, read, part)
+        dataset = load_card(name, read, part)
         assert dataset.config == (part or found["config"])
         assert dataset.description
         assert "id" in dataset.features

@@ -3,7 +3,7 @@
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.usual_names import field_named, flattened, usual_name
+from faith_jax.datasets.usual_names import field_named, flatten_row, usual_name
 
 PARTS = ("grounding", "response", "history")
 
@@ -110,8 +110,8 @@ def test_columns_that_a_user_names():
 
 def test_objects_of_rows_become_columns():
     row = {"id": 1, "inputs": {"question": "Hot?"}, "outputs": '{"answer": "Yes.", "n": {"a": 1}}'}
-    assert flattened(row) == {
+    assert flatten_row(row) == {
         "id": 1, "inputs.question": "Hot?", "outputs.answer": "Yes.", "outputs.n.a": 1
     }  # fmt: skip
     for plain in ({"inputs": "{query: q}"}, {"inputs": "text", "a": {"b": 1}}, {"item": ["x"]}):
-        assert flattened(plain) == plain
+        assert flatten_row(plain) == plain

@@ -247,11 +247,11 @@ def test_a_cache_that_grows_gives_the_same_responses(case, monkeypatch):
 
     expected, seen = found(), []
     monkeypatch.setattr(steps, "cache_lengths", lambda most: [3, 7, most])
-    resized = steps.resized
+    resized = steps.resize_cache
 
     def resize(cache, length):
         result = resized(cache, length)
-        seen.append(steps.cached_length(result))
+        seen.append(steps.cache_capacity(result))
         return result
 
     monkeypatch.setattr(steps, "resized", resize)
@@ -268,9 +268,9 @@ def test_a_cache_that_grows_gives_the_same_responses(case, monkeypatch):
 def test_a_shorter_cache_keeps_its_first_tokens():
     leaf = jnp.arange(24.0).reshape(1, 2, 4, 3)
     cache = {"layer": {"cached_key": leaf, "cached_value": -leaf}, "cache_index": jnp.int32(2)}
-    found = steps.resized(steps.resized(cache, 2), 3)
+    found = steps.resize_cache(steps.resize_cache(cache, 2), 3)
     expected = jnp.pad(leaf[:, :, :2], ((0, 0), (0, 0), (0, 1), (0, 0)))
     np.testing.assert_array_equal(found["layer"]["cached_key"], expected)
     np.testing.assert_array_equal(found["layer"]["cached_value"], -expected)
-    assert (int(found["cache_index"]), steps.cached_length(found)) == (2, 3)
-    assert steps.cached_length({"other": leaf}) is None
+    assert (int(found["cache_index"]), steps.cache_capacity(found)) == (2, 3)
+    assert steps.cache_capacity({"other": leaf}) is None

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.inference.batching import Batcher, fill_batches, padded, padded_length
+from faith_jax.inference.batching import Batcher, fill_batches, pad_rows, padded_length
 from tests.paths import REPOSITORY
 
 
@@ -57,7 +57,7 @@ def test_batches_have_one_size_a_shape_which_the_devices_share():
 
 
 def test_rows_are_filled_up_on_the_right():
-    tokens = padded([[1, 2], [3]], 4, -1, 3)
+    tokens = pad_rows([[1, 2], [3]], 4, -1, 3)
     assert tokens.tolist() == [[1, 2, -1, -1], [3, -1, -1, -1], [-1] * 4]
     assert tokens.dtype == np.int32
 

@@ -6,7 +6,7 @@ from faith_jax.core import templates
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, FaithJaxError
 from faith_jax.inference import EncoderModel, class_probabilities, load_model
-from faith_jax.inference.batching import padded, token_types
+from faith_jax.inference.batching import pad_rows, token_types
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.row_likelihoods import LikelihoodEngine, LikelihoodRow
 from faith_jax.inference.texts.text_pairs import CRITIC_FORM, NLI_FORM, label_tokens
@@ -274,7 +274,7 @@ def test_packed_rows_have_the_classes_of_each_alone(name):
     second = [len(row) // 2 for row in rows]
     engine = ClassificationEngine(model, tokens_per_batch=256)
     found = engine.probabilities(rows, second)
-    tokens = padded(rows, 50, model.pad_id)
+    tokens = pad_rows(rows, 50, model.pad_id)
     types = None if config.num_token_types < 2 else token_types(second, 50)
     expected = scipy.special.softmax(model.classify(tokens, types), axis=-1)
     assert np.ptp(expected, axis=0).min() > 0.01

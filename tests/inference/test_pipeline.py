@@ -15,7 +15,7 @@ from faith_jax.inference.class_probabilities import ClassificationEngine
 from faith_jax.inference.pipeline import (
     CompiledAhead,
     ahead,
-    fetched,
+    fetch_results,
     queue,
     timing_device,
     waiting,
@@ -118,7 +118,7 @@ def test_batches_are_queued_before_the_first_is_fetched():
             events.append(f"queue {number}")
             yield number, lambda number=number: events.append(f"fetch {number}") or number
 
-    assert [*fetched(started())] == [(0, 0), (1, 1), (2, 2)]
+    assert [*fetch_results(started())] == [(0, 0), (1, 1), (2, 2)]
     assert events == [*(f"queue {n}" for n in range(3)), *(f"fetch {n}" for n in range(3))]
 
 

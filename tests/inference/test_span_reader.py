@@ -90,7 +90,7 @@ def test_answers_are_spans_of_the_texts(reader, folder):
     assert found == [by_hand(reader, model, asked) for asked in [*QUESTIONS, QUESTIONS[0]]]
     assert found[2] == ""
     assert cut == [{}] * 5
-    assert reader.shown(QUESTIONS[1], "it")[0].startswith("[CLS]")
+    assert reader.to_readable(QUESTIONS[1], "it")[0].startswith("[CLS]")
 
 
 def test_equal_sums_are_an_answer_not_none(tmp_path):

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from tests.input import row_processes
 from tests.paths import REPOSITORY
@@ -36,7 +36,7 @@ def data(tmp_path_factory):
                 targets = f"{label} " * (3 + 27 * (number in (LONG, LONG + 50, LONG + 360)))
                 row = {"id": f"{number}", "inputs": f"is tea {number} hot?", "targets": targets}
                 file.write(json.dumps(row) + "\n")
-    prepared(BUILDERS["text_to_text"], "full", folder / "data", folder / "raw")
+    prepare_builder(BUILDERS["text_to_text"], "full", folder / "data", folder / "raw")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FAITH_JAX_DATA_DIR", str(folder / "data"))
         yield folder / "data"

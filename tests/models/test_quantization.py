@@ -7,7 +7,7 @@ import pytest
 
 from faith_jax.models.output_layer import OutputLayer
 from faith_jax.models.partitioning import make_partitioner
-from faith_jax.models.quantization import Int8Matrix, product, quantized, rounded_to_int8
+from faith_jax.models.quantization import Int8Matrix, product, quantize_params, round_to_int8
 from tests.models import families
 from tests.models.tiny import TINY, VOCAB_SIZE, model_and_params
 
@@ -22,7 +22,7 @@ CASES = {
 
 def place_in_8_bits(params):
     partitioner = make_partitioner(TINY)
-    return quantized(params, partitioner.replicated, partitioner)
+    return quantize_params(params, partitioner.replicated, partitioner)
 
 
 def test_a_column_or_row_is_rounded_by_its_largest_value():
@@ -62,7 +62,7 @@ def test_a_product_is_of_whole_numbers_and_scales(axis):
     rng = np.random.default_rng(2)
     inputs = rng.normal(size=(2, 3, 300)).astype(np.float32) * [[[1], [100], [0]]]
     floats = rng.normal(size=(300, 7) if axis == 0 else (7, 300)).astype(np.float32)
-    matrix = rounded_to_int8(jnp.asarray(floats), axis)
+    matrix = round_to_int8(jnp.asarray(floats), axis)
     scale = np.abs(inputs).max(-1, keepdims=True) / 127
     whole = np.round(inputs / np.where(scale, scale, 1)).astype(np.int64)
     columns = np.asarray(matrix.values, np.int64)
@@ -80,7 +80,7 @@ def test_a_product_is_of_whole_numbers_and_scales(axis):
 def test_the_gradient_is_that_of_the_product_without_rounding(axis):
     rng = np.random.default_rng(3)
     inputs = jnp.asarray(rng.normal(size=(4, 6)), jnp.float32)
-    matrix = rounded_to_int8(jnp.asarray(rng.normal(size=(6, 5) if axis == 0 else (5, 6))), axis)
+    matrix = round_to_int8(jnp.asarray(rng.normal(size=(6, 5) if axis == 0 else (5, 6))), axis)
     factors = rng.normal(size=(4, 5)).astype(np.float32)
     gradient = jax.grad(lambda x: jnp.sum(product(x, matrix, axis) * factors))(inputs)
     kernel = matrix.to_float() if axis == 0 else matrix.to_float().T
@@ -89,7 +89,7 @@ def test_the_gradient_is_that_of_the_product_without_rounding(axis):
 
 def test_logits_of_a_few_tokens_are_those_of_their_rows():
     rng = np.random.default_rng(4)
-    embedding = rounded_to_int8(jnp.asarray(rng.normal(size=(9, 4))), 1)
+    embedding = round_to_int8(jnp.asarray(rng.normal(size=(9, 4))), 1)
     hidden = jnp.asarray(rng.normal(size=(3, 4)), jnp.float32)
     few = OutputLayer(embedding, True).logits_of(hidden, jnp.array([7, 0]))
     np.testing.assert_allclose(few, hidden @ embedding.to_float()[np.array([7, 0])].T, rtol=1e-5)

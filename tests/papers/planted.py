@@ -102,8 +102,8 @@ class Reader:
     def reader(self):
         return self
 
-    def shown(self, ids):
-        return self.tokenizer.shown(ids)
+    def to_readable(self, ids):
+        return self.tokenizer.to_readable(ids)
 
     def encode(self, prompt, name=""):
         return ReadText(self.tokenizer.encode(prompt.text), CutTokens())

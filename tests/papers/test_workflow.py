@@ -18,8 +18,8 @@ from faith_jax.papers.workflow import (
     GinRun,
     Scores,
     Table,
+    list_opened_checkpoints,
     make_table,
-    opened_by,
     row_counter,
     run_workflow,
 )
@@ -159,7 +159,9 @@ def test_a_given_checkpoint_that_changes_is_told_to_snakemake(tmp_path):
     table.trainings["first"] = GinRun([], {"INITIAL_CHECKPOINT_PATH": str(folder)})
     table.trainings["random"] = GinRun([], {"INITIAL_CHECKPOINT_PATH": None})
     table.responses["both"] = GinRun([], {"CHECKPOINT_PATH": {"a": [str(folder)], "b": [made]}})
-    table.scores["judged"] = Scores([], [], opened_by({"q2": {"nli_model": str(folder)}, "x": {}}))
+    table.scores["judged"] = Scores(
+        [], [], list_opened_checkpoints({"q2": {"nli_model": str(folder)}, "x": {}})
+    )
     table.scores["nothing"] = Scores([], [], [str(tmp_path / "none")])
 
     def states():

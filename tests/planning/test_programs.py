@@ -17,7 +17,7 @@ from faith_jax.inference.row_likelihoods import (
     scoring_program,
 )
 from faith_jax.models.config import TransformerConfig
-from faith_jax.planning.programs import UNUSED, Choice, configured, summed_bytes
+from faith_jax.planning.programs import UNUSED, Choice, configure_job, summed_bytes
 from faith_jax.planning.topologies import parse_topology
 from faith_jax.planning.worker import Question, Session
 from faith_jax.runs.gin import config as gin_config
@@ -36,7 +36,7 @@ def session(tiny):
 def program(tiny):
     def make(*bindings, choice=None, **more):
         gin_config.parse(*tiny(*bindings, **more)[:4], unused=UNUSED)
-        return configured().make(choice or Choice(), jax.devices()[:1])
+        return configure_job().make(choice or Choice(), jax.devices()[:1])
 
     return make
 
@@ -271,13 +271,13 @@ def test_rows_that_do_not_divide_are_told_with_partitions_that_would(tiny):
     devices = list(np.full(8, jax.devices()[0]))
     message = r"2 rows does not divide over 8 .*\. Or give NUM_PARTITIONS one of 4, 8\."
     with pytest.raises(ConfigError, match=message):
-        configured().make(Choice(), devices)
+        configure_job().make(Choice(), devices)
 
 
 def test_without_a_checkpoint_the_dimensions_must_be_given(tiny):
     gin_config.parse(*tiny(files=("npov_generate_finetune.gin",))[:4], unused=UNUSED)
     with pytest.raises(ConfigError, match=r"--gin_file=models/t5_1_1_xxl\.gin") as raised:
-        configured()
+        configure_job()
     assert "(not given): there is no such checkpoint" in str(raised.value)
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.planning import sweep as sweeps
-from faith_jax.planning.sweep import Tried, choices, least_seconds, recommended, sweep
+from faith_jax.planning.sweep import Tried, choices, least_seconds, recommend, sweep
 from faith_jax.planning.topologies import CHIPS
 from faith_jax.planning.worker import Facts
 
@@ -149,20 +149,20 @@ def tried(partitions, total, seconds, compiled=True, job="infer"):
 
 def test_the_fastest_with_enough_room_is_recommended():
     slow, fast, tight = tried(1, 500, 3.0), tried(2, 700, 2.0), tried(4, 900, 1.0)
-    assert recommended(None, [slow, fast, tight], 0.2) == fast
-    assert recommended(None, [tight, slow], 0.6) == slow  # none has so much room: the roomiest
-    assert recommended(None, [tried(1, 1200, 1.0, compiled=False)], 0.2) is None
-    assert recommended(None, [], 0.2) is None
+    assert recommend(None, [slow, fast, tight], 0.2) == fast
+    assert recommend(None, [tight, slow], 0.6) == slow  # none has so much room: the roomiest
+    assert recommend(None, [tried(1, 1200, 1.0, compiled=False)], 0.2) is None
+    assert recommend(None, [], 0.2) is None
 
 
 def test_what_is_recommended_has_room_for_evaluations():
     found = [tried(n, 500, seconds, job="train") for n, seconds in ((1, 3.0), (2, 1.0), (4, 2.0))]
     ask, seen = asked(lambda choice: {2: 1200, 4: 700}[choice["num_partitions"]])
-    best = recommended(ask, found, 0.2)
+    best = recommend(ask, found, 0.2)
     assert [one["num_partitions"] for one in seen] == [2, 4]
     assert (best.choice, best.free_share) == ({"num_partitions": 4}, pytest.approx(0.3))
     ask, seen = asked(lambda choice: 1200)
-    assert recommended(ask, found, 0.2) is None
+    assert recommend(ask, found, 0.2) is None
     assert len(seen) == 3
 
 

@@ -82,7 +82,7 @@ def test_words_that_are_not_in_the_grounding_have_a_star(tmp_path, monkeypatch):
     (figure,) = drawn
     labels = [label.get_text() for label in figure.axes[2].get_xticklabels()]
     assert labels == ["Tea", "calms", "saves*", "money*"]
-    figures._pyplot().close(figure)
+    figures._import_pyplot().close(figure)
 
 
 @pytest.mark.parametrize("count", [12, 250])

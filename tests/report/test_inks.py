@@ -9,7 +9,7 @@ from faith_jax.report.inks import (
     WHITE,
     contrast,
     ink,
-    mixed,
+    mix,
 )
 
 
@@ -24,8 +24,8 @@ def test_texts_on_every_ground_can_be_read(colour, most):
     for step in range(101):
         share = most * step / 100
         chosen = {"#000": BLACK, "#fff": WHITE}[ink(colour, share)]
-        assert contrast(chosen, mixed(colour, share, WHITE)) >= 4.5
-        assert contrast(WHITE, mixed(colour, share, DARK_PAGE)) >= 4.5
+        assert contrast(chosen, mix(colour, share, WHITE)) >= 4.5
+        assert contrast(WHITE, mix(colour, share, DARK_PAGE)) >= 4.5
 
 
 def test_dark_grounds_have_white_texts():

@@ -8,7 +8,7 @@ from faith_jax.report.panels import curve_panel
 from faith_jax.report.prompts import (
     all_tables,
     by_vector,
-    drawn,
+    draw_panel,
     prompt_page,
     prompt_panels,
     report_figures,
@@ -140,7 +140,7 @@ def test_nothing_that_is_not_there_is_shown():
 
 def test_points_are_drawn_downwards():
     panel = curve_panel("a", "loss", {"one": curve([3, 1], [1, 3]), "two": curve([2], [3])})
-    found = drawn(panel)
+    found = draw_panel(panel)
     assert found["curves"][0]["points"] == "0.0000,0.0000 1.0000,0.6500"
     assert (found["first"], found["last"], found["low"], found["high"]) == (1, 3, "1", "3")
     assert found["curves"][0]["dot"] is None
@@ -151,7 +151,7 @@ def test_logarithms_leave_out_what_has_none():
     values = [1e-4, 0.0, np.nan, np.inf, 1.0]
     panel = curve_panel("a", "norm", {"one": curve(values, [1, 2, 3, 4, 5])}, logarithmic=True)
     assert panel.curves["one"].steps.tolist() == [1, 5]
-    found = drawn(panel)
+    found = draw_panel(panel)
     assert (found["low"], found["high"]) == ("0.0001", "1")
     assert found["curves"][0]["points"] == "0.0000,0.6500 1.0000,0.0000"
     nothing = curve_panel("a", "norm", {"one": curve([0.0], [1])}, logarithmic=True)
@@ -161,7 +161,7 @@ def test_logarithms_leave_out_what_has_none():
 @pytest.mark.parametrize("value", [0.0, 5.0, -2.0])
 def test_a_constant_has_an_axis(value):
     panel = curve_panel("a", "loss", {"one": curve([value, value], [1, 2])})
-    assert drawn(panel)["curves"][0]["points"] == "0.0000,0.3250 1.0000,0.3250"
+    assert draw_panel(panel)["curves"][0]["points"] == "0.0000,0.3250 1.0000,0.3250"
 
 
 def test_long_curves_are_thinned_and_keep_their_ends():

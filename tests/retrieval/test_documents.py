@@ -11,7 +11,7 @@ from faith_jax.datasets.augmentation.tagging import (
     TaggedText,
     load_tagger,
 )
-from faith_jax.retrieval.documents import Bm25, Entities, Query, fused
+from faith_jax.retrieval.documents import Bm25, Entities, Query, fuse_rankings
 from tests.retrieval.encyclopedia import built, titles
 
 
@@ -110,7 +110,7 @@ def test_bm25_reads_the_context_too(base):
 
 @given(st.lists(st.lists(st.integers(0, 9), unique=True), max_size=4), st.integers(1, 12))
 def test_fusion_sums_reciprocal_ranks(rankings, most):
-    made = fused(rankings, most)
+    made = fuse_rankings(rankings, most)
     scores = {
         number: sum(1 / (60 + r.index(number) + 1) for r in rankings if number in r)
         for number in {number for r in rankings for number in r}

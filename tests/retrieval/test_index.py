@@ -57,8 +57,8 @@ def test_redirects_are_names_whatever_their_order_and_length(tmp_path):
         Redirect("Self", "Self"),
         Redirect("Gone", "No article"),
     )
-    assert [base.named(f"r{n}") for n in range(6)] == [[1]] * 6
-    assert [base.named(name) for name in ("Loop", "Self", "Gone")] == [[], [], []]
+    assert [base.find_by_name(f"r{n}") for n in range(6)] == [[1]] * 6
+    assert [base.find_by_name(name) for name in ("Loop", "Self", "Gone")] == [[], [], []]
     assert base.manifest.left_out == {index.ASTRAY: 4}
 
 

@@ -21,7 +21,7 @@ from tests.retrieval.encyclopedia import ROWS, built, titles
     ],
 )
 def test_names_but_for_their_case(base, name, expected):
-    assert titles(base, base.named(name)) == expected
+    assert titles(base, base.find_by_name(name)) == expected
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from faith_jax.retrieval.recall import found_share, has_half, recall
+from faith_jax.retrieval.recall import gold_share, has_half, recall
 
 SENTENCE = "It led the 1997 broadcast of ESPN's contest, worldwide."  # nine words
 
@@ -31,9 +31,9 @@ def test_nothing_has_a_sentence_without_words(sentence):
 
 def test_the_share_of_gold_sentences_that_any_text_has():
     texts = ["Tea is a leaf. It is hot.", "Oslo is a city."]
-    assert found_share(texts, ["Tea is a leaf.", "Oslo is a city.", "Bergen rains a lot."]) == 2 / 3
-    assert found_share([], ["Tea is a leaf."]) == 0
-    assert math.isnan(found_share(texts, ["", "..."]))
+    assert gold_share(texts, ["Tea is a leaf.", "Oslo is a city.", "Bergen rains a lot."]) == 2 / 3
+    assert gold_share([], ["Tea is a leaf."]) == 0
+    assert math.isnan(gold_share(texts, ["", "..."]))
 
 
 def test_recall_is_the_mean_of_claims_with_gold_sentences():

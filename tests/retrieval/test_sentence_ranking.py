@@ -8,7 +8,7 @@ from faith_jax.retrieval.sentence_ranking import (
     Candidate,
     LexicalRanker,
     candidates,
-    ranked,
+    rank_sentences,
 )
 
 QUERY = Query("Hornbeam has leaves in winter", ("What grows?",))
@@ -41,7 +41,7 @@ def test_the_lexical_score_is_bm25_with_the_frequencies_of_the_knowledge_base(ba
 
 
 def test_the_best_sentences_come_first_and_those_above_zero_are_evidence(base):
-    best = ranked(QUERY, candidates(base, [2, 1]), LexicalRanker(base), 4)
+    best = rank_sentences(QUERY, candidates(base, [2, 1]), LexicalRanker(base), 4)
     assert best[0].sentence == "It keeps its brown leaves through the winter."
     assert [it.score for it in best] == sorted((it.score for it in best), reverse=True)
     assert len(best) == 4

@@ -67,7 +67,7 @@ def test_two_processes_make_what_one_makes_on_a_disk(command, gs, tmp_path, form
 def test_shards_are_computed_by_several_and_joined_by_another_one(gs, short_leases):
     target = path_of(f"{gs}/out.jsonl")
     with begin(target) as one, begin(target) as other:
-        first, second = one.taken(), other.taken()
+        first, second = one.take_shards(), other.take_shards()
         mine, theirs = next(first), next(second)
         assert (mine.number, theirs.number) == (0, 1)
         compute(mine)
@@ -76,7 +76,7 @@ def test_shards_are_computed_by_several_and_joined_by_another_one(gs, short_leas
         compute(last)
         assert next(first, None) is None  # the other one lives
         assert is_renewed(theirs.rows.with_name(f".{theirs.rows.name}.lock"))
-        with one.joined() as found:
+        with one.joining() as found:
             assert found is None
         with pytest.raises(ConfigError, match=r"1 of 3 shards are not done: gs://.*00001-of-00003"):
             one.check_done()
@@ -84,7 +84,7 @@ def test_shards_are_computed_by_several_and_joined_by_another_one(gs, short_leas
         assert next(second, None) is None
     with begin(target, joins_only=True) as joins:
         joins.check_done()
-        with joins.joined() as found:
+        with joins.joining() as found:
             assert [told["rows"] for told in found] == [2, 2, 2]
             with files.atomic_file(target) as beside:
                 joins.write_jsonl(beside)
@@ -95,14 +95,14 @@ def test_shards_are_computed_by_several_and_joined_by_another_one(gs, short_leas
 def test_a_shard_of_a_killed_process_is_free_when_its_lease_has_expired(gs, short_leases):
     target = path_of(f"{gs}/out.jsonl")
     with begin(target) as job:
-        shard = next(job.taken())
+        shard = next(job.take_shards())
         append_rows(shard.rows, [{"n": 0}])
     assert count_kept_rows(target) == 1
     lease = shard.rows.with_name(f".{shard.rows.name}.lock")
     lease.write_bytes(b'{"token": "of a killed process", "seconds": 1.0}')
     with begin(target) as job:
         start, order = time.monotonic(), []
-        for taken in job.taken():
+        for taken in job.take_shards():
             order.append(taken.number)
             if taken.number == 0:
                 assert time.monotonic() - start >= 1.0
@@ -112,7 +112,7 @@ def test_a_shard_of_a_killed_process_is_free_when_its_lease_has_expired(gs, shor
             else:
                 compute(taken)
         assert order == [1, 2, 0]
-        with job.joined() as found:
+        with job.joining() as found:
             assert found is not None
 
 

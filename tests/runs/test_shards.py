@@ -94,7 +94,7 @@ def compute(shard):
 
 
 def join(job):
-    with job.joined() as found:
+    with job.joining() as found:
         if found is not None:
             job.write_jsonl(job.folder / "made")
             (job.folder / "made").rename(job.target)
@@ -108,7 +108,7 @@ def numbers(target):
 def test_two_processes_share_the_shards(tmp_path):
     target = tmp_path / "out.jsonl"
     with begin(target) as one, begin(target) as other:
-        first, second = one.taken(), other.taken()
+        first, second = one.take_shards(), other.take_shards()
         mine, theirs = next(first), next(second)
         assert (mine.number, theirs.number) == (0, 1)
         assert mine.rows.name == "rows-00000-of-00003.jsonl"
@@ -129,7 +129,7 @@ def test_two_processes_share_the_shards(tmp_path):
 
 def test_a_shard_of_a_killed_process_is_free_again(tmp_path):
     target = tmp_path / "out.jsonl"
-    killed = begin(target).taken()
+    killed = begin(target).take_shards()
     shard = next(killed)
     append_rows(shard.rows, [{"n": 0}])
     with shard.rows.open("a") as file:
@@ -137,7 +137,7 @@ def test_a_shard_of_a_killed_process_is_free_again(tmp_path):
     killed.close()  # and its lock is the operating system's
     del killed
     with begin(target) as job:
-        for shard in job.taken():
+        for shard in job.take_shards():
             done = shard.done_rows()
             assert done == (1 if shard.number == 0 else 0)
             append_rows(shard.rows, [{"n": shard.first + n} for n in range(done, shard.count)])
@@ -149,12 +149,12 @@ def test_a_shard_of_a_killed_process_is_free_again(tmp_path):
 def test_the_only_shard_has_one_writer(tmp_path):
     target = tmp_path / "out.jsonl"
     with begin(target, wanted=1) as one:
-        assert next(one.taken()).rows.name == "rows.jsonl"
+        assert next(one.take_shards()).rows.name == "rows.jsonl"
         with (
             pytest.raises(ConfigError, match=r"^--output: another run is writing .*out\.jsonl; w"),
             begin(target, wanted=1) as other,
         ):
-            next(other.taken(), None)
+            next(other.take_shards(), None)
         assert one.folder.is_dir()
         with pytest.raises(ConfigError, match="another run is writing"):
             begin(target, wanted=1, restart=True)
@@ -167,7 +167,7 @@ def test_whoever_waits_takes_what_another_has_lost(tmp_path, monkeypatch):
         held.__enter__()
         monkeypatch.setattr(shards.time, "sleep", lambda _: held.__exit__(None, None, None))
         taken = []
-        for shard in job.taken(waits=True):
+        for shard in job.take_shards(waits=True):
             taken.append(shard.number)
             compute(shard)
         assert taken == [0, 1, 2]
@@ -176,7 +176,7 @@ def test_whoever_waits_takes_what_another_has_lost(tmp_path, monkeypatch):
 def test_waiting_ends_where_the_others_do_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "Patience", functools.partial(Patience, seconds=0))
     with begin(tmp_path / "out.jsonl") as job, output_lock(job.shards[2].rows):
-        taken = job.taken(waits=True)
+        taken = job.take_shards(waits=True)
         compute(next(taken))
         compute(next(taken))
         with pytest.raises(ProcessError, match=r"out.jsonl: the shards of other .*: nothing has"):
@@ -189,14 +189,14 @@ def test_a_shard_that_is_missing_is_named(tmp_path):
         begin(target, joins_only=True)
     assert list(tmp_path.iterdir()) == []
     with begin(target) as job:
-        for shard in job.taken():
+        for shard in job.take_shards():
             compute(shard)
         job.shards[1].rows.unlink()
         told = r"1 of 3 shards are not done: .*rows-00001-of-00003\.jsonl; run the same command "
         with pytest.raises(ConfigError, match=told), begin(target, joins_only=True) as late:
             late.check_done()
         assert join(job) is None
-        again = next(job.taken())
+        again = next(job.take_shards())
         assert again.number == 1
         append_rows(again.rows, [{"n": 2}])
         with pytest.raises(InputError, match=r"has 1 row, the input 2: it changed while"):
@@ -206,11 +206,11 @@ def test_a_shard_that_is_missing_is_named(tmp_path):
 def test_an_input_that_changed_is_found(tmp_path):
     target = tmp_path / "out.jsonl"
     with begin(target) as job:
-        compute(next(job.taken()))
+        compute(next(job.take_shards()))
     with pytest.raises(ConfigError, match=r"keeps 2 rows of another run \(other rows: the input"):
         begin(target, text="other", stamp=[1])
     with begin(target, text="other") as job:  # of which nothing says that it changed
-        shard = next(job.taken())
+        shard = next(job.take_shards())
         told = "rows has changed since this run began: its rows 3 to 4 differ"
         with pytest.raises(InputError, match=told):
             list(shard.read(lambda place: lines(6, place, "other"), "rows"))
@@ -223,7 +223,7 @@ def test_a_process_that_fails_leaves_the_folder_to_the_others(tmp_path):
     with begin(target) as job:
         with pytest.raises(ZeroDivisionError), begin(target):
             _ = 1 / 0
-        for shard in job.taken():
+        for shard in job.take_shards():
             compute(shard)
         assert join(job) is not None
     assert numbers(target) == list(range(6))
@@ -241,7 +241,7 @@ def test_another_run_waits_for_all_processes_of_one_that_has_made_nothing(tmp_pa
     with begin(target) as job:
         with pytest.raises(ConfigError, match="another run is writing"):
             other_run(target, restart)
-        for shard in job.taken():
+        for shard in job.take_shards():
             compute(shard)
             with pytest.raises(ConfigError, match="another run is writing"):
                 other_run(target, restart)
@@ -255,11 +255,11 @@ def test_a_run_whose_folder_became_anothers_stops(tmp_path):
     with begin(target) as job:
         shutil.rmtree(job.folder)
         with pytest.raises(ConfigError, match="has been removed while this run was writing"):
-            next(job.taken())
+            next(job.take_shards())
         with other_run(target) as other:
             with pytest.raises(ConfigError, match="another run is writing"):
-                next(job.taken())
-            for shard in other.taken():
+                next(job.take_shards())
+            for shard in other.take_shards():
                 compute(shard)
             with pytest.raises(ConfigError, match="another run is writing"):
                 join(job)
@@ -276,7 +276,7 @@ def test_what_a_kill_leaves_of_the_folder_is_removed_by_the_next_run(tmp_path, m
         raise Killed
 
     with monkeypatch.context() as patched, contextlib.suppress(Killed), begin(target) as job:
-        for shard in job.taken():
+        for shard in job.take_shards():
             compute(shard)
         patched.setattr(shutil, "rmtree", kill)
         join(job)
@@ -285,7 +285,7 @@ def test_what_a_kill_leaves_of_the_folder_is_removed_by_the_next_run(tmp_path, m
     target.unlink()
     for restart in (True, False):
         with begin(target, restart=restart) as job:
-            for shard in job.taken():
+            for shard in job.take_shards():
                 if not shard.done_rows():
                     compute(shard)
                 shard.finish({"rows": shard.count})

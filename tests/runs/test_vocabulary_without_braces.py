@@ -198,7 +198,7 @@ def test_a_model_that_writes_the_format_is_read(t5):
         (templates.npov_generate_targets, templates.npov_response, "Tea [green] {hot} is good."),
         (templates.npov_classifier_targets, templates.npov_label, "YES"),
     ):
-        ids = tokenizer.encode(tokenizer.notation.written(targets(value)))
+        ids = tokenizer.encode(tokenizer.notation.to_model_notation(targets(value)))
         assert tokenizer.unk_id not in ids
         assert read(tokenizer.decode(ids)) == value.translate(str.maketrans("[]{}", "()()"))
 

@@ -9,7 +9,7 @@ from statsmodels.stats.multitest import multipletests
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.papers.npov.detection import npov_rows
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.statistics.auc_table import (
     AucCell,
     AucTable,
@@ -443,7 +443,7 @@ def test_too_few_rounds_for_a_mark_are_told():
 
 
 def test_csv_has_one_figure_in_a_cell():
-    lines = rendered(auc_rows(AUCS), "csv").splitlines()
+    lines = render_table(auc_rows(AUCS), "csv").splitlines()
     assert lines == [
         "scorer,corpus,rows,left_out,auc,low,high,p_value,significantly_better",
         "a,q2,100,2,0.6589,0.63,0.6912,0.01,1",
@@ -454,7 +454,7 @@ def test_csv_has_one_figure_in_a_cell():
         "b,average,,,0.5,0.4,0.6,,",
     ]
     cells = {("coverage", "s"): {"all": AucCell(0.75, Interval(0.5, 1.0))}}
-    assert rendered(npov_rows(cells), "csv").splitlines() == [
+    assert render_table(npov_rows(cells), "csv").splitlines() == [
         "error,scorer,slice,auc,low,high",
         "coverage,s,all,0.75,0.5,1.0",
     ]

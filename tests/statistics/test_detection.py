@@ -112,7 +112,7 @@ def test_spans_are_sets_of_characters(first, second):
     def characters(spans):
         return {place for start, end in spans for place in range(start, end)}
 
-    joined = detection.covered(first), detection.covered(second)
+    joined = detection.merge_spans(first), detection.merge_spans(second)
     for spans, given_spans in zip(joined, (first, second), strict=True):
         assert characters(spans) == characters(given_spans)
         assert all(end < start for (_, end), (start, _) in itertools.pairwise(spans))

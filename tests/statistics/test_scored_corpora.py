@@ -11,7 +11,7 @@ from faith_jax.statistics.scored_corpora import (
     check_usable,
     chosen_scorers,
     only_fields,
-    pooled,
+    pool_corpora,
     read_corpora,
     row_notes,
     with_ensembles,
@@ -231,7 +231,7 @@ def test_pooled_corpora_keep_what_their_rows_share():
         row("1", {"a": 0.2}, 0, "d", source="y") | {"grounding": ["page 1"]},
         row("3", {"a": 0.3}, 0, "d", source="x") | {"grounding": ["page 3"]},
     ]
-    together = pooled("both", list(read_corpora({"f": iter(rows)}).values()))
+    together = pool_corpora("both", list(read_corpora({"f": iter(rows)}).values()))
     assert together.ids == ("c/1", "d/1", "d/3")
     assert together.labels.tolist() == [1, 0, 0]
     assert units_of([together]).numbers.tolist() == [0, 0, 1]

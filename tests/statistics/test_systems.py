@@ -12,7 +12,7 @@ from faith_jax.statistics.systems import (
     Column,
     Layout,
     bleu_measure,
-    compared,
+    compare_measures,
     mean_measure,
     systems_table,
 )
@@ -106,7 +106,7 @@ def test_compared():
         "noisy": {"a": mean_measure(plain + noise), "b": mean_measure(plain)},
     }
     baselines = {"better": "plain", "noisy": "plain"}
-    cells = compared(decodings, baselines)
+    cells = compare_measures(decodings, baselines)
     assert math.isnan(cells["plain"]["a"].p_value)
     assert not cells["plain"]["a"].significant
     better, noisy = (cells[name]["a"] for name in ("better", "noisy"))
@@ -130,7 +130,7 @@ def test_means_are_corrected_together():
         "new": {name: mean_measure(row) for name, row in zip("abc", noise, strict=True)},
     }
     p_values = [stats.ttest_1samp(row, 0).pvalue for row in noise]
-    found = compared(systems, {"new": "old"}, together="ab")["new"]
+    found = compare_measures(systems, {"new": "old"}, together="ab")["new"]
     expected = [*multipletests(p_values[:2], method="holm")[1], p_values[2]]
     assert [found[name].corrected for name in "abc"] == pytest.approx(expected)
 
@@ -144,7 +144,7 @@ def test_differences_from_the_baseline():
         "same": {"a": mean_measure(plain)},
         "varied": {"a": mean_measure(plain + 0.25 + noise / 5)},
     }
-    cells = compared(systems, dict.fromkeys(("better", "same", "varied"), "plain"))
+    cells = compare_measures(systems, dict.fromkeys(("better", "same", "varied"), "plain"))
     assert cells["plain"]["a"].difference is None
     # The same shift of all rows says nothing of how rows vary: no interval, and an exchange's p.
     better = cells["better"]["a"]
@@ -235,19 +235,19 @@ def test_rows_of_a_unit_are_left_out_together():
     tenfold = {
         n: {"a": mean_measure(np.repeat(v, 10))} for n, v in (("first", first), ("second", second))
     }
-    single = compared(once, {"second": "first"})["second"]["a"]
+    single = compare_measures(once, {"second": "first"})["second"]["a"]
     units = np.arange(250) // 10
-    repeated = compared(tenfold, {"second": "first"}, units=units)["second"]["a"]
+    repeated = compare_measures(tenfold, {"second": "first"}, units=units)["second"]["a"]
     # Copies of rows tell nothing new.
     assert repeated.interval == pytest.approx(single.interval)
     assert repeated.difference.interval == pytest.approx(single.difference.interval)
     assert repeated.p_value == pytest.approx(single.p_value)
-    blind = compared(tenfold, {"second": "first"})["second"]["a"]
+    blind = compare_measures(tenfold, {"second": "first"})["second"]["a"]
     assert np.ptp(blind.interval) < np.ptp(single.interval) / 2
 
 
 def test_without_a_baseline_nothing_is_tested():
-    cells = compared({"pmi": {"a": mean_measure([0.0, 1.0])}}, {})
+    cells = compare_measures({"pmi": {"a": mean_measure([0.0, 1.0])}}, {})
     assert math.isnan(cells["pmi"]["a"].p_value)
     assert cells["pmi"]["a"].rows == 2
 

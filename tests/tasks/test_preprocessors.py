@@ -100,5 +100,7 @@ def test_tasks_write_what_python_writes(without_brace_vocabulary, values, turns)
     with tasks_use(without_brace_vocabulary):
         examples = tf.data.Dataset.from_tensor_slices({"inputs": texts, "targets": texts[::-1]})
         written = list(preprocessors.write_notation(examples).as_numpy_iterator())
-    assert [row["inputs"].decode() for row in written] == [*map(notation.written, texts)]
-    assert [row["targets"].decode() for row in written] == [*map(notation.written, texts[::-1])]
+    assert [row["inputs"].decode() for row in written] == [*map(notation.to_model_notation, texts)]
+    assert [row["targets"].decode() for row in written] == [
+        *map(notation.to_model_notation, texts[::-1])
+    ]

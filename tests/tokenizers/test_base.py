@@ -1,6 +1,6 @@
 import pytest
 
-from faith_jax.tokenizers.base import escaped
+from faith_jax.tokenizers.base import escape
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.tokenizers import published_tokenizers
 
@@ -18,7 +18,7 @@ from tests.tokenizers import published_tokenizers
     ],
 )
 def test_nothing_is_shown_that_a_terminal_obeys(text, shown):
-    assert escaped(text) == shown
+    assert escape(text) == shown
 
 
 def test_pieces_of_the_embedded_vocabulary():

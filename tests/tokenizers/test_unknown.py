@@ -98,7 +98,7 @@ def test_t5s_published_vocabulary_writes_square_brackets():
         (templates.npov_generate_targets("Tea {hot} is [good]."), "Tea (hot) is (good)."),
         (templates.npov_classifier_targets("YES"), "YES"),
     ):
-        ids = tokenizer.encode(tokenizer.notation.written(text))
+        ids = tokenizer.encode(tokenizer.notation.to_model_notation(text))
         assert tokenizer.unk_id not in ids
         read = templates.npov_label if "label" in text else templates.npov_response
         assert read(tokenizer.decode(ids)) == value

@@ -176,7 +176,7 @@ def test_commands_of_recipes_have_the_options_that_they_name(page, monkeypatch, 
     parsed = commands(page)
     assert parsed
     # Everything but the run itself.
-    monkeypatch.setattr(cli, "_guarded", lambda run, prog: 0)
+    monkeypatch.setattr(cli, "_run_reporting_errors", lambda run, prog: 0)
     monkeypatch.setattr(cli, "keep_compiled_programs", lambda: None)
     for program, *arguments in parsed:
         main = {"faith-jax": cli.main, "t5x": cli.t5x_main}[program]

@@ -6,7 +6,7 @@ import sys
 import pytest
 import tensorflow_datasets as tfds
 
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from tests.paths import REPOSITORY
 
@@ -46,7 +46,9 @@ def test_from_pages_to_tfds(pages, tmp_path):
         assert line in done.stdout.splitlines()
     assert "the responses are templates, not written text" in done.stdout
     assert re.search(r"end token included: inputs \d+, targets \d+; a run's TASK_F", done.stdout)
-    builder = prepared(BUILDERS["procon_npov"], "full", tmp_path / "tfds", tmp_path / "manual")
+    builder = prepare_builder(
+        BUILDERS["procon_npov"], "full", tmp_path / "tfds", tmp_path / "manual"
+    )
     rows = [
         row
         for split in ("train", "validation", "test")

@@ -82,7 +82,7 @@ def test_the_quantile_is_that_of_the_last_examples(drawn, share):
     state, seen = recent(window), []
     assert float(state.quantile(share)) == np.inf
     for losses, valid in batches:
-        state = state.followed_by(jnp.asarray(losses, jnp.float32), jnp.asarray(valid))
+        state = state.append(jnp.asarray(losses, jnp.float32), jnp.asarray(valid))
         seen += [x for x, is_valid in zip(losses, valid, strict=True) if is_valid]
         if seen:
             expected = np.percentile(np.float32(seen[-window:]), 100 * share)

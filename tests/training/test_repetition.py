@@ -10,7 +10,7 @@ from faith_jax.core.errors import ConfigError
 from faith_jax.models.partitioning import make_partitioner
 from faith_jax.models.transformer import Transformer
 from faith_jax.training.objectives import CrossEntropy
-from faith_jax.training.repetition import RepeatedTokens, repeated
+from faith_jax.training.repetition import RepeatedTokens, find_repeated_tokens
 from faith_jax.training.trainer import Trainer
 from tests.models import tiny
 
@@ -35,7 +35,7 @@ def naive(tokens, valid, n):
 @given(st.lists(st.integers(0, 4), min_size=9, max_size=9), st.integers(1, 4))
 def test_repeated_n_grams_are_those_that_are_counted(tokens, n):
     valid = np.asarray(tokens) > 1
-    found = repeated(jnp.asarray([tokens]), jnp.asarray(valid[None]), n)
+    found = find_repeated_tokens(jnp.asarray([tokens]), jnp.asarray(valid[None]), n)
     np.testing.assert_array_equal(found[0], naive(tokens, valid, n))
 
 
@@ -46,7 +46,9 @@ def test_texts_of_a_packed_row_do_not_repeat_each_other(tokens, middle, n):
     packed = [*tokens[:middle], 1, *tokens[middle:]]
     segments = np.asarray([[1] * (middle + 1) + [2] * (8 - middle)])
     valid = np.asarray([packed]) > 1
-    found = repeated(jnp.asarray([packed]), jnp.asarray(valid), n, jnp.asarray(segments))[0]
+    found = find_repeated_tokens(
+        jnp.asarray([packed]), jnp.asarray(valid), n, jnp.asarray(segments)
+    )[0]
     alone = [naive(part, [True] * len(part), n) for part in (tokens[:middle], tokens[middle:])]
     np.testing.assert_array_equal(found, [*alone[0], False, *alone[1]])
 

@@ -71,7 +71,7 @@ def sgd():
 
 def test_two_steps_by_hand(adamw):
     module, params = tiny.model_and_params(CONFIG)
-    optimizer = optax.adamw(0.01, weight_decay=0.1, mask=optimizers.decayed)
+    optimizer = optax.adamw(0.01, weight_decay=0.1, mask=optimizers.decayed_parameters)
 
     @jax.jit
     def mean_and_gradient(params, batch):

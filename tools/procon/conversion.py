@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 from faith_jax.core.errors import InputError
 from faith_jax.core.files import atomic_folder, write_jsonl
 from faith_jax.core.rows import read_value
-from faith_jax.core.schema import Text, converted
+from faith_jax.core.schema import Text, convert_row
 from faith_jax.datasets.npov.topics import (
     RESPONSES_FILE,
     SPLITS,
@@ -191,5 +191,5 @@ def read_texts_by_name(path: str | pathlib.Path) -> dict[str, str]:
     Raises:
       InputError: the file is missing or contains anything else.
     """
-    texts = converted(read_value(path), str(path), dict[str, Text])
+    texts = convert_row(read_value(path), str(path), dict[str, Text])
     return {name: " ".join(text.split()) for name, text in texts.items()}

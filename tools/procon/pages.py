@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from faith_jax.core.errors import InputError, shown
+from faith_jax.core.errors import InputError, format_value
 from faith_jax.core.rows import read_value
-from faith_jax.core.schema import converted
+from faith_jax.core.schema import convert_row
 from faith_jax.datasets.npov.topics import Argument
 
 from . import text as procon_text
@@ -150,14 +150,14 @@ class _Reader:
         page = read_value(self.path)
         if not isinstance(page, list) or not page:
             expected = "expected a list of a title and arguments"
-            raise InputError(f"{self.path}: {expected}, got {shown(page)}.")
+            raise InputError(f"{self.path}: {expected}, got {format_value(page)}.")
         items = []
         for number, item in enumerate(page, start=1):
             if isinstance(item, dict):
                 item = {key.strip().lower(): value for key, value in item.items()}
                 self.repairs["unknown fields passed over"] += len(item.keys() - _FIELDS)
             place = f"{self.path}: item {number}"
-            items.append(converted({} if item is None else item, place, _Item, strip=False))
+            items.append(convert_row({} if item is None else item, place, _Item, strip=False))
         return items
 
     def title(self, items: Sequence[_Item]) -> tuple[str, str]:
@@ -204,7 +204,7 @@ class _Reader:
             except procon_text.LostWords as lost:
                 left = str(lost)
                 if left not in corrections:
-                    self.dropped.append(f"{place} has lost words: {shown(left)}")
+                    self.dropped.append(f"{place} has lost words: {format_value(left)}")
                     continue
                 text = corrections[left]
                 self.repairs["arguments corrected by hand"] += 1
@@ -212,12 +212,12 @@ class _Reader:
             if not text:
                 self.dropped.append(f"{place} has no words")
             elif key in kept[draft.side]:
-                self.dropped.append(f"{place} occurs twice: {shown(text)}")
+                self.dropped.append(f"{place} occurs twice: {format_value(text)}")
             else:
                 explanation = procon_text.joined(draft.explanation, self.repairs, gap="[...]")
                 kept[draft.side][key] = Argument(text, explanation=explanation)
         for key in kept["pro"].keys() & kept["con"].keys():
             text = kept["pro"].pop(key).text
             del kept["con"][key]
-            self.dropped.append(f"an argument stands on both sides: {shown(text)}")
+            self.dropped.append(f"an argument stands on both sides: {format_value(text)}")
         return {side: tuple(arguments.values()) for side, arguments in kept.items()}

@@ -113,7 +113,7 @@ BERT = Family(
 )
 
 
-def _dpr(kind: str, prefix: str) -> Family:
+def _make_dpr_family(kind: str, prefix: str) -> Family:
     return BERT.replace(
         name="DPR",
         model_type="dpr",
@@ -130,8 +130,8 @@ def _dpr(kind: str, prefix: str) -> Family:
     )
 
 
-DPR_CONTEXT = _dpr("Context", "ctx_encoder.bert_model.")
-DPR_QUESTION = _dpr("Question", "question_encoder.bert_model.")
+DPR_CONTEXT = _make_dpr_family("Context", "ctx_encoder.bert_model.")
+DPR_QUESTION = _make_dpr_family("Question", "question_encoder.bert_model.")
 
 
 def _read_roberta(fields: ConfigFields, base_settings: Settings) -> Settings:

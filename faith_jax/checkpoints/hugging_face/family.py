@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from faith_jax.checkpoints.lazy_arrays import LazyArray, entry, parts, transposed
-from faith_jax.core.errors import CheckpointError, ConfigError, shown
+from faith_jax.checkpoints.lazy_arrays import LazyArray, entry, parts, transpose
+from faith_jax.core.errors import CheckpointError, ConfigError, format_value
 from faith_jax.models.config import TransformerConfig
 
 HEAD = "lm_head.weight"
@@ -56,7 +56,7 @@ class ConfigFields:
 
     def error(self, name: str, expected: str) -> CheckpointError:
         """Returns the error that a field is not what is expected."""
-        value_text = shown(self.fields.get(name))
+        value_text = format_value(self.fields.get(name))
         return CheckpointError(
             f"{self.path}: field {name!r}: expected {expected}, got {value_text}."
         )
@@ -166,7 +166,7 @@ class TensorMap:
         if self.row:
             array = entry(array, 0)
         if self.turned:
-            array = transposed(array)
+            array = transpose(array)
         if len(self.ours) == 1:
             return {self.ours[0]: array}
         return dict(zip(self.ours, parts(array, len(self.ours), self.groups), strict=True))

@@ -85,7 +85,7 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     for tensor in maps:
         array = stored[tensor.theirs].floats()
         params |= tensor.split(
-            manifest.verified(folder, digests, stored[tensor.theirs].name, array)
+            manifest.verify_when_read(folder, digests, stored[tensor.theirs].name, array)
         )
     metadata = {
         "source": str(folder),

@@ -26,7 +26,7 @@ def _write_hhem(config: TransformerConfig) -> Settings:
     return labels_of(config)
 
 
-def _ours(theirs: str) -> str:
+def _add_t5_prefix(theirs: str) -> str:
     return f"t5.transformer.{theirs}"
 
 
@@ -58,14 +58,14 @@ HHEM = T5.replace(
     write=_write_hhem,
     modules={
         **{
-            _ours(theirs): ours
+            _add_t5_prefix(theirs): ours
             for theirs, ours in T5.modules.items()
             if not ours.startswith("decoder/")
         },
         "t5.classifier": "classifier/out",
     },
     layers={
-        (_ours(theirs), ours): modules
+        (_add_t5_prefix(theirs), ours): modules
         for (theirs, ours), modules in T5.layers.items()
         if not ours.startswith("decoder/")
     },

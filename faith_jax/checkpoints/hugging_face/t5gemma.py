@@ -24,7 +24,7 @@ _OF_MODEL = (
 )
 
 
-def _unfold(fields: ConfigFields) -> Settings:
+def _flatten_stack_fields(fields: ConfigFields) -> Settings:
     """Returns the fields of the stacks beside those of the model.
 
     Raises:
@@ -47,8 +47,8 @@ def _unfold(fields: ConfigFields) -> Settings:
     return of_decoder | of_model | tokens
 
 
-def _fold(fields: Settings) -> Settings:
-    """The inverse of `_unfold`."""
+def _nest_stack_fields(fields: Settings) -> Settings:
+    """The inverse of `_flatten_stack_fields`."""
     model: dict[str, Any] = {name: fields[name] for name in _OF_MODEL}
     stack = {name: value for name, value in fields.items() if name not in _OF_MODEL}
     stack |= {name: fields[name] for name in _TOKENS} | {"model_type": "t5_gemma_module"}
@@ -99,7 +99,7 @@ _COMMON_LAYER = {
 }
 
 
-def _attention(theirs: str, ours: str, norms: str) -> dict[str, str]:
+def _map_attention_modules(theirs: str, ours: str, norms: str) -> dict[str, str]:
     """Returns the modules of an attention with its two norms."""
     return attention_modules(theirs, ours, _PROJECTIONS) | {
         f"{side}_{theirs}_layernorm": f"{side}_{norms}_layer_norm" for side in ("pre", "post")
@@ -123,8 +123,8 @@ T5GEMMA = GEMMA2.replace(
         "scale_tied_logits": False,
     },
     required={"tie_word_embeddings": (True, True)},
-    unfold=_unfold,
-    fold=_fold,
+    unfold=_flatten_stack_fields,
+    fold=_nest_stack_fields,
     read=_read_t5gemma,
     write=_write_t5gemma,
     modules={
@@ -134,14 +134,14 @@ T5GEMMA = GEMMA2.replace(
         "model.decoder.norm": "decoder/decoder_norm",
     },
     layers={
-        ("model.encoder.layers", "encoder/layers"): _attention(
+        ("model.encoder.layers", "encoder/layers"): _map_attention_modules(
             "self_attn", "attention", "attention"
         )
         | _COMMON_LAYER,
-        ("model.decoder.layers", "decoder/layers"): _attention(
+        ("model.decoder.layers", "decoder/layers"): _map_attention_modules(
             "self_attn", "self_attention", "self_attention"
         )
-        | _attention("cross_attn", "encoder_decoder_attention", "cross_attention")
+        | _map_attention_modules("cross_attn", "encoder_decoder_attention", "cross_attention")
         | _COMMON_LAYER,
     },
     # The output layer is the decoder's embedding.

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, shown
+from faith_jax.core.errors import ConfigError, format_value
 from faith_jax.core.files.stores import is_remote, path_of, version
 from faith_jax.core.files.whole import read_json_or_none
 
@@ -24,10 +24,10 @@ def content_digest(values: Iterable[Any]) -> str:
 
 def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
     """Returns the stamps of files, which differ once these change: size and time, or version."""
-    return [[str(path), *_state(path_of(path))] for path in paths]
+    return [[str(path), *_read_file_state(path_of(path))] for path in paths]
 
 
-def _state(path: pathlib.Path) -> list[Any]:
+def _read_file_state(path: pathlib.Path) -> list[Any]:
     if is_remote(path):
         return [version(path)]
     status = path.stat()
@@ -61,10 +61,12 @@ def difference(before: Mapping[str, Any] | None, settings: Mapping[str, Any]) ->
     """
     if before is None:
         return "other settings, which are not readable"
-    return _difference(before, json.loads(json.dumps(settings, default=str)), "")
+    return _describe_difference(before, json.loads(json.dumps(settings, default=str)), "")
 
 
-def _difference(before: Mapping[str, Any], settings: Mapping[str, Any], within: str) -> str:
+def _describe_difference(
+    before: Mapping[str, Any], settings: Mapping[str, Any], within: str
+) -> str:
     for name, value in settings.items():
         former, path = before.get(name), f"{within}{name}"
         if former == value:
@@ -75,10 +77,10 @@ def _difference(before: Mapping[str, Any], settings: Mapping[str, Any], within: 
         if all(isinstance(v, str) and _DIGEST.fullmatch(v) for v in (former, value)):
             return f"other contents of {path.removesuffix('.digest')}"
         if isinstance(former, dict) and isinstance(value, dict) and former.keys() == value.keys():
-            return _difference(former, value, f"{path}.")
-        return f"another value of {path} ({_shown(former)}, not {_shown(value)})"
+            return _describe_difference(former, value, f"{path}.")
+        return f"another value of {path} ({_format_setting(former)}, not {_format_setting(value)})"
     return ""
 
 
-def _shown(value: Any) -> str:
-    return shown(value) if isinstance(value, dict | list) else str(value)
+def _format_setting(value: Any) -> str:
+    return format_value(value) if isinstance(value, dict | list) else str(value)

@@ -40,9 +40,9 @@ class GrowingFile:
         self._sent, self._when = 0, time.monotonic()
         self._finished = False
         with answering(path):
-            self._fetch()
+            self._download_parts()
 
-    def _fetch(self) -> None:
+    def _download_parts(self) -> None:
         if version(self.path) is not None:
             self.path.fs.get_file(self.path.path, str(self.local))
             self._finished = True
@@ -50,10 +50,10 @@ class GrowingFile:
         with self.local.open("wb") as file:
             for first in part_starts(self.path):
                 self._parts.append(first)
-                file.write(content(self._part(first)))
+                file.write(content(self._locate_part(first)))
             self._sent = file.tell()
 
-    def _part(self, first: int) -> Any:
+    def _locate_part(self, first: int) -> Any:
         return self.path.with_name(f"{self.path.name}.{first:0{_DIGITS}}")
 
     def keep(self, now: bool = False) -> None:
@@ -67,25 +67,25 @@ class GrowingFile:
         is_due = time.monotonic() - self._when > SECONDS or size - self._sent > BYTES
         with answering(self.path):
             if size < self._sent:
-                self._drop(size)
+                self._drop_parts_from(size)
             elif now or is_due:
                 self._parts.append(self._sent)
-                self._send(size)
+                self._send_last_part(size)
 
-    def _drop(self, size: int) -> None:
+    def _drop_parts_from(self, size: int) -> None:
         """Removes parts from the last one on, so that no kill leaves a gap between them."""
         while self._parts and self._parts[-1] >= size:
-            self.path.fs.rm_file(self._part(self._parts.pop()).path)
+            self.path.fs.rm_file(self._locate_part(self._parts.pop()).path)
         if self._parts:
-            self._send(size)
+            self._send_last_part(size)
         self._sent = size
 
-    def _send(self, size: int) -> None:
+    def _send_last_part(self, size: int) -> None:
         """Makes the object of the last part, which ends with the byte before `size`."""
         first = self._parts[-1]
         with self.local.open("rb") as file:
             file.seek(first)
-            self.path.fs.pipe_file(self._part(first).path, file.read(size - first))
+            self.path.fs.pipe_file(self._locate_part(first).path, file.read(size - first))
         self._sent, self._when = size, time.monotonic()
 
     def finish(self) -> None:
@@ -94,7 +94,7 @@ class GrowingFile:
             upload_file(self.local, self.path)
             with answering(self.path):
                 for first in self._parts:
-                    self.path.fs.rm_file(self._part(first).path)
+                    self.path.fs.rm_file(self._locate_part(first).path)
             self._parts, self._finished = [], True
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ def _open_files(output: Any) -> list[str]:
     return [name for name in _OPEN if name == str(output) or name.startswith(inside)]
 
 
-def _local(path: Any) -> pathlib.Path:
+def _locate_local_file(path: Any) -> pathlib.Path:
     """Returns a file of rows on this machine: a local one itself, of a store the copy."""
     return growing(path).local if is_remote(path) else pathlib.Path(path)
 
@@ -170,7 +170,7 @@ def count_whole_rows(path: pathlib.Path) -> int:
 
     What follows is a line that a kill cut, or what a power cut left of lines that were not on disk.
     """
-    local = _local(path)
+    local = _locate_local_file(path)
     if not local.exists():
         return 0
     count, end = 0, 0
@@ -179,13 +179,13 @@ def count_whole_rows(path: pathlib.Path) -> int:
             if not _is_whole(line):
                 break
             count, end = count + 1, end + len(line)
-    _cut(path, end)
+    _truncate_file(path, end)
     return count
 
 
-def _cut(path: pathlib.Path, end: int) -> None:
+def _truncate_file(path: pathlib.Path, end: int) -> None:
     """Drops what follows the first bytes of a file."""
-    os.truncate(_local(path), end)
+    os.truncate(_locate_local_file(path), end)
     if is_remote(path):
         growing(path).keep()
 
@@ -200,7 +200,7 @@ def _is_whole(line: bytes) -> bool:
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Appends rows as JSON, one a line, and flushes them; NaN and infinity become null."""
     encode = msgspec.json.Encoder(enc_hook=operator.methodcaller("item")).encode  # NumPy's numbers
-    with _local(path).open("ab") as file:
+    with _locate_local_file(path).open("ab") as file:
         file.writelines(msgspec.json.format(encode(row), indent=0) + b"\n" for row in rows)
     if is_remote(path):
         growing(path).keep()
@@ -208,8 +208,8 @@ def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def truncate_rows(path: pathlib.Path, number: int) -> int:
     """Drops all rows behind the first `number` from a file of whole rows; returns `number`."""
-    local = _local(path)
+    local = _locate_local_file(path)
     if local.exists():
         with local.open("rb") as file:
-            _cut(path, sum(len(file.readline()) for _ in range(number)))
+            _truncate_file(path, sum(len(file.readline()) for _ in range(number)))
     return number

@@ -36,7 +36,7 @@ _seen: dict[str, _Seen] = {}  # by path
 
 
 @contextlib.contextmanager
-def leased(
+def hold_lease(
     path: Any, output: Any, seconds: float, wait: bool | None, lost: Callable[[str], None]
 ) -> Iterator[bool]:
     """Holds a lease; yields False, and holds none, if another process does.
@@ -84,7 +84,7 @@ class _Lease:
             current_version = version(self._path)
             if current_version is None or self._has_expired(current_version):
                 with contextlib.suppress(FileExistsError):
-                    self._write(current_version)
+                    self._write_lease(current_version)
                     _seen.pop(str(self._path), None)
                     return True
             elif wait is None or (not wait and is_renewed(self._path)):
@@ -109,7 +109,7 @@ class _Lease:
             return False
         return time.monotonic() - before.since > before.seconds
 
-    def _write(self, match: str | None) -> None:
+    def _write_lease(self, match: str | None) -> None:
         self._count += 1
         fields = {"token": self._token, "renewed": self._count, "seconds": self._seconds}
         data = json.dumps({**fields, "host": os.uname().nodename, "pid": os.getpid()}).encode()
@@ -132,7 +132,7 @@ class _Lease:
         last = time.monotonic()
         while not self.ended.wait(self._seconds / _RENEWALS):
             try:
-                self._write(self._version)
+                self._write_lease(self._version)
                 last = time.monotonic()
             except FileExistsError:
                 return self._lost("another run has taken it over")

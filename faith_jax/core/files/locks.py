@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import growing_rows
-from faith_jax.core.files.leases import is_renewed, leased
+from faith_jax.core.files.leases import hold_lease, is_renewed
 from faith_jax.core.files.private import link_error, lock_file, remove_leftovers
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.files.whole import (
@@ -66,7 +66,7 @@ def output_lock(
             file = None
             if is_remote(path):
                 stop = functools.partial(_interrupt_main_thread, output)
-                lease = leased(path, output, LEASE_SECONDS, wait, stop)
+                lease = hold_lease(path, output, LEASE_SECONDS, wait, stop)
                 taken = not held.enter_context(lease)
             else:
                 try:

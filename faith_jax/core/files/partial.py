@@ -10,13 +10,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.files import growing_rows
 from faith_jax.core.files.changes import difference
 from faith_jax.core.files.locks import LOCK, output_lock
 from faith_jax.core.files.private import link_error, private_pattern, private_place
 from faith_jax.core.files.staging import is_complete, remove_tree
-from faith_jax.core.files.stores import is_remote, opened_binary, versions
+from faith_jax.core.files.stores import is_remote, open_binary, versions
 from faith_jax.core.files.whole import (
     move_into_place,
     read_json_or_none,
@@ -54,7 +54,7 @@ def count_kept_rows(target: pathlib.Path) -> int:
     """Returns the number of rows kept by a stopped run, in all its shards; changes nothing."""
     count = 0
     for path in growing_rows.row_files(partial_folder(target)):
-        with contextlib.suppress(OSError), opened_binary(path) as file:
+        with contextlib.suppress(OSError), open_binary(path) as file:
             count += sum(line.endswith(b"\n") for line in file)
     return count
 
@@ -100,7 +100,7 @@ def begin_or_resume(
     """
     folder = partial_folder(target)
     with report_write_errors(f"{option}: {target}"):
-        _resume(folder, target, run, restart, option)
+        _prepare_run_folder(folder, target, run, restart, option)
     if is_complete(target) and not replaces:
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return folder
@@ -123,10 +123,10 @@ def release_partial(target: pathlib.Path, done: bool = False) -> None:
     folder = partial_folder(target)
     growing_rows.close(folder)
     if _is_ours(folder) and (done or not has_contents(folder)):
-        _remove(folder, target)
+        _remove_run_folder(folder, target)
 
 
-def _remove(folder: Any, target: pathlib.Path) -> None:
+def _remove_run_folder(folder: Any, target: pathlib.Path) -> None:
     """Removes the folder of a run: all of it at once, or its note last.
 
     A kill then leaves what the next run of the target removes.
@@ -234,7 +234,7 @@ def has_contents(folder: pathlib.Path) -> bool:
     return any(path.name not in notes and path.stat().st_size for path in files)
 
 
-def _resume(
+def _prepare_run_folder(
     folder: pathlib.Path,
     target: pathlib.Path,
     run: Mapping[str, Any],
@@ -257,7 +257,7 @@ def _resume(
         if not changed_setting:
             return
     growing_rows.forget(folder)
-    _remove(folder, target)
+    _remove_run_folder(folder, target)
     if not is_remote(folder):
         folder.mkdir()
     write_json(folder / _NOTE, {**_OURS, **run})
@@ -288,7 +288,7 @@ def _is_ours(folder: pathlib.Path) -> bool:
 
 def _other_run(folder: pathlib.Path, changed_setting: str, option: str) -> ConfigError:
     count = count_kept_rows(folder.with_name(folder.name.removesuffix(_PARTIAL)))
-    kept = counted(count, "row") if count else "what is made"
+    kept = pluralize(count, "row") if count else "what is made"
     return ConfigError(
         f"{option}: {folder} keeps {kept} of another run ({changed_setting}); finish it with its "
         "own command, or discard it with --restart or by removing that folder."

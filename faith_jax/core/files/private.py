@@ -41,7 +41,7 @@ def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
         yield folder / target.name
     finally:
         try:
-            _remove(folder)
+            _remove_private_folder(folder)
         finally:
             if lock is not None:
                 os.close(lock)
@@ -78,12 +78,12 @@ def remove_leftovers(target: pathlib.Path) -> None:
                 folder.rmdir()  # if it is empty
                 continue
             try:
-                _remove(folder)
+                _remove_private_folder(folder)
             finally:
                 os.close(lock)
 
 
-def _remove(folder: pathlib.Path) -> None:
+def _remove_private_folder(folder: pathlib.Path) -> None:
     """Removes a private folder, its mark last, so that what a kill leaves is still known as one."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():

@@ -115,11 +115,11 @@ def _replace(target: Any, files: dict[str, int], put: Callable[[list[str]], None
     before = versions(target)
     if before and UPLOAD not in before:
         raise ConfigError(f"{target} is there, and no run has made it; name another output.")
-    _mark(target, False, {})
+    _write_upload_mark(target, False, {})
     if left := [(target / name).path for name in before if name != UPLOAD]:
         target.fs.rm(left)
     put([(target / name).path for name in files])
-    _mark(target, True, files)
+    _write_upload_mark(target, True, files)
 
 
 class Mirror:
@@ -153,7 +153,7 @@ class Mirror:
             self._temporary.cleanup()
 
 
-def _mark(target: Any, complete: bool, files: dict[str, int]) -> None:
+def _write_upload_mark(target: Any, complete: bool, files: dict[str, int]) -> None:
     mark = {**_OURS, "complete": complete, "files": files}
     target.fs.pipe_file((target / UPLOAD).path, json.dumps(mark, indent=1).encode())
 
@@ -252,7 +252,7 @@ def local_copy(
         return pathlib.Path(path)
     try:
         with answering(path):
-            return _stage(path, None if names is None else set(names))
+            return _make_local_copy(path, None if names is None else set(names))
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise InputError(f"{path}: no such file or folder.") from None
@@ -261,7 +261,7 @@ def local_copy(
         raise InputError(f"{path}: cannot be read ({reason(error)}).") from None
 
 
-def _stage(path: Any, names: set[str] | None) -> pathlib.Path:
+def _make_local_copy(path: Any, names: set[str] | None) -> pathlib.Path:
     is_folder = path.is_dir()
     if is_folder:
         objects = {n: v for n, v in check_whole(path).items() if names is None or n in names}
@@ -271,11 +271,11 @@ def _stage(path: Any, names: set[str] | None) -> pathlib.Path:
     identity = json.dumps([str(path), sorted(objects.items())])
     place = cache_folder() / "copies" / hashlib.sha256(identity.encode()).hexdigest()[:32]
     place.parent.mkdir(parents=True, exist_ok=True)
-    make_once(place, lambda new_folder: _copy(path, objects, new_folder, is_folder))
+    make_once(place, lambda new_folder: _download_objects(path, objects, new_folder, is_folder))
     return place / path.name
 
 
-def _copy(
+def _download_objects(
     path: Any, objects: dict[str, tuple[str, int]], new_folder: pathlib.Path, is_folder: bool
 ) -> None:
     size = sum(byte_count for _, byte_count in objects.values())

@@ -143,7 +143,7 @@ def storage_errors() -> tuple[type[Exception], ...]:
     return OSError, *(getattr(module, name) for module, name in loaded.items())
 
 
-def opened_binary(path: str | os.PathLike[str]) -> io.BufferedReader:
+def open_binary(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Opens a file of any storage to read it."""
     storage_path = path_of(path)
     if not is_remote(storage_path):
@@ -187,10 +187,10 @@ def version(path: Any) -> str | None:
         info = path.fs.info(path.path)
     except FileNotFoundError:
         return None
-    return _version(info)
+    return _extract_version(info)
 
 
-def _version(info: dict[str, Any]) -> str | None:
+def _extract_version(info: dict[str, Any]) -> str | None:
     version_id = info.get("generation") or info.get("ETag")
     return None if version_id is None else str(version_id)
 
@@ -203,7 +203,7 @@ def versions(folder: Any) -> dict[str, tuple[str, int]]:
         return {}
     start = f"{folder.path.rstrip('/')}/"
     return {
-        name.removeprefix(start): (str(_version(info)), int(info["size"]))
+        name.removeprefix(start): (str(_extract_version(info)), int(info["size"]))
         for name, info in sorted(infos.items())
         if name.startswith(start) and not name.endswith("/")
     }
@@ -229,7 +229,7 @@ def put_if(path: Any, data: bytes, match: str | None) -> str:
         )
         return str(response["generation"])
     condition = {"IfMatch": match} if match else {"IfNoneMatch": "*"}
-    with _preconditions(path):
+    with _translate_refused_writes(path):
         response = path.fs.call_s3("put_object", Bucket=bucket, Key=name, Body=data, **condition)
     return str(response["ETag"])
 
@@ -240,12 +240,12 @@ def remove_if(path: Any, match: str) -> None:
     if path.protocol == "gs":
         path.fs.call("DELETE", "b/{}/o/{}", bucket, name, ifGenerationMatch=match)
         return
-    with _preconditions(path):
+    with _translate_refused_writes(path):
         path.fs.call_s3("delete_object", Bucket=bucket, Key=name, IfMatch=match)
 
 
 @contextlib.contextmanager
-def _preconditions(path: Any) -> Any:
+def _translate_refused_writes(path: Any) -> Any:
     """Turns S3's answers that a condition does not hold into a FileExistsError."""
     try:
         yield

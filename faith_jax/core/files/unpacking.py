@@ -13,7 +13,7 @@ _PIECE_BYTES = 1 << 16
 PACKED_ENDINGS = (".gz", ".bz2", ".zst")
 
 
-def unpacked(file: IO[bytes]) -> IO[bytes]:
+def unpack(file: IO[bytes]) -> IO[bytes]:
     """Returns the content of a packed file, or the file itself."""
     begin = file.read(4)
     file.seek(0)
@@ -21,18 +21,18 @@ def unpacked(file: IO[bytes]) -> IO[bytes]:
         if begin.startswith(mark):
             content: IO[bytes] = importlib.import_module(module).open(file, "rb")
             return content
-    return _buffer_pieces(lambda: _zstandard(file)) if begin == _ZSTANDARD else file
+    return _buffer_pieces(lambda: _decompress_zstandard(file)) if begin == _ZSTANDARD else file
 
 
-def recoded(file: IO[bytes], encoding: str) -> IO[bytes]:
+def recode_to_utf8(file: IO[bytes], encoding: str) -> IO[bytes]:
     """Returns a text file of another encoding as UTF-8.
 
     Reading raises a UnicodeDecodeError where bytes are none of the encoding.
     """
-    return _buffer_pieces(lambda: _utf8(file, encoding))
+    return _buffer_pieces(lambda: _convert_to_utf8(file, encoding))
 
 
-def _zstandard(file: IO[bytes]) -> Iterator[bytes]:
+def _decompress_zstandard(file: IO[bytes]) -> Iterator[bytes]:
     import pyarrow
 
     file.seek(0)
@@ -46,7 +46,7 @@ def _zstandard(file: IO[bytes]) -> Iterator[bytes]:
         raise EOFError if "Truncated" in problem else zlib.error(problem) from None
 
 
-def _utf8(file: IO[bytes], encoding: str) -> Iterator[bytes]:
+def _convert_to_utf8(file: IO[bytes], encoding: str) -> Iterator[bytes]:
     file.seek(0)
     decoder = codecs.getincrementaldecoder(encoding)()
     while piece := file.read(_PIECE_BYTES):

@@ -31,10 +31,10 @@ def atomic_file(path: str | pathlib.Path) -> Iterator[pathlib.Path]:
     with private_place(target) as beside:
         yield beside
         if beside.exists():
-            (_stream if is_stream(target) else move_into_place)(beside, target)
+            (_copy_to_stream if is_stream(target) else move_into_place)(beside, target)
 
 
-def _stream(source: pathlib.Path, target: pathlib.Path) -> None:
+def _copy_to_stream(source: pathlib.Path, target: pathlib.Path) -> None:
     if str(target) == "-":
         sys.stdout.write(source.read_text(encoding="utf-8"))
         return
@@ -184,7 +184,7 @@ def check_space(place: pathlib.Path, size: int) -> None:
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Makes Ctrl-C and SIGTERM wait: libraries that write in threads abort if they break off."""
     signals: list[tuple[int, Any]] = []
     numbers = (signal.SIGINT, signal.SIGTERM)

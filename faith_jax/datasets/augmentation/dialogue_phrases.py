@@ -6,7 +6,7 @@ hypotheses that carry such a phrase and keep their label.
 
 from collections.abc import Sequence
 
-from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.datasets.augmentation.draws import draw, draw_order
 
 # Part of the protocol, so word for word: introductions, hedges, sentiments.
 PHRASES = (
@@ -41,5 +41,5 @@ def with_random_phrase(
 
 def phrase_draw(number: int, count: int = 5, seed: int = 0) -> tuple[str, ...]:
     """Returns draw `number` (of ten, from 0) of fewer phrases, in Table 6's order (section 5.4)."""
-    chosen = shuffled(len(PHRASES), seed, "draw", number)[:count]
+    chosen = draw_order(len(PHRASES), seed, "draw", number)[:count]
     return tuple(PHRASES[i] for i in sorted(chosen))

@@ -22,7 +22,7 @@ def draw(size: int, seed: int, *names: str | int) -> int:
     return int.from_bytes(rank(seed, *names)[:16], "big") % size
 
 
-def shuffled(size: int, seed: int, *names: str | int) -> list[int]:
+def draw_order(size: int, seed: int, *names: str | int) -> list[int]:
     """Returns the numbers from 0 to size - 1 in a drawn order.
 
     >>> shuffled(5, 0, "topic")

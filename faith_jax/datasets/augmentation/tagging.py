@@ -99,7 +99,7 @@ class Replacement(NamedTuple):
 _ARTICLE = re.compile(r"\b([Aa])n?(\s+)$")
 
 
-def replaced(text: str, replacements: Sequence[Replacement]) -> str:
+def replace_pieces(text: str, replacements: Sequence[Replacement]) -> str:
     """Returns the text with pieces replaced; "a" or "an" before one agrees with the new piece.
 
     `replacements` are in order, without overlaps.

@@ -25,14 +25,14 @@ import msgspec
 
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.rows import BadRows, Row
-from faith_jax.core.schema import Text, converted, read_as
+from faith_jax.core.schema import Text, convert_row, read_as
 from faith_jax.datasets.raw_dataset import (
     Examples,
     Paths,
     RawDataset,
     Reader,
     card,
-    described,
+    load_card,
 )
 from faith_jax.datasets.tables import read_rows
 
@@ -146,13 +146,13 @@ def _schema_of(kinds: Mapping[str, Any]) -> _Schema:
     return _SCHEMAS[key]
 
 
-def described_dataset(name: str, part: str = "") -> RawDataset:
+def load_row_card(name: str, part: str = "") -> RawDataset:
     """Returns the data set of a card with a `row`, or one of its `parts`."""
     fields = card(name)
     fields |= fields["parts"][part] if part else {}
     place = f"cards/{name}.toml: row"
-    return described(
-        name, _build_reader(converted(fields["row"], place, RowFields, strip=False)), part
+    return load_card(
+        name, _build_reader(convert_row(fields["row"], place, RowFields, strip=False)), part
     )
 
 
@@ -234,7 +234,7 @@ def _text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[
     for file in files:
         names.append(file.name)
         for place, fields in read_rows(file):
-            row = schema.values(converted(fields, place, schema.struct))
+            row = schema.values(convert_row(fields, place, schema.struct))
             by_name[row[texts.key]] = row[texts.text]
 
     def find(name: str, place: str) -> str:
@@ -251,10 +251,8 @@ def _build_literal_type(meanings: Mapping[str, Any]) -> Any:
     return Literal[(*numbers, *meanings)]
 
 
-LLM_AGGREFACT = described_dataset("llm_aggrefact")
-SUMMEDITS = described_dataset("summedits")
-WICE = {part: described_dataset("wice", part) for part in ("claims", "subclaims")}
-HALUEVAL = {
-    part: described_dataset("halueval", part) for part in ("qa", "dialogue", "summarization")
-}
-TOFUEVAL = {part: described_dataset("tofueval", part) for part in ("mediasum", "meetingbank")}
+LLM_AGGREFACT = load_row_card("llm_aggrefact")
+SUMMEDITS = load_row_card("summedits")
+WICE = {part: load_row_card("wice", part) for part in ("claims", "subclaims")}
+HALUEVAL = {part: load_row_card("halueval", part) for part in ("qa", "dialogue", "summarization")}
+TOFUEVAL = {part: load_row_card("tofueval", part) for part in ("mediasum", "meetingbank")}

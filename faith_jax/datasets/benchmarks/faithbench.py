@@ -16,7 +16,7 @@ from faith_jax.core.errors import field_error
 from faith_jax.core.rows import BadRows
 from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets.json_items import read_array
-from faith_jax.datasets.raw_dataset import Examples, described, each_file
+from faith_jax.datasets.raw_dataset import Examples, each_file, load_card
 
 # From the best to the worst; the last part of a label, such as ".Intrinsic", does not count.
 SEVERITIES = ("Consistent", "Benign", "Questionable", "Unwanted")
@@ -87,4 +87,4 @@ def _read_batch(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     return read_as(Summary, rows, make, bad_rows, strip=False)
 
 
-FAITHBENCH = described("faithbench", each_file(_read_batch))
+FAITHBENCH = load_card("faithbench", each_file(_read_batch))

@@ -12,8 +12,8 @@ import msgspec
 
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.rows import BadRows, read_jsonl
-from faith_jax.core.schema import Text, Whole, converted, read_as
-from faith_jax.datasets.raw_dataset import Examples, Paths, described
+from faith_jax.core.schema import Text, Whole, convert_row, read_as
+from faith_jax.datasets.raw_dataset import Examples, Paths, load_card
 
 SpanType = Literal[
     "Evident Conflict", "Subtle Conflict", "Evident Baseless Info", "Subtle Baseless Info"
@@ -82,7 +82,7 @@ class Response(msgspec.Struct):
 
 def _parse_source(fields: Mapping[str, Any], place: str) -> tuple[str, Source]:
     """Returns a source with its id."""
-    source: Any = converted(fields, place, _ANY_SOURCE)
+    source: Any = convert_row(fields, place, _ANY_SOURCE)
     grounding, question = source.source_info, ""
     if isinstance(source, Answer):
         grounding, question = source.source_info.passages, source.source_info.question
@@ -127,4 +127,4 @@ def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     return read_as(Response, rows, make, bad_rows, strip=False)
 
 
-RAGTRUTH = described("ragtruth", _read_examples)
+RAGTRUTH = load_card("ragtruth", _read_examples)

@@ -222,7 +222,7 @@ def _fingerprint_raw_files(paths: Mapping[str, Paths]) -> str:
     return raw_files.fingerprint(path for files in paths.values() for path in files.values())
 
 
-def prepared(
+def prepare_builder(
     builder_class: type[RawBuilder],
     config: str,
     data_dir: str | os.PathLike | None = None,
@@ -265,7 +265,7 @@ def prepared(
         place = pathlib.Path(builder_class(config=config, data_dir=str(local)).data_dir)
         target = store / place.relative_to(local).as_posix()
         _link_staged_copy(target, place)
-        prepared(builder_class, config, local, raw_folder, bad_rows, fetch, beam)
+        prepare_builder(builder_class, config, local, raw_folder, bad_rows, fetch, beam)
         with report_write_errors(f"--data-dir: {target}"):
             _upload_to_store(place, target)
         return builder_class(config=config, data_dir=str(local))

@@ -8,8 +8,8 @@ numbers of its arguments and the seed.
 
 from typing import NamedTuple
 
-from faith_jax.core.errors import InputError, counted
-from faith_jax.datasets.augmentation.draws import shuffled
+from faith_jax.core.errors import InputError, pluralize
+from faith_jax.datasets.augmentation.draws import draw_order
 from faith_jax.datasets.npov.topics import Argument, Topic
 
 
@@ -29,12 +29,12 @@ def choose_indices(topic: Topic, count: int, seed: int = 0) -> Combination:
     fewest, side = min((len(topic.pro), "pro"), (len(topic.con), "con"))
     if not 1 <= count <= fewest:
         raise InputError(
-            f"topic {topic.id!r} has {counted(fewest, f'{side} argument')}: expected a count from "
-            f"1 to {fewest}, got {count}."
+            f"topic {topic.id!r} has {pluralize(fewest, f'{side} argument')}: expected a count "
+            f"from 1 to {fewest}, got {count}."
         )
     sides = (("pro", topic.pro), ("con", topic.con))
     drawn = (
-        shuffled(len(arguments), seed, topic.id, count, name)[:count] for name, arguments in sides
+        draw_order(len(arguments), seed, topic.id, count, name)[:count] for name, arguments in sides
     )
     return Combination(*map(tuple, drawn))
 

@@ -115,7 +115,7 @@ def load_topics(source: str | pathlib.Path, bad_rows: BadRows | None = None) -> 
 
     def check(topic: Topic, place: str) -> Iterator[Topic]:
         _check_new(seen, "id", topic.id, topic.id, place)
-        _check_new(seen, "question", normalised(topic.question), topic.question, place)
+        _check_new(seen, "question", normalize_title(topic.question), topic.question, place)
         yield topic
 
     path, bad_rows = topics_folder(source) / TOPICS_FILE, bad_rows or BadRows()
@@ -229,9 +229,9 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     topics = list(topics)
     if not query.strip():
         raise InputError("The query is empty: ask one of the topics' leading questions.")
-    wanted = normalised(query)
+    wanted = normalize_title(query)
     for field in ("question", "title", "id"):
-        matching = [t for t in topics if wanted and normalised(getattr(t, field)) == wanted]
+        matching = [t for t in topics if wanted and normalize_title(getattr(t, field)) == wanted]
         if len(matching) > 1:
             ids = ", ".join(topic.id for topic in matching)
             raise InputError(f"The query {query!r} matches several topics ({ids}): ask by id.")
@@ -240,7 +240,7 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
     raise InputError(f"No topic matches the query {query!r}.{_nearest_questions(topics, query)}")
 
 
-def normalised(text: str) -> str:
+def normalize_title(text: str) -> str:
     """Returns a question or title in lower case, without punctuation."""
     text = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.sub(r"[\W_]+", " ", text).split())
@@ -248,10 +248,10 @@ def normalised(text: str) -> str:
 
 def _nearest_questions(topics: list[Topic], query: str) -> str:
     """Returns the questions nearest to a query by shared words, then by spelling."""
-    words = set(normalised(query).split()) - _COMMON_WORDS
+    words = set(normalize_title(query).split()) - _COMMON_WORDS
 
     def shared(topic: Topic) -> int:
-        return len(words & set(normalised(f"{topic.question} {topic.title}").split()))
+        return len(words & set(normalize_title(f"{topic.question} {topic.title}").split()))
 
     best = sorted((t for t in topics if shared(t)), key=shared, reverse=True)[:3]
     questions = [t.question for t in best] or nearest_names(query, [t.question for t in topics])

@@ -13,7 +13,7 @@ import msgspec
 from faith_jax.core.labels import Begin2021Label, BeginLabel
 from faith_jax.core.schema import Text, columns_of
 from faith_jax.datasets.delimited import read_tsv
-from faith_jax.datasets.raw_dataset import Examples, described, each_row
+from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
 
 SOURCES = ("wow", "cmu", "tc")
 
@@ -78,6 +78,6 @@ _rows = functools.partial(read_tsv, columns=columns_of(Response))
 _rows_2021 = functools.partial(read_tsv, columns=columns_of(Response2021))
 _read = each_row(_rows, Response, _build_example)
 
-BEGIN = described("begin", _read)
-BEGIN_BY_SOURCE = {source: described("begin", _read, part=source) for source in SOURCES}
-BEGIN_2021 = described("begin_2021", each_row(_rows_2021, Response2021, _example_2021))
+BEGIN = load_card("begin", _read)
+BEGIN_BY_SOURCE = {source: load_card("begin", _read, part=source) for source in SOURCES}
+BEGIN_2021 = load_card("begin_2021", each_row(_rows_2021, Response2021, _example_2021))

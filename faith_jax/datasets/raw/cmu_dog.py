@@ -15,7 +15,7 @@ from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.rows import BadRows, Row, read_json, read_jsonl
 from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets.json_items import read_object
-from faith_jax.datasets.raw_dataset import Examples, Paths, described
+from faith_jax.datasets.raw_dataset import Examples, Paths, load_card
 
 _FILMS = "WikiData/"
 User = Literal["user1", "user2"]
@@ -138,4 +138,4 @@ def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     return read_turns(conversations, read_films(films, bad_rows), bad_rows)
 
 
-CMU_DOG = described("cmu_dog", _read_examples)
+CMU_DOG = load_card("cmu_dog", _read_examples)

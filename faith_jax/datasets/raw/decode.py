@@ -8,7 +8,7 @@ from faith_jax.core.errors import field_error
 from faith_jax.core.labels import DecodeLabel
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Whole
-from faith_jax.datasets.raw_dataset import Examples, described, each_row
+from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
 
 
 class Turn(msgspec.Struct):
@@ -47,4 +47,4 @@ def _contradicted_turns(row: Dialogue, place: str) -> list[str]:
     return [text_by_id[turn_id] for turn_id in named if turn_id != row.turns[-1].turn_id]
 
 
-DECODE = described("decode", each_row(read_jsonl, Dialogue, _build_example))
+DECODE = load_card("decode", each_row(read_jsonl, Dialogue, _build_example))

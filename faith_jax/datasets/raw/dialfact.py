@@ -19,7 +19,7 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Text, read_as
 from faith_jax.datasets.augmentation.draws import draw
 from faith_jax.datasets.raw.wizard_of_wikipedia import WIZARD_OF_WIKIPEDIA
-from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_file
+from faith_jax.datasets.raw_dataset import Examples, Paths, each_file, load_card
 
 _ADDED = "gt_evidence_added"
 MOST_EVIDENCE = 5
@@ -66,8 +66,8 @@ def _build_example(row: Claim, place: str) -> Examples:
     }
 
 
-DIALFACT = described("dialfact", each_file(read_claims))
-DIALFACT_AUGMENTED = described("dialfact", each_file(read_claims), part="augmented")
+DIALFACT = load_card("dialfact", each_file(read_claims))
+DIALFACT_AUGMENTED = load_card("dialfact", each_file(read_claims), part="augmented")
 
 # A dialogue's number, the title of an article, one of its sentences.
 PoolEntry = tuple[int, str, str]
@@ -128,7 +128,7 @@ def _read_pairs(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
             yield from evidence_pairs(turn, pool, _SEED)
 
 
-DIALFACT_EVIDENCE = described("dialfact_evidence", _read_pairs)
+DIALFACT_EVIDENCE = load_card("dialfact_evidence", _read_pairs)
 
 
 class Evidence(NamedTuple):
@@ -189,4 +189,4 @@ def _read_with_retrieved(paths: Paths, split: str, bad_rows: BadRows) -> Example
         }
 
 
-DIALFACT_RETRIEVED = described("dialfact", _read_with_retrieved, part="retrieved")
+DIALFACT_RETRIEVED = load_card("dialfact", _read_with_retrieved, part="retrieved")

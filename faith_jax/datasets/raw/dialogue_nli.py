@@ -9,7 +9,7 @@ from faith_jax.core.labels import DialogueNliLabel
 from faith_jax.core.rows import BadRows, Row, read_jsonl, read_lines
 from faith_jax.core.schema import Text
 from faith_jax.datasets.json_items import read_array
-from faith_jax.datasets.raw_dataset import Examples, described, each_row
+from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
 
 
 class Pair(msgspec.Struct):
@@ -42,4 +42,4 @@ def _build_example(row: Pair, place: str) -> Examples:
     }
 
 
-DIALOGUE_NLI = described("dialogue_nli", each_row(_read_rows, Pair, _build_example))
+DIALOGUE_NLI = load_card("dialogue_nli", each_row(_read_rows, Pair, _build_example))

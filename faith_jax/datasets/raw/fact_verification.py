@@ -19,7 +19,7 @@ import msgspec
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.schema import Text, Texts, Whole
-from faith_jax.datasets.raw_dataset import Examples, described, each_row
+from faith_jax.datasets.raw_dataset import Examples, each_row, load_card
 
 # How FEVER writes brackets, colons and quotation marks.
 _WRITTEN = {
@@ -125,8 +125,8 @@ def _build_colloquial_examples(row: ColloquialClaims, place: str) -> Examples:
         yield _build_example(f"{row.fever_id}-{number}", claim, row.fever_label, evidence)
 
 
-VITAMINC = described("vitaminc", each_row(read_jsonl, VitamincClaim, _build_vitaminc_example))
-FEVER = described("fever", each_row(read_jsonl, FeverClaim, _build_fever_example))
-COLLOQUIAL_CLAIMS = described(
+VITAMINC = load_card("vitaminc", each_row(read_jsonl, VitamincClaim, _build_vitaminc_example))
+FEVER = load_card("fever", each_row(read_jsonl, FeverClaim, _build_fever_example))
+COLLOQUIAL_CLAIMS = load_card(
     "colloquial_claims", each_row(read_jsonl, ColloquialClaims, _build_colloquial_examples)
 )

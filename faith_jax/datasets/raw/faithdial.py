@@ -18,7 +18,7 @@ from faith_jax.core.templates import one_space
 from faith_jax.datasets import control_tokens
 from faith_jax.datasets.control_tokens import ControlTokens
 from faith_jax.datasets.json_items import item_number, read_array
-from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_file
+from faith_jax.datasets.raw_dataset import Examples, Paths, each_file, load_card
 
 WIZARD = "Wizard"
 
@@ -151,12 +151,12 @@ def _read_critic(
             yield from examples(turn, split)
 
 
-FAITHDIAL = described("faithdial", each_file(_wizard_turns))
-FAITHDIAL_CONTROL_TOKENS = described(
+FAITHDIAL = load_card("faithdial", each_file(_wizard_turns))
+FAITHDIAL_CONTROL_TOKENS = load_card(
     "faithdial", control_tokens.with_control_tokens(_wizard_turns), part="control_tokens"
 )
-FAITH_CRITIC = described("faith_critic", functools.partial(_read_critic, examples=critic_examples))
-FAITH_CRITIC_ALL_EDITS = described(
+FAITH_CRITIC = load_card("faith_critic", functools.partial(_read_critic, examples=critic_examples))
+FAITH_CRITIC_ALL_EDITS = load_card(
     "faith_critic",
     functools.partial(_read_critic, examples=critic_examples_with_all_edits),
     part="all_edits",

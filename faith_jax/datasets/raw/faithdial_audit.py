@@ -12,9 +12,9 @@ from typing import Any
 
 from faith_jax.core.errors import field_error
 from faith_jax.core.labels import Faithfulness, WizardLabel, critic_label
-from faith_jax.core.rows import BadRows, Row, parsed
+from faith_jax.core.rows import BadRows, Row, parse_rows
 from faith_jax.datasets.delimited import read_csv
-from faith_jax.datasets.raw_dataset import Examples, described, each_file
+from faith_jax.datasets.raw_dataset import Examples, each_file, load_card
 
 _PARTIAL = {
     "partial hallucination": [WizardLabel.ENTAILMENT.value, WizardLabel.HALLUCINATION.value]
@@ -59,7 +59,7 @@ def read_audit(path: pathlib.Path, bad_rows: BadRows) -> Examples:
         for row in read_csv(path, tuple(names.values()), bad_rows)
     )
     labelled = (row for row in rows if row.fields["begin"])
-    return parsed(labelled, _build_example, bad_rows)
+    return parse_rows(labelled, _build_example, bad_rows)
 
 
 def _build_example(row: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -96,4 +96,4 @@ def _parse_labels(
     return [label for label in dict.fromkeys(labels_by_word[word] for word in words) if label]
 
 
-FAITHDIAL_AUDIT = described("faithdial_audit", each_file(read_audit))
+FAITHDIAL_AUDIT = load_card("faithdial_audit", each_file(read_audit))

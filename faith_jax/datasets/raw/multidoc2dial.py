@@ -25,7 +25,7 @@ from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.rows import BadRows, Row
 from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets.json_items import read_arrays, read_object
-from faith_jax.datasets.raw_dataset import Examples, Paths, described
+from faith_jax.datasets.raw_dataset import Examples, Paths, load_card
 
 _DOCUMENTS = "multidoc2dial_doc.json"
 _USER, _AGENT = "user", "agent"
@@ -226,7 +226,7 @@ def _read_examples(paths: Paths, split: str, bad_rows: BadRows, passages: bool) 
             yield from read_as(Dialogue, [dialogue], in_domain, bad_rows)
 
 
-MULTIDOC2DIAL = described("multidoc2dial", functools.partial(_read_examples, passages=True))
-MULTIDOC2DIAL_SPANS = described(
+MULTIDOC2DIAL = load_card("multidoc2dial", functools.partial(_read_examples, passages=True))
+MULTIDOC2DIAL_SPANS = load_card(
     "multidoc2dial", functools.partial(_read_examples, passages=False), part="spans"
 )

@@ -23,7 +23,7 @@ from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Flag, Text
 from faith_jax.datasets import npov
 from faith_jax.datasets.npov.synthetic_errors import synthetic_rows
-from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_row
+from faith_jax.datasets.raw_dataset import Examples, Paths, each_row, load_card
 
 ERROR_SEED = 0
 
@@ -79,9 +79,9 @@ def _labelled_example(row: Labelled, place: str) -> Examples:
     }
 
 
-PROCON_NPOV = described("procon_npov", _read_responses)
-NPOV_ERRORS = described("npov_errors", _read_errors)
+PROCON_NPOV = load_card("procon_npov", _read_responses)
+NPOV_ERRORS = load_card("npov_errors", _read_errors)
 TRAINING_SETS = {
-    part: described("npov_detection", each_row(read_jsonl, Labelled, _labelled_example), part=part)
+    part: load_card("npov_detection", each_row(read_jsonl, Labelled, _labelled_example), part=part)
     for part in ("synth", "para", "dev", "org")
 }

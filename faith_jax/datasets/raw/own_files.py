@@ -12,7 +12,7 @@ from faith_jax.core.labels import NliLabel
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.schema import Text
 from faith_jax.datasets.grounded_rows import Columns, file_examples
-from faith_jax.datasets.raw_dataset import Examples, Paths, described, each_row
+from faith_jax.datasets.raw_dataset import Examples, Paths, each_row, load_card
 from faith_jax.datasets.tables import TableForm, file_form
 
 
@@ -69,6 +69,6 @@ def _split_of(knowledge: str) -> str:
     return "validation" if share < _TRAIN + _VALIDATION else "test"
 
 
-LABELLED_RESPONSES = described("labelled_responses", _read_labelled)
-NLI = described("nli", each_row(read_jsonl, Pair))
-TEXT_TO_TEXT = described("text_to_text", each_row(read_jsonl, TextToText))
+LABELLED_RESPONSES = load_card("labelled_responses", _read_labelled)
+NLI = load_card("nli", each_row(read_jsonl, Pair))
+TEXT_TO_TEXT = load_card("text_to_text", each_row(read_jsonl, TextToText))

@@ -24,9 +24,9 @@ import msgspec
 
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.rows import BadRows, Row
-from faith_jax.core.schema import Text, Whole, converted, read_as
+from faith_jax.core.schema import Text, Whole, convert_row, read_as
 from faith_jax.datasets.json_items import read_object
-from faith_jax.datasets.raw_dataset import Examples, Paths, described
+from faith_jax.datasets.raw_dataset import Examples, Paths, load_card
 
 PERSONAL = "Personal Knowledge"
 _REDDIT_ID = re.compile(r"t3_[0-9a-z]+")
@@ -91,7 +91,7 @@ def read_leads(path: pathlib.Path) -> dict[str, dict[int, str]]:
     """Returns the Wikipedia sections of wiki.json by their ids; the file maps them to ids."""
     leads: dict[str, dict[int, str]] = {}
     for kind, row in read_object(path):
-        ids = converted(row.fields, row.place, dict[str, Whole])
+        ids = convert_row(row.fields, row.place, dict[str, Whole])
         leads[kind] = {number: text.strip() for text, number in ids.items()}
     return leads
 
@@ -125,7 +125,7 @@ def read_turns(
 def _build_turns(
     conversation: Conversation, place: str, name: str, reading_set: Row, leads: Leads
 ) -> Examples:
-    reading = converted(reading_set.fields, reading_set.place, ReadingSet)
+    reading = convert_row(reading_set.fields, reading_set.place, ReadingSet)
     history: list[str] = []
     for number, turn in enumerate(conversation.content):
         knowledge: list[str] = []
@@ -192,5 +192,5 @@ def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     return read_turns(conversations, reading_sets, leads, bad_rows)
 
 
-TOPICAL_CHAT = described("topical_chat", _read_examples)
-TOPICAL_CHAT_POST_BUILD = described("topical_chat", _read_examples, part="post_build")
+TOPICAL_CHAT = load_card("topical_chat", _read_examples)
+TOPICAL_CHAT_POST_BUILD = load_card("topical_chat", _read_examples, part="post_build")

@@ -15,7 +15,7 @@ import msgspec
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import BadRows, Row, read_jsonl
-from faith_jax.core.schema import Schema, Text, Texts, Whole, columns_of, converted, read_as
+from faith_jax.core.schema import Schema, Text, Texts, Whole, columns_of, convert_row, read_as
 from faith_jax.datasets.delimited import read_csv, read_tsv
 from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw import begin, dialfact
@@ -25,9 +25,9 @@ from faith_jax.datasets.raw_dataset import (
     Paths,
     RawDataset,
     Reader,
-    described,
     each_file,
     each_row,
+    load_card,
 )
 
 
@@ -96,7 +96,7 @@ def _build_corpus(name: str, read: Reader) -> RawDataset:
         for example in chosen(paths, split, bad_rows):
             yield {**example, "id": f"{name}-{example['id']}", "corpus": name}
 
-    return described("true_benchmark", read_either, part=name)
+    return load_card("true_benchmark", read_either, part=name)
 
 
 # Summaries: FRANK, MNBM, SummEval, QAGS-C and QAGS-X.
@@ -162,7 +162,7 @@ class Article(msgspec.Struct):
 
 def _article_finder(path: pathlib.Path) -> Callable[[str, str], str]:
     """Returns a function from an article's id, and the place that names it, to its text."""
-    read = (converted(fields, place, Article) for place, fields in read_jsonl(path))
+    read = (convert_row(fields, place, Article) for place, fields in read_jsonl(path))
     articles = {article.id: article.article for article in read}
 
     def find(identifier: str, place: str) -> str:
@@ -312,7 +312,9 @@ class FeverItem(msgspec.Struct):
 
 def _read_fever(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
     """Items without a context are left out; the label is the claim's, by its id."""
-    claims = (converted(fields, at, FeverClaim) for at, fields in read_jsonl(paths[_FEVER_LABELS]))
+    claims = (
+        convert_row(fields, at, FeverClaim) for at, fields in read_jsonl(paths[_FEVER_LABELS])
+    )
     verdicts = {str(claim.id): claim.label for claim in claims}
 
     def example(item: FeverItem, place: str) -> Examples:

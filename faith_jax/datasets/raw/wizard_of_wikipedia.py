@@ -15,7 +15,7 @@ from faith_jax.core.schema import Text, Whole, read_as
 from faith_jax.datasets import control_tokens
 from faith_jax.datasets.control_tokens import ControlTokens
 from faith_jax.datasets.json_items import item_number, read_array
-from faith_jax.datasets.raw_dataset import Examples, described, each_file
+from faith_jax.datasets.raw_dataset import Examples, each_file, load_card
 
 _WIZARD, _APPRENTICE = "Wizard", "Apprentice"
 _UNUSED = "no_passages_used"
@@ -121,8 +121,8 @@ def _turns_with_knowledge(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     return (turn for turn in read_turns(path, bad_rows) if turn["knowledge"])
 
 
-WIZARD_OF_WIKIPEDIA = described("wizard_of_wikipedia", each_file(read_turns))
-WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS = described(
+WIZARD_OF_WIKIPEDIA = load_card("wizard_of_wikipedia", each_file(read_turns))
+WIZARD_OF_WIKIPEDIA_CONTROL_TOKENS = load_card(
     "wizard_of_wikipedia",
     control_tokens.with_control_tokens(_turns_with_knowledge),
     part="control_tokens",

@@ -33,7 +33,7 @@ from faith_jax.core.cutting import (
     parse,
 )
 from faith_jax.core.errors import ConfigError, InputError, nearest_names
-from faith_jax.core.schema import Text, Texts, converted
+from faith_jax.core.schema import Text, Texts, convert_row
 from faith_jax.inference.opening import check_ids
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers.vocabularies import special_id
@@ -109,14 +109,14 @@ def input_row(
         return InputRow(identifier, inputs, target, second, {**fields, **nulls}, *rest)
 
     if "inputs" in row:
-        whole_input = converted(row, where, _WholeInput, strip=False)
+        whole_input = convert_row(row, where, _WholeInput, strip=False)
         second_inputs = whole_input.inputs_without_document or whole_input.knowledge
         return build_row(whole_input.inputs, whole_input.response, second_inputs, row)
     has_sides = any(side in row for side in (*SIDES, "pro", "con"))
     if "query" in row and (has_sides or "knowledge" not in row):
         return _argument_row(row, where, build_row, look_up)
     if "history" in row or "query" in row:
-        turn = converted(row, where, _Turn, strip=False)
+        turn = convert_row(row, where, _Turn, strip=False)
         turns = _as_list(turn.history or []) + ([turn.query] if turn.query else [])
         knowledge = " ".join(_as_list(turn.knowledge))
         return build_row(templates.dialogue_inputs(knowledge, turns), turn.response, None, row)
@@ -135,7 +135,7 @@ def _argument_row(
                 f"{where}: field '{side}' is another name of '{side}_arguments'; give one of them."
             )
     named = {name: value for name, value in row.items() if name not in numbered}
-    query_row = converted(named, where, _Query, strip=False)
+    query_row = convert_row(named, where, _Query, strip=False)
     pro = _as_list(query_row.pro_arguments or query_row.pro or [])
     con = _as_list(query_row.con_arguments or query_row.con or [])
     if not pro and not con:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from faith_jax.core import templates
-from faith_jax.core.cutting import CutTokens, Kind, concatenated, cut, fit, whole
+from faith_jax.core.cutting import CutTokens, Kind, concatenate_pieces, cut, fit, whole
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import CriticLabel, NliLabel
 from faith_jax.inference.opening import check_ids
@@ -85,7 +85,7 @@ class PairEncoder:
         first, _ = kinds[0]
         room = self.max_length - sum(len(ids) for ids in self.tokenizer.pair_ids)
         # Both texts share one limit, so that the policy sees them together.
-        ids, parts = concatenated((text, [whole(kind, len(text))]) for text, kind in kinds)
+        ids, parts = concatenate_pieces((text, [whole(kind, len(text))]) for text, kind in kinds)
         keep, tokens = cut(len(ids), parts, room, self.cut_policy, where)
         split = len(first)
         first, second = ids[:split][keep[:split]].tolist(), ids[split:][keep[split:]].tolist()
@@ -151,7 +151,7 @@ class LabelForm:
     classes: tuple[str, ...]
     inputs: Callable[[str, str], str]
 
-    def named(self, words: Sequence[str]) -> tuple[str, ...]:
+    def class_names(self, words: Sequence[str]) -> tuple[str, ...]:
         """Returns the names of the classes that words are given for.
 
         Two words where the form has three classes are the first of these and all others together,

@@ -14,11 +14,11 @@ from faith_jax.core.cutting import (
     CutTokens,
     Part,
     check_second_branch,
-    concatenated,
+    concatenate_pieces,
     cut,
     in_tokens,
     parse,
-    summed,
+    sum_cuts,
     without_knowledge,
 )
 from faith_jax.core.errors import ConfigError, InputError, all_of
@@ -135,11 +135,11 @@ class TextReader:
         # One by one, so that no token spans two texts and their parts stay apart.
         encoded = [self._encode_with_parts(*text) for text in inputs]
         input_spans = [span for _, _, spans in encoded for span in spans]
-        ids, parts = concatenated((ids, parts) for ids, parts, _ in encoded)
+        ids, parts = concatenate_pieces((ids, parts) for ids, parts, _ in encoded)
         response_ids, response_parts, response_spans = self._encode_with_parts(*response)
         if self.causal:
             encoded_response = (response_ids, response_parts)
-            everything, all_parts = concatenated([(ids, parts), encoded_response])
+            everything, all_parts = concatenate_pieces([(ids, parts), encoded_response])
             # Inputs and response share the model's limit, and are cut as one text.
             both = cut(len(everything), all_parts, self._max_text_tokens, self.cut_policy, where)
             keep, keep_response = np.split(both.keep, [len(ids)])
@@ -151,7 +151,7 @@ class TextReader:
             keep_response, second = cut(
                 len(response_ids), response_parts, limit, self.cut_policy, of_response
             )
-            tokens = summed([first, second])
+            tokens = sum_cuts([first, second])
         if not keep_response.any():
             raise InputError(
                 f"{where}: the cut policy {self.cut_policy!r} leaves nothing of the response to "
@@ -172,9 +172,9 @@ class TextReader:
             tokens,
         )
 
-    def shown(self, ids: Sequence[int]) -> str:
+    def to_readable(self, ids: Sequence[int]) -> str:
         """Returns token ids as a text for people, special tokens such as `</s>` among them."""
-        return self.tokenizer.shown(ids)
+        return self.tokenizer.to_readable(ids)
 
     def longest_inputs(self, responses: Sequence[Sequence[int]]) -> int:
         """Returns the most tokens that inputs in front of the longest of these responses have."""
@@ -196,7 +196,7 @@ class TextReader:
     def _encode_with_parts(
         self, text: str, parts: Sequence[Part]
     ) -> tuple[list[int], list[Part], list[tuple[int, int]]]:
-        text = self.tokenizer.notation.written(text)
+        text = self.tokenizer.notation.to_model_notation(text)
         ids, spans = self.tokenizer.encode_with_offsets(text) if text else ([], [])
         return ids, in_tokens(parts, text, ids, self.tokenizer, spans), spans
 

@@ -68,14 +68,14 @@ class AttentionMask(struct.PyTreeNode):
     causal: bool = struct.field(pytree_node=False, default=False)
     kernel: Kernel = struct.field(pytree_node=False, default="blocks")
 
-    def placed(self, positions: Integer[Array, "#rows length"]) -> "AttentionMask":
+    def with_positions(self, positions: Integer[Array, "#rows length"]) -> "AttentionMask":
         """Returns the mask of self-attention with the positions of its tokens."""
         return self.replace(
             queries=self.queries._replace(positions=positions),
             keys=self.keys._replace(positions=positions),
         )
 
-    def merged_copies(self) -> "AttentionMask":
+    def merge_copies(self) -> "AttentionMask":
         """Returns the mask for the queries of all rows that share keys, as one row."""
         rows = self.keys.valid.shape[0]
         return self.replace(queries=jax.tree.map(lambda x: x.reshape(rows, -1), self.queries))

@@ -43,7 +43,7 @@ def _one_row_per_example(
     if rows == batch:
         return inputs, mask
     if isinstance(mask, AttentionMask):
-        mask = mask.merged_copies()
+        mask = mask.merge_copies()
     elif mask is not None:
         # Copies may see different keys: [batch, 1, copies * length, keys].
         mask = jnp.broadcast_to(mask, (rows, 1, length, mask.shape[-1]))

@@ -9,8 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from faith_jax.core.templates import one_space
-from faith_jax.datasets.augmentation.draws import draw, shuffled
-from faith_jax.datasets.augmentation.tagging import Entity, Replacement, TaggedText, Token, replaced
+from faith_jax.datasets.augmentation.draws import draw, draw_order
+from faith_jax.datasets.augmentation.tagging import (
+    Entity,
+    Replacement,
+    TaggedText,
+    Token,
+    replace_pieces,
+)
 from faith_jax.papers.dialfact.antonyms import EMOTIONS, Antonyms
 from faith_jax.papers.dialfact.negation_rules import RuleClass, negations
 from faith_jax.papers.dialfact.senses import Senses
@@ -59,13 +65,13 @@ def substitute_entity(
       None if no entity can be replaced.
     """
     stated = [entity for entity in claim.entities if _stands_in(entity.text, evidence)]
-    for position in shuffled(len(stated), seed, example_id, "entity"):
+    for position in draw_order(len(stated), seed, example_id, "entity"):
         entity = stated[position]
         substitutes = _other_entities(entity, claim, sources)
         if substitutes:
             drawn = draw(len(substitutes), seed, example_id, "substitute", entity.text)
             new = substitutes[drawn]
-            return _refuted("entity", claim, entity, new)
+            return _replace_in_claim("entity", claim, entity, new)
     return None
 
 
@@ -87,24 +93,32 @@ def substitute_sense(
     Returns:
       None if nothing of a similar sense is known.
     """
-    stated = [named for named in _named(claim, senses) if _stands_in(named.text, evidence)]
-    for position in shuffled(len(stated), seed, example_id, "sense"):
+    stated = [
+        named
+        for named in _find_mentioned_entities(claim, senses)
+        if _stands_in(named.text, evidence)
+    ]
+    for position in draw_order(len(stated), seed, example_id, "sense"):
         named = stated[position]
         candidates = senses(named.text, named.type)
         substitutes = [text for text in candidates if not _stands_in(text, [claim.text, *evidence])]
         if substitutes:
             new = substitutes[draw(len(substitutes), seed, example_id, "similar", named.text)]
-            return _refuted("sense", claim, named, new)
+            return _replace_in_claim("sense", claim, named, new)
     return None
 
 
 def similar(claim: TaggedText, senses: Senses) -> list[str]:
     """Returns the texts of a sense similar to that of an entity of the claim, each once."""
-    texts = (text for named in _named(claim, senses) for text in senses(named.text, named.type))
+    texts = (
+        text
+        for named in _find_mentioned_entities(claim, senses)
+        for text in senses(named.text, named.type)
+    )
     return list(dict.fromkeys(texts))
 
 
-def _named(claim: TaggedText, senses: Senses) -> list[Entity]:
+def _find_mentioned_entities(claim: TaggedText, senses: Senses) -> list[Entity]:
     """Returns the entities of a claim, and of its other words those that have a sense.
 
     Taggers find few of the things that a claim is about: guitars and dogs are no entities.
@@ -153,13 +167,13 @@ def substitute_adjective(
         for token in claim.tokens
         if token.part == "ADJ" and not {token.text.lower(), token.lemma} & EMOTIONS
     ]
-    for position in shuffled(len(adjectives), seed, example_id, "adjective"):
+    for position in draw_order(len(adjectives), seed, example_id, "adjective"):
         token = adjectives[position]
         opposites = antonyms(token.text.lower())
         if opposites:
             new = opposites[draw(len(opposites), seed, example_id, "antonym", token.text.lower())]
             new = new.capitalize() if token.text[:1].isupper() else new
-            return _refuted("antonym", claim, token, new)
+            return _replace_in_claim("antonym", claim, token, new)
     return None
 
 
@@ -203,7 +217,7 @@ def without(text: str, spans: Sequence[Span]) -> str:
     return one_space(_with_pieces(text, spans, lambda number: ""))
 
 
-def masked(text: str, spans: Sequence[Span]) -> str:
+def mask_spans(text: str, spans: Sequence[Span]) -> str:
     """Returns a text with masks in place of pieces of it, as a T5 fills them in.
 
     >>> masked("It met in Oslo in 1931.", [(3, 6), (10, 14)])
@@ -218,7 +232,7 @@ def _with_pieces(text: str, spans: Sequence[Span], piece: Callable[[int], str]) 
     return text
 
 
-def filled(masked_claim: str, answer: str) -> str | None:
+def fill_masks(masked_claim: str, answer: str) -> str | None:
     """Returns a masked claim with what a T5 puts in; None where it lacks a mask or has nothing.
 
     An answer without masks that has most of the claim's other words is the whole claim, as models
@@ -241,8 +255,8 @@ def filled(masked_claim: str, answer: str) -> str | None:
     return _SENTINELS.sub(lambda match: fillings[match.group(1)], masked_claim)
 
 
-def _refuted(kind: str, claim: TaggedText, old: Entity | Token, new: str) -> Mutation:
-    text = replaced(claim.text, [Replacement(old.start, old.end, old.text, new)])
+def _replace_in_claim(kind: str, claim: TaggedText, old: Entity | Token, new: str) -> Mutation:
+    text = replace_pieces(claim.text, [Replacement(old.start, old.end, old.text, new)])
     return Mutation(kind, text, f"{old.text} \u2192 {new}")
 
 

@@ -35,7 +35,7 @@ from faith_jax.core.labels import DialFactLabel, DialFactType
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.datasets.augmentation.draws import draw, draw_order
 from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
 from faith_jax.datasets.raw.dialfact import PoolEntry, from_elsewhere
 from faith_jax.datasets.raw.wizard_of_wikipedia import read_turns
@@ -123,7 +123,8 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
         if path
     }
     turns = [
-        _turn(number, fields, options) for number, fields in enumerate(_turns_with_sentence(source))
+        _build_turn(number, fields, options)
+        for number, fields in enumerate(_turns_with_sentence(source))
     ]
     if not turns:
         raise InputError(f"{source}: no turn of the Wizard uses a sentence.")
@@ -140,10 +141,10 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
     with Job(target, run, plan, stamp([source]), options.restart) as job:
         job.compute(rows, str(source), _BATCH, make)
         make.tell_cut()
-        with job.joined() as results:
+        with job.joining() as results:
             if results is None:
                 return [f"{target}: other processes make what is missing"]
-            return _finish(job, {turn.fields["id"]: turn for turn in turns}, options)
+            return _write_claim_files(job, {turn.fields["id"]: turn for turn in turns}, options)
 
 
 def _turns_with_sentence(source: pathlib.Path) -> Iterator[Fields]:
@@ -151,7 +152,7 @@ def _turns_with_sentence(source: pathlib.Path) -> Iterator[Fields]:
     return (turn for turn in read_turns(source, BadRows()) if turn["knowledge"])
 
 
-def _turn(number: int, read: Fields, options: MutateClaimsOptions) -> Turn:
+def _build_turn(number: int, read: Fields, options: MutateClaimsOptions) -> Turn:
     """Keeps of a turn's fields those needed: of the sentences that the Wizard was shown, few."""
     fields = {
         name: read[name]
@@ -198,28 +199,30 @@ class Maker:
             self._by_title.setdefault(entry[1].casefold(), []).append(entry)
 
     @functools.cached_property
-    def _models(self) -> dict[str, Responder]:
+    def _responders_by_option(self) -> dict[str, Responder]:
         paths = {name: getattr(self._options, name) for name in ("model", "infiller")}
         heat = self._options.temperature
         return {name: Responder(path, self._options, heat) for name, path in paths.items() if path}
 
     @functools.cached_property
-    def _verifiers(self) -> list[ClaimVerifier]:
+    def _claim_verifiers(self) -> list[ClaimVerifier]:
         return [
             _call_for_option("--verifiers", ClaimVerifier, path) for path in self._options.verifiers
         ]
 
     @functools.cached_property
-    def _masker(self) -> ClaimVerifier:
+    def _masking_verifier(self) -> ClaimVerifier:
         return _call_for_option("--masker", ClaimVerifier, self._options.masker)
 
     @functools.cached_property
-    def _fluency(self) -> FluencyScorer:
+    def _fluency_scorer(self) -> FluencyScorer:
         return _call_for_option("--language-model", FluencyScorer, self._options.language_model)
 
     def tell_cut(self) -> None:
         """Warns where knowledge was cut that models read."""
-        for model in self._models.values() if "_models" in self.__dict__ else ():
+        if "_responders_by_option" not in self.__dict__:
+            return
+        for model in self._responders_by_option.values():
             model.tell_cut()
 
     def __call__(self, turns: Sequence[Turn]) -> Iterator[dict[str, Any]]:
@@ -235,7 +238,7 @@ class Maker:
         requests = [
             Request(turn, kind, text)
             for turn, claim in zip(turns, claims, strict=True)
-            for kind, text in self._replacements(turn.fields, claim)
+            for kind, text in self._list_replacement_texts(turn.fields, claim)
         ]
         responses: list[tuple[str, Request, str]] = []
         if self._options.model:
@@ -246,8 +249,11 @@ class Maker:
             ]
         for how, request, text in responses:
             turn = request.turn.fields
-            claims_by_id[turn["id"]].append(_claim(turn, f"{how}_{request.kind}", text))
-        different = {name: _different(made_of_turn) for name, made_of_turn in claims_by_id.items()}
+            claims_by_id[turn["id"]].append(_build_claim(turn, f"{how}_{request.kind}", text))
+        different = {
+            name: _drop_duplicate_claims(made_of_turn)
+            for name, made_of_turn in claims_by_id.items()
+        }
         kept = self._select_claims(different)
         for name, made_of_turn in different.items():
             yield {"id": name, "made": [c["kind"] for c in made_of_turn], "claims": kept[name]}
@@ -257,20 +263,20 @@ class Maker:
     ) -> Iterator[Claim]:
         """Yields the claims that need no model, the Wizard's first."""
         evidence, name, seed = [turn["knowledge"]], turn["id"], self._options.seed
-        yield _claim(turn, "original", turn["response"])
+        yield _build_claim(turn, "original", turn["response"])
         for place, negation in enumerate(mutation.negate(claim.text)):
-            yield _claim(turn, f"{negation.kind}_{place}", negation.claim)
+            yield _build_claim(turn, f"{negation.kind}_{place}", negation.claim)
         for changed in (
             mutation.substitute_entity(claim, evidence, sources, name, seed),
             mutation.substitute_sense(claim, evidence, self._senses, name, seed),
             mutation.substitute_adjective(claim, self._antonyms, name, seed),
         ):
             if changed is not None:
-                yield _claim(turn, changed.kind, changed.claim)
+                yield _build_claim(turn, changed.kind, changed.claim)
         if elsewhere := from_elsewhere(turn, self._pool, seed):
-            yield _claim(turn, "evidence", claim.text, elsewhere)
+            yield _build_claim(turn, "evidence", claim.text, elsewhere)
 
-    def _replacements(self, turn: Fields, claim: TaggedText) -> Iterator[tuple[str, str]]:
+    def _list_replacement_texts(self, turn: Fields, claim: TaggedText) -> Iterator[tuple[str, str]]:
         """Yields texts in place of the sentence that was used, with their kinds."""
         seed = self._options.seed
         yield _EMPTY, ""
@@ -290,7 +296,9 @@ class Maker:
         """Yields the model's responses in place of the Wizard's."""
         rows = [request for request in requests if request.text or request.turn.fields["history"]]
         inputs = [dialogue_inputs(request.text, request.turn.fields["history"]) for request in rows]
-        for request, text in zip(rows, self._responses("model", rows, inputs), strict=True):
+        for request, text in zip(
+            rows, self._generate_responses("model", rows, inputs), strict=True
+        ):
             if one_space(text):
                 yield request, text
 
@@ -300,14 +308,14 @@ class Maker:
         """Yields claims whose masked words a model has filled in otherwise."""
         evidence = [(t["knowledge_title"], t["knowledge"]) for _, t in turns]
         if self._options.masker:
-            spans = neutral_spans(self._masker, claims, evidence)
+            spans = neutral_spans(self._masking_verifier, claims, evidence)
         else:
             spans = [
                 mutation.stated_spans(claim, [sentence])
                 for claim, (_, sentence) in zip(claims, evidence, strict=True)
             ]
         masked = {
-            turn.fields["id"]: mutation.masked(claim.text, pieces)
+            turn.fields["id"]: mutation.mask_spans(claim.text, pieces)
             for turn, claim, pieces in zip(turns, claims, spans, strict=True)
             if pieces
         }
@@ -317,19 +325,19 @@ class Maker:
             f"{dialogue_inputs(request.text, request.turn.fields['history'])} {text}"
             for request, text in zip(rows, texts, strict=True)
         ]
-        answers = self._responses("infiller", rows, inputs)
+        answers = self._generate_responses("infiller", rows, inputs)
         for request, text, answer in zip(rows, texts, answers, strict=True):
-            if filled := mutation.filled(text, answer):
+            if filled := mutation.fill_masks(text, answer):
                 yield request, filled
 
-    def _responses(
+    def _generate_responses(
         self, model: str, rows: Sequence[Request], inputs: Sequence[str]
     ) -> Sequence[str]:
         input_rows = [
             InputRow(f"{request.turn.fields['id']}{_MARK}{request.kind}", text)
             for request, text in zip(rows, inputs, strict=True)
         ]
-        return self._models[model](input_rows, [request.number for request in rows])
+        return self._responders_by_option[model](input_rows, [request.number for request in rows])
 
     def _select_claims(
         self, claims_by_turn: Mapping[str, Sequence[Claim]]
@@ -339,10 +347,10 @@ class Maker:
             name: [claim for claim in claims if claim["kind"] not in _UNCHANGED]
             for name, claims in claims_by_turn.items()
         }
-        examples = [_example(claim) for claims in new.values() for claim in claims]
+        examples = [_build_example(claim) for claims in new.values() for claim in claims]
         perplexities: np.ndarray | None = None
         if self._options.language_model:
-            scores = self._fluency.score(examples)
+            scores = self._fluency_scorer.score(examples)
             perplexities = np.exp([-score.value for score in scores])
         probabilities: np.ndarray | None = None
         if self._options.verifiers:
@@ -351,7 +359,7 @@ class Maker:
                     verdict.probabilities
                     for verdict in verifier.verdicts([verifier.read(e) for e in examples])
                 ]
-                for verifier in self._verifiers
+                for verifier in self._claim_verifiers
             ]
             probabilities = np.array(judgements, float).reshape(-1, len(examples), 3).swapaxes(0, 1)
         kept, start = {}, 0
@@ -383,7 +391,7 @@ def chosen_of(
       probabilities: float [claims, classifiers, 3]; None = the first claims are kept.
       most: how many.
     """
-    places = selection.varied(claims)
+    places = selection.select_varied_claims(claims)
     if perplexities is not None:
         places = [place for place in places if not np.isnan(perplexities[place])]
         places = [places[i] for i in selection.fluent(perplexities[places].tolist())]
@@ -392,13 +400,13 @@ def chosen_of(
     return places[:most]
 
 
-def _example(claim: Claim) -> GroundedExample:
+def _build_example(claim: Claim) -> GroundedExample:
     ((title, _, sentence, _),) = claim["evidence_list"]
     grounding = Grounding((sentence,), (title,))
     return GroundedExample(claim["id"], grounding, tuple(claim["context"]), claim["response"])
 
 
-def _different(claims: Sequence[Claim]) -> list[Claim]:
+def _drop_duplicate_claims(claims: Sequence[Claim]) -> list[Claim]:
     """Returns the claims of a turn, each once."""
     unique: dict[tuple[str, str], Claim] = {}
     for claim in claims:
@@ -406,7 +414,9 @@ def _different(claims: Sequence[Claim]) -> list[Claim]:
     return list(unique.values())
 
 
-def _claim(turn: Fields, kind: str, text: str, evidence: tuple[str, str] | None = None) -> Claim:
+def _build_claim(
+    turn: Fields, kind: str, text: str, evidence: tuple[str, str] | None = None
+) -> Claim:
     """Returns a claim as DialFact's files have it.
 
     `evidence` is a title and a sentence, without one the Wizard's.
@@ -419,17 +429,19 @@ def _claim(turn: Fields, kind: str, text: str, evidence: tuple[str, str] | None 
         "context": turn["history"],
         "response": one_space(text),
         "evidence_list": [[title, "", sentence, "0"]],
-        "response_label": _label(kind).value,
+        "response_label": _find_label(kind).value,
         "type_label": DialFactType.FACTUAL.value,
         "kind": kind,
     }
 
 
-def _label(kind: str) -> DialFactLabel:
+def _find_label(kind: str) -> DialFactLabel:
     return _LABELS.get(kind.partition("_")[0], DialFactLabel.REFUTES)
 
 
-def _finish(job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions) -> list[str]:
+def _write_claim_files(
+    job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions
+) -> list[str]:
     """Makes files and data set of the kept claims, of which memory holds a few words each."""
     target = job.target
 
@@ -456,8 +468,10 @@ def _finish(job: Job, turns: Mapping[str, Turn], options: MutateClaimsOptions) -
             logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
         move_into_place(folder, target)
     return [
-        _counts("made", kinds),
-        _counts("kept", [kind for place, kind in enumerate(kept) if place in chosen]),
+        _describe_claim_counts("made", kinds),
+        _describe_claim_counts(
+            "kept", [kind for place, kind in enumerate(kept) if place in chosen]
+        ),
         f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}",
     ]
 
@@ -466,13 +480,13 @@ def _balance_labels(kinds: Sequence[str], options: MutateClaimsOptions) -> set[i
     """Returns the places of as many claims of each label as the rarest has; or all are wanted."""
     by_label = collections.defaultdict[str, list[int]](list)
     for place, kind in enumerate(kinds):
-        by_label[_label(kind).value].append(place)
+        by_label[_find_label(kind).value].append(place)
     if options.unbalanced or len(by_label) < len(DialFactLabel):
         return set(range(len(kinds)))
     least = min(map(len, by_label.values()))
     kept = set[int]()
     for label, places in by_label.items():
-        kept |= {places[i] for i in shuffled(len(places), options.seed, label, "balance")[:least]}
+        kept |= {places[i] for i in draw_order(len(places), options.seed, label, "balance")[:least]}
     return kept
 
 
@@ -480,11 +494,11 @@ def _held_out(dialogues: Sequence[int], options: MutateClaimsOptions) -> set[int
     """Returns the dialogues that are for validation, at least one."""
     different = list(dict.fromkeys(dialogues))
     count = max(1, round(options.validation_share * len(different)))
-    return {different[i] for i in shuffled(len(different), options.seed, "validation")[:count]}
+    return {different[i] for i in draw_order(len(different), options.seed, "validation")[:count]}
 
 
-def _counts(where: str, kinds: Sequence[str]) -> str:
-    labels = collections.Counter(_label(kind).value for kind in kinds)
+def _describe_claim_counts(where: str, kinds: Sequence[str]) -> str:
+    labels = collections.Counter(_find_label(kind).value for kind in kinds)
     names = collections.Counter(kind.rstrip("0123456789").rstrip("_") for kind in kinds)
     shares = (
         f"{count:,} {name}" for name, count in (*sorted(labels.items()), *names.most_common())

@@ -101,7 +101,7 @@ _TIME = {
 _EVENTS = {"born": ("was born", "birthplace"), "died": ("died", "place of death")}
 
 
-def _rules() -> Iterator[NegationRule]:
+def _build_negation_rules() -> Iterator[NegationRule]:
     for rule_class, start, table in (
         (RuleClass.SIMPLE, "", _SIMPLE),
         (RuleClass.COMPLEX, "complex_", _COMPLEX),
@@ -122,7 +122,7 @@ def _rules() -> Iterator[NegationRule]:
         yield NegationRule(f"auxiliary_{word}", RuleClass.AUXILIARY, pattern, template)
 
 
-NEGATION_RULES = tuple(_rules())
+NEGATION_RULES = tuple(_build_negation_rules())
 _SENTENCE_END = re.compile(r"(?<!\b[A-Z])[.!?]['\")]*\s")  # not behind an initial
 
 

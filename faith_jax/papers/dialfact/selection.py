@@ -8,7 +8,7 @@ import numpy as np
 from faith_jax.core.words import lower_words
 
 
-def varied(claims: Sequence[str], words: int = 3) -> list[int]:
+def select_varied_claims(claims: Sequence[str], words: int = 3) -> list[int]:
     """Returns the places of claims that differ from all that were kept before them.
 
     Two claims differ if one has at least `words` words that the other lacks; repeated words count,
@@ -20,12 +20,12 @@ def varied(claims: Sequence[str], words: int = 3) -> list[int]:
     kept: list[tuple[int, Counter[str]]] = []
     for place, claim in enumerate(claims):
         counts = Counter(lower_words(claim))
-        if all(_difference(counts, kept_counts) >= words for _, kept_counts in kept):
+        if all(_count_differing_words(counts, kept_counts) >= words for _, kept_counts in kept):
             kept.append((place, counts))
     return [place for place, _ in kept]
 
 
-def _difference(first: Counter[str], second: Counter[str]) -> int:
+def _count_differing_words(first: Counter[str], second: Counter[str]) -> int:
     return max((first - second).total(), (second - first).total())
 
 

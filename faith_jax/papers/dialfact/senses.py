@@ -75,12 +75,12 @@ def load_senses(name: str = LIST) -> Senses:
     if name == NONE:
         return lambda text, kind: ()
     if name == LIST:
-        return _listed()
+        return _build_listed_senses()
     if is_wordnet(name):
         return _co_hyponyms(name)
     if name.startswith(VECTORS):
         path = pathlib.Path(name.removeprefix(VECTORS)).expanduser()
-        return Neighbours(*(_sense2vec(path) if path.is_dir() else _word2vec(path)))
+        return Neighbours(*(_read_sense2vec(path) if path.is_dir() else _read_word2vec(path)))
     if name.startswith(SPACY):
         return Neighbours(*_pipeline_vectors(name.removeprefix(SPACY)))
     raise ConfigError(
@@ -89,7 +89,7 @@ def load_senses(name: str = LIST) -> Senses:
     )
 
 
-def _listed() -> Senses:
+def _build_listed_senses() -> Senses:
     groups = [[text.strip() for text in line.split(",")] for line in _GROUPS.strip().splitlines()]
     by_text: dict[str, list[str]] = {}
     for group in groups:
@@ -147,7 +147,7 @@ class Neighbours:
             self._places.setdefault(self._words[-1].casefold(), []).append(place)
         kinds = {sense: n for n, sense in enumerate(dict.fromkeys(self._senses))}
         self._kinds = np.array([kinds[sense] for sense in self._senses])
-        self._cached_nearest = functools.lru_cache(maxsize=10_000)(self._nearest)
+        self._cached_nearest = functools.lru_cache(maxsize=10_000)(self._find_nearest_words)
 
     def __call__(self, text: str, kind: str) -> tuple[str, ...]:
         """Returns the neighbours of a text; none where it is unknown."""
@@ -160,7 +160,7 @@ class Neighbours:
         )
         return () if best is None else self._cached_nearest(best)
 
-    def _nearest(self, place: int) -> tuple[str, ...]:
+    def _find_nearest_words(self, place: int) -> tuple[str, ...]:
         likeness = self._vectors @ self._vectors[place]
         likeness[self._kinds != self._kinds[place]] = -np.inf
         neighbours = list[str]()
@@ -179,10 +179,10 @@ def _is_other(text: str, than: str) -> bool:
     return folded not in than_folded and than_folded not in folded
 
 
-def _word2vec(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
+def _read_word2vec(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
     """Returns keys and vectors of a file in word2vec's text format: their numbers, a line each."""
     keys, rows = list[str](), np.zeros((0, 0), np.float32)
-    for number, line in _lines(path):
+    for number, line in _read_lines(path):
         parts = line.rstrip().split(" ")
         try:
             if number == 1:
@@ -203,7 +203,7 @@ def _word2vec(path: pathlib.Path) -> tuple[list[str], np.ndarray]:
     return keys, rows
 
 
-def _lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
+def _read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     try:
         with path.open(encoding="utf-8") as file:
             yield from enumerate(file, 1)
@@ -213,7 +213,7 @@ def _lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
         raise InputError(f"{path}: no text in UTF-8; word2vec's binary form is not read.") from None
 
 
-def _sense2vec(folder: pathlib.Path) -> tuple[list[str], np.ndarray]:
+def _read_sense2vec(folder: pathlib.Path) -> tuple[list[str], np.ndarray]:
     """Returns keys and vectors of a folder that sense2vec has written, the most frequent first."""
     vectors, strings = load_vectors(folder)
     keys = {key: row for key, row in vectors.key2row.items() if row >= 0}

@@ -29,18 +29,18 @@ from faith_jax.input.score_input import dataset_rows
 from faith_jax.papers import workflow
 from faith_jax.papers.dialfact.options import Dialfact
 from faith_jax.papers.dialfact.verification import confusion_table
-from faith_jax.papers.judges import published_figures
+from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.options import absolute
 from faith_jax.papers.workflow import (
     CountRows,
     Scores,
+    describe_step,
     leave_accelerators,
+    list_opened_checkpoints,
     model_state,
-    opened_by,
     scorer_flags,
-    told_of,
 )
-from faith_jax.report.table_pages import joined, write_tables
+from faith_jax.report.table_pages import join_tidy_tables, write_tables
 from faith_jax.retrieval.documents import BM25
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs import options as run_options
@@ -133,7 +133,7 @@ FORMS = {
 }
 
 
-def _search(split: str, name: str, context: str) -> str:
+def _search_step_name(split: str, name: str, context: str) -> str:
     """Returns the name of the step that looks for evidence."""
     return f"{split}/{name}_{context}"
 
@@ -210,7 +210,7 @@ class Table(workflow.Table):
         names = _SAMPLES if options.sample else DATA
         self.verifiers = verifiers_of(options)
         neutral = self.verifiers.pop(NEUTRAL)
-        self.searches = dict(self._searches(options))
+        self.searches = dict(self._build_search_steps(options))
         self.verdicts: dict[str, Scores] = {}
         self.confusions: dict[tuple[str, str], Rows] = {}
         # Data sets by split and evidence.
@@ -224,7 +224,7 @@ class Table(workflow.Table):
         # What verifiers score: a data set, or the step that has found the evidence.
         sources: dict[tuple[str, str], str] = dict(self.data)
         for split, evidence in itertools.product(SPLITS, _RETRIEVERS):
-            step = _search(split, evidence, "ctx")
+            step = _search_step_name(split, evidence, "ctx")
             if step in self.searches and (split, ORACLE) in self.data:
                 sources[split, evidence] = step
         self.evidence = list(sources)
@@ -253,15 +253,17 @@ class Table(workflow.Table):
                 name = self._scores_of(split, evidence, verifier)
                 if is_found:
                     inputs = [f"found/{source}"]
-                    self.verdicts[name] = Scores(arguments, inputs, opened_by(scorers))
+                    self.verdicts[name] = Scores(
+                        arguments, inputs, list_opened_checkpoints(scorers)
+                    )
                 else:
-                    self.scores[name] = Scores(arguments, models=opened_by(scorers))
+                    self.scores[name] = Scores(arguments, models=list_opened_checkpoints(scorers))
 
     @staticmethod
     def _scores_of(split: str, evidence: str, verifier: str) -> str:
         return f"{split}/{evidence}/{BASELINES if verifier == MINI else verifier}"
 
-    def _searches(self, options: Dialfact) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _build_search_steps(self, options: Dialfact) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yields the steps that look for evidence, by name."""
         base = options.knowledge_base
         claims = {TEST: options.claims, VALIDATION: options.validation_claims}
@@ -302,7 +304,7 @@ class Table(workflow.Table):
             # What `prepare` reads is named as DialFact's files are.
             raw = sample_folder("dialfact") / FILES[split] if is_sample else claims[split]
             yield (
-                _search(split, name, context),
+                _search_step_name(split, name, context),
                 {
                     "arguments": shlex.join(arguments),
                     "inputs": inputs,
@@ -320,38 +322,40 @@ class Table(workflow.Table):
             *(f"evidence/{name}.json" for name in self.searches),
             *(f"verdicts/{name}.jsonl" for name in self.verdicts),
         ]
-        verdicts = {name: told_of(step) for name, step in self.verdicts.items()}
+        verdicts = {name: describe_step(step) for name, step in self.verdicts.items()}
         return {**steps, "made": outputs, "evidence": self.searches, "verify": verdicts}
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes the tables as dialfact.md, .tex, .csv and .json; of the sample as its sample."""
-        published = {} if self.options.sample else published_figures(__name__)
+        published = {} if self.options.sample else read_published_figures(__name__)
         figures = {key: self._evaluate_verifiers(folder, *key) for key in self.evidence}
-        tables = [self._bigrams()] if (TEST, ORACLE) in self.data else []
-        tables += [*self._verifiable(folder), *self._recall(folder)]
+        tables = [self._build_bigram_table()] if (TEST, ORACLE) in self.data else []
+        tables += [*self._build_verifiable_table(folder), *self._build_recall_tables(folder)]
         tables += [
             table
             for number, form in FORMS.items()
             if (
-                table := _verification(number, form, figures, published, self._shows_system(number))
+                table := _build_verifier_table(
+                    number, form, figures, published, self._shows_system(number)
+                )
             ).rows
         ]
         if confusion := self.confusions.get((TEST, ORACLE)):
-            tables.append(_confusion(confusion, published, self._shows_system("6")))
+            tables.append(_build_confusion_table(confusion, published, self._shows_system("6")))
         title = "Fact-checking in dialogue (Gupta 2022)"
         if self.options.sample:
             title = f"SAMPLES, not the paper's data: {title}"
         report = {
             "title": title,
-            "notes": list(self._notes()),
+            "notes": list(self._collect_table_notes()),
             "sample": self.options.sample,
             "verifiers": self.verifiers,
-            "rows": joined(tables).records(),
+            "rows": join_tidy_tables(tables).records(),
         }
         captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
         write_tables(folder / self.file_name, report, tables, captioned)
 
-    def _bigrams(self) -> Rows:
+    def _build_bigram_table(self) -> Rows:
         """Returns table 2, of the refuted claims of test."""
         claims = [dict(row.fields) for row in dataset_rows("", self.data[TEST, ORACLE], TEST)]
         biases = bias_table(claims, "response", "response_label")
@@ -364,7 +368,7 @@ class Table(workflow.Table):
         title = "Bigrams that give REFUTES away (Gupta 2022, table 2)"
         return Rows(title, biases.columns[1:], tuple(rows), (), Rows("", _TIDY, tuple(tidy)))
 
-    def _verifiable(self, folder: pathlib.Path) -> Iterator[Rows]:
+    def _build_verifiable_table(self, folder: pathlib.Path) -> Iterator[Rows]:
         """Yields table 3, where both splits have claims of both kinds with evidence."""
         rows, tidy, notes = [], [], []
         for evidence in (ORACLE, RETRIEVED):
@@ -390,7 +394,15 @@ class Table(workflow.Table):
                 chosen = f"{source} {threshold}" if source else ""
                 rows.append((name, evidence, chosen, *cells))
                 tidy += [
-                    ("3", name, evidence, figure, claims, *_figure(figures[scorer], figure), None)
+                    (
+                        "3",
+                        name,
+                        evidence,
+                        figure,
+                        claims,
+                        *_read_figure(figures[scorer], figure),
+                        None,
+                    )
                     for figure in result.table.columns[3:]
                 ]
             notes.append(f"{evidence}: {claims:,} claims of test that have evidence.")
@@ -412,7 +424,7 @@ class Table(workflow.Table):
             title = "Verifiable claims, per cent, test (Gupta 2022, table 3)"
             yield Rows(title, columns, tuple(rows), tuple(notes), Rows("", _TIDY, tuple(tidy)))
 
-    def _recall(self, folder: pathlib.Path) -> Iterator[Rows]:
+    def _build_recall_tables(self, folder: pathlib.Path) -> Iterator[Rows]:
         """Yields tables 4 and 5, where evidence was looked for."""
         documents: dict[str, dict[str, Mapping[str, Any]]] = {}
         ranked: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -420,7 +432,7 @@ class Table(workflow.Table):
         for name, (heading, (context, _)) in itertools.product(
             (FUSED, *_RETRIEVERS), _CONTEXTS.items()
         ):
-            if (step := _search(TEST, name, context)) not in self.searches:
+            if (step := _search_step_name(TEST, name, context)) not in self.searches:
                 continue
             recalls = json.loads((folder / f"evidence/{step}.json").read_text("utf-8"))
             for row in recalls["rows"]:
@@ -453,7 +465,7 @@ class Table(workflow.Table):
         self, folder: pathlib.Path, split: str, evidence: str
     ) -> dict[tuple[str, str], Mapping[str, Any]]:
         """Returns the figures of a split with some evidence by system and group."""
-        claims = [dict(row.fields) for row in self._claims(split, evidence)]
+        claims = [dict(row.fields) for row in self._read_claims(split, evidence)]
         predictions = {
             name: dict.fromkeys((c["id"] for c in claims), _NOTHING) for name in self.verifiers
         }
@@ -464,7 +476,7 @@ class Table(workflow.Table):
             for row in read_scored_rows(path):
                 shares = [row["scores"][share] for share in _PROBABILITIES]
                 predictions[name][row["id"]] = tuple(DialFactLabel)[int(np.argmax(shares))].value
-        for name, called in self._baselines(folder, split, evidence, claims).items():
+        for name, called in self._predict_with_baselines(folder, split, evidence, claims).items():
             predictions[name] = {c["id"]: label for c, label in zip(claims, called, strict=True)}
         files = {}
         for name, labels in predictions.items():
@@ -483,12 +495,12 @@ class Table(workflow.Table):
             for row in evaluated
         }
 
-    def _claims(self, split: str, evidence: str) -> Iterator[Row]:
+    def _read_claims(self, split: str, evidence: str) -> Iterator[Row]:
         """Yields the claims of a split; those with evidence that was found are the annotators'."""
         data = self.data.get((split, evidence)) or self.data[split, ORACLE]
         return dataset_rows("", data, split)
 
-    def _baselines(
+    def _predict_with_baselines(
         self, folder: pathlib.Path, split: str, evidence: str, claims: Sequence[Mapping[str, Any]]
     ) -> dict[str, list[str]]:
         """Predicts claims by the baselines that need no model.
@@ -498,15 +510,15 @@ class Table(workflow.Table):
         """
         predictions = {NOTHING: [_NOTHING] * len(claims)}
         if (VALIDATION, evidence) in self.evidence:
-            validation_overlaps = self._overlaps(folder, VALIDATION, evidence)
-            rows = self._claims(VALIDATION, evidence)
+            validation_overlaps = self._read_word_overlaps(folder, VALIDATION, evidence)
+            rows = self._read_claims(VALIDATION, evidence)
             scores, labels = [], []
             for row in (row.fields for row in rows):
                 label = verification_label(row["response_label"], row["type_label"])
                 scores.append(validation_overlaps.get(row["id"], 0.0))
                 labels.append(_RISING.index(DialFactLabel(label)))
             thresholds = best_ordered_thresholds(scores, labels)
-            overlaps = self._overlaps(folder, split, evidence)
+            overlaps = self._read_word_overlaps(folder, split, evidence)
             predictions[LEXICAL] = [
                 _RISING[int(np.sum(overlaps.get(claim["id"], 0.0) >= thresholds))].value
                 for claim in claims
@@ -527,11 +539,13 @@ class Table(workflow.Table):
             return lambda name: name in bases or name in options.variants
         return lambda name: name not in options.variants
 
-    def _overlaps(self, folder: pathlib.Path, split: str, evidence: str) -> dict[str, float]:
+    def _read_word_overlaps(
+        self, folder: pathlib.Path, split: str, evidence: str
+    ) -> dict[str, float]:
         path = self._scores_path(folder, split, evidence, MINI)
         return {row["id"]: row["scores"][LEXICAL] or 0.0 for row in read_scored_rows(path)}
 
-    def _notes(self) -> Iterator[str]:
+    def _collect_table_notes(self) -> Iterator[str]:
         """Yields notes on the figures, and on all that is left out."""
         for name, verifier_options in self.verifiers.items():
             settings = (
@@ -598,7 +612,7 @@ def _chosen_on_validation(
     yield "random", "random", ""
 
 
-def _verification(
+def _build_verifier_table(
     number: str,
     form: Form,
     figures: Mapping[tuple[str, str], Mapping[tuple[str, str], Mapping[str, Any]]],
@@ -620,12 +634,18 @@ def _verification(
     for system in dict.fromkeys((*ours, *theirs)) if ours else ():
         if columns_of_system := ours.get(system):
             rows.append(
-                (system, *(_pair(columns_of_system, heading, form) for heading in headings))
+                (
+                    system,
+                    *(
+                        _format_accuracy_and_f1(columns_of_system, heading, form)
+                        for heading in headings
+                    ),
+                )
             )
         for heading, row in (columns_of_system or {}).items():
             size = row["factual" if form.figure == "factual" else "number"]
             for figure, name in names.items():
-                tidy[system, heading, figure] = [int(size), *_figure(row, name), None]
+                tidy[system, heading, figure] = [int(size), *_read_figure(row, name), None]
         if pairs := theirs.get(system):
             cells = (pairs.get(heading, ()) for heading in headings)
             texts = (" / ".join(f"{value:.1f}" for value in pair) for pair in cells)
@@ -640,7 +660,9 @@ def _verification(
     return Rows(title, columns, tuple(rows), tuple(notes), plain)
 
 
-def _confusion(table: Rows, published: Mapping[str, Any], is_shown: Callable[[str], bool]) -> Rows:
+def _build_confusion_table(
+    table: Rows, published: Mapping[str, Any], is_shown: Callable[[str], bool]
+) -> Rows:
     """Returns figure 2 of the verifiers that are shown, with what the paper says of its own."""
     number = "figure 2"
     tidy = [
@@ -656,17 +678,21 @@ def _confusion(table: Rows, published: Mapping[str, Any], is_shown: Callable[[st
     )
 
 
-def _pair(columns: Mapping[str, Mapping[str, Any]], column: str, form: Form) -> str:
+def _format_accuracy_and_f1(
+    columns: Mapping[str, Mapping[str, Any]], column: str, form: Form
+) -> str:
     """Returns accuracy / macro F1 with their intervals; "" where the column has none."""
     if column not in columns:
         return ""
-    figures = (_figure(columns[column], f"{form.figure} {measure}") for measure in ("Acc", "F1"))
+    figures = (
+        _read_figure(columns[column], f"{form.figure} {measure}") for measure in ("Acc", "F1")
+    )
     return " / ".join(
         DASH if value is None else figure_text(value, None if low is None else (low, high), 1)
         for value, low, high in figures
     )
 
 
-def _figure(row: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:
+def _read_figure(row: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:
     """Returns a figure in per cent, and the ends of its interval; None = undefined."""
     return row[name], row[f"{name} low"], row[f"{name} high"]

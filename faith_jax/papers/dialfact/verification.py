@@ -11,7 +11,7 @@ import numpy as np
 from faith_jax.core.errors import InputError
 from faith_jax.core.labels import NOT_SUPPORTED, DialFactLabel, DialFactType, verification_label
 from faith_jax.core.rows import read_jsonl
-from faith_jax.core.schema import Text, converted
+from faith_jax.core.schema import Text, convert_row
 from faith_jax.core.table import Table
 from faith_jax.runs.options import EvaluateOptions
 from faith_jax.runs.scores.protocols import (
@@ -99,7 +99,7 @@ def confusion_table(claims: Sequence[Claim], predictions: Mapping[str, Mapping[s
     """
     labels = [verification_label(c["response_label"], c["type_label"]) for c in claims]
     calls = {
-        system: [_prediction(by_id[claim["id"]], 3) for claim in claims]
+        system: [_parse_prediction(by_id[claim["id"]], 3) for claim in claims]
         for system, by_id in predictions.items()
     }
     answer_labels = [
@@ -144,7 +144,7 @@ def _verification_figures(
     for name, (chosen, ways) in _PARTS.items():
         part = [claim for claim in claims if chosen(claim)]
         labels = [verification_label(c["response_label"], c["type_label"], ways) for c in part]
-        calls = [_prediction(predictions[claim["id"]], ways) for claim in part]
+        calls = [_parse_prediction(predictions[claim["id"]], ways) for claim in part]
         clusters = [claim[cluster_field] for claim in part] if cluster_field else None
         figures = call_figures(labels, calls, draws, clusters) if part else {}
         by_part |= {
@@ -153,7 +153,7 @@ def _verification_figures(
     return by_part
 
 
-def _prediction(text: str, ways: int) -> str:
+def _parse_prediction(text: str, ways: int) -> str:
     by_casefold = {label.casefold(): label for label in (*_THREE, *_TWO)}
     label = by_casefold.get(" ".join(text.split()).casefold(), NO_LABEL)
     if ways == 3:
@@ -168,7 +168,7 @@ def _evaluate_verifiers(files: Sequence[str], options: EvaluateOptions) -> Evalu
 
     claims = [dict(row.fields) for row in dataset_rows("", options.dataset, options.split)]
     bare = [claim["id"] for claim in claims if not any(map(str.strip, claim["evidence"]))]
-    predictions = _predictions(files, bare)
+    predictions = _read_predictions(files, bare)
     table = verification_table(
         claims, predictions, interval_draws(options), *cluster_fields(options)
     )
@@ -199,7 +199,7 @@ class _ScoredClaim(msgspec.Struct):
         return tuple(DialFactLabel)[int(np.argmax(msgspec.structs.astuple(self.scores)))].value
 
 
-def _predictions(
+def _read_predictions(
     files: Sequence[str], without_evidence: Sequence[str]
 ) -> dict[str, dict[str, str]]:
     """Returns the predicted labels by claim, of each file under its name.
@@ -214,9 +214,9 @@ def _predictions(
         for place, fields in read_jsonl(path):
             row: _Prediction | _ScoredClaim
             if "scores" in fields:
-                row, bare = converted(fields, place, _ScoredClaim), without_evidence
+                row, bare = convert_row(fields, place, _ScoredClaim), without_evidence
             else:
-                row = converted(fields, place, _Prediction)
+                row = convert_row(fields, place, _Prediction)
             if row.id in by_id:
                 raise InputError(f"{place}: field 'id': {row.id!r} occurs twice.")
             by_id[row.id] = row.prediction

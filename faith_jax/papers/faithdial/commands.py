@@ -55,7 +55,7 @@ class ControlTokens:
         if self.nli:
             labels = control_tokens.read_labels(self.nli)
         else:
-            labels = control_tokens.classified(
+            labels = control_tokens.classify_turns(
                 self.folder, self.model, self.labels, max_length=self.max_length
             )
         return control_tokens.add_control_tokens(self.folder, labels)

@@ -18,7 +18,7 @@ from faith_jax.core.files import write_json, write_jsonl
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
-from faith_jax.core.schema import Text, converted
+from faith_jax.core.schema import Text, convert_row
 from faith_jax.datasets.control_tokens import (
     control_tokens,
     lexical_precision,
@@ -95,11 +95,13 @@ class LabelRow(msgspec.Struct):
 
 def read_labels(path: str) -> dict[str, str]:
     """Returns the labels of JSON lines of `id` and `label`, by id."""
-    rows = (converted(fields, place, LabelRow) for place, fields in read_jsonl(pathlib.Path(path)))
+    rows = (
+        convert_row(fields, place, LabelRow) for place, fields in read_jsonl(pathlib.Path(path))
+    )
     return {row.id: row.label.value for row in rows}
 
 
-def classified(
+def classify_turns(
     folder: str, model: str, labels: str | None = None, **options: Unpack[ClassifierOptions]
 ) -> dict[str, str]:
     """Returns a model's label of each turn, the most probable of the three, by id.

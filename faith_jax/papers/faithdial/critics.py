@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from faith_jax.checkpoints.open import open_checkpoint
-from faith_jax.core.errors import ConfigError, FaithJaxError, counted
+from faith_jax.core.errors import ConfigError, FaithJaxError, pluralize
 from faith_jax.core.labels import Begin2021Label, CriticLabel, DecodeLabel, NliLabel
 from faith_jax.inference.opening import open_tokenizer
 from faith_jax.papers import workflow
 from faith_jax.papers.faithdial.options import FaithCritic
-from faith_jax.papers.judges import published_figures
+from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.options import check_names
-from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags, trained
+from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags, training_done_file
 from faith_jax.scoring.nli import faithful_class
 
 # Appendix D: epochs, and the share of steps that the learning rate warms up for.
@@ -111,15 +111,17 @@ class Table(workflow.Table):
                 self.left_out.append(f"tested on {column} (no data)")
         for row, critic in CRITICS.items() if self.corpora else ():
             if path := options.critics.get(row):
-                self.scores[row] = Scores(self._arguments(row, path), models=[path])
+                self.scores[row] = Scores(self._build_score_arguments(row, path), models=[path])
             elif options.model and (count := rows(task_of(critic.task, options), "train")):
-                self.trainings[row] = self._training(critic, count)
-                self.scores[row] = Scores(self._arguments(row, f"models/{row}"), [trained(row)])
+                self.trainings[row] = self._build_training(critic, count)
+                self.scores[row] = Scores(
+                    self._build_score_arguments(row, f"models/{row}"), [training_done_file(row)]
+                )
             else:
                 why = "no data" if options.model else "no critic is given (--critics, or --model)"
                 self.left_out.append(f"{row} ({why})")
 
-    def _training(self, critic: Critic, count: int) -> GinRun:
+    def _build_training(self, critic: Critic, count: int) -> GinRun:
         """Returns a critic's training on as many pairs."""
         options = self.options
         writes = not open_checkpoint(options.model).config.is_encoder_only
@@ -141,7 +143,7 @@ class Table(workflow.Table):
         recipe = "faithdial_generate" if writes else "faith_critic"
         return GinRun([f"{recipe}_finetune.gin"], bindings)
 
-    def _arguments(self, row: str, model: str) -> list[str]:
+    def _build_score_arguments(self, row: str, model: str) -> list[str]:
         """Returns the arguments of `faith-jax score` for a critic."""
         options = {
             "model": model, "form": CRITICS[row].form, "max_length": self.options.max_length,
@@ -172,17 +174,17 @@ class Table(workflow.Table):
             "headings": ["trained on", "tested on"],
             "corpora": {task.partition("@")[0]: name for name, task in self.corpora.items()},
             "marks": {row: {c: "\u2020" for c in self.corpora if c != row} for row in self.scores},
-            "notes": list(self._notes()),
+            "notes": list(self._collect_table_notes()),
         }
         if options.sample:
             return layout | {"title": f"SAMPLES, not the paper's data: {layout['title']}"}
         if options.sets == PUBLISHED_SETS:
-            published = published_figures(__name__)
+            published = read_published_figures(__name__)
             layout["published"] = published["published"]
             layout["notes"] += published["notes"]
         return layout
 
-    def _notes(self) -> Iterator[str]:
+    def _collect_table_notes(self) -> Iterator[str]:
         """Yields notes on the figures, and on all that is left out."""
         options = self.options
         published = options.sets == PUBLISHED_SETS
@@ -209,7 +211,7 @@ class Table(workflow.Table):
         if self.trainings:
             length = f"{EPOCHS} epochs of their data"
             if options.train_steps:
-                length = counted(options.train_steps, "step")
+                length = pluralize(options.train_steps, "step")
             yield (
                 f"Trained from {options.model}, {length} in batches of {options.batch_size}: "
                 f"{', '.join(self.trainings)}."

@@ -19,7 +19,7 @@ from faith_jax.datasets.control_tokens import FAITHFUL_TOKENS
 from faith_jax.papers.faithdial.options import Faithdial
 from faith_jax.papers.judges import JudgedTable, Scored, check_scorers
 from faith_jax.papers.options import check_names
-from faith_jax.papers.workflow import CountRows, GinRun, trained
+from faith_jax.papers.workflow import CountRows, GinRun, training_done_file
 
 CROSS_ENTROPY, CTRL, INFONCE = "cross_entropy", "ctrl", "infonce"
 LOSS_TRUNCATION = "loss_truncation"
@@ -122,7 +122,7 @@ class System(NamedTuple):
             yield method, self.trained_on
 
 
-def completed(options: Faithdial) -> Faithdial:
+def complete_options(options: Faithdial) -> Faithdial:
     """Returns the options with what is not given."""
     chosen: dict[str, Any] = {
         "methods": options.methods or tuple(METHODS),
@@ -214,7 +214,7 @@ class Table(JudgedTable):
     }
 
     def __init__(self, options: Faithdial, rows: CountRows):
-        options = completed(options)
+        options = complete_options(options)
         super().__init__(options, rows)
         possible = [
             System(model, method, data)
@@ -243,7 +243,9 @@ class Table(JudgedTable):
         for corpus in self.corpora:
             for kind in ("plain", CTRL):
                 if responders := self._checkpoints_by_system(corpus, kind == CTRL):
-                    self.responses[f"{corpus}/{kind}"] = self._run(corpus, kind, responders)
+                    self.responses[f"{corpus}/{kind}"] = self._build_inference_run(
+                        corpus, kind, responders
+                    )
         self.add_scores()
 
     @property
@@ -262,12 +264,18 @@ class Table(JudgedTable):
         for method, data in system.stages():
             name = f"{system.model}/seed_{seed}/{method}_{done}{data}"
             recipe = METHODS.get(method, "faithdial_generate_doha.gin")
-            bindings = self._bindings(method, data, initial, seed)
+            bindings = self._build_training_bindings(method, data, initial, seed)
             self.trainings[name] = GinRun([recipe], bindings, inputs)
-            initial, inputs, done = _best(name), [trained(name)], f"{data}_then_"
+            initial, inputs, done = (
+                _best_checkpoint_path(name),
+                [training_done_file(name)],
+                f"{data}_then_",
+            )
         return initial
 
-    def _bindings(self, method: str, data: str, initial: str, seed: int) -> dict[str, Any]:
+    def _build_training_bindings(
+        self, method: str, data: str, initial: str, seed: int
+    ) -> dict[str, Any]:
         options = self.options
         task = task_of(method, data, options.sample)
         lengths: dict[str, Any] = {
@@ -323,7 +331,9 @@ class Table(JudgedTable):
             if system.is_tested_on(corpus) and (system.method == CTRL) == is_ctrl
         }
 
-    def _run(self, corpus: str, kind: str, responders: Mapping[str, list[str]]) -> GinRun:
+    def _build_inference_run(
+        self, corpus: str, kind: str, responders: Mapping[str, list[str]]
+    ) -> GinRun:
         options = self.options
         lengths = {"inputs": options.max_input_length, "targets": options.target_length}
         bindings: dict[str, Any] = {
@@ -343,7 +353,11 @@ class Table(JudgedTable):
         if options.vocabulary:
             bindings["VOCABULARY"] = options.vocabulary
         used = {path for paths in responders.values() for path in paths}
-        after = [trained(name) for name in self.trainings if _best(name) in used]
+        after = [
+            training_done_file(name)
+            for name in self.trainings
+            if _best_checkpoint_path(name) in used
+        ]
         return GinRun(("runs/infer.gin", "decoding/nucleus.gin"), bindings, after)
 
     def scorers_of(self, corpus: str) -> dict[str, list[str]]:
@@ -375,7 +389,7 @@ class Table(JudgedTable):
         ]
 
 
-def _best(training: str) -> str:
+def _best_checkpoint_path(training: str) -> str:
     return f"models/{training}/checkpoints/best"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from faith_jax.datasets.augmentation.draws import draw
-from faith_jax.datasets.augmentation.tagging import Replacement, TaggedText, replaced
+from faith_jax.datasets.augmentation.tagging import Replacement, TaggedText, replace_pieces
 
 # Substitutes by the type of an entity or the Penn tag of a verb, in a fixed order.
 Substitutes = Mapping[str, tuple[str, ...]]
@@ -35,12 +35,12 @@ class _Piece(NamedTuple):
     new: str
 
 
-def _entities(text: TaggedText) -> Iterator[_Piece]:
+def _find_entities(text: TaggedText) -> Iterator[_Piece]:
     for entity in text.entities:
         yield _Piece(entity.start, entity.end, entity.text, entity.type, entity.text)
 
 
-def _verbs(text: TaggedText) -> Iterator[_Piece]:
+def _find_verbs(text: TaggedText) -> Iterator[_Piece]:
     for token in text.tokens:
         verb = token.part == "VERB" and token.tag.startswith("VB")
         named = any(e.start <= token.start < e.end for e in text.entities)  # "Sun Records"
@@ -50,15 +50,15 @@ def _verbs(text: TaggedText) -> Iterator[_Piece]:
 
 def collect_entities(texts: Iterable[TaggedText]) -> Substitutes:
     """Returns all entities by type, each once whatever its case, in order of appearance."""
-    return _collected(texts, _entities)
+    return _collect_substitutes(texts, _find_entities)
 
 
 def collect_verbs(texts: Iterable[TaggedText]) -> Substitutes:
     """Returns all verbs but auxiliaries by Penn tag, in lower case, in order of appearance."""
-    return _collected(texts, _verbs)
+    return _collect_substitutes(texts, _find_verbs)
 
 
-def _collected(
+def _collect_substitutes(
     texts: Iterable[TaggedText], pieces: Callable[[TaggedText], Iterator[_Piece]]
 ) -> Substitutes:
     by_kind: dict[str, dict[str, str]] = {}
@@ -82,7 +82,9 @@ def substitute_entities(
       seed: of the draws.
       number: of the perturbation, for several of one example.
     """
-    return _substituted(text, _entities(text), substitutes, seed, "entity", example_id, number)
+    return _substitute_pieces(
+        text, _find_entities(text), substitutes, seed, "entity", example_id, number
+    )
 
 
 def substitute_verbs(
@@ -93,10 +95,12 @@ def substitute_verbs(
     A capital at the start stays. Arguments and result are those of `substitute_entities`;
     `substitutes` come from `collect_verbs`.
     """
-    return _substituted(text, _verbs(text), substitutes, seed, "verb", example_id, number)
+    return _substitute_pieces(
+        text, _find_verbs(text), substitutes, seed, "verb", example_id, number
+    )
 
 
-def _substituted(
+def _substitute_pieces(
     text: TaggedText,
     pieces: Iterable[_Piece],
     substitutes: Substitutes,
@@ -115,4 +119,4 @@ def _substituted(
             replacements.append(Replacement(piece.start, piece.end, piece.text, new))
     if not replacements:
         return None
-    return Perturbed(replaced(text.text, replacements), tuple(replacements))
+    return Perturbed(replace_pieces(text.text, replacements), tuple(replacements))

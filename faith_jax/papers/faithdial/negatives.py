@@ -107,13 +107,15 @@ def negatives(options: NegativesOptions) -> list[str]:
         job.compute(rows, str(source), _BATCH, responses)
         if opened.cache_info().currsize:
             opened().tell_cut()
-        with job.joined() as results:
+        with job.joining() as results:
             if results is None:
                 return [f"{target}: other processes make what is missing"]
-            return _finish(job, source, turns)
+            return _write_data_set(job, source, turns)
 
 
-def _finish(job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+def _write_data_set(
+    job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, Any]]]
+) -> list[str]:
     """Makes the files with what was generated, and the data set."""
     target = job.target
     generated: dict[str, list[str]] = {}
@@ -122,7 +124,9 @@ def _finish(job: Job, source: pathlib.Path, turns: Mapping[str, list[dict[str, A
         job.write_jsonl(folder / "responses.jsonl")
         for _, row in read_jsonl(folder / "responses.jsonl"):
             generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["response"])
-        lines = [_write(source / name, folder, turns[name], generated) for name in FILES]
+        lines = [
+            _write_with_negatives(source / name, folder, turns[name], generated) for name in FILES
+        ]
         shutil.copy(source / "test.json", folder / "test.json")
         for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
             logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
@@ -143,13 +147,13 @@ def _perturbed_rows(
     tagged = dict(zip(texts, tagged_texts, strict=True))
     substitutes = {kind: collect(tagged.values()) for kind, (collect, _) in _CHANGES.items()}
     for turn in turns:
-        variants = _variants(tagged[turn["knowledge"]], substitutes, turn["id"], options)
+        variants = _draw_variants(tagged[turn["knowledge"]], substitutes, turn["id"], options)
         for name, text in variants.items():
             inputs = dialogue_inputs(text, turn["history"])
             yield {"id": f"{turn['id']}{_MARK}{name}", "knowledge": text, "inputs": inputs}
 
 
-def _variants(
+def _draw_variants(
     knowledge: TaggedText,
     substitutes: Mapping[str, perturbation.Substitutes],
     identifier: str,
@@ -169,7 +173,7 @@ def _variants(
     return texts
 
 
-def _write(
+def _write_with_negatives(
     source: pathlib.Path,
     target: pathlib.Path,
     turns: list[dict[str, Any]],

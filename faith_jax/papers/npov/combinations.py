@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from faith_jax.core.errors import InputError, counted
-from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.core.errors import InputError, pluralize
+from faith_jax.datasets.augmentation.draws import draw, draw_order
 from faith_jax.datasets.npov.choices import Combination
 from faith_jax.datasets.npov.topics import Topic
 
@@ -56,7 +56,7 @@ def draw_combinations(
     while len(combinations) < min(most, there_are):
         count = 1 + draw(largest, seed, topic.id, "count", number)
         pro, con = (
-            tuple(shuffled(size, seed, topic.id, side, number)[:count])
+            tuple(draw_order(size, seed, topic.id, side, number)[:count])
             for side, size in zip(("pro", "con"), sizes, strict=True)
         )
         combinations.setdefault((frozenset(pro), frozenset(con)), Combination(pro, con))
@@ -95,7 +95,7 @@ def temperatures_note(most: int) -> str:
     """
     both = f"at temperatures {GREEDY} and {SAMPLED} to"
     if most <= _AT_BOTH:
-        return f"{both} up to {counted(most, 'combination')} of a topic's arguments"
+        return f"{both} up to {pluralize(most, 'combination')} of a topic's arguments"
     return (
         f"{both} the first {_AT_BOTH} combinations of a topic's arguments, at {SAMPLED} to up to "
         f"{most - _AT_BOTH} more"

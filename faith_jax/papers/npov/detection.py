@@ -53,7 +53,7 @@ def npov_cells(
     none. `slice_field` names an example's slice; "" = each corpus is one. Other arguments are those
     of `detections`.
     """
-    parts = _slices(corpora, slice_field)
+    parts = _split_into_slices(corpora, slice_field)
     scorers = dict.fromkeys(scorer for part in parts.values() for scorer in part.scores)
     methods = {scorer: dict.fromkeys(ERRORS, scorer) for scorer in scorers}
     cells: dict[tuple[str, str], dict[str, AucCell]] = {}
@@ -86,7 +86,7 @@ def without_spans(corpora: Mapping[str, Corpus], slice_field: str = "") -> tuple
     """Returns why words of hallucinations are not detected, where that is so; see `npov_cells`."""
     lacking = [
         name
-        for name, part in _slices(corpora, slice_field).items()
+        for name, part in _split_into_slices(corpora, slice_field).items()
         if not _has_spans(part) and set(detectors(part, "hallucination")) & set(part.words)
     ]
     note = (
@@ -101,7 +101,9 @@ def _has_spans(part: Corpus) -> bool:
     return bool(part.fields) and all("hallucinated_spans" in fields for fields in part.fields)
 
 
-def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[Hashable, Judged]:
+def select_judged_rows(
+    part: Corpus, scorer: str, error: str, words: bool = False
+) -> dict[Hashable, Judged]:
     """Returns by row the examples that are error-free or have the error, but undefined scores.
 
     With `words`, it returns the words that may be wrong, by row, text, start and end. Examples say
@@ -115,7 +117,7 @@ def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[H
     """
     examples: dict[Hashable, Judged] = {}
     if not words:
-        flags = {name: _flags(part, field) for name, field in ERROR_FIELDS.items()}
+        flags = {name: _read_error_flags(part, field) for name, field in ERROR_FIELDS.items()}
         for row, score in enumerate(part.scores[scorer].tolist()):
             clean = not any(values[row] for values in flags.values())
             if (clean or flags[error][row]) and not math.isnan(score):
@@ -126,7 +128,7 @@ def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[H
         [] if is_hallucination else [_read_arguments(text) for text in part.field("added_argument")]
     )
     for row, row_words in enumerate(part.words[scorer]):
-        spans = _spans(part, row) if is_hallucination else []
+        spans = _read_hallucinated_spans(part, row) if is_hallucination else []
         for start, end, score, text in row_words:
             if (text is None) != is_hallucination:
                 continue
@@ -138,7 +140,7 @@ def judged(part: Corpus, scorer: str, error: str, words: bool = False) -> dict[H
     return examples
 
 
-def _flags(part: Corpus, field: str) -> list[bool]:
+def _read_error_flags(part: Corpus, field: str) -> list[bool]:
     values = part.field(field)
     for identifier, value in zip(part.ids, values, strict=True):
         if value not in _TRUTH:
@@ -156,7 +158,7 @@ def _read_arguments(text: str) -> list[str]:
         return [text] if text else []
 
 
-def _spans(part: Corpus, row: int) -> list[tuple[int, int]]:
+def _read_hallucinated_spans(part: Corpus, row: int) -> list[tuple[int, int]]:
     text = part.fields[row]["hallucinated_spans"]
     try:
         return msgspec.json.decode(text or "[]", type=list[tuple[int, int]])
@@ -167,7 +169,7 @@ def _spans(part: Corpus, row: int) -> list[tuple[int, int]]:
         ) from None
 
 
-def _slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
+def _split_into_slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
     slices: dict[str, Corpus] = {}
     for corpus in corpora.values() if field else ():
         names = corpus.field(field)
@@ -178,7 +180,7 @@ def _slices(corpora: Mapping[str, Corpus], field: str) -> dict[str, Corpus]:
     return slices if field else dict(corpora)
 
 
-def _cell(
+def _compute_auc_cell(
     judgements: Mapping[Hashable, Judged],
     groups: Sequence[str],
     resamples: int,
@@ -248,7 +250,7 @@ def detections(
     correction over all comparisons of the table.
 
     Args:
-      corpora: the scored test sets, with the fields that `judged` describes.
+      corpora: the scored test sets, with the fields that `select_judged_rows` describes.
       methods: for each method the scorer of each error; those without scores have no cells.
       words: of words, not of examples.
       resamples: of the bootstrap over examples.
@@ -265,12 +267,14 @@ def detections(
         for error in ERRORS:
             usable = detectors(corpus, error, words)
             rows = {
-                method: judged(corpus, scorers[error], error, words)
+                method: select_judged_rows(corpus, scorers[error], error, words)
                 for method, scorers in methods.items()
                 if scorers.get(error) in usable
             }
             drawn = groups, resamples, (seed, number), confidence
-            cells = {method: _cell(examples, *drawn) for method, examples in rows.items()}
+            cells = {
+                method: _compute_auc_cell(examples, *drawn) for method, examples in rows.items()
+            }
             for method, detection in _compare_methods(cells, rows).items():
                 table[Key(name, error, method)] = detection
     corrected = bonferroni([detection.p_value for detection in table.values()]).tolist()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.core.files import write_text
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.table import MARK, figure_text
@@ -19,7 +19,7 @@ from faith_jax.core.table import Table as ShownTable
 from faith_jax.datasets import npov
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.papers import workflow
-from faith_jax.papers.judges import published_figures
+from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.npov.combinations import TEMPERATURES, draw_combinations, temperatures_note
 from faith_jax.papers.npov.detection import ERRORS, Detection, Key, comparisons, detections
 from faith_jax.papers.npov.error_sets import (
@@ -31,7 +31,7 @@ from faith_jax.papers.npov.error_sets import (
 from faith_jax.papers.npov.options import NpovCombinations, NpovDetection, NpovErrors, NpovTopics
 from faith_jax.papers.options import check_names
 from faith_jax.papers.workflow import CountRows, GinRun, Scores, scorer_flags
-from faith_jax.report.table_pages import joined, table_page, write_tables
+from faith_jax.report.table_pages import join_tidy_tables, table_page, write_tables
 from faith_jax.statistics.scored_corpora import Corpus, read_corpora
 from faith_jax.statistics.significance import SIGNIFICANT
 from faith_jax.statistics.texts.salience_scores import AGGREGATIONS
@@ -95,7 +95,7 @@ class Table(workflow.Table):
         for temperature in TEMPERATURES:
             name = f"t{temperature:.1f}"
             files = ("runs/infer_file.gin", "decoding/temperature.gin")
-            bindings = self._decoding(name, temperature)
+            bindings = self._build_decoding_bindings(name, temperature)
             self.responses[name] = GinRun(files, bindings, [f"inputs/{name}.jsonl"])
         reader = {"model": options.salience_model or options.model}
         if options.vocabulary and not options.salience_model:
@@ -132,11 +132,11 @@ class Table(workflow.Table):
         return super().steps() | {
             "topics": str(npov.topics_folder(options.knowledge) / npov.TOPICS_FILE),
             "marks": [options.marks] if options.marks else [],
-            "inputs": self._flags(NpovTopics, NpovCombinations),
-            "sets": self._flags(NpovTopics, NpovErrors),
+            "inputs": self._format_option_flags(NpovTopics, NpovCombinations),
+            "sets": self._format_option_flags(NpovTopics, NpovErrors),
         }
 
-    def _flags(self, *classes: type) -> str:
+    def _format_option_flags(self, *classes: type) -> str:
         values = {f.name: getattr(self.options, f.name) for c in classes for f in fields(c)}
         return shlex.join(
             f"--{name.replace('_', '-')}={','.join(value) if name == 'splits' else value}"
@@ -144,7 +144,7 @@ class Table(workflow.Table):
             if value not in ("", None)
         )
 
-    def _decoding(self, name: str, temperature: float) -> dict[str, Any]:
+    def _build_decoding_bindings(self, name: str, temperature: float) -> dict[str, Any]:
         options = self.options
         bindings: dict[str, Any] = {
             "CHECKPOINT_PATH": options.model,
@@ -164,19 +164,19 @@ class Table(workflow.Table):
         paths = [folder / "scores" / f"{name}.jsonl" for name in self.scores]
         corpora = read_corpora({str(path): read_scored_rows(path) for path in paths})
         notes, tables = read_summary(folder / "data")
-        form = published_figures(__name__)
+        form = read_published_figures(__name__)
         drawn = options.resamples, options.seed, "topic"
         for table_form in form["tables"]:
             detection_form = Form(**table_form)
             cells = detections(corpora, detection_form.scorers(), detection_form.words, *drawn)
             tables.append(detection_table(detection_form, cells, form, bool(options.marks)))
-        notes = list(self._notes(folder, corpora, notes))
+        notes = list(self._collect_table_notes(folder, corpora, notes))
         is_sample = options.knowledge == npov.SAMPLE
         title = "Detection of hallucinations and coverage errors (Chang 2024)"
         title = f"SAMPLES, not the paper's data: {title}" if is_sample else title
         report = {
             **{"title": title, "notes": notes, "sample": is_sample, "model": options.model},
-            "rows": joined(tables).records(),
+            "rows": join_tidy_tables(tables).records(),
             "tables": [
                 {"title": table.title, "notes": list(table.notes), "rows": table.records()}
                 for table in tables
@@ -185,23 +185,23 @@ class Table(workflow.Table):
         write_tables(folder / self.file_name, report, tables)
         write_text(folder / f"{self.file_name}.html", table_page(title, notes, tables))
 
-    def _notes(
+    def _collect_table_notes(
         self, folder: pathlib.Path, corpora: Mapping[str, Corpus], data_notes: Sequence[str]
     ) -> Iterator[str]:
         """Yields notes on the figures, and on all that is missing."""
         options = self.options
         cut = [row["inputs_cut_tokens"] > 0 for _, row in read_jsonl(folder / "responses.jsonl")]
         yield (
-            f"Generator: {options.model}; {counted(len(cut), 'response')}, "
+            f"Generator: {options.model}; {pluralize(len(cut), 'response')}, "
             f"{temperatures_note(options.combinations)}."
         )
         if any(cut):
-            yield f"{counted(sum(cut), 'input')} cut at {options.max_input_length} tokens."
+            yield f"{pluralize(sum(cut), 'input')} cut at {options.max_input_length} tokens."
         yield from data_notes
         topics = len({topic for corpus in corpora.values() for topic in corpus.field("topic")})
         yield (
             f"Intervals: 95% percentile bootstrap over topics ({topics}), whose rows are drawn "
-            f"together, {counted(options.resamples, 'resample')}."
+            f"together, {pluralize(options.resamples, 'resample')}."
         )
         if topics < _FEW_TOPICS:
             yield f"So few topics ({topics}) say little: figures may change much."
@@ -275,7 +275,11 @@ def detection_table(
             keys = [Key(name, error, method) for error in ERRORS for method in methods]
             first = tuple(methods) if form.by_rows else ()
             rows.append(
-                (*first, name, *(_text(key, cells) or absent or "not scored" for key in keys))
+                (
+                    *first,
+                    name,
+                    *(_format_detection(key, cells) or absent or "not scored" for key in keys),
+                )
             )
             published = [theirs(key) for key in keys]
             if any(value is not None for value in published):
@@ -305,7 +309,7 @@ def detection_table(
     return ShownTable(title, columns, tuple(rows), tuple(notes), ShownTable("", _TIDY, tuple(tidy)))
 
 
-def _text(key: Key, cells: Mapping[Key, Detection]) -> str:
+def _format_detection(key: Key, cells: Mapping[Key, Detection]) -> str:
     """Returns a cell; marked is the best method where it is better than each of the others."""
     if key not in cells:
         return ""

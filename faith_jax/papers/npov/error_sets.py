@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from faith_jax.annotation.labels import Label, Slice, combined, slice_rows
+from faith_jax.annotation.labels import Label, Slice, combine_marks, slice_rows
 from faith_jax.annotation.marks import read_marks
-from faith_jax.core.errors import InputError, counted
+from faith_jax.core.errors import InputError, pluralize
 from faith_jax.core.files import working_folder, write_json, write_jsonl
 from faith_jax.core.rows import read_json, read_jsonl
-from faith_jax.core.schema import Text, Texts, converted
+from faith_jax.core.schema import Text, Texts, convert_row
 from faith_jax.core.table import Table
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.datasets import npov
@@ -27,13 +27,13 @@ from faith_jax.papers.npov.options import NpovInputs, NpovSets
 from faith_jax.papers.npov.training_sets import (
     PARAPHRASED,
     SplitSets,
-    paraphrased_row,
+    paraphrase_row,
     paraphrases,
     training_sets,
     with_errors_per_response,
 )
 from faith_jax.papers.npov.word_rule import REASONS, ErrorFreeRule, retold_spans
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 
 SUMMARY, TEST = "sets.json", "test.jsonl"
 NOT_ANNOTATED, _ERROR_FREE = "not annotated", "error-free"
@@ -73,7 +73,7 @@ def write_inputs(options: NpovInputs) -> list[str]:
             part = [row for row in rows if row["temperature"] == temperature]
             path = folder / f"t{temperature:.1f}.jsonl"
             write_jsonl(path, part)
-            lines.append(f"{path}: {counted(len(part), 'row')} for temperature {temperature:.1f}")
+            lines.append(f"{path}: {pluralize(len(part), 'row')} for temperature {temperature:.1f}")
     return lines
 
 
@@ -91,7 +91,7 @@ def check_errors_per_response(
         for row in response_rows(topic, combinations, seed):
             plain = list(synthetic_rows({**row, "response": ""}, topic, lambda *_: []))
             reworded = [
-                changed for changed in plain if paraphrased_row(changed, written) is not None
+                changed for changed in plain if paraphrase_row(changed, written) is not None
             ]
             for kind, rows in (("plain", plain), (PARAPHRASED, reworded)):
                 counts.update((topic.split, kind, changed["error"] != "none") for changed in rows)
@@ -114,14 +114,14 @@ def write_sets(options: NpovSets) -> str:
     On an error, such as too few rows with an error, nothing is written.
     """
     topics = {topic.id: topic for topic in npov.load_topics(options.knowledge)}
-    rows = _responses(pathlib.Path(options.input), topics)
-    labels = _labels(rows, options.marks) if options.marks else None
-    verdicts = dict(_verdicts(rows, topics, labels, options))
+    rows = _read_responses(pathlib.Path(options.input), topics)
+    labels = _read_labels(rows, options.marks) if options.marks else None
+    verdicts = dict(_judge_responses(rows, topics, labels, options))
     free = [row for row in rows if verdicts.get(row["id"]) == _ERROR_FREE]
     if not any(row["split"] == "test" for row in free):
         tested = sum(row["split"] == "test" for row in rows)
         raise InputError(
-            f"none of {counted(tested, 'response')} to a test topic is error-free, so that "
+            f"none of {pluralize(tested, 'response')} to a test topic is error-free, so that "
             "there is nothing to put errors into; train the generator longer, lower "
             "--least-recall and --least-precision, or give --marks."
         )
@@ -135,8 +135,8 @@ def write_sets(options: NpovSets) -> str:
     }
     sets |= {f"test_{name.replace(' ', '_')}": members for name, members in tests.items()}
     tables = [_verdict_table(rows, verdicts, labels is not None), _sets_table(sets)]
-    shares = f"{len(free):,} of {counted(len(rows), 'response')}"
-    notes = list(_notes(shares, labels, lost, options))
+    shares = f"{len(free):,} of {pluralize(len(rows), 'response')}"
+    notes = list(_collect_set_notes(shares, labels, lost, options))
     summary = {"notes": notes, "tables": [table._asdict() for table in tables]}
     with working_folder(options.output) as (folder, _):
         for name, members in sets.items():
@@ -150,7 +150,7 @@ def write_sets(options: NpovSets) -> str:
             ({"corpus": name, **row} for name, members in tests.items() for row in members or ()),
         )
         write_json(folder / SUMMARY, summary)
-    shown = "\n".join(rendered(table) for table in tables)
+    shown = "\n".join(render_table(table) for table in tables)
     return "".join(f"{note}\n" for note in notes) + f"\n{shown}"
 
 
@@ -174,13 +174,13 @@ class Response(msgspec.Struct):
     response: str
 
 
-def _responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> list[dict[str, Any]]:
+def _read_responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> list[dict[str, Any]]:
     """Returns the responses, topic by topic."""
     responses: list[dict[str, Any]] = []
     seen: set[str] = set()
     for place, row in read_jsonl(path):
         renamed = {"response": row["prediction"], **row} if "prediction" in row else row
-        response = msgspec.structs.asdict(converted(renamed, place, Response, strip=False))
+        response = msgspec.structs.asdict(convert_row(renamed, place, Response, strip=False))
         if response["topic"] not in topics:
             raise InputError(
                 f"{place}: field 'topic': {response['topic']!r} is no topic of --knowledge; name "
@@ -194,7 +194,7 @@ def _responses(path: pathlib.Path, topics: Mapping[str, npov.Topic]) -> list[dic
     return sorted(responses, key=lambda row: (order.index(row["topic"]), row["id"]))
 
 
-def _labels(rows: Iterable[Row], marks: str) -> list[Label]:
+def _read_labels(rows: Iterable[Row], marks: str) -> list[Label]:
     examples = {}
     for row in rows:
         grounding = Grounding.two_sided(row["pro_arguments"], row["con_arguments"])
@@ -202,11 +202,11 @@ def _labels(rows: Iterable[Row], marks: str) -> list[Label]:
             row["id"], grounding, (row["query"],), row["response"]
         )
     by_id = read_marks(pathlib.Path(marks), examples).by_id()
-    labels = (combined(examples[name], group) for name, group in by_id.items())
+    labels = (combine_marks(examples[name], group) for name, group in by_id.items())
     return [label for label in labels if label is not None]
 
 
-def _verdicts(
+def _judge_responses(
     rows: Iterable[Row],
     topics: Mapping[str, npov.Topic],
     labels: Iterable[Label] | None,
@@ -240,7 +240,7 @@ def _split_sets(
             if row["split"] == split
             for changed in synthetic_rows(row, topics[row["topic"]], retold_spans, options.seed)
         ]
-        reworded = [paraphrased_row(row, written) for row in plain]
+        reworded = [paraphrase_row(row, written) for row in plain]
         lost += reworded.count(None)
         kinds: dict[str, Sequence[Row]] = {
             "plain": plain,
@@ -336,12 +336,12 @@ def _verdict_table(rows: Iterable[Row], verdicts: Mapping[str, str], is_marked: 
     return Table(title, ("split", "topic", "responses", *names), tuple(lines))
 
 
-def _notes(
+def _collect_set_notes(
     free: str, labels: Sequence[Label] | None, lost: int, options: NpovSets
 ) -> Iterator[str]:
     """Yields who says what is an error, and what is missing."""
     if labels is not None:
-        seen = counted(len(labels), "response")
+        seen = pluralize(len(labels), "response")
         yield f"Error-free by people's marks ({options.marks}): {free}; {seen} are annotated."
     else:
         yield (
@@ -366,6 +366,6 @@ def _notes(
         )
     if lost:
         yield (
-            f"{counted(lost, 'row')} left out of the paraphrased sets, with an argument without a "
-            "written paraphrase."
+            f"{pluralize(lost, 'row')} left out of the paraphrased sets, with an argument without "
+            "a written paraphrase."
         )

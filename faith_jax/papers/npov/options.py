@@ -39,7 +39,7 @@ class NpovCombinations:
     combinations: Positive = 18
 
 
-def _errors(text: str) -> float:
+def _parse_error_ratio(text: str) -> float:
     """Returns how many rows with a synthetic error there are to each error-free one."""
     from faith_jax.papers.npov.training_sets import PUBLISHED_ERROR_FREE, PUBLISHED_ERRORS
 
@@ -63,7 +63,7 @@ class NpovErrors:
     """
 
     marks: str = ""
-    errors_per_response: Annotated[float | None, _errors] = None
+    errors_per_response: Annotated[float | None, _parse_error_ratio] = None
     least_recall: Share = 0.8
     least_precision: Share = 0.6
 
@@ -93,7 +93,7 @@ class NpovSets(NpovErrors, NpovTopics):
     output: str
 
 
-def _topics(path: str) -> str:
+def _resolve_topics_path(path: str) -> str:
     return path if path == NpovTopics.knowledge else absolute(path)
 
 
@@ -127,7 +127,7 @@ class NpovDetection(NpovErrors, NpovCombinations, NpovTopics, Evaluated):
 
     name: ClassVar = "npov_detection"
     module: ClassVar = "faith_jax.papers.npov.detection_tables"
-    knowledge: Annotated[str, _topics] = NpovTopics.knowledge
+    knowledge: Annotated[str, _resolve_topics_path] = NpovTopics.knowledge
     marks: Folder = ""
     model: Folder = ""
     hallucination_model: Folder = ""

@@ -23,7 +23,7 @@ from faith_jax.runs.scores.protocols import (
 from faith_jax.statistics.scored_corpora import Corpus
 
 
-def _evaluate(files: Sequence[str], options: EvaluateOptions, words: bool) -> Evaluation:
+def _evaluate_detection(files: Sequence[str], options: EvaluateOptions, words: bool) -> Evaluation:
     corpora = chosen_corpora(files, options)
     drawn = options.resamples, options.confidence, options.seed
     cells = npov_cells(corpora, options.slice_field, *drawn, words=words)
@@ -46,8 +46,8 @@ _OPTIONS = frozenset(
     ("slice_field", "resamples", "confidence", "seed", "scorers", "histograms", "roc_curves")
 )
 NPOV = EvaluationProtocol(
-    functools.partial(_evaluate, words=False),
+    functools.partial(_evaluate_detection, words=False),
     _OPTIONS,
     report=ReportTables(tuple(ERROR_FIELDS.values()), _report_tables),
 )
-NPOV_WORDS = EvaluationProtocol(functools.partial(_evaluate, words=True), _OPTIONS)
+NPOV_WORDS = EvaluationProtocol(functools.partial(_evaluate_detection, words=True), _OPTIONS)

@@ -12,7 +12,7 @@ In paraphrased rows all arguments are paraphrased, those removed or added too.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import InputError, counted
+from faith_jax.core.errors import InputError, pluralize
 from faith_jax.datasets.augmentation.draws import rank
 from faith_jax.datasets.npov.synthetic_errors import SIDES, Row
 from faith_jax.datasets.npov.topics import Topic
@@ -31,7 +31,7 @@ def with_errors_per_response(
     The draw ignores whether rows are paraphrased: the same ones are drawn before and after.
 
     Args:
-      rows: from `synthetic_rows` or `paraphrased_row`.
+      rows: from `synthetic_rows` or `paraphrase_row`.
       errors: rows with an error for each error-free one.
       label: names the rows in the error.
       seed: of the draw.
@@ -45,7 +45,7 @@ def with_errors_per_response(
     if len(wrong) < wanted:
         raise InputError(
             f"{label}: {errors:.4g} rows with an error to each of "
-            f"{counted(free, 'error-free row')} make {wanted:,}, but only {len(wrong):,} can be "
+            f"{pluralize(free, 'error-free row')} make {wanted:,}, but only {len(wrong):,} can be "
             f"made ({len(wrong) / free:.4g} to each)"
         )
     names = {row["id"]: row["id"].removesuffix(f"-{PARAPHRASED}") for row in wrong}
@@ -63,7 +63,7 @@ def paraphrases(topics: Iterable[Topic]) -> dict[tuple[str, str], str]:
     }
 
 
-def paraphrased_row(row: Row, written: Mapping[tuple[str, str], str]) -> dict[str, Any] | None:
+def paraphrase_row(row: Row, written: Mapping[tuple[str, str], str]) -> dict[str, Any] | None:
     """Returns a row of `synthetic_rows` with every argument paraphrased; None if one cannot be.
 
     Args:

@@ -14,7 +14,7 @@ import collections
 import dataclasses
 from collections.abc import Sequence
 
-from faith_jax.core.words import Piece, placed_sentences, split_sentences
+from faith_jax.core.words import Piece, locate_sentences, split_sentences
 from faith_jax.statistics.texts.text_metrics import content_words, matching_words
 
 # Why a response is not free of errors, by the rule.
@@ -44,24 +44,29 @@ class ErrorFreeRule:
         It answers the query and should tell the given arguments, and none of the topic's unused
         ones.
         """
-        stems = _stems(response)
+        stems = _stem_content_words(response)
         if not stems:
             return EMPTY
-        if any(_share(_stems(argument), stems) < self.recall for argument in arguments):
+        if any(
+            _compute_covered_share(_stem_content_words(argument), stems) < self.recall
+            for argument in arguments
+        ):
             return LEFT_OUT
-        allowed = [stem for text in (query, *arguments) for stem in _stems(text)]
+        allowed = [stem for text in (query, *arguments) for stem in _stem_content_words(text)]
         for argument in unused:
-            unused_stems = [stem for stem in _stems(argument) if stem not in set(allowed)]
-            if unused_stems and _share(unused_stems, stems) >= self.unused:
+            unused_stems = [
+                stem for stem in _stem_content_words(argument) if stem not in set(allowed)
+            ]
+            if unused_stems and _compute_covered_share(unused_stems, stems) >= self.unused:
                 return UNUSED_TOLD
-        return "" if _share(stems, allowed) >= self.precision else OTHER_WORDS
+        return "" if _compute_covered_share(stems, allowed) >= self.precision else OTHER_WORDS
 
 
-def _stems(text: str) -> list[str]:
+def _stem_content_words(text: str) -> list[str]:
     return [word.stem for word in content_words(text)]
 
 
-def _share(words: Sequence[str], reference: Sequence[str]) -> float:
+def _compute_covered_share(words: Sequence[str], reference: Sequence[str]) -> float:
     """Returns which share of words the reference has; 1 of no words."""
     return matching_words(words, reference) / len(words) if words else 1.0
 
@@ -74,11 +79,11 @@ def retold_spans(response: str, argument: str, other_texts: Sequence[str]) -> li
     other arguments and the query) have too count only where a sentence of the argument has no words
     of its own.
     """
-    shared = {stem for text in other_texts for stem in _stems(text)}
-    sentences = list(placed_sentences(response))
+    shared = {stem for text in other_texts for stem in _stem_content_words(text)}
+    sentences = list(locate_sentences(response))
     spans = []
     for part in split_sentences(argument):
-        wanted = set(_stems(part)) - shared or set(_stems(part))
+        wanted = set(_stem_content_words(part)) - shared or set(_stem_content_words(part))
         if span := _best_stretch(sentences, wanted):
             spans.append(span)
     return sorted(set(spans))

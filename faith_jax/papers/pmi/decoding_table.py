@@ -65,29 +65,29 @@ class Table(JudgedTable):
     def __init__(self, options: PmiDecode, rows: CountRows):
         super().__init__(options, rows)
         for corpus in dict.fromkeys(options.corpus or CORPORA):
-            if rows(self._task(corpus), CORPORA[corpus]):
+            if rows(self._choose_task(corpus), CORPORA[corpus]):
                 self.corpora.append(corpus)
             else:
                 self.left_out.append(f"{corpus} (no data)")
         self.decodings = list(dict.fromkeys(options.decodings or DECODINGS))
         self.responses = {
-            f"{corpus}/{decoding}": self._run(corpus, decoding)
+            f"{corpus}/{decoding}": self._build_inference_run(corpus, decoding)
             for corpus in self.corpora
             for decoding in self.decodings
         }
         self.add_scores()
 
-    def _task(self, corpus: str) -> str:
+    def _choose_task(self, corpus: str) -> str:
         task = _TASKS.get(corpus, f"{corpus}_generate")
         return f"{task}{'_sample' if self.options.sample else ''}"
 
-    def _run(self, corpus: str, decoding: str) -> GinRun:
+    def _build_inference_run(self, corpus: str, decoding: str) -> GinRun:
         options = self.options
         lengths = {"inputs": options.max_input_length, "targets": options.max_input_length}
         bindings: dict[str, Any] = {
             "CHECKPOINT_PATH": options.model,
             "SYSTEM": decoding,
-            "MIXTURE_OR_TASK_NAME": self._task(corpus),
+            "MIXTURE_OR_TASK_NAME": self._choose_task(corpus),
             "SPLIT": CORPORA[corpus],
             "TASK_FEATURE_LENGTHS": lengths,
             "NUM_BEAMS": options.beams,

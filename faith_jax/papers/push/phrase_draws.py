@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, counted
+from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.datasets.augmentation.dialogue_phrases import phrase_draw
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
 from faith_jax.papers.push import table_forms
@@ -73,26 +73,26 @@ class Table(CorporaTable):
     def __init__(self, options: NliPhrases, rows: CountRows):
         super().__init__(options, rows)
         self.draws = [f"draw_{number}" for number in range(options.draws)]
-        self.trainings = {name: self._training(n) for n, name in enumerate(self.draws)}
+        self.trainings = {name: self._build_training(n) for n, name in enumerate(self.draws)}
         if not self.corpora:
             return
         methods = plain_methods(options)
         for name, method in methods.items():
-            self.scores[name] = self.scored({_METHOD: method})
+            self.scores[name] = self.scoring_command({_METHOD: method})
         for name in self.draws:
-            self.scores[name] = self.scored({_METHOD: methods[_PLAIN]}, training=name)
+            self.scores[name] = self.scoring_command({_METHOD: methods[_PLAIN]}, training=name)
 
-    def _phrases(self, number: int) -> tuple[str, ...]:
+    def _draw_phrases(self, number: int) -> tuple[str, ...]:
         return phrase_draw(number, self.options.phrases, self.options.seed)
 
-    def _training(self, number: int) -> GinRun:
+    def _build_training(self, number: int) -> GinRun:
         """Returns the training of a draw; the step with the lowest validation loss counts."""
         options, base = self.options, self.models[BASE]
         period = max(1, options.train_steps // _EVALUATIONS)
         bindings = {
             "INITIAL_CHECKPOINT_PATH": base["model"],
             "MIXTURE_OR_TASK_NAME": task_of(options),
-            "PHRASES": self._phrases(number),
+            "PHRASES": self._draw_phrases(number),
             "TRAIN_STEPS": options.train_steps,
             "WARMUP_STEPS": round(_WARM_UP * options.train_steps),
             "BATCH_SIZE": options.batch_size,
@@ -113,7 +113,7 @@ class Table(CorporaTable):
     def write(self, folder: pathlib.Path) -> None:
         """Writes nli_phrases.md, .tex, .csv and .json; of samples as nli_phrases_sample."""
         options = self.options
-        areas = {name: self._areas(folder, name) for name in self.scores}
+        areas = {name: self._compute_aucs(folder, name) for name in self.scores}
         compared = [areas[name] for name in (_PLAIN, *self.draws)]
         averaged = [
             c
@@ -132,13 +132,15 @@ class Table(CorporaTable):
             self.published,
         )
         figures = {
-            "settings": self._settings(),
-            "phrases": [list(self._phrases(number)) for number in range(options.draws)],
+            "settings": self._collect_settings(),
+            "phrases": [list(self._draw_phrases(number)) for number in range(options.draws)],
         }
         title = "Robustness to the choice of dialogue phrases (Steen 2023)"
-        self.write_tables(folder, title, tuple(self._notes(averaged)), [table], figures)
+        self.write_tables(
+            folder, title, tuple(self._collect_table_notes(averaged)), [table], figures
+        )
 
-    def _settings(self) -> dict[str, Any]:
+    def _collect_settings(self) -> dict[str, Any]:
         """Returns the options that the figures depend on."""
         names = (
             "models", "dropout_passes", "corpora", "sample", "seed", "draws", "phrases",
@@ -148,18 +150,20 @@ class Table(CorporaTable):
         values = vars(self.options) | {"models": self.models, "corpora": corpora}
         return {name: values[name] for name in names}
 
-    def _areas(self, folder: pathlib.Path, name: str) -> dict[str, float]:
+    def _compute_aucs(self, folder: pathlib.Path, name: str) -> dict[str, float]:
         """Returns the AUC by corpus, NaN where a class is missing."""
         read = self.read(folder, [name])
         parts = {name: corpus.part(corpus.usable()) for name, corpus in read.items()}
         return {c: roc_auc(part.scores[_METHOD], part.labels) for c, part in parts.items()}
 
-    def _notes(self, averaged: Sequence[str]) -> Iterator[str]:
+    def _collect_table_notes(self, averaged: Sequence[str]) -> Iterator[str]:
         """Yields notes on training, scores and averages."""
         options = self.options
-        steps = f"{counted(options.train_steps, 'step')} of {counted(options.batch_size, 'row')}"
+        steps = (
+            f"{pluralize(options.train_steps, 'step')} of {pluralize(options.batch_size, 'row')}"
+        )
         yield (
-            f"base: {self.models[BASE]['model']}, trained {counted(options.draws, 'time')} on "
+            f"base: {self.models[BASE]['model']}, trained {pluralize(options.draws, 'time')} on "
             f"{task_of(options)} with {options.phrases} of the paper's ten phrases, {steps}, peak "
             f"learning rate {options.learning_rate:g}; the checkpoint with the lowest validation "
             "loss counts."

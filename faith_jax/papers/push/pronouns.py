@@ -30,7 +30,7 @@ def pronoun_table(
             raise InputError(f"{name}: rows without generated_text, in which pronouns are counted.")
         occurs = [first_person_count(text, pronouns) > 0 for text in corpus.responses]
         series = {"label": corpus.labels, **corpus.scores}
-        columns[name] = {scorer: _tau(values, occurs) for scorer, values in series.items()}
+        columns[name] = {scorer: _kendall_tau(values, occurs) for scorer, values in series.items()}
     names = dict.fromkeys(scorer for column in columns.values() for scorer in column)
     rows = tuple(
         (scorer, *(column.get(scorer, math.nan) for column in columns.values())) for scorer in names
@@ -42,7 +42,7 @@ def pronoun_table(
     return Table(title, ("", *columns), rows, notes if undefined else ())
 
 
-def _tau(values: np.ndarray, occurs: Sequence[bool]) -> float:
+def _kendall_tau(values: np.ndarray, occurs: Sequence[bool]) -> float:
     defined = ~np.isnan(values)
     values, present = values[defined], np.asarray(occurs, int)[defined]
     if values.size < 2 or np.ptp(values) == 0 or np.ptp(present) == 0:

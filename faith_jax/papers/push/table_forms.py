@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from faith_jax.core.errors import counted
+from faith_jax.core.errors import pluralize
 from faith_jax.core.table import Table, difference_text, figure_text
 from faith_jax.statistics.auc_table import AucCell, AucTable
 from faith_jax.statistics.scored_corpora import Corpus
@@ -26,7 +26,7 @@ class _Cell(NamedTuple):
     published: str = ""
 
 
-def _table(
+def _build_table(
     number: str,
     title: str,
     columns: Sequence[str],
@@ -68,20 +68,21 @@ def auc_table_of_methods(
 
     `marks` has by baseline the mark of an AUC that is significantly better.
     """
-    columns = _columns(table)
+    columns = _list_columns(table)
     rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
     for method in table.cells:
         cells, theirs = (
-            _cells(table, method),
+            _collect_method_cells(table, method),
             _select_published(published, "methods", method, table),
         )
         rows[method] = [
-            _Cell(_auc(cells[c], marks), _format_figure(theirs.get(c), ".1f")) for c in columns
+            _Cell(_format_auc(cells[c], marks), _format_figure(theirs.get(c), ".1f"))
+            for c in columns
         ]
         for column in columns:
             cell = cells[column]
-            values = (cell.auc, *cell.interval, _share(theirs.get(column)))
+            values = (cell.auc, *cell.interval, _percent_to_fraction(theirs.get(column)))
             tidy.append((method, column, "auc", table.rows.get(column), *values))
             for baseline, compared in cell.compared.items():
                 for figure, value in (("p", compared.p_value), ("p_holm", compared.corrected)):
@@ -89,7 +90,7 @@ def auc_table_of_methods(
                     tidy.append((method, column, name, None, value, None, None, None))
     rows["rows"] = [_Cell(_format_figure(table.rows.get(column), ",")) for column in columns]
     title = "ROC AUC in per cent, with 95% intervals"
-    return _table("1", title, ("method", *columns), rows, tidy, published, notes)
+    return _build_table("1", title, ("method", *columns), rows, tidy, published, notes)
 
 
 def difference_table(
@@ -98,21 +99,23 @@ def difference_table(
     """Returns table 2: what each method adds to the baseline's AUC, a row for each corpus."""
     rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
-    for corpus in _columns(table):
+    for corpus in _list_columns(table):
         rows[corpus] = []
         for method in methods:
             theirs = _select_published(published, "differences", method, table).get(corpus)
-            cell, other = (_cells(table, name)[corpus] for name in (method, baseline))
+            cell, other = (
+                _collect_method_cells(table, name)[corpus] for name in (method, baseline)
+            )
             comparison = cell.compared.get(baseline)
             text = other.undefined if math.isnan(other.auc) else cell.undefined
             if comparison is not None:
                 low, high = (100 * end for end in comparison.interval)
                 text = difference_text(100 * comparison.difference, (low, high), 1)
-                values = (comparison.difference, *comparison.interval, _share(theirs))
+                values = (comparison.difference, *comparison.interval, _percent_to_fraction(theirs))
                 tidy.append((method, corpus, "auc_difference", table.rows.get(corpus), *values))
             rows[corpus].append(_Cell(text, _format_figure(theirs, "+.1f")))
     title = f"AUC differences from {baseline} in points, with 95% intervals"
-    return _table("2", title, ("corpus", *methods), rows, tidy, published)
+    return _build_table("2", title, ("corpus", *methods), rows, tidy, published)
 
 
 def histogram_table(pooled: Corpus, published: Published) -> Table:
@@ -159,23 +162,28 @@ def cost_table(
         millions, speed = cost["millions"], cost["examples_per_second"]
         texts = (
             "undefined" if math.isnan(auc) else f"{100 * auc:.1f}",
-            _millions(millions),
+            _format_millions(millions),
             model_calls(method, dropout_passes),
             f"{speed:,.0f}" if speed >= 100 else f"{speed:.3g}",
         )
         theirs = published.get("costs", {}).get(method)
         below = ("", "", "", "")
         if theirs:
-            below = (f"{theirs['auc']:.1f}", _millions(theirs["millions"]), model_calls(method), "")
+            below = (
+                f"{theirs['auc']:.1f}",
+                _format_millions(theirs["millions"]),
+                model_calls(method),
+                "",
+            )
         rows[method] = [_Cell(*pair) for pair in zip(texts, below, strict=True)]
         for figure, value, published_value in (
-            ("auc", auc, theirs and _share(theirs["auc"])),
+            ("auc", auc, theirs and _percent_to_fraction(theirs["auc"])),
             ("parameters_in_millions", sum(millions), theirs and sum(theirs["millions"])),
             ("examples_per_second", speed, None),
         ):
             tidy.append((method, AVERAGE, figure, None, value, None, None, published_value))
     columns = ("method", "average AUC", "parameters, millions", "model calls", "examples/s, ours")
-    return _table("4", "Performance and cost", columns, rows, tidy, published, notes)
+    return _build_table("4", "Performance and cost", columns, rows, tidy, published, notes)
 
 
 def model_calls(method: str, dropout_passes: int = 15) -> str:
@@ -222,7 +230,10 @@ def phrase_table(
         if not augmented:
             del figures["difference"]
         rows[corpus] = [
-            _Cell(_percent(name, value), _percent(name, theirs[name]) if name in theirs else "")
+            _Cell(
+                _format_percent(name, value),
+                _format_percent(name, theirs[name]) if name in theirs else "",
+            )
             for name, value in figures.items()
         ]
         for name, value in figures.items():
@@ -233,10 +244,10 @@ def phrase_table(
     first = next(iter(draws.values()))
     columns = ("corpus", "average", *(["from all"] if augmented else []), "std", "min", "max")
     title = (
-        f"ROC AUC in per cent over {counted(len(first), 'draw')} of phrases, with e-c "
+        f"ROC AUC in per cent over {pluralize(len(first), 'draw')} of phrases, with e-c "
         "and Monte-Carlo dropout"
     )
-    return _table("5", title, (*columns, "no augmentation"), rows, tidy, published)
+    return _build_table("5", title, (*columns, "no augmentation"), rows, tidy, published)
 
 
 def _published_draws(
@@ -249,11 +260,11 @@ def _published_draws(
     return {name: round(value / 100, 6) for name, value in rows[corpus].items()}
 
 
-def _columns(table: AucTable) -> list[str]:
+def _list_columns(table: AucTable) -> list[str]:
     return [*table.rows, *([AVERAGE] if table.average else [])]
 
 
-def _cells(table: AucTable, method: str) -> dict[str, AucCell]:
+def _collect_method_cells(table: AucTable, method: str) -> dict[str, AucCell]:
     """Returns a method's row, the average in its last column."""
     cells = dict(table.cells[method])
     return cells | {AVERAGE: table.average[method]} if table.average else cells
@@ -268,7 +279,7 @@ def _select_published(
     return {**figures, AVERAGE: published_average(figures, table.averaged)}
 
 
-def _auc(cell: AucCell, marks: Mapping[str, str]) -> str:
+def _format_auc(cell: AucCell, marks: Mapping[str, str]) -> str:
     if math.isnan(cell.auc):
         return cell.undefined
     better = "".join(
@@ -284,15 +295,15 @@ def _format_figure(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
-def _share(value: float | None) -> float | None:
+def _percent_to_fraction(value: float | None) -> float | None:
     return None if value is None else round(value / 100, 6)
 
 
-def _percent(name: str, value: float) -> str:
+def _format_percent(name: str, value: float) -> str:
     if math.isnan(value):
         return "\u2013"
     return f"{100 * value:+.1f}" if name == "difference" else f"{100 * value:.1f}"
 
 
-def _millions(counts: Sequence[float]) -> str:
+def _format_millions(counts: Sequence[float]) -> str:
     return " + ".join(f"{count:,.0f}" if count >= 1 else f"{count:.2g}" for count in counts)

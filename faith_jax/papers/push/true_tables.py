@@ -10,11 +10,11 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError, FaithJaxError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, FaithJaxError, did_you_mean, pluralize
 from faith_jax.datasets.raw.true_benchmark import AVERAGED, CORPORA
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.papers import workflow
-from faith_jax.papers.judges import published_figures
+from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.options import absolute, check_names
 from faith_jax.papers.push import table_forms
 from faith_jax.papers.push.options import Nli, NliModels
@@ -22,12 +22,12 @@ from faith_jax.papers.workflow import (
     CountRows,
     Scores,
     leave_accelerators,
-    opened_by,
+    list_opened_checkpoints,
     scorer_flags,
-    trained,
+    training_done_file,
 )
 from faith_jax.report import figures
-from faith_jax.report.table_pages import joined, write_tables
+from faith_jax.report.table_pages import join_tidy_tables, write_tables
 from faith_jax.runs import options as run_options
 from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import load_scorer, scorer_card, scorer_options
@@ -36,7 +36,7 @@ from faith_jax.statistics.scored_corpora import (
     Corpus,
     Range,
     check_usable,
-    pooled,
+    pool_corpora,
     read_corpora,
     row_notes,
     with_ensembles,
@@ -162,7 +162,7 @@ def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
     leave_accelerators()
     for method in dict.fromkeys(methods.values()):
         try:
-            load_scorer(method.scorer, **loaded_with(options, method))
+            load_scorer(method.scorer, **scorer_load_options(options, method))
         except FaithJaxError as error:
             advice = f"give --scorer-option={method.model}.dropout_rate="
             message = str(error).replace("give dropout_rate=", advice)
@@ -170,7 +170,7 @@ def check_scorers(options: NliModels, methods: Mapping[str, Method]) -> None:
     forget_classifiers()
 
 
-def loaded_with(options: NliModels, method: Method) -> dict[str, Any]:
+def scorer_load_options(options: NliModels, method: Method) -> dict[str, Any]:
     """Returns the options that a method's scorer is loaded with."""
     model_options = dict(models_of(options)[method.model])
     if method.dropout:
@@ -196,7 +196,9 @@ class CorporaTable(workflow.Table):
         self.corpora = [c for c in wanted if rows(data_of(c, options), "test")]
         self.left_out = [f"{c} (no data)" for c in wanted if c not in self.corpora]
 
-    def scored(self, methods: Mapping[str, Method], training: str = "", costs: str = "") -> Scores:
+    def scoring_command(
+        self, methods: Mapping[str, Method], training: str = "", costs: str = ""
+    ) -> Scores:
         """Returns the command that scores the corpora by methods of one model.
 
         Args:
@@ -204,7 +206,9 @@ class CorporaTable(workflow.Table):
           training: whose best checkpoint takes the model's place; "" = none.
           costs: a file for what they cost; "" = none.
         """
-        options = {name: loaded_with(self.options, method) for name, method in methods.items()}
+        options = {
+            name: scorer_load_options(self.options, method) for name, method in methods.items()
+        }
         if training:
             for options_of_scorer in options.values():
                 options_of_scorer["model"] = f"models/{training}/checkpoints/best"
@@ -219,7 +223,11 @@ class CorporaTable(workflow.Table):
             ),
             *([f"--costs={costs}"] if costs else ()),
         ]
-        return Scores(arguments, [trained(training)] if training else [], opened_by(options))
+        return Scores(
+            arguments,
+            [training_done_file(training)] if training else [],
+            list_opened_checkpoints(options),
+        )
 
     def read(self, folder: pathlib.Path, names: Sequence[str]) -> dict[str, Corpus]:
         """Returns the corpora with the scores of some commands."""
@@ -231,7 +239,7 @@ class CorporaTable(workflow.Table):
     @property
     def published(self) -> Mapping[str, Any]:
         """The paper's figures; none beside samples."""
-        return {} if self.options.sample else published_figures(__name__)
+        return {} if self.options.sample else read_published_figures(__name__)
 
     def write_tables(
         self,
@@ -246,7 +254,7 @@ class CorporaTable(workflow.Table):
             title = f"SAMPLES, not the paper's data: {title}"
         report = {"title": title, "notes": list(notes), "sample": self.options.sample, **figures}
         captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
-        report["rows"] = joined(tables).records()
+        report["rows"] = join_tidy_tables(tables).records()
         write_tables(folder / self.file_name, report, tables, captioned)
 
 
@@ -299,7 +307,7 @@ class Table(CorporaTable):
             of_model = {name: m for name, m in self.methods.items() if m.model == model}
             if of_model:
                 costs = f"scores/{model}.costs.json"
-                self.scores[model] = self.scored(of_model, costs=costs)
+                self.scores[model] = self.scoring_command(of_model, costs=costs)
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes the tables as nli.md, .tex, .csv and .json, and figure 1 as a picture.
@@ -309,7 +317,7 @@ class Table(CorporaTable):
         options, published = self.options, self.published
         read = self.read(folder, list(self.scores))
         rows = {name: corpus.only(list(self.methods)) for name, corpus in read.items()}
-        corpora = with_ensembles(rows, self.ensembles, self._range)
+        corpora = with_ensembles(rows, self.ensembles, self._find_score_range)
         resamples, seed = options.resamples, options.seed
         areas = auc_table(
             corpora,
@@ -327,13 +335,15 @@ class Table(CorporaTable):
             tables.append(table_forms.difference_table(areas, modified, BASE, published))
         if set(_DRAWN) <= set(self.methods):
             names = [name for name in rows if name in AVERAGED] or list(rows)
-            whole = pooled(f"TRUE ({len(names)})", [rows[name].only(_DRAWN) for name in names])
+            whole = pool_corpora(
+                f"TRUE ({len(names)})", [rows[name].only(_DRAWN) for name in names]
+            )
             tables.append(table_forms.histogram_table(whole, published))
             drawn = folder / f"{self.file_name}_histograms.png"
             figures.save_histograms({whole.name: whole}, drawn)
-        costs = self._costs(folder)
+        costs = self._read_costs(folder)
         if costs:
-            shown = {name: (_overall(areas, name), cost) for name, cost in costs.items()}
+            shown = {name: (_find_overall_auc(areas, name), cost) for name, cost in costs.items()}
             cost_notes = tuple(_cost_notes(costs))
             tables.append(
                 table_forms.cost_table(shown, options.dropout_passes, published, cost_notes)
@@ -347,16 +357,18 @@ class Table(CorporaTable):
             "costs": costs,
         }
         title = "Faithfulness by NLI models on TRUE (Steen 2023)"
-        self.write_tables(folder, title, tuple(self._notes(areas, rows)), tables, details)
+        self.write_tables(
+            folder, title, tuple(self._collect_table_notes(areas, rows)), tables, details
+        )
 
-    def _range(self, name: str) -> Range:
+    def _find_score_range(self, name: str) -> Range:
         """Returns the range of a method, as its scorer's card declares it."""
         method = METHODS[name]
         card = scorer_card(method.scorer)
         signed = self.models[method.model].get("use_contradiction", False)
         return Range(-1.0 if signed else card.low, card.high)
 
-    def _costs(self, folder: pathlib.Path) -> dict[str, Any]:
+    def _read_costs(self, folder: pathlib.Path) -> dict[str, Any]:
         """Reads the costs of methods, in the order of table 4."""
         costs: dict[str, Any] = {}
         for model in self.scores:
@@ -368,7 +380,7 @@ class Table(CorporaTable):
         names = (*self.methods, *self.ensembles)
         marks = [f"{mark} over {name}" for name, mark in MARKS.items() if name in names]
         if marks:
-            rounds = counted(self.options.resamples, "round")
+            rounds = pluralize(self.options.resamples, "round")
             yield (
                 f"Significant improvement: {', '.join(marks)}; two-sided p \u2264 0.05 on the same "
                 f"rows by approximate randomization of {rounds}, not corrected for the number of "
@@ -380,7 +392,7 @@ class Table(CorporaTable):
             are = "is" if len(missing) == 1 else "are"
             yield f"No marks over {' and '.join(missing)}, which {are} not here."
 
-    def _notes(self, areas: AucTable, corpora: Mapping[str, Corpus]) -> Iterator[str]:
+    def _collect_table_notes(self, areas: AucTable, corpora: Mapping[str, Corpus]) -> Iterator[str]:
         """Yields notes on the figures, and on all that is left out."""
         options = self.options
         for name, model_options in self.models.items():
@@ -403,7 +415,9 @@ class Table(CorporaTable):
         if self.ensembles:
             which = (f"{n} = {', '.join(names)}" for n, names in self.ensembles.items())
             members = {name for names in self.ensembles.values() for name in names}
-            ranges = {name: self._range(name) for name in self.methods if name in members}
+            ranges = {
+                name: self._find_score_range(name) for name in self.methods if name in members
+            }
             signed = [f"{n} ({low:g} to {high:g})" for n, (low, high) in ranges.items() if low < 0]
             scaling = (
                 f", after mapping the range of {', '.join(signed)} to 0 to 1" if signed else ""
@@ -423,7 +437,7 @@ class Table(CorporaTable):
         yield from row_notes(corpora)
 
 
-def _overall(areas: AucTable, method: str) -> float:
+def _find_overall_auc(areas: AucTable, method: str) -> float:
     """Returns a method's average AUC, or that of the only corpus."""
     if areas.average:
         return areas.average[method].auc
@@ -436,7 +450,7 @@ def _cost_notes(costs: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         "paper writes them: #snt sentences of grounding and response, #Q questions of Ql tokens."
     )
     places = {
-        f"{counted(cost['rows'], 'row')} of {cost['corpus']}, a second pass after everything is "
+        f"{pluralize(cost['rows'], 'row')} of {cost['corpus']}, a second pass after everything is "
         f"compiled, on one {cost['device']}"
         for cost in costs.values()
     }

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.core.errors import ConfigError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean, pluralize
 from faith_jax.core.files import atomic_file, report_write_errors, reserve_outputs
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.export.scored_rows import ScoredRow
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.runs.calibration.options import AcceptOptions
 from faith_jax.runs.calibration.stored import (
     ABSTAIN,
@@ -29,10 +29,10 @@ from faith_jax.runs.calibration.stored import (
     read_calibration,
     read_scores,
 )
-from faith_jax.statistics.calibration.drift import compare_scores, compare_shares, noticed_share
+from faith_jax.statistics.calibration.drift import compare_scores, compare_shares, detectable_share
 from faith_jax.statistics.calibration.guarantees import one_row_of_each
 from faith_jax.statistics.estimates import p_value_text
-from faith_jax.statistics.scored_corpora import Corpus, pooled
+from faith_jax.statistics.scored_corpora import Corpus, pool_corpora
 from faith_jax.statistics.units import units_of
 
 logger = logging.getLogger("faith_jax")
@@ -75,7 +75,7 @@ def accept(options: AcceptOptions) -> str:
                 counts[row["corpus"]].update(_list_counter_keys(decided))
                 file.write(json.dumps(decided, ensure_ascii=False) + "\n")
         likenesses = _compare_with_calibration(options, corpora, deciders, field)
-    return rendered(_build_decision_table(calibration, options, deciders, counts, likenesses))
+    return render_table(_build_decision_table(calibration, options, deciders, counts, likenesses))
 
 
 def _read_rows(files: Sequence[str], scorer: str) -> Iterator[ScoredRow]:
@@ -174,7 +174,7 @@ def _compare_with_calibration(
     field: str,
 ) -> dict[str, _Likeness]:
     """Returns by corpus, or of pooled ones together, whether scores are as they were."""
-    # Those that `pooled` keeps: it leaves out rows without a label or a score.
+    # Those that `pool_corpora` keeps: it leaves out rows without a label or a score.
     covered = [
         dataclasses.replace(corpus, labels=np.zeros(len(corpus.ids)))
         for corpus in corpora.values()
@@ -185,7 +185,7 @@ def _compare_with_calibration(
     likenesses = {}
     for name, members in groups.items():
         decider = deciders[members[0].name]
-        new = pooled(name, members)
+        new = pool_corpora(name, members)
         if isinstance(decider, str) or not new.ids:
             continue
         drawn = one_row_of_each(units_of([new], field).numbers, options.seed)
@@ -220,7 +220,7 @@ def _assess_likeness(
             f"({p_value_text(mixed)}), for which the pooled guarantee does not hold; decide by the "
             "threshold of each corpus, without --pooled.",
         )
-    share = noticed_share(reference, drawn.size, options.alarm, seed=options.seed)
+    share = detectable_share(reference, drawn.size, options.alarm, seed=options.seed)
     power = (
         "of so few rows, none would be" if math.isnan(share) else f"{share:.0%} low scores would be"
     )
@@ -250,7 +250,7 @@ def _build_decision_table(
         wrong, right = count["accept 0"], count["accept 1"]
         if wrong + right:
             notes.append(
-                f"{name}: of {counted(wrong + right, 'accepted row')} with a label, {wrong:,} "
+                f"{name}: of {pluralize(wrong + right, 'accepted row')} with a label, {wrong:,} "
                 f"({wrong / (wrong + right):.1%}) are unfaithful."
             )
     for likeness in likenesses.values():

@@ -9,14 +9,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.core.files import reserve_outputs
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.core.types import Direction
 from faith_jax.report.figures import save_acceptance
 from faith_jax.report.panels import AcceptancePanel
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.runs.calibration.options import CalibrateOptions
 from faith_jax.runs.calibration.stored import (
     FORMAT,
@@ -41,7 +41,7 @@ from faith_jax.statistics.calibration.guarantees import (
     widest_pair,
 )
 from faith_jax.statistics.calibration.maps import CONSTANT, choose_map
-from faith_jax.statistics.scored_corpora import Corpus, pooled, row_notes
+from faith_jax.statistics.scored_corpora import Corpus, pool_corpora, row_notes
 from faith_jax.statistics.units import AUTO, Units, units_of
 
 logger = logging.getLogger("faith_jax")
@@ -126,7 +126,7 @@ def calibrate(options: CalibrateOptions) -> str:
     for corpus in corpora.values():
         check_range(corpus, low, high)
     parts = [corpus.part(corpus.usable()) for corpus in corpora.values()]
-    together = [pooled(_TOGETHER, parts)] if len(parts) > 1 else []
+    together = [pool_corpora(_TOGETHER, parts)] if len(parts) > 1 else []
     groups = parts + together
     # Of each corpus an accepting and a rejecting threshold.
     level = (1 - options.confidence) / (2 * len(groups) if options.simultaneous else 1)
@@ -167,7 +167,7 @@ def calibrate(options: CalibrateOptions) -> str:
         panels = [_build_acceptance_panel(report.rows, options, level) for report in reports]
         save_acceptance(panels, path_of(options.figure))
     write_calibration(path_of(options.output), calibration)
-    return rendered(table)
+    return render_table(table)
 
 
 def _range_of(scorer: str) -> tuple[float, float]:
@@ -214,7 +214,7 @@ def _why_unusable(rows: LabelledScores, options: CalibrateOptions, level: float)
         )
     if np.ptp(rows.labels) == 0:
         return (
-            f"all {counted(rows.labels.size, 'row')} have the label {rows.labels[0]:.0f}; a "
+            f"all {pluralize(rows.labels.size, 'row')} have the label {rows.labels[0]:.0f}; a "
             "calibration needs faithful rows (1) and others (0)."
         )
     is_tested = options.guarantee == "learn_then_test"
@@ -233,8 +233,8 @@ def _why_unusable(rows: LabelledScores, options: CalibrateOptions, level: float)
     field = rows.units.field
     noun = f"of rows with the same {field}" if field else "with a label and a score"
     return (
-        f"only {counted(rows.units.total, 'group' if field else 'row')} {noun}; at least {needed} "
-        f"are needed, because {why}. Label more, or ask for a larger --target"
+        f"only {pluralize(rows.units.total, 'group' if field else 'row')} {noun}; at least "
+        f"{needed} are needed, because {why}. Label more, or ask for a larger --target"
         f"{' or a smaller --confidence' if is_tested else ''}."
     )
 

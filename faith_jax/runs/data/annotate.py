@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.annotation.agreement import agreement_table
-from faith_jax.annotation.labels import Label, Slice, Ties, combined, label_row, slice_rows
+from faith_jax.annotation.labels import Label, Slice, Ties, combine_marks, label_row, slice_rows
 from faith_jax.annotation.marks import Annotations, marks_row, read_annotations
-from faith_jax.annotation.ratings import agreement_of_judges, coded, forms, ratings_table
+from faith_jax.annotation.ratings import agreement_of_judges, assign_codes, forms, ratings_table
 from faith_jax.annotation.responses import AnnotationResponse, read_responses
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, MARKS, sheet_format, sheet_text
-from faith_jax.core.errors import ConfigError, InputError, counted
+from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.core.files import (
     check_outputs,
     make_output_folder,
@@ -22,7 +22,7 @@ from faith_jax.core.files import (
     write_text,
 )
 from faith_jax.datasets.augmentation.draws import draw
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.runs.options import AgreementOptions, RatingOptions, ReadSheets, Sheets, WriteSheets
 
 ANNOTATOR = "{annotator}"
@@ -53,15 +53,15 @@ def write_sheets(options: WriteSheets) -> list[str]:
     if questions:
         fields = {name for response in chosen for name in response.fields}
         unnamed = [name for name in ("system", "corpus") if name not in fields]
-        chosen, _ = coded(chosen)
+        chosen, _ = assign_codes(chosen)
     columns = questions.columns if questions else MARKS
     examples = [response.example for response in chosen]
     lines = []
     for path, names in files.items():
         write_text(path, sheet_text(examples, names, form, columns))
-        rows = counted(len(examples) * max(1, len(names)), "row")
+        rows = pluralize(len(examples) * max(1, len(names)), "row")
         for_whom = f" for {', '.join(names)}" if names else ""
-        lines.append(f"{path}: {counted(len(examples), 'response')}, {rows} to fill in{for_whom}")
+        lines.append(f"{path}: {pluralize(len(examples), 'response')}, {rows} to fill in{for_whom}")
     if unnamed:
         lines.append(
             f"the responses have no field {' or '.join(map(repr, unnamed))}: `annotate ratings` "
@@ -71,7 +71,7 @@ def write_sheets(options: WriteSheets) -> list[str]:
     split = sum(response.by_sentence for response in chosen)
     if split:
         lines.append(
-            f"{counted(split, 'response')} with arguments that are not in {options.knowledge}: "
+            f"{pluralize(split, 'response')} with arguments that are not in {options.knowledge}: "
             "there, each sentence counts as an argument (--knowledge=FOLDER names other topics)"
         )
     return lines
@@ -119,7 +119,7 @@ def _read_annotations(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[st
     annotations = read_annotations(paths, originals, sheets.blank_is_no, sheets.complete)
     if not annotations.marks:
         raise InputError(
-            f"{', '.join(sheets.sheets)}: none of {counted(len(annotations.empty), 'row')} is "
+            f"{', '.join(sheets.sheets)}: none of {pluralize(len(annotations.empty), 'row')} is "
             f"annotated yet; fill in the columns {', '.join(ERRORS)}."
         )
     return annotations, fields_by_id
@@ -144,7 +144,7 @@ def read_sheets(options: ReadSheets) -> list[str]:
     annotations, fields_by_id = _read_annotations(options)
     by_id = annotations.by_id()
     combined_labels = [
-        combined(annotations.examples[name], marks, ties) for name, marks in by_id.items()
+        combine_marks(annotations.examples[name], marks, ties) for name, marks in by_id.items()
     ]
     kept = [label for label in combined_labels if label is not None]
     rows = {
@@ -157,10 +157,12 @@ def read_sheets(options: ReadSheets) -> list[str]:
     for path, written in rows.items():
         write_jsonl(path, written)
     waiting = (
-        f"; {counted(len(annotations.empty), 'row')} not annotated yet" if annotations.empty else ""
+        f"; {pluralize(len(annotations.empty), 'row')} not annotated yet"
+        if annotations.empty
+        else ""
     )
-    marked = counted(len(annotations.marks), "row")
-    people = counted(len(annotations.annotators()), "annotator")
+    marked = pluralize(len(annotations.marks), "row")
+    people = pluralize(len(annotations.annotators()), "annotator")
     counts = collections.Counter(label.slice for label in kept)
     free = f"{counts[Slice.ERROR_FREE]:,} error-free"
     return [
@@ -177,19 +179,19 @@ def _labels_line(path: str, labels: Sequence[Label]) -> str:
     errors = {name: sum(label.answers[name] for label in labels) for name in FULL_ERRORS}
     listed = ", ".join(f"{name} {count:,}" for name, count in errors.items())
     return (
-        f"{path}: {counted(len(labels), 'response')}: {free} error-free, {full} with a full error "
-        f"({listed}), {ambiguous} with ambiguous errors only"
+        f"{path}: {pluralize(len(labels), 'response')}: {free} error-free, {full} with a full "
+        f"error ({listed}), {ambiguous} with ambiguous errors only"
     )
 
 
 def _tie_lines(labels: Sequence[Label], dropped: int, ties: Ties) -> list[str]:
     if dropped:
-        return [f"{counted(dropped, 'response')} left out for ties"]
+        return [f"{pluralize(dropped, 'response')} left out for ties"]
     tied = sum(bool(label.ties) for label in labels)
     if not tied:
         return []
     treatment = "as errors" if ties is Ties.ERROR else "as no errors"
-    responses = counted(tied, "response")
+    responses = pluralize(tied, "response")
     return [f"{responses} with as many yes as no to an error, taken {treatment} (--ties)"]
 
 
@@ -202,14 +204,14 @@ def agreement(options: AgreementOptions) -> str:
     )
     if options.json:
         write_json(options.json, figures)
-    return rendered(table)
+    return render_table(table)
 
 
 @reserve_outputs(lambda options: ([*options.sheets, *options.input], {"--json": options.json}))
 def ratings(options: RatingOptions) -> str:
     """Returns the paper's table of systems and the agreement of judges, and writes the figures."""
     form = forms()[options.questions]
-    responses, places = coded(
+    responses, places = assign_codes(
         response
         for path in options.input
         for response in read_responses(pathlib.Path(path), several=True)
@@ -220,12 +222,12 @@ def ratings(options: RatingOptions) -> str:
     if not annotations.marks:
         raise InputError(f"{', '.join(options.sheets)}: no row is filled in yet.")
     table = ratings_table(form, annotations, places, options.baseline)
-    judges = counted(len(annotations.annotators()), "judge")
-    rows = f"{counted(len(annotations.marks), 'row')} of {judges}"
+    judges = pluralize(len(annotations.annotators()), "judge")
+    rows = f"{pluralize(len(annotations.marks), 'row')} of {judges}"
     note = f"Filled in: {rows}; {len(annotations.empty):,} empty."
     table = table._replace(notes=(note, *table.notes))
     agreed = agreement_of_judges(form, annotations, places)
     if options.json:
         figures = {"rows": (table.tidy or table).records(), "agreement": agreed.records()}
         write_json(options.json, {"title": table.title, "notes": list(table.notes), **figures})
-    return f"{rendered(table)}\n{rendered(agreed)}"
+    return f"{render_table(table)}\n{render_table(agreed)}"

@@ -11,12 +11,12 @@ from faith_jax.core.files import check_outputs
 from faith_jax.core.rows import BadRows
 from faith_jax.core.table import Table
 from faith_jax.datasets import task_data
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.datasets.raw.wizard_of_wikipedia import read_turns
 from faith_jax.input.numpy_examples import plain
 from faith_jax.report.figures import save_figure
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.runs.data.tasks import builder_of
 from faith_jax.statistics import dataset_statistics as tables
 from faith_jax.statistics.dataset_statistics import Splits
@@ -73,12 +73,12 @@ def describe(
     data_dir = data_dir or task_data.data_dir()
     if name in ("true_benchmark", "true_benchmark/sample"):
         corpora = _true_corpora(builder, name.partition("/")[2], data_dir, raw_folder)
-        yield rendered(tables.true_table(corpora)).rstrip("\n")
+        yield render_table(tables.true_table(corpora)).rstrip("\n")
         return
-    dataset = prepared(builder, config, data_dir, raw_folder)
+    dataset = prepare_builder(builder, config, data_dir, raw_folder)
     splits = {split: _load_examples(dataset, split) for split in dataset.info.splits}
     for table in _build_dataset_tables(builder.name, splits, before):
-        yield rendered(table).rstrip("\n")
+        yield render_table(table).rstrip("\n")
         yield ""
     if plot:
         yield _plot_extractiveness(builder.name, splits, pathlib.Path(plot))
@@ -91,7 +91,7 @@ def _true_corpora(
     for corpus in CORPORA:
         part = f"{corpus}_sample" if config else corpus
         try:
-            dataset = prepared(builder, part, data_dir, raw_folder, fetch=False)
+            dataset = prepare_builder(builder, part, data_dir, raw_folder, fetch=False)
         except InputError as error:
             errors.append(error)
             continue

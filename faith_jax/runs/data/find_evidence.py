@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.files import (
     append_rows,
     check_outputs,
@@ -28,18 +28,26 @@ from faith_jax.core.files import (
 from faith_jax.core.labels import EvidenceLabel
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
-from faith_jax.core.schema import converted
-from faith_jax.core.settings import checked
+from faith_jax.core.schema import convert_row
+from faith_jax.core.settings import check_value
 from faith_jax.core.table import Table, figure_text
 from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.raw.dialfact import Evidence
 from faith_jax.datasets.samples import SAMPLE, sample_folder
 from faith_jax.input.score_input import Responses, ScoreInput
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.retrieval import sentence_ranking as ranking
-from faith_jax.retrieval.documents import BM25, ENTITIES, Bm25, Entities, Query, Retriever, fused
+from faith_jax.retrieval.documents import (
+    BM25,
+    ENTITIES,
+    Bm25,
+    Entities,
+    Query,
+    Retriever,
+    fuse_rankings,
+)
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
-from faith_jax.retrieval.recall import found_share, recall
+from faith_jax.retrieval.recall import gold_share, recall
 from faith_jax.runs.data.knowledge import open_base
 from faith_jax.runs.options import ClaimColumns, EvidenceOptions, FindingOptions
 
@@ -107,13 +115,13 @@ def evidence(options: EvidenceOptions) -> Iterator[str]:
             whole, ({k: v for k, v in row.items() if k != "recall"} for row in evidence_rows)
         )
         move_into_place(whole, target)
-    yield f"{target}: evidence of {counted(len(evidence_rows), 'claim')}"
+    yield f"{target}: evidence of {pluralize(len(evidence_rows), 'claim')}"
     table = _recall_table([row["recall"] for row in evidence_rows], options)
     if options.json:
         write_json(options.json, {"rows": (table.tidy or table).records()})
     if table.rows:
-        yield rendered(table)
-    yield from bad_rows.told()
+        yield render_table(table)
+    yield from bad_rows.describe_skipped()
 
 
 def responses_of(
@@ -144,7 +152,7 @@ def read_claims(
     for row in responses_of([str(path)], options).rows(bad_rows):
         example, place = row.example, f"{path}, row {row.place[1] + 1}"
         try:
-            gold_parts = converted(row.fields, place, _Known).evidence_list
+            gold_parts = convert_row(row.fields, place, _Known).evidence_list
         except InputError as error:
             bad_rows.add(error)
             continue
@@ -191,9 +199,9 @@ class Finder:
         }
         for place, query in enumerate(queries):
             rankings = {name: by_claim[place] for name, by_claim in lists.items()}
-            together = fused(list(rankings.values()), options.documents)
+            together = fuse_rankings(list(rankings.values()), options.documents)
             candidates = ranking.candidates(self.base, together)
-            best = ranking.ranked(query, candidates, self._ranker, options.sentences)
+            best = ranking.rank_sentences(query, candidates, self._ranker, options.sentences)
             yield Found({**rankings, FUSED: together}, best, self._entities.subjects(query))
 
 
@@ -206,7 +214,7 @@ def _make_retrievers(
         BM25: lambda: Bm25(base),
         DENSE: lambda: _open_dense_retriever(options, base),
     }
-    for name in checked("retrievers", options.retrievers, tuple[str, ...]):
+    for name in check_value("retrievers", options.retrievers, tuple[str, ...]):
         if name not in make:
             raise ConfigError(
                 f"--retrievers: there is no {name!r}.{did_you_mean(name, make)} There are: "
@@ -290,7 +298,7 @@ def _evidence_rows(claims: Sequence[ClaimRow], finder: Finder) -> Iterator[dict[
             for name, numbers in rankings.items()
         }
         texts[SENTENCES] = [sentence.sentence for sentence in best if sentence.score > 0]
-        shares = {name: found_share(recalled, row.gold) for name, recalled in texts.items()}
+        shares = {name: gold_share(recalled, row.gold) for name, recalled in texts.items()}
         yield {
             "id": row.id,
             "evidence": [

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, StorageError, counted
+from faith_jax.core.errors import ConfigError, StorageError, pluralize
 from faith_jax.core.files import stamp
 from faith_jax.core.files.staging import make_once, user_cache
 from faith_jax.core.heavy_imports import quiet_tensorflow
@@ -98,7 +98,7 @@ def _make_sample(folder: pathlib.Path) -> KnowledgeBase:
 def describe(base: KnowledgeBase) -> list[str]:
     """Returns lines that say what a knowledge base has, and what was left out."""
     manifest = base.manifest
-    articles, names = counted(manifest.articles, "article"), counted(manifest.names, "name")
+    articles, names = pluralize(manifest.articles, "article"), pluralize(manifest.names, "name")
     lines = [f"{base.folder}: {articles}, {names}, {manifest.size / 1e6:,.1f} MB"]
     return [
         *lines,

@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.labels import labels_line
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import task_data
 from faith_jax.datasets.builders.apache_beam import BeamPipeline
-from faith_jax.datasets.builders.base import RawBuilder, manual_folder, prepared
+from faith_jax.datasets.builders.base import RawBuilder, manual_folder, prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw_catalogue import DATASETS
 from faith_jax.datasets.raw_files import ignored_files
@@ -64,7 +64,7 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
             _summarize_lengths(feature, tokens[feature], limit)
             for feature, limit in lengths.items()
         )
-        yield f"the first {counted(read, 'row')} of {split}: {summary}"
+        yield f"the first {pluralize(read, 'row')} of {split}: {summary}"
     if labels := lookup.error_labels(task):
         yield labels_line(labels)
 
@@ -76,7 +76,7 @@ def _count_tokens(tokens: Any) -> int:
 
 def _summarize_lengths(name: str, tokens: list[int], limit: int) -> str:
     over = sum(count > limit for count in tokens)
-    text = f"{name} have up to {counted(max(tokens), 'token')}"
+    text = f"{name} have up to {pluralize(max(tokens), 'token')}"
     if over and name == "targets":
         return f"{text} (over {limit} in {over}: raise TASK_FEATURE_LENGTHS to train on them)"
     return f"{text} (over {limit} in {over})" if over else text
@@ -87,7 +87,7 @@ def _text_lines(name: str, tokens: Any, text: bytes, length: int) -> Iterator[st
     count = _count_tokens(tokens)
     cut = "" if name == "targets" else f": {count - length} would be cut"
     over = f"; {length} fit{cut}" if count > length else ""
-    yield f"  {name} ({counted(count, 'token')}{over})"
+    yield f"  {name} ({pluralize(count, 'token')}{over})"
     yield textwrap.fill(
         text.decode("utf-8"), _WIDTH, initial_indent="    ", subsequent_indent="    "
     )
@@ -128,13 +128,13 @@ def prepare(
     data_dir = data_dir or task_data.data_dir()
     ignored = _ignored_files(builder, config, data_dir, raw_folder) if tell_ignored else ""
     try:
-        dataset = prepared(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
+        dataset = prepare_builder(builder, config, data_dir, raw_folder, bad_rows, beam=beam)
     except InputError as error:
         raise InputError(f"{ignored}{' ' if ignored else ''}{error}") from None
     for split, info in dataset.info.splits.items():
         yield f"{dataset.info.full_name}  {split}: {info.num_examples:,} examples"
     if bad_rows.count:
-        yield f"{counted(bad_rows.count, 'bad row')} skipped:"
+        yield f"{pluralize(bad_rows.count, 'bad row')} skipped:"
         yield from (f"  {message}" for message in bad_rows.messages)
     if ignored:
         yield ignored

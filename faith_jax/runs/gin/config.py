@@ -23,7 +23,7 @@ import gin
 
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.stores import is_folder, is_remote, path_of
-from faith_jax.core.settings import checked
+from faith_jax.core.settings import check_value
 from faith_jax.runs.gin import t5x_counterparts, translate_t5x
 from faith_jax.runs.gin.former_names import with_present_names
 from faith_jax.runs.gin.log_once import forget_lines
@@ -89,7 +89,7 @@ def parse(
         if t5x_counterparts.of_file(name) is None:
             _check_file(name, paths)
     translated = translate_t5x.translate(
-        gin_files, [quoted(b) for b in bindings], functools.partial(_users_file, paths)
+        gin_files, [quote_value(b) for b in bindings], functools.partial(_users_file, paths)
     )
     # Gin logs an error for each search path that does not hold a file.
     logging.getLogger().addFilter(_is_not_a_missed_search_path)
@@ -104,9 +104,9 @@ def parse(
         _check_bindings(bindings)
         for binding in bindings:
             where = f"--gin.{binding}: "
-            _check_closed(quoted(binding), f"--gin.{binding}")
+            _check_closed(quote_value(binding), f"--gin.{binding}")
             check_imports(binding, f"--gin.{binding}", allow)
-            gin.parse_config(with_present_names(quoted(binding)))
+            gin.parse_config(with_present_names(quote_value(binding)))
     except ConfigError:
         raise
     except RecursionError:
@@ -231,7 +231,7 @@ def _with_gin_arguments(function: Callable[..., Any]) -> Callable[..., Any] | No
     return gin.get_configurable(function) if is_named else None
 
 
-def quoted(binding: str) -> str:
+def quote_value(binding: str) -> str:
     """Returns "NAME=value" with a value that is no Python literal made a string.
 
     A shell eats quotes, so that --gin.MODEL_DIR="runs/a" arrives as runs/a. References (@name)
@@ -269,12 +269,12 @@ def _read_macros() -> dict[str, Any]:
     }
 
 
-def _used_macros() -> set[str]:
+def _list_used_macros() -> set[str]:
     return set(_MACRO_USE.findall(gin.config_str()))
 
 
 def _check_bindings(bindings: Sequence[str]) -> None:
-    macros = set(_read_macros()) | _used_macros()
+    macros = set(_read_macros()) | _list_used_macros()
     for name in (binding.partition("=")[0].strip() for binding in bindings):
         if _MACRO.match(name) and name not in macros:
             raise ConfigError(
@@ -288,7 +288,7 @@ def _check_macros() -> None:
     if unset:
         flags = " ".join(f"--gin.{name}=…" for name in unset)
         raise ConfigError(f"{', '.join(unset)} must be set: add {flags}")
-    for name in sorted(_used_macros() - set(values)):
+    for name in sorted(_list_used_macros() - set(values)):
         if not gin.config._CONSTANTS.matching_selectors(name):
             hint = did_you_mean(name, values)
             if name == "MODEL":
@@ -298,7 +298,7 @@ def _check_macros() -> None:
 
 def _check_read(user_macros: Mapping[str, str]) -> None:
     """Raises ConfigError for a macro of a user's file that nothing reads."""
-    used = _used_macros()
+    used = _list_used_macros()
     for name in sorted(user_macros.keys() - used):
         hint = did_you_mean(name, used)
         raise ConfigError(f"gin: {user_macros[name]}: nothing reads the macro {name}.{hint}")
@@ -331,7 +331,7 @@ def _check_types() -> None:
             written = [part for part in parts if _strip_annotation(part) in _CHECKED]
             if (written == [type(None)] and value is not None) or not written:
                 raise ConfigError(f"{name}: expected a reference such as @NAME(), got {value!r}.")
-            checked(name, value, functools.reduce(operator.or_, written))
+            check_value(name, value, functools.reduce(operator.or_, written))
 
 
 def _is_ours(kind: Any) -> bool:

@@ -17,13 +17,13 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from faith_jax.core.errors import ConfigError, InputError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.files import check_outputs, write_json, write_jsonl
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, read_json, read_jsonl
 from faith_jax.core.schema import Text, read_as, read_toml_as
 from faith_jax.core.table import Table
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.runs.judges.options import CertifyOptions
 from faith_jax.runs.judges.reference_models import (
     T5_IDS,
@@ -184,7 +184,7 @@ class Comparison:
         """The differences of the pairs that are compared."""
         return [self.difference(number) for number in self.references]
 
-    def changed(self) -> list[int]:
+    def changed_pairs(self) -> list[int]:
         """Returns the pairs whose verdict changes."""
         limit = self.threshold
         if limit is None:
@@ -206,7 +206,7 @@ class Comparison:
 
     def row(self) -> tuple[Any, ...]:
         """Returns the row of the table."""
-        changed = None if self.threshold is None else len(self.changed())
+        changed = None if self.threshold is None else len(self.changed_pairs())
         largest, median = max(self.differences), statistics.median(self.differences)
         result = "differs" if self.wrong() else "as certified"
         figures = (f"{largest:.2g}", f"{median:.2g}", f"{self.tolerance:g}")
@@ -302,14 +302,14 @@ def _certify_folder(
             for n in wrong[:_SHOWN]
         ]
         if len(wrong) > _SHOWN:
-            problems.append(f"… and {counted(len(wrong) - _SHOWN, 'further pair')}")
+            problems.append(f"… and {pluralize(len(wrong) - _SHOWN, 'further pair')}")
     verdict = "not certified" if problems else "certified"
     model = options.folder or "its tiny random model"
     rows = tuple(comparison.row() for comparison in comparisons)
     table = Table(f"{options.card}, {model}: {verdict}", _COLUMNS, rows, (*notes, *problems))
     if options.json:
         write_json(options.json, _build_json_report(table, not problems, comparisons, scores))
-    return rendered(table), not problems
+    return render_table(table), not problems
 
 
 def _model_options(options: CertifyOptions, folder: str, dtype: str) -> dict[str, Any]:
@@ -402,7 +402,7 @@ def _build_json_report(
                 "largest_difference": finite(max(comparison.differences)),
                 "median_difference": finite(statistics.median(comparison.differences)),
                 "tolerance": comparison.tolerance,
-                "verdicts_that_change": [number + 1 for number in comparison.changed()],
+                "verdicts_that_change": [number + 1 for number in comparison.changed_pairs()],
                 "pairs_that_differ": [number + 1 for number in comparison.wrong()],
             }
             for comparison in comparisons

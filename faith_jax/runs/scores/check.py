@@ -25,9 +25,9 @@ from faith_jax.core.cutting import by_name
 from faith_jax.core.errors import (
     ConfigError,
     InputError,
-    counted,
     did_you_mean,
     field_error,
+    pluralize,
 )
 from faith_jax.core.files import (
     append_rows,
@@ -47,12 +47,12 @@ from faith_jax.core.labels import (
     VERDICTS,
     DialFactLabel,
     DialFactType,
-    known_verdict,
+    parse_verdict,
     response_verdict,
 )
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
-from faith_jax.core.settings import Share, checked
+from faith_jax.core.settings import Share, check_value
 from faith_jax.core.types import GroundedExample, Grounding, Score
 from faith_jax.core.words import split_sentences, visible
 from faith_jax.datasets.grounded_rows import KNOWN_LABELS, ExampleRow
@@ -70,7 +70,7 @@ from faith_jax.report.claims import (
     gold_table,
     verdict_table,
 )
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.retrieval.sentence_ranking import about
 from faith_jax.runs.data.find_evidence import Finder, responses_of
@@ -169,9 +169,9 @@ class FactChecker:
         finding: FindingOptions | None = None,
         **options: "Unpack[ClassifierOptions]",
     ):
-        form = checked("form", form, get_type_hints(CheckOptions)["form"])
-        verifiable = checked("verifiable", verifiable, Share)
-        finding = checked("finding", finding or FindingOptions(), FindingOptions)
+        form = check_value("form", form, get_type_hints(CheckOptions)["form"])
+        verifiable = check_value("verifiable", verifiable, Share)
+        finding = check_value("finding", finding or FindingOptions(), FindingOptions)
         _check_names(options)
         check_is_there(model)
         self.base = None if knowledge_base is None else open_base(knowledge_base)
@@ -445,7 +445,7 @@ def check(options: CheckOptions) -> Iterator[str]:
         claims = functools.partial(read_scored_rows, target)
         lines = []
         if silent:
-            responses = counted(silent, "response")
+            responses = pluralize(silent, "response")
             lines.append(f"{responses} without a sentence, and so without claims")
         if lacks_page:
             logger.info("%s is there already: %s is made of it", target, options.html)
@@ -476,15 +476,16 @@ def check(options: CheckOptions) -> Iterator[str]:
         if options.claim:
             yield from _claim_lines(claims())
         else:
-            yield rendered(verdict_table(claims()))
+            yield render_table(verdict_table(claims()))
             if (figures := gold_table(claims())).rows:
-                yield rendered(figures)
+                yield render_table(figures)
         yield from lines
         if cut := sum(any(row["cut_tokens"].values()) for row in claims()):
-            yield f"{counted(cut, 'claim')} with evidence that was too long for the model, and cut"
+            claims_cut = pluralize(cut, "claim")
+            yield f"{claims_cut} with evidence that was too long for the model, and cut"
         for warning in unknown_warnings(unknown.report()) if unknown else ():
             logger.warning("%s", warning)
-    yield from bad_rows.told()
+    yield from bad_rows.describe_skipped()
 
 
 def _read_responses(
@@ -542,7 +543,7 @@ def _read_gold_verdicts(row: ExampleRow, options: CheckOptions, place: str = "")
     if not isinstance(value, list):
         return _Gold(*right)
     if (count := len(claims_of(row.example.response))) != len(right):
-        expected = f"a text, or one for each of the {counted(count, 'sentence')} of the response"
+        expected = f"a text, or one for each of the {pluralize(count, 'sentence')} of the response"
         raise field_error(place, name, expected, value)
     return _Gold(response_verdict(right) if all(right) else "", right)
 
@@ -557,14 +558,14 @@ def _label_column(row: ExampleRow, options: CheckOptions) -> str:
 def _verdict_of_label(text: str) -> str | None:
     """Returns the verdict that a label means, SUPPORTS or UNSUPPORTED for those of `score`."""
     of_answers = {1: DialFactLabel.SUPPORTS.value, 0: UNSUPPORTED}
-    return known_verdict(text) or of_answers.get(KNOWN_LABELS.get(text.lower(), -1))
+    return parse_verdict(text) or of_answers.get(KNOWN_LABELS.get(text.lower(), -1))
 
 
 def _describe_sources(options: CheckOptions, base: KnowledgeBase | None) -> list[str]:
     """Returns lines that name the responses, the knowledge base and the verifier."""
     knowledge = f"Grounding: {options.grounding_column} of each response"
     if base:
-        articles = counted(len(base), "article")
+        articles = pluralize(len(base), "article")
         knowledge = f"Knowledge base: {options.knowledge_base} ({articles})"
     return [
         *(f"Responses: {path}" for path in options.input),
@@ -611,12 +612,14 @@ def _write_claim_rows(
             None if checker.base else [example.grounding for example in examples],
         )
         gold = [_read_gold_verdicts(row, options) for row in batch]
-        scored = map(_scored_claims, batch, responses, gold)
+        scored = map(_build_claim_rows, batch, responses, gold)
         append_rows(kept, ({"claims": list(claims)} for claims in scored))
         progress.add(len(batch))
 
 
-def _scored_claims(row: ExampleRow, checked: CheckedResponse, gold: _Gold) -> Iterator[ScoredRow]:
+def _build_claim_rows(
+    row: ExampleRow, checked: CheckedResponse, gold: _Gold
+) -> Iterator[ScoredRow]:
     """Yields the claims of a response as scored rows; columns of the same names are renamed."""
     dialogue = row.example.history
     for number, claim in enumerate(checked.claims):

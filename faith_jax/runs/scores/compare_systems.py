@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from faith_jax.core.errors import ConfigError, counted, did_you_mean
+from faith_jax.core.errors import ConfigError, did_you_mean, pluralize
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
@@ -212,13 +212,13 @@ def _mark_low_words(row: Mapping[str, Any], scorer: str) -> str:
         if text is None and score < row["scores"][scorer] / 2
     ]
     parts, place = [], 0
-    for start, end in _joined_spans(response, low):
+    for start, end in _join_spans(response, low):
         parts += [response[place:start], "[", response[start:end], "]"]
         place = end
     return "".join([*parts, response[place:]])
 
 
-def _joined_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _join_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Returns spans in order; those with nothing but a space between them are one."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
@@ -336,11 +336,11 @@ def on_shared_rows(
             }
         if len(shared) < max(sizes):
             notes.append(
-                f"{corpus}: compared on the {counted(len(shared), 'row')} that all systems "
+                f"{corpus}: compared on the {pluralize(len(shared), 'row')} that all systems "
                 f"have with the same grounding; the largest has {max(sizes):,}."
             )
             systems = {
-                name: [o.ordered(shared) for o in members] for name, members in systems.items()
+                name: [o.reorder(shared) for o in members] for name, members in systems.items()
             }
         regrouped |= {(corpus, system): members for system, members in systems.items()}
     return regrouped

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.runs.options import (
-    listed_names,
+    split_names,
 )
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics.scored_corpora import (
@@ -18,7 +18,7 @@ def read_ensembles(texts: Iterable[str]) -> dict[str, dict[str, Range | None]]:
     ranges_by_ensemble: dict[str, dict[str, Range | None]] = {}
     for text in texts:
         name, _, listed = text.partition("=")
-        members = [member.split(":") for member in listed_names(listed)]
+        members = [member.split(":") for member in split_names(listed)]
         try:
             ranges = {s: Range(*map(float, ends)) if ends else None for s, *ends in members}
         except (ValueError, TypeError):

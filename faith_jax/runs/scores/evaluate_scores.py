@@ -15,7 +15,7 @@ from faith_jax.core.user_modules import describe_failure, is_of_a_file
 from faith_jax.export.read_scored import read_scored_rows
 from faith_jax.report import figures
 from faith_jax.report.claims import VERDICT, gold_table, verdict_table
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.runs.options import (
     AUTO,
     CHOSEN_BY_LABELS,
@@ -71,7 +71,7 @@ def evaluate(options: EvaluateFiles) -> str:
         figures.save_histograms(drawn, path_of(options.histograms))
     if options.roc_curves:
         figures.save_roc_curves(drawn, path_of(options.roc_curves))
-    return "\n".join(rendered(table) for table in (outcome.table, *outcome.further))
+    return "\n".join(render_table(table) for table in (outcome.table, *outcome.further))
 
 
 def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
@@ -103,7 +103,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
         )
     table, figures_by_name, further = outcome.table, outcome.figures, outcome.further
     if protocol.reads_scores:
-        for name, checked in checked_claims(files, options).items():
+        for name, checked in tabulate_checked_claims(files, options).items():
             further = (*further, checked)
             figures_by_name = {**figures_by_name, name: (checked.tidy or checked).records()}
     notes = list(table.notes)
@@ -121,7 +121,7 @@ def evaluation(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     return Evaluation(table, {**settings, **figures_by_name}, outcome.corpora, further)
 
 
-def checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table]:
+def tabulate_checked_claims(files: Sequence[str], options: Comparison) -> dict[str, Table]:
     """Returns tables of what `check` wrote: of verdicts, and of these against labels if there are.
 
     There is none where no file begins with such a claim.
@@ -157,7 +157,7 @@ def write_evaluation(outcome: Evaluation, json_path: str, tables: Mapping[str, s
         heading = {"title": outcome.table.title, "notes": list(outcome.table.notes)}
         write_json(json_path, heading | dict(outcome.figures))
     for form, path in tables.items():
-        write_text(path, rendered(outcome.table, form))
+        write_text(path, render_table(outcome.table, form))
 
 
 def area_tables(

@@ -25,7 +25,7 @@ from faith_jax.runs.scores.protocols import (
     counting_undefined,
 )
 from faith_jax.statistics.classification import best_threshold
-from faith_jax.statistics.detection import Span, covered, error_figures, shared_characters
+from faith_jax.statistics.detection import Span, error_figures, merge_spans, shared_characters
 from faith_jax.statistics.estimates import Estimate, method_note
 from faith_jax.statistics.scored_corpora import (
     Corpus,
@@ -72,7 +72,7 @@ def marked_spans(corpus: Corpus) -> list[list[Span]]:
         length = len(corpus.responses[row]) if corpus.responses else math.inf
         if any(not 0 <= start <= end <= length for start, end in spans):
             raise field_error(place, SPANS, expected, text)
-        rows.append(covered(spans))
+        rows.append(merge_spans(spans))
     return rows
 
 
@@ -89,7 +89,7 @@ def called_spans(words: Sequence[Sequence[Any]], response: str, cut: float) -> l
         for (_, end), (start, _) in itertools.pairwise(called)
         if end < start and response[end:start].isspace()
     ]
-    return covered([*called, *bridges])
+    return merge_spans([*called, *bridges])
 
 
 def hallucination_table(parts: Mapping[str, Corpus], cuts: Cuts, options: EvaluateOptions) -> Table:

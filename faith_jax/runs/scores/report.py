@@ -26,7 +26,7 @@ from faith_jax.report.panels import scorers_of
 from faith_jax.report.salience import salience_picture, salience_section
 from faith_jax.runs.options import Comparison, EvaluateOptions, ReportOptions
 from faith_jax.runs.scores.compare_systems import compare_systems, systems_by_file
-from faith_jax.runs.scores.evaluate_scores import area_tables, checked_claims
+from faith_jax.runs.scores.evaluate_scores import area_tables, tabulate_checked_claims
 from faith_jax.runs.scores.protocols import cluster_fields, counting_undefined, report_tables
 from faith_jax.scoring.registry import scorer_card, scorer_names
 from faith_jax.statistics.scored_corpora import (
@@ -119,7 +119,7 @@ def report(options: ReportOptions) -> pathlib.Path:
             for table in protocol_report.make(corpora, options)
         ]
         tables.append(_build_means_table(options, is_labelled))
-        tables += checked_claims(options.files, options).values()
+        tables += tabulate_checked_claims(options.files, options).values()
     except ValueError as error:
         raise ConfigError(str(error)) from None
     note = ""

@@ -265,7 +265,7 @@ def score(
 
         def take_part() -> None:
             with begin(False) as helper_job:
-                for shard in helper_job.taken():
+                for shard in helper_job.take_shards():
                     if os.getppid() != parent:
                         return
                     compute(shard, rows_of(shard), True, shard.done_rows(), helper_job.progress)
@@ -293,7 +293,7 @@ def score(
                     beside = preflights.beside(target) if report["scorers"] else None
                     preflights.tell(report, beside)
                 compute(shard, rows_of(shard), writes, done, job.progress)
-        with job.joined() as results:
+        with job.joining() as results:
             if results is not None:
                 for result in results:
                     summary.take(result)
@@ -411,7 +411,7 @@ def _take_shards(
     if joins_only:
         return
     if not several:
-        yield from ((shard, True, shard.done_rows(batch_size)) for shard in job.taken())
+        yield from ((shard, True, shard.done_rows(batch_size)) for shard in job.take_shards())
         for helper in helpers:
             helper.join()
         if helpers:
@@ -422,7 +422,7 @@ def _take_shards(
 
     partitions = (settings.get("num_partitions") or 1 for settings in scorers.values())
     together = not all(map(fits_own_devices, partitions))
-    yield from processes.taken(job, together, batch_size)
+    yield from processes.take_shards(job, together, batch_size)
 
 
 def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dict[str, Any]:
@@ -462,11 +462,11 @@ def _pin_checkpoints(
     kept, digests = note.get("models", {}), {}
     for name, settings in chosen.items():
         for option in (key for key in MODEL_OPTIONS if isinstance(settings.get(key), str)):
-            from faith_jax.checkpoints.identity import checkpoint_digest, pinned  # imports JAX
+            from faith_jax.checkpoints.identity import checkpoint_digest, pin_step  # imports JAX
 
             path, place = settings[option], f"{name}.{option}"
             step = (kept.get(place) or checkpoint_digest(path))["step"]
-            settings[option] = path if step is None else str(pinned(path, step))
+            settings[option] = path if step is None else str(pin_step(path, step))
             digests[place] = checkpoint_digest(settings[option])
     return chosen, digests
 

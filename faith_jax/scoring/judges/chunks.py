@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from faith_jax.core.heavy_imports import light_module
-from faith_jax.core.words import Piece, placed_sentences
+from faith_jax.core.words import Piece, locate_sentences
 from faith_jax.scoring.judges.card import EvenSentences, Sentences, Windows
 
 _LINE = "\n"
@@ -85,7 +85,7 @@ def _split_into_sentences(texts: Sequence[str], rule: Sentences | EvenSentences)
         for line in text.split(_LINE) if keeps_lines else [text]:
             if keeps_lines and start:
                 yield Piece(_LINE, start - 1, start)
-            for piece in placed_sentences(line):
+            for piece in locate_sentences(line):
                 if len(piece.text) >= shortest:
                     yield Piece(piece.text, start + piece.start, start + piece.end)
             start += len(line) + 1  # the break, or what stands between two texts

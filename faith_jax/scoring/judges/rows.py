@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from faith_jax.core.cutting import Kind, Part, concatenated, cut, in_tokens
+from faith_jax.core.cutting import Kind, Part, concatenate_pieces, cut, in_tokens
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.words import Piece
 from faith_jax.inference.opening import check_ids
@@ -210,7 +210,7 @@ class JudgeEncoder:
             [self._encode_segment(segment, values, offsets) for segment in segments]
             for segments in self.segments
         ]
-        ids, parts = concatenated(segment for text in texts for segment in text)
+        ids, parts = concatenate_pieces(segment for text in texts for segment in text)
         return _Encoded(ids, parts, offsets, sum(len(segment_ids) for segment_ids, _ in texts[0]))
 
     def _encode_segment(

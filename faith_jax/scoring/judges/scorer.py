@@ -12,11 +12,11 @@ import scipy.special
 
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.checkpoints.hugging_face.families import family_name
-from faith_jax.core.cutting import CutTokens, summed
+from faith_jax.core.cutting import CutTokens, sum_cuts
 from faith_jax.core.errors import ConfigError, did_you_mean
-from faith_jax.core.settings import checked
+from faith_jax.core.settings import check_value
 from faith_jax.core.types import GroundedExample, Grounding, WordScore
-from faith_jax.core.words import Piece, is_blank, placed_sentences
+from faith_jax.core.words import Piece, is_blank, locate_sentences
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.encoder_decoder import EncoderDecoderModel
@@ -104,7 +104,9 @@ class Judge:
         if isinstance(reads, ReadWords):
             words = reads.words or list(map(str, reads.ids or ()))
             # What is read first tells how rare the words are.
-            read = engine.written if reads.over == "vocabulary" else engine.probabilities
+            read = (
+                engine.label_probabilities if reads.over == "vocabulary" else engine.probabilities
+            )
             probabilities = read(ids).astype(np.float64)
             engine.warn_of_rare_labels(ids, words, _REMEDY)
             return probabilities
@@ -172,7 +174,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
     ):
         card = read_card(name)
         if sentences is not None:
-            checked("sentences", sentences, Reading)
+            check_value("sentences", sentences, Reading)
             response = msgspec.structs.replace(card.response, sentences=sentences)
             card = msgspec.structs.replace(card, response=response)
         self.judge = open_judge(name, card, model, **options)
@@ -196,7 +198,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
         query, name = " ".join(example.history[-1:]), f"example {example.id!r}"
         rows = [encode.rows(chunks, sentence.text, query, name) for sentence in sentences]
         cuts = (pair.row.cut for part in rows for pair in part)
-        return JudgeRow(sentences, rows, summed(cuts))
+        return JudgeRow(sentences, rows, sum_cuts(cuts))
 
     def _warn_of_no_query(self, examples: Sequence[GroundedExample]) -> None:
         """Logs a warning, once, where the judge's prompt has a query and examples have none."""
@@ -218,7 +220,7 @@ class JudgeScorer(ModelScorer[JudgeRow]):
         if self._reads.sentences == "whole":
             return [Piece(response, 0, len(response))]
         shortest = self._reads.shortest
-        return [piece for piece in placed_sentences(response) if len(piece.text) >= shortest]
+        return [piece for piece in locate_sentences(response) if len(piece.text) >= shortest]
 
     def choose_shapes(self, rows: Sequence[JudgeRow], window: int, total: int) -> None:
         """Chooses the shapes of a job's batches by a sample of its rows."""
@@ -231,10 +233,10 @@ class JudgeScorer(ModelScorer[JudgeRow]):
     def texts(self, row: JudgeRow) -> dict[str, str]:
         """Returns the first chunk's input."""
         count = sum(map(len, row.rows))
-        text = self.judge.encode.tokenizer.shown(row.rows[0][0].row.ids)
+        text = self.judge.encode.tokenizer.to_readable(row.rows[0][0].row.ids)
         return {f"chunk 1 of {count}" if count > 1 else "input": text}
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[JudgeRow]
     ) -> list[Judgement]:
         """Returns the scores with their evidence."""

@@ -10,12 +10,12 @@ import numpy as np
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.inference import CausalModel, EncoderDecoderModel
-from faith_jax.inference.batching import Batch, Batcher, Shape, padded, padded_length
+from faith_jax.inference.batching import Batch, Batcher, Shape, pad_rows, padded_length
 from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.inference.row_likelihoods import LikelihoodRow
 from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.salience.maps import METHODS, SalienceMaps, rows_in_bound, salience_maps
-from faith_jax.statistics.texts.salience_scores import check_choice, normalized_columns
+from faith_jax.statistics.texts.salience_scores import check_choice, normalize_columns
 
 LENGTHS = (32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512)
 # A compilation takes as long as so many backward passes of a row, or longer.
@@ -94,7 +94,7 @@ class SalienceEngine:
             ]
             maps = self._compute_batch_maps(heads, picked, batch)
             for (number, places), token_map in zip(lines, maps, strict=True):
-                all_maps[number][: len(token_map), places] = normalized_columns(token_map)
+                all_maps[number][: len(token_map), places] = normalize_columns(token_map)
         return all_maps
 
     def _group_by_shape(
@@ -108,7 +108,7 @@ class SalienceEngine:
             [self._compute_padded_shape(row, column) for column in wanted]
             for row, wanted in zip(rows, columns, strict=True)
         ]
-        shapes = merged_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
+        shapes = merge_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
         places: dict[tuple[int, Shape], list[int]] = {}
         for number, row_shapes in enumerate(needed):
             for place, shape in enumerate(row_shapes):
@@ -174,9 +174,9 @@ def _model_inputs(
     size, (input_length, length, *_) = batch.size, batch.shape
     pad_id = max(0, config.pad_id)
     if config.is_decoder_only:
-        return None, padded([row.fed for row in rows], length, pad_id, size)
-    encoder = padded([row.inputs for row in rows], input_length, config.pad_id, size)
-    decoder = padded([row.targets for row in rows], length, pad_id, size)
+        return None, pad_rows([row.fed for row in rows], length, pad_id, size)
+    encoder = pad_rows([row.inputs for row in rows], input_length, config.pad_id, size)
+    decoder = pad_rows([row.targets for row in rows], length, pad_id, size)
     return encoder, np.asarray(shift_right(decoder, config.decoder_start_id))
 
 
@@ -185,7 +185,7 @@ def _trim_targets(row: LikelihoodRow, columns: Sequence[int]) -> LikelihoodRow:
     return LikelihoodRow(row.inputs, row.targets[: max(columns, default=0) + 1])
 
 
-def merged_shapes(columns: Mapping[Shape, int], passes: int | None = None) -> dict[Shape, Shape]:
+def merge_shapes(columns: Mapping[Shape, int], passes: int | None = None) -> dict[Shape, Shape]:
     """Returns the shape in which the columns of each shape are computed, itself or a longer one.
 
     Args:

@@ -114,10 +114,10 @@ class SalienceScorer(ModelScorer[SalienceInput]):
 
     def texts(self, row: SalienceInput) -> dict[str, str]:
         """Returns the inputs and the response behind them."""
-        shown = self._compute.encode.reader.shown
+        shown = self._compute.encode.reader.to_readable
         return {"input": shown(row.row.inputs), "response": shown(row.row.targets)}
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[SalienceInput]
     ) -> list[Judgement]:
         """Returns the means and the words' shares."""

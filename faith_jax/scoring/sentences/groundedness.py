@@ -7,13 +7,13 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from faith_jax.core.cutting import CutTokens, summed
+from faith_jax.core.cutting import CutTokens, sum_cuts
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, WordScore
-from faith_jax.core.words import placed_sentences
+from faith_jax.core.words import locate_sentences
 from faith_jax.inference.texts.text_pairs import PairRow
-from faith_jax.scoring.base import Judgement, joined
+from faith_jax.scoring.base import Judgement, join_texts
 from faith_jax.scoring.model_cards import GROUNDEDNESS
 from faith_jax.scoring.pair_classifier import ClassifierOptions
 from faith_jax.scoring.sentences.pairs import SentencePairScorer
@@ -93,14 +93,14 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
     def why_unread(self, example: GroundedExample) -> str:
         """Returns why a response or a grounding cannot be split into words; "" = it can."""
         problem = _READS.problem(example.response, "response")
-        return problem or _READS.problem(joined(example.grounding), "grounding")
+        return problem or _READS.problem(join_texts(example.grounding), "grounding")
 
     def read(self, example: GroundedExample) -> ReadResponse | None:
         """Returns the response's words, and each of its sentences with its passages."""
         if self.why_unread(example):
             return None
         passages_for = PassageFinder(example.grounding.texts)
-        sentences = [(piece.text, piece.start) for piece in placed_sentences(example.response)]
+        sentences = [(piece.text, piece.start) for piece in locate_sentences(example.response)]
         encode, name = self._classify.encode, f"example {example.id!r}"
         rows, counts = list[PairRow](), list[int]()
         for sentence, _ in sentences:
@@ -111,9 +111,9 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
         words = list(zip(overlap.response_words, overlap.response_matched, strict=True))
         # A response that is nothing but an answer is judged by it.
         words = [(word, has) for word, has in words if word.text.lower() not in ANSWERS] or words
-        return ReadResponse(words, sentences, rows, counts, summed(row.cut for row in rows))
+        return ReadResponse(words, sentences, rows, counts, sum_cuts(row.cut for row in rows))
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[ReadResponse]
     ) -> list[Judgement]:
         """Returns the weighted means, and the scores of content words."""
@@ -137,7 +137,7 @@ def _judge_example(
     if not row.words:
         return Judgement(math.nan)
     content = sum(has for _, has in row.words) / len(row.words)
-    grounding = joined(example.grounding)
+    grounding = join_texts(example.grounding)
     bigrams = rouge(example.response, grounding, kinds=("rouge2",))["rouge2"].precision
     missing = words_in_none(example.response, _with_its_numbers(example))
     value = (

@@ -19,7 +19,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from faith_jax.core.cutting import CutTokens, summed
+from faith_jax.core.cutting import CutTokens, sum_cuts
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample, WordScore
 from faith_jax.core.words import split_sentences
@@ -95,7 +95,7 @@ class SentencePairs(NamedTuple):
         return similarity
 
 
-def matched(alike: np.ndarray) -> np.ndarray:
+def match_sentences(alike: np.ndarray) -> np.ndarray:
     """Returns how far each sentence is like the one that it is matched with, 0 = none.
 
     Args:
@@ -161,10 +161,10 @@ class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
         ]
         numbers = np.array(places, int).reshape(-1, 2)
         return SentencePairs(
-            response_sentences, argument_sentences, numbers, rows, summed(row.cut for row in rows)
+            response_sentences, argument_sentences, numbers, rows, sum_cuts(row.cut for row in rows)
         )
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[SentencePairs]
     ) -> list[Judgement]:
         """Returns the smallest of the sentences' scores, and these."""
@@ -176,7 +176,7 @@ class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
             ]
             start += len(row.rows)
             alike = row.alike(part)
-            scores = matched(alike.T if self._coverage else alike)
+            scores = match_sentences(alike.T if self._coverage else alike)
             sentences = row.argument_sentences if self._coverage else row.response_sentences
             judgements.append(
                 Judgement(float(scores.min()), tuple(_score_words(sentences, scores)))

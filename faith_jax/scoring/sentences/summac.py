@@ -6,10 +6,10 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from faith_jax.core.cutting import CutTokens, summed
+from faith_jax.core.cutting import CutTokens, sum_cuts
 from faith_jax.core.labels import NliLabel
 from faith_jax.core.types import GroundedExample
-from faith_jax.core.words import Piece, placed_sentences
+from faith_jax.core.words import Piece, locate_sentences
 from faith_jax.inference.opening import check_options
 from faith_jax.inference.texts.text_pairs import PairRow
 from faith_jax.scoring.base import Judgement, sentence_words
@@ -67,19 +67,19 @@ class SummaCScorer(SentencePairScorer[SentencePairs]):
 
     def read(self, example: GroundedExample) -> SentencePairs | None:
         """Returns the pairs of sentences."""
-        grounding = [s for text in example.grounding.texts for s in placed_sentences(text)]
-        response = list(placed_sentences(example.response))
+        grounding = [s for text in example.grounding.texts for s in locate_sentences(text)]
+        response = list(locate_sentences(example.response))
         if not (grounding and response):
             return None
         premises, hypotheses = self._long_enough(grounding), self._long_enough(response)
         encode, name = self._classify.encode, f"example {example.id!r}"
         rows = [encode(p.text, h.text, name) for h in hypotheses for p in premises]
-        return SentencePairs(hypotheses, rows, summed(row.cut for row in rows))
+        return SentencePairs(hypotheses, rows, sum_cuts(row.cut for row in rows))
 
     def _long_enough(self, sentences: Sequence[Piece]) -> list[Piece]:
         return [piece for piece in sentences if len(piece.text) > self._longest_dropped]
 
-    def judged(
+    def judge_rows(
         self, examples: Sequence[GroundedExample], rows: Sequence[SentencePairs]
     ) -> list[Judgement]:
         """Returns the means and the sentences' scores."""

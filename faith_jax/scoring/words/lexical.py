@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.types import Direction, GroundedExample, Score, ScorerCard, WordScore
 from faith_jax.core.words import STEEN_PRONOUNS, first_person_count
-from faith_jax.scoring.base import by_perspective, joined
+from faith_jax.scoring.base import by_perspective, join_texts
 from faith_jax.scoring.words.text_scorer import (
     ALL_SCRIPTS,
     ASCII,
@@ -55,7 +55,7 @@ def comparison_scorer(
     card: ScorerCard, compare: Compare, reads: Reads = SPACED_SCRIPTS
 ) -> TextScorer:
     """Returns a scorer that compares the response with the grounding's texts as one."""
-    return TextScorer(card, lambda e: Score(compare(e.response, joined(e.grounding))), reads)
+    return TextScorer(card, lambda e: Score(compare(e.response, join_texts(e.grounding))), reads)
 
 
 def _read_by(
@@ -348,7 +348,7 @@ def argument_recall_scorer(
     _check_threshold(threshold)
 
     def judge(example: GroundedExample) -> Score:
-        coverage = _told_arguments(example, normalization)
+        coverage = _mentioned_arguments(example, normalization)
         pairs = enumerate(zip(example.grounding.texts, coverage.arguments, strict=True))
         words = tuple(
             WordScore(text, 0, len(text), float(share >= threshold), text=number)
@@ -388,7 +388,7 @@ def argument_precision_scorer(
     _check_threshold(threshold)
 
     def judge(example: GroundedExample) -> Score:
-        coverage = _told_arguments(example, normalization)
+        coverage = _mentioned_arguments(example, normalization)
         words = tuple(
             WordScore(example.response[start:end], start, end, float(share >= threshold))
             for share, (start, end) in zip(coverage.sentences, coverage.spans, strict=True)
@@ -408,7 +408,7 @@ def argument_precision_scorer(
     return TextScorer(card, judge, reads)
 
 
-def _told_arguments(example: GroundedExample, normalization: str) -> ToldArguments:
+def _mentioned_arguments(example: GroundedExample, normalization: str) -> ToldArguments:
     query = example.history[-1] if example.history else ""
     return tell_arguments(example.response, example.grounding.texts, query, normalization)
 

@@ -10,7 +10,7 @@ import regex
 
 from faith_jax.core.types import GroundedExample, Score, ScorerCard, WordScore
 from faith_jax.core.words import visible
-from faith_jax.scoring.base import BaseScorer, joined
+from faith_jax.scoring.base import BaseScorer, join_texts
 
 _LETTERS = regex.compile(r"[\p{L}\p{N}]")
 _ASCII_LETTER = re.compile("[A-Za-z0-9]")
@@ -96,7 +96,7 @@ class TextScorer(BaseScorer):
         problem = self._reads.problem(example.response, "response")
         if problem or not self._reads_grounding:
             return problem
-        return self._reads.problem(joined(example.grounding), "grounding")
+        return self._reads.problem(join_texts(example.grounding), "grounding")
 
 
 def _visible_example(example: GroundedExample) -> GroundedExample:

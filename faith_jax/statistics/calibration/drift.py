@@ -59,7 +59,7 @@ def compare_shares(reference: NDArray[np.intp], new: NDArray[np.intp]) -> float:
     return float(stats.chi2_contingency(counts, correction=False).pvalue)
 
 
-def noticed_share(
+def detectable_share(
     reference: Floats, rows: int, level: float, power: float = 0.8, seed: int = 0
 ) -> float:
     """Returns which share of new rows must have low scores for `compare_scores` to notice.

@@ -60,11 +60,11 @@ class WordSalience:
 
     def contributions(self, aggregation: str = "max") -> Floats:
         """Returns how far argument words contribute to the response: alpha [argument words]."""
-        return aggregated(self.values, aggregation)
+        return aggregate(self.values, aggregation)
 
     def attributions(self, aggregation: str = "max") -> Floats:
         """Returns how far the arguments account for each response word: beta [response words]."""
-        return aggregated(self.values.T, aggregation)
+        return aggregate(self.values.T, aggregation)
 
     def attribution_score(self, aggregation: str = "max", mean: str = "geometric") -> float:
         """Returns the mean attribution; 1 less it is the hallucination score.
@@ -87,7 +87,7 @@ class WordSalience:
         return min(average(values[sides == side], mean) for side in set(sides.tolist()))
 
 
-def normalized_columns(token_map: NDArray[np.floating]) -> Floats:
+def normalize_columns(token_map: NDArray[np.floating]) -> Floats:
     """Returns the squares of a signed map [rows, columns], each column divided by its sum.
 
     Rows of padding must be left out. Columns of zeros stay zeros.
@@ -117,7 +117,7 @@ def word_map(
     return np.stack([rows[:, list(tokens)].max(axis=1) for tokens in column_words], axis=1)
 
 
-def aggregated(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
+def aggregate(words: NDArray[np.floating], aggregation: str = "max") -> Floats:
     """Returns one share for each row of a map, higher = more surely covered (equations 1 and 2).
 
     Args:

@@ -316,7 +316,7 @@ def test_a_signal_waits_for_the_end_of_a_write(number):
     done = []
     before = signal.signal(number, lambda *_: done.append("signal"))
     try:
-        with files.uninterrupted():
+        with files.defer_interrupts():
             signal.raise_signal(number)
             done.append("written")
         assert done == ["written", "signal"]

@@ -11,7 +11,7 @@ from faith_jax.core.files.staging import upload_file
 from faith_jax.core.files.stores import (
     content,
     is_remote,
-    opened_binary,
+    open_binary,
     path_of,
     put_if,
     remove_if,
@@ -90,9 +90,9 @@ def test_an_object_is_read_in_few_requests(store, monkeypatch, tmp_path):
         "parse_request",
         lambda handler: [parse_request(handler), requests.append(handler.path)][0],
     )
-    with opened_binary(path) as file:
+    with open_binary(path) as file:
         assert list(file) == lines
-    with opened_binary(path) as file, (tmp_path / "copy").open("wb") as copy:
+    with open_binary(path) as file, (tmp_path / "copy").open("wb") as copy:
         shutil.copyfileobj(file, copy)
     assert (tmp_path / "copy").read_bytes() == b"".join(lines)
     # Twice two or three blocks, and what a client asks about the object first.

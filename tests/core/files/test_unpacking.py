@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.core.files.unpacking import recoded, unpacked
-from faith_jax.core.rows import opened, read_jsonl
+from faith_jax.core.files.unpacking import recode_to_utf8, unpack
+from faith_jax.core.rows import open_text, read_jsonl
 
 LINES = b"".join(b'{"n": %d}\n' % number for number in range(50_000))
 PACKED = {
@@ -22,7 +22,7 @@ PACKED = {
 
 @pytest.mark.parametrize("form", PACKED)
 def test_packed_files_are_read_from_any_place(form):
-    file = unpacked(io.BytesIO(PACKED[form]))
+    file = unpack(io.BytesIO(PACKED[form]))
     assert file.read() == LINES
     file.seek(10)
     assert (file.read(8), file.tell()) == (LINES[10:18], 18)
@@ -34,7 +34,7 @@ def test_packed_files_are_read_from_any_place(form):
 
 def test_several_frames_are_one_file():
     frames = [pa.compress(part, "zstd", asbytes=True) for part in (b"Tea\n", b"Ink\n")]
-    assert unpacked(io.BytesIO(b"".join(frames))).read() == b"Tea\nInk\n"
+    assert unpack(io.BytesIO(b"".join(frames))).read() == b"Tea\nInk\n"
 
 
 def test_a_zstandard_file_that_is_cut_or_damaged(tmp_path):
@@ -50,7 +50,7 @@ def test_a_zstandard_file_that_is_cut_or_damaged(tmp_path):
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "cp1252", "latin-1", "utf-32"])
 def test_other_encodings_become_utf_8(encoding):
     text = "Tee für 3 Ä\n" * 20_000
-    file = recoded(io.BytesIO(text.encode(encoding)), encoding)
+    file = recode_to_utf8(io.BytesIO(text.encode(encoding)), encoding)
     assert file.read().decode() == text
     file.seek(0)
     assert file.readline().decode() == "Tee für 3 Ä\n"
@@ -61,6 +61,6 @@ def test_bytes_of_another_encoding_are_an_error(tmp_path):
     path.write_bytes(b"Tea\xff\xfe")
     with (
         pytest.raises(InputError, match=r"rows.csv: expected the encoding ascii, .* --encoding"),
-        opened(path, "ascii") as file,
+        open_text(path, "ascii") as file,
     ):
         file.read()

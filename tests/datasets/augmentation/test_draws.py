@@ -1,6 +1,6 @@
 import collections
 
-from faith_jax.datasets.augmentation.draws import draw, shuffled
+from faith_jax.datasets.augmentation.draws import draw, draw_order
 
 
 def test_draws_are_even():
@@ -15,6 +15,6 @@ def test_names_are_kept_apart():
 
 
 def test_shuffled_is_a_permutation():
-    assert sorted(shuffled(50, 3, "x")) == list(range(50))
-    assert shuffled(50, 3, "x") != shuffled(50, 4, "x")
-    assert shuffled(0, 3) == []
+    assert sorted(draw_order(50, 3, "x")) == list(range(50))
+    assert draw_order(50, 3, "x") != draw_order(50, 4, "x")
+    assert draw_order(0, 3) == []

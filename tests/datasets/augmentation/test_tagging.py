@@ -14,7 +14,7 @@ from faith_jax.datasets.augmentation.tagging import (
     Replacement,
     RuleTagger,
     load_tagger,
-    replaced,
+    replace_pieces,
 )
 
 TEXT = "Ann Lee drew 20 bright maps of Oslo."
@@ -101,7 +101,7 @@ def test_an_unknown_tagger():
 )
 def test_articles_agree(text, old, new, expected):
     start = text.index(old)
-    assert replaced(text, [Replacement(start, start + len(old), old, new)]) == expected
+    assert replace_pieces(text, [Replacement(start, start + len(old), old, new)]) == expected
 
 
 @given(st.lists(st.text("xyz ", max_size=4), min_size=1, max_size=9))
@@ -113,7 +113,7 @@ def test_only_what_is_replaced_changes(pieces):
             places.append(Replacement(len(text), len(text) + len(piece), piece, piece.upper()))
         text += piece
         expected += piece.upper() if number % 2 else piece
-    assert replaced(text, places) == expected
+    assert replace_pieces(text, places) == expected
 
 
 def tag(text):

@@ -200,7 +200,7 @@ def test_a_card_that_names_no_such_thing(monkeypatch):
     fields = {"row": {"grounding": "doc", "generated_text": "claim", "lable": "label"}}
     monkeypatch.setattr(described_rows, "card", lambda name: fields)
     with pytest.raises((InputError, ConfigError), match=r"field 'lable' is unknown\. Did you mean"):
-        described_rows.described_dataset("llm_aggrefact")
+        described_rows.load_row_card("llm_aggrefact")
 
 
 def test_labels_of_a_row():

@@ -8,7 +8,7 @@ from faith_jax.cli import main
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets.builders.apache_beam import BeamPipeline
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw.faithdial import FAITHDIAL
 from faith_jax.datasets.raw_files import sample_files
@@ -27,7 +27,7 @@ def rows(builder, split):
 @pytest.fixture(scope="module")
 def in_three_parts(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("beam")
-    return prepared(BUILDER, "sample", data_dir, beam=BeamPipeline(HERE, parts=3))
+    return prepare_builder(BUILDER, "sample", data_dir, beam=BeamPipeline(HERE, parts=3))
 
 
 def test_parallel_building_keeps_every_row_and_the_order(in_three_parts):
@@ -41,7 +41,7 @@ def test_parallel_building_keeps_every_row_and_the_order(in_three_parts):
 
 
 def test_more_parts_than_rows(tmp_path):
-    built = prepared(BUILDER, "sample", tmp_path, beam=BeamPipeline(HERE, parts=50))
+    built = prepare_builder(BUILDER, "sample", tmp_path, beam=BeamPipeline(HERE, parts=50))
     assert [len(rows(built, split)) for split in FAITHDIAL.splits] == [14, 4, 4]
 
 
@@ -56,10 +56,10 @@ def own_files(folder):
 def test_bad_rows_stop_it_or_are_counted_once(tmp_path):
     raw, beam = own_files(tmp_path / "raw"), BeamPipeline(HERE, parts=2)
     with pytest.raises(InputError, match=r"test\.json: \[0\]: field 'utterances\[1\].knowledge'"):
-        prepared(BUILDER, "official", tmp_path, raw, fetch=False, beam=beam)
+        prepare_builder(BUILDER, "official", tmp_path, raw, fetch=False, beam=beam)
     assert not (tmp_path / "faithdial" / "official" / "1.0.0").exists()
     bad_rows = BadRows(skip=True)
-    built = prepared(BUILDER, "official", tmp_path, raw, bad_rows, fetch=False, beam=beam)
+    built = prepare_builder(BUILDER, "official", tmp_path, raw, bad_rows, fetch=False, beam=beam)
     assert (len(rows(built, "test")), bad_rows.count) == (2, 1)
 
 
@@ -73,4 +73,4 @@ def test_unknown_options(capsys, tmp_path):
 def test_without_apache_beam(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     with pytest.raises(ConfigError, match=r"install the extra: pip install 'faith_jax\[beam\]'"):
-        prepared(BUILDER, "sample", tmp_path, beam=BeamPipeline(HERE))
+        prepare_builder(BUILDER, "sample", tmp_path, beam=BeamPipeline(HERE))

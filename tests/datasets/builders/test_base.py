@@ -8,7 +8,7 @@ from faith_jax.core.errors import InputError
 from faith_jax.core.files.staging import UPLOAD, is_complete
 from faith_jax.core.files.stores import path_of, versions
 from faith_jax.core.rows import BadRows
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw.true_benchmark import CORPORA
 from faith_jax.datasets.raw_files import sample_files
@@ -70,7 +70,7 @@ def data_dir(tmp_path_factory):
     ],
 )
 def test_samples_are_what_their_parsers_read(data_dir, builder, config):
-    built = prepared(builder, config, data_dir)
+    built = prepare_builder(builder, config, data_dir)
     dataset = built.builder_config.dataset
     assert list(built.info.splits) == list(dataset.splits)
     for split in dataset.splits:
@@ -83,21 +83,21 @@ def test_tfds_load_needs_nothing_but_the_import(data_dir):
 
 
 def test_what_is_prepared_is_not_made_again(tmp_path):
-    first = prepared(BEGIN, "wow_sample", tmp_path)
+    first = prepare_builder(BEGIN, "wow_sample", tmp_path)
     folder = pathlib.Path(first.data_dir)
     files = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    prepared(BEGIN, "wow_sample", tmp_path)
+    prepare_builder(BEGIN, "wow_sample", tmp_path)
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == files
 
 
 def test_files_of_ones_own_and_their_changes(tmp_path):
     for part in ("dev", "test"):
         write(tmp_path / "raw", line(1), part=part)
-    assert texts(prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw"), "test") == [
+    assert texts(prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw"), "test") == [
         "Knowledge 1."
     ]
     write(tmp_path / "raw", line(1), line(2), part="test")
-    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    built = prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
     assert texts(built, "test") == ["Knowledge 1.", "Knowledge 2."]
 
 
@@ -109,51 +109,53 @@ def offline(monkeypatch):
 
 def test_splits_that_are_not_at_hand_are_left_out(tmp_path, offline):
     write(tmp_path / "raw" / "begin", line(1))
-    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    built = prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
     assert list(built.info.splits) == ["validation"]
 
 
 def test_prepared_data_needs_its_raw_files_no_more(tmp_path, offline):
     write(tmp_path / "raw", line(1))
-    prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
-    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
+    prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(prepare_builder(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
     with pytest.raises(InputError, match=r"cannot be fetched|no such file"):
-        prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "elsewhere")
+        prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "elsewhere")
 
 
 def test_no_split_at_hand_is_an_error(tmp_path, offline):
     with pytest.raises(InputError, match=r"cannot be fetched .*github\.com/google/BEGIN-dataset"):
-        prepared(BEGIN, "wow", tmp_path)
+        prepare_builder(BEGIN, "wow", tmp_path)
 
 
 def test_a_bad_row_leaves_what_was_prepared(tmp_path, offline):
     write(tmp_path / "raw", line(1))
-    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    built = prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
     write(tmp_path / "raw", line(2), line(3, "Genric"))
     with pytest.raises(InputError, match=r"begin_dev_wow\.tsv:3: .*Did you mean 'Generic'"):
-        prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+        prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
     assert texts(built, "validation") == ["Knowledge 1."]
     assert not list((tmp_path / "d").rglob("*incomplete*"))
     bad_rows = BadRows(skip=True)
-    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+    built = prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
     assert (texts(built, "validation"), bad_rows.count) == (["Knowledge 2."], 1)
 
 
 def test_files_without_examples(tmp_path, offline):
     write(tmp_path / "raw")
     with pytest.raises(InputError, match=r"begin: no split has an example in .*begin_dev_wow\.tsv"):
-        prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+        prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
 
 
 def test_skipped_rows_are_told_again_where_nothing_is_made(tmp_path, offline):
     write(tmp_path / "raw", line(1), "short\n", line(2, "Genric"), line(3))
     for _ in range(2):
         bad_rows = BadRows(skip=True)
-        built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+        built = prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
         assert texts(built, "validation") == ["Knowledge 1.", "Knowledge 3."]
         assert bad_rows.count == 2
         assert [m.partition("wow.tsv:")[2][0] for m in bad_rows.messages] == ["3", "4"]
-    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == texts(built, "validation")
+    assert texts(prepare_builder(BEGIN, "wow", tmp_path / "d"), "validation") == texts(
+        built, "validation"
+    )
 
 
 def test_a_split_of_bad_rows_alone(tmp_path, offline):
@@ -161,9 +163,9 @@ def test_a_split_of_bad_rows_alone(tmp_path, offline):
     bad_rows = BadRows(skip=True)
     message = r"no split has an example in .* Of its bad rows: .*wow\.tsv:2: field 'begin_label'"
     with pytest.raises(InputError, match=message):
-        prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+        prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
     write(tmp_path / "raw", line(3), part="test")
-    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
+    built = prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw", bad_rows)
     assert (list(built.info.splits), bad_rows.count) == (["test"], 2)
 
 
@@ -171,39 +173,39 @@ def test_the_folder_that_was_named_is_looked_into_again(tmp_path, offline):
     write(tmp_path / "raw", line(1))
     write(tmp_path / "d" / "downloads" / "begin", line(8))  # as if fetched at some time
     write(tmp_path / "d" / "downloads" / "begin", line(9), part="test")
-    prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
-    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
+    prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    assert texts(prepare_builder(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
     write(tmp_path / "raw", line(2))
-    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 2."]
+    assert texts(prepare_builder(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 2."]
     shutil.rmtree(tmp_path / "raw")
-    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 2."]
+    assert texts(prepare_builder(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 2."]
 
 
 def test_a_split_that_comes_later_is_added(tmp_path, offline):
     write(tmp_path / "raw", line(1))
-    prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
     write(tmp_path / "raw", line(2), part="test")
-    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    built = prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
     assert list(built.info.splits) == ["validation", "test"]
 
 
 def test_files_fetched_earlier_are_not_the_users_own(tmp_path, offline):
     write(tmp_path / "d" / "downloads" / "begin", line(1))
     with pytest.raises(InputError, match=r"begin_test_wow\.tsv: cannot be fetched"):
-        prepared(BEGIN, "wow", tmp_path / "d")
+        prepare_builder(BEGIN, "wow", tmp_path / "d")
 
 
 def test_a_part_of_a_split_is_an_error(tmp_path, offline):
     write(tmp_path / "raw", line(1))
     with pytest.raises(InputError, match=r"begin_dev_cmu\.tsv: cannot be fetched"):
-        prepared(BEGIN, "official", tmp_path / "d", tmp_path / "raw")
+        prepare_builder(BEGIN, "official", tmp_path / "d", tmp_path / "raw")
     assert not (tmp_path / "d" / "begin").exists()
 
 
 def test_a_failure_leaves_nothing_that_is_taken_for_data(tmp_path, offline):
     write(tmp_path / "d" / "downloads" / "manual" / "begin", line(1), line(2, "Genric"))
     loads = [
-        lambda: prepared(BEGIN, "wow", tmp_path / "d"),
+        lambda: prepare_builder(BEGIN, "wow", tmp_path / "d"),
         lambda: tfds.load("begin/wow", data_dir=tmp_path / "d"),
     ]
     for load in [*loads, *loads]:
@@ -215,12 +217,12 @@ def test_a_failure_leaves_nothing_that_is_taken_for_data(tmp_path, offline):
 
 def test_what_a_killed_process_left_is_passed_over(tmp_path, offline):
     write(tmp_path / "raw", line(1))
-    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    built = prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
     folder = pathlib.Path(built.data_dir)
     shutil.copytree(folder, folder.parent / ".incomplete-x" / "begin" / "wow" / "1.0.0")
-    assert texts(prepared(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
+    assert texts(prepare_builder(BEGIN, "wow", tmp_path / "d"), "validation") == ["Knowledge 1."]
     (folder / "metadata.json").write_text("{")
-    built = prepared(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
+    built = prepare_builder(BEGIN, "wow", tmp_path / "d", tmp_path / "raw")
     assert texts(built, "validation") == ["Knowledge 1."]
 
 
@@ -228,7 +230,7 @@ def test_folders_below_the_home_folder(tmp_path, offline, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "raw", line(1))
-    built = prepared(BEGIN, "wow", "~/d", "~/raw")
+    built = prepare_builder(BEGIN, "wow", "~/d", "~/raw")
     assert built.data_path.is_relative_to(tmp_path / "d")
     assert texts(built, "validation") == ["Knowledge 1."]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "raw"]
@@ -236,18 +238,18 @@ def test_folders_below_the_home_folder(tmp_path, offline, monkeypatch):
 
 def test_an_unknown_config_names_the_nearest(tmp_path):
     with pytest.raises(InputError, match=r"begin has no config 'wow_smaple'\. Did you mean 'wow_s"):
-        prepared(BEGIN, "wow_smaple", tmp_path)
+        prepare_builder(BEGIN, "wow_smaple", tmp_path)
 
 
 @needs_shared
 def test_the_real_development_parts(tmp_path, offline):
-    built = prepared(BEGIN, "tc", tmp_path, REAL / "begin")
+    built = prepare_builder(BEGIN, "tc", tmp_path, REAL / "begin")
     assert built.info.splits["validation"].num_examples == 383
 
 
 @needs_shared
 def test_trues_own_form_of_a_corpus(tmp_path):
-    built = prepared(TRUE_BENCHMARK, "summeval", tmp_path, REAL / "summeval")
+    built = prepare_builder(TRUE_BENCHMARK, "summeval", tmp_path, REAL / "summeval")
     assert built.info.splits["test"].num_examples == 1600
 
 
@@ -259,7 +261,7 @@ def test_data_on_a_store_is_prepared_once_and_read_from_a_staged_copy(
     store = path_of(f"{gs}/data")
 
     def knowledge(raw_folder=None):
-        builder = prepared(BEGIN, "wow", str(store), raw_folder)
+        builder = prepare_builder(BEGIN, "wow", str(store), raw_folder)
         return texts(builder, "validation")
 
     assert knowledge(raw) == ["Knowledge 1.", "Knowledge 2."]

@@ -3,7 +3,7 @@ import collections
 import pytest
 import tensorflow_datasets as tfds
 
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from tests.paths import REAL, needs_shared
 
@@ -25,7 +25,7 @@ def real(data_dir):
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
             patch.setenv(name, "http://127.0.0.1:9")
         return {
-            config: prepared(BEGIN, config, data_dir, REAL / "begin")
+            config: prepare_builder(BEGIN, config, data_dir, REAL / "begin")
             for config in ("official", "wow", "cmu", "tc")
         }
 
@@ -48,7 +48,7 @@ def test_counts_of_the_development_parts(real, config, count, attributable):
 
 @pytest.mark.parametrize("config", ["sample", "wow_sample", "cmu_sample", "tc_sample"])
 def test_samples_have_both_labels(data_dir, config):
-    builder = prepared(BEGIN, config, data_dir)
+    builder = prepare_builder(BEGIN, config, data_dir)
     assert list(builder.info.splits) == ["validation", "test"]
     found = [pair for split in builder.info.splits for pair in labels(builder, split)]
     assert {label for _, label in found} == {0, 1}
@@ -57,7 +57,7 @@ def test_samples_have_both_labels(data_dir, config):
 
 @pytest.mark.parametrize(("builder", "kinds"), [(BEGIN, 3), (BEGIN_2021, 5)])
 def test_each_split_of_the_whole_sample_has_both_labels(data_dir, builder, kinds):
-    made = prepared(builder, "sample", data_dir)
+    made = prepare_builder(builder, "sample", data_dir)
     found = {split: labels(made, split) for split in made.info.splits}
     assert all({label for _, label in pairs} == {0, 1} for pairs in found.values())
     assert len({name for pairs in found.values() for name, _ in pairs}) == kinds
@@ -70,7 +70,7 @@ def test_the_first_release_reads_its_own_labels(tmp_path):
     for part, gold in (("dev", "entailment"), ("test", "off-topic")):
         text = HEADER + row.format(gold, f"{gold},generic")
         (raw / f"{part}_05_24_21.tsv").write_text(text, encoding="utf-8")
-    builder = prepared(BEGIN_2021, "official", tmp_path / "d", tmp_path)
+    builder = prepare_builder(BEGIN_2021, "official", tmp_path / "d", tmp_path)
     assert labels(builder, "validation") == [("entailment", 1)]
     assert labels(builder, "test") == [("off-topic", 0)]
 

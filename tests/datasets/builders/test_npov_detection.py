@@ -7,7 +7,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from faith_jax.core.errors import InputError
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.raw.npov import TRAINING_SETS
 from faith_jax.datasets.raw_files import sample_files
@@ -57,7 +57,7 @@ def test_spans_of_the_sample_lie_within_its_responses():
 
 def test_tfds_reads_all_configs(tmp_path):
     for part in TRAINING_SETS:
-        builder = prepared(NPOV_DETECTION, f"{part}_sample", tmp_path)
+        builder = prepare_builder(NPOV_DETECTION, f"{part}_sample", tmp_path)
         assert builder.info.splits["test"].num_examples == 16
         first = next(iter(tfds.as_numpy(builder.as_dataset(split="train"))))
         assert first["id"].decode() == sample_rows(part, "train")[0]["id"]
@@ -84,4 +84,4 @@ def test_bad_rows(tmp_path, change, message):
 
 def test_missing_files_name_the_command(tmp_path):
     with pytest.raises(InputError, match="faith-jax reproduce npov_detection --model=GENERATOR"):
-        prepared(NPOV_DETECTION, "dev", tmp_path, tmp_path)
+        prepare_builder(NPOV_DETECTION, "dev", tmp_path, tmp_path)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from tests.export.data_sets import write_responses, write_scores
 from tests.paths import REPOSITORY
@@ -27,7 +27,7 @@ def make(folder):
     """Writes data sets as `infer`, `score` and `prepare` do."""
     write_responses(folder / "infer", "test", RESPONSES, "Three.")
     write_scores(folder / "score", "test", SCORED, ["one", "two"])
-    prepared(BUILDERS["begin"], "tc_sample", folder / "prepare")
+    prepare_builder(BUILDERS["begin"], "tc_sample", folder / "prepare")
 
 
 def content(folder):

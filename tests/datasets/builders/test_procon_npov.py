@@ -7,7 +7,7 @@ import tensorflow_datasets as tfds
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.rows import BadRows
 from faith_jax.datasets import npov
-from faith_jax.datasets.builders.base import prepared
+from faith_jax.datasets.builders.base import prepare_builder
 from faith_jax.datasets.builders.catalogue import BUILDERS
 from faith_jax.datasets.samples import sample_folder
 
@@ -28,7 +28,7 @@ RESPONSES = [
 
 @pytest.fixture(scope="module")
 def sample_builder(tmp_path_factory):
-    return prepared(PROCON_NPOV, "sample", tmp_path_factory.mktemp("tfds"))
+    return prepare_builder(PROCON_NPOV, "sample", tmp_path_factory.mktemp("tfds"))
 
 
 def write_raw(folder, topics=TOPICS, responses=RESPONSES):
@@ -63,7 +63,7 @@ def test_tfds_load_needs_nothing_but_the_import(tmp_path):
 
 
 def test_a_second_preparation_gives_the_same_bytes(sample_builder, tmp_path):
-    other = prepared(PROCON_NPOV, "sample", tmp_path)
+    other = prepare_builder(PROCON_NPOV, "sample", tmp_path)
     files = sorted(path.name for path in sample_builder.data_path.iterdir())
     assert any("train.tfrecord" in name for name in files)
     for name in (name for name in files if "tfrecord" in name):
@@ -73,7 +73,7 @@ def test_a_second_preparation_gives_the_same_bytes(sample_builder, tmp_path):
 
 def test_full_reads_the_manual_folder_in_order_without_empty_splits(tmp_path):
     write_raw(tmp_path / "manual" / "procon_npov")
-    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "manual")
+    builder = prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "manual")
     assert [row["id"] for row in rows_of(builder, "train")] == ["a-2", "a-1"]
     assert rows_of(builder, "test") == [
         {
@@ -90,43 +90,43 @@ def test_full_reads_the_manual_folder_in_order_without_empty_splits(tmp_path):
 
 def test_full_takes_the_manual_folder_itself_and_tfds_default_one(tmp_path):
     write_raw(tmp_path / "raw")
-    builder = prepared(PROCON_NPOV, "full", tmp_path / "a", tmp_path / "raw")
+    builder = prepare_builder(PROCON_NPOV, "full", tmp_path / "a", tmp_path / "raw")
     assert len(rows_of(builder, "train")) == 2
     write_raw(tmp_path / "b" / "downloads" / "manual" / "procon_npov")
-    assert len(rows_of(prepared(PROCON_NPOV, "full", tmp_path / "b"), "train")) == 2
+    assert len(rows_of(prepare_builder(PROCON_NPOV, "full", tmp_path / "b"), "train")) == 2
 
 
 def test_changed_raw_files_are_prepared_again(tmp_path):
     write_raw(tmp_path / "raw")
-    prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
+    prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
     write_raw(tmp_path / "raw", responses=RESPONSES[:2])
-    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
+    builder = prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
     assert [row["id"] for row in rows_of(builder, "train")] == ["a-2"]
 
 
 def test_bad_raw_files_leave_what_was_prepared(tmp_path):
     write_raw(tmp_path / "raw")
-    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
+    builder = prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
     shutil.copy(tmp_path / "raw" / "topics.jsonl", tmp_path / "raw" / "responses.jsonl")
     with pytest.raises(
         InputError,
         match=r"responses\.jsonl:1: field 'topic' is missing|responses\.jsonl:1: field 'pro",
     ):
-        prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
+        prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw")
     assert len(rows_of(builder, "train")) == 2
 
 
 def test_errors_name_the_remedy(tmp_path):
     with pytest.raises(InputError, match=r"no config 'ful'\. Did you mean 'full'"):
-        prepared(PROCON_NPOV, "ful", tmp_path)
+        prepare_builder(PROCON_NPOV, "ful", tmp_path)
     with pytest.raises(InputError, match=r"no such file.* python tools/prepare_procon\.py"):
-        prepared(PROCON_NPOV, "full", tmp_path, tmp_path)
+        prepare_builder(PROCON_NPOV, "full", tmp_path, tmp_path)
     write_raw(tmp_path / "raw", responses=[])
     with pytest.raises(InputError, match=r"responses\.jsonl: holds no responses"):
-        prepared(PROCON_NPOV, "full", tmp_path, tmp_path / "raw")
+        prepare_builder(PROCON_NPOV, "full", tmp_path, tmp_path / "raw")
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"--data-dir: .* cannot be written"):
-        prepared(PROCON_NPOV, "sample", tmp_path / "file" / "data")
+        prepare_builder(PROCON_NPOV, "sample", tmp_path / "file" / "data")
 
 
 def test_tfds_alone_tells_how_to_make_the_raw_files(tmp_path):
@@ -137,13 +137,13 @@ def test_tfds_alone_tells_how_to_make_the_raw_files(tmp_path):
 def test_bad_rows_are_skipped_where_asked(tmp_path):
     write_raw(tmp_path / "raw", responses=[*RESPONSES, {"id": "x", "topic": "nowhere"}])
     bad_rows = BadRows(skip=True)
-    builder = prepared(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw", bad_rows)
+    builder = prepare_builder(PROCON_NPOV, "full", tmp_path / "data", tmp_path / "raw", bad_rows)
     assert len(rows_of(builder, "train")) == 2
     assert "responses.jsonl:4: field 'pro' is missing" in bad_rows.messages[0]
 
 
 def test_errors_of_the_sample(tmp_path, sample_builder):
-    builder = prepared(BUILDERS["npov_errors"], "sample", tmp_path)
+    builder = prepare_builder(BUILDERS["npov_errors"], "sample", tmp_path)
     for split, info in sample_builder.info.splits.items():
         rows = list(tfds.as_numpy(builder.as_dataset(split=split)))
         # The sample's topics have more arguments than any response tells: each kind is possible.

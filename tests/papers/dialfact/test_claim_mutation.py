@@ -5,8 +5,8 @@ from faith_jax.papers.dialfact.antonyms import load_antonyms
 from faith_jax.papers.dialfact.claim_mutation import (
     Mutation,
     content_spans,
-    filled,
-    masked,
+    fill_masks,
+    mask_spans,
     negate,
     similar,
     stated_spans,
@@ -121,22 +121,24 @@ def test_feelings_are_left_alone():
 
 def test_masks_are_filled_in_their_order():
     claim = tag("The largest club met in Oslo in 1931.")
-    text = masked(claim.text, stated_spans(claim, EVIDENCE))
+    text = mask_spans(claim.text, stated_spans(claim, EVIDENCE))
     assert text == "The largest club <extra_id_0> in <extra_id_1> in <extra_id_2>."
     answer = "<extra_id_0> sang <extra_id_1> Turku <extra_id_2> 1950 <extra_id_3>"
-    assert filled(text, answer) == "The largest club sang in Turku in 1950."
+    assert fill_masks(text, answer) == "The largest club sang in Turku in 1950."
 
 
 @pytest.mark.parametrize("answer", ["", "sang", "<extra_id_0> sang", "<extra_id_1> a <extra_id_0>"])
 def test_answers_that_lack_a_mask(answer):
-    assert filled("It <extra_id_0> in <extra_id_1>.", answer) is None
+    assert fill_masks("It <extra_id_0> in <extra_id_1>.", answer) is None
 
 
 def test_a_whole_claim_has_most_of_the_other_words():
     text = "The <extra_id_0> met in <extra_id_1> twice."
-    assert filled(text, " The old club met in Turku twice. ") == "The old club met in Turku twice."
-    assert filled(text, "The old club sang in Turku.") is None  # 2 of 4
-    assert filled("<extra_id_0>", "The old club.") is None
+    assert (
+        fill_masks(text, " The old club met in Turku twice. ") == "The old club met in Turku twice."
+    )
+    assert fill_masks(text, "The old club sang in Turku.") is None  # 2 of 4
+    assert fill_masks("<extra_id_0>", "The old club.") is None
 
 
 def test_nothing_to_mask():

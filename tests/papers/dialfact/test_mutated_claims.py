@@ -77,7 +77,7 @@ def test_a_stopped_run_generates_nothing_again(command, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(mutated_claims, "_finish", stop)
+        patched.setattr(mutated_claims, "_write_claim_files", stop)
         assert command(*SETTINGS, *GENERATION, output)[0] != 0
     assert not (tmp_path / "made").exists()
     with monkeypatch.context() as patched:

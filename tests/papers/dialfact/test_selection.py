@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faith_jax.papers.dialfact.selection import fluent, hardest, varied
+from faith_jax.papers.dialfact.selection import fluent, hardest, select_varied_claims
 
 
 def test_claims_that_differ_in_fewer_words_than_three_are_dropped():
@@ -15,17 +15,17 @@ def test_claims_that_differ_in_fewer_words_than_three_are_dropped():
         "over the old town the kite flies",  # none
         "kite",  # shorter: the first has six words that this one lacks
     ]
-    assert varied(claims) == [0, 2, 4]
-    assert varied(claims, words=2) == [0, 1, 2, 4]
-    assert varied([]) == []
+    assert select_varied_claims(claims) == [0, 2, 4]
+    assert select_varied_claims(claims, words=2) == [0, 1, 2, 4]
+    assert select_varied_claims([]) == []
 
 
 @given(st.lists(st.text("ab c", max_size=8), max_size=6), st.integers(1, 4))
 def test_no_two_kept_claims_are_alike_and_the_first_is_kept(claims, words):
-    kept = varied(claims, words)
+    kept = select_varied_claims(claims, words)
     assert kept == sorted(kept)
     assert kept[:1] == [0][: len(claims)]
-    assert varied([claims[i] for i in kept], words) == list(range(len(kept)))
+    assert select_varied_claims([claims[i] for i in kept], words) == list(range(len(kept)))
 
 
 def test_perplexities_up_to_the_bound_are_kept():

@@ -6,7 +6,7 @@ from faith_jax.cli import main
 from faith_jax.papers import workflow
 from faith_jax.papers.dialfact.options import Dialfact
 from faith_jax.papers.dialfact.tables import Table
-from faith_jax.papers.judges import published_figures
+from faith_jax.papers.judges import read_published_figures
 from tests.papers.workflows import shown_commands
 from tests.retrieval.encyclopedia import built
 from tests.scoring.tiny_models import write_model
@@ -43,7 +43,7 @@ def test_the_commands_of_the_sample(tmp_path, capfd):
 
 def test_published_verifiers_of_both_splits():
     """What the paper's text says of both tables."""
-    published = published_figures("faith_jax.papers.dialfact.tables")["published"]
+    published = read_published_figures("faith_jax.papers.dialfact.tables")["published"]
     assert list(published["6"])[:-1] == list(published["10"])
     for rows in (published["6"], published["10"]):
         accuracies = {

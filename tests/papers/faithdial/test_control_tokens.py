@@ -172,7 +172,7 @@ def test_each_turn_has_its_own_call(command, folder, monkeypatch):
 
     monkeypatch.setattr(control_tokens, "pair_classifier", lambda *_, **__: Classifier())
     monkeypatch.setattr(control_tokens, "_ROWS", 4)
-    found = control_tokens.classified(str(folder), "model")
+    found = control_tokens.classify_turns(str(folder), "model")
     expected = {
         turn["id"]: "entailment" if len(turn["hypothesis"]) % 2 else "neutral"
         for turn in written_pairs(command, folder)

@@ -33,7 +33,7 @@ def stopped(command, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(negatives, "_finish", stop)
+        patched.setattr(negatives, "_write_data_set", stop)
         assert command(*SETTINGS, f"--output={tmp_path / 'made'}")[0] != 0
     assert not (tmp_path / "made").exists()
     return tmp_path / "made"

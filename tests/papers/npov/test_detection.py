@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from faith_jax.core.errors import InputError
-from faith_jax.papers.npov.detection import comparisons, detections, judged, npov_cells
+from faith_jax.papers.npov.detection import comparisons, detections, npov_cells, select_judged_rows
 from faith_jax.statistics.auc import roc_auc
 from faith_jax.statistics.scored_corpora import Corpus
 from tests.statistics.significance_reference import hanley_mcneil_p
@@ -135,7 +135,7 @@ def test_several_uncovered_arguments():
     given = words_corpus()
     fields = ({"added_argument": json.dumps(["pro a", "con b"])}, {"added_argument": "[x] y"})
     given = dataclasses.replace(given, fields=fields)
-    words = judged(given, "x_coverage", "coverage", words=True).values()
+    words = select_judged_rows(given, "x_coverage", "coverage", words=True).values()
     assert [word.label for word in words] == [0] * 4 + [1] * 2
     cell = npov_cells({"npov": given}, resamples=20, words=True)["coverage", "x_coverage"]["npov"]
     # Of 8 pairs: 1.0 is above three of 1, 0, 0, .5 and equal to one; .5 above two, equal to one.

@@ -11,7 +11,7 @@ from faith_jax.papers.npov.training_sets import (
     PUBLISHED_ERROR_FREE,
     PUBLISHED_ERRORS,
     SplitSets,
-    paraphrased_row,
+    paraphrase_row,
     paraphrases,
     training_sets,
     with_errors_per_response,
@@ -145,29 +145,29 @@ def test_the_rule_of_spans_sees_what_the_response_tells(rows):
 
 def test_paraphrases_replace_every_argument(rows):
     written = paraphrases([TOPIC])
-    both = paraphrased_row(rows[3], written)
+    both = paraphrase_row(rows[3], written)
     for name in ("pro_arguments", "con_arguments"):
         assert both[name] == [f"para {text}" for text in rows[3][name]]
     for name in ("removed_argument", "added_argument"):
         assert both[name] == f"para {rows[3][name]}"
     assert (both["id"], both["paraphrased"]) == (f"{rows[3]['id']}-paraphrased", 1)
     assert (both["response"], both["hallucinated_spans"]) == (ROW["response"], [[0, 2]])
-    none = paraphrased_row(rows[0], written)
+    none = paraphrase_row(rows[0], written)
     assert (none["removed_argument"], none["added_argument"]) == ("", "")
 
 
 def test_an_argument_without_a_paraphrase(rows):
     written = paraphrases([TOPIC])
     del written["tea", rows[2]["added_argument"]]
-    assert paraphrased_row(rows[0], written) is not None
-    assert paraphrased_row(rows[2], written) is None
+    assert paraphrase_row(rows[0], written) is not None
+    assert paraphrase_row(rows[2], written) is None
 
 
 @pytest.mark.parametrize("text", ["P1.", "C0."])
 def test_a_given_argument_without_a_paraphrase(rows, text):
     written = paraphrases([TOPIC])
     del written["tea", text]
-    assert paraphrased_row(rows[0], written) is None
+    assert paraphrase_row(rows[0], written) is None
 
 
 def test_training_sets_nest():
@@ -205,7 +205,7 @@ def test_the_papers_share_of_errors():
 
 def test_paraphrased_rows_are_drawn_as_they_were_before():
     rows, written = many(20), paraphrases([TOPIC])
-    other = [paraphrased_row(row, written) for row in rows]
+    other = [paraphrase_row(row, written) for row in rows]
     plain = with_errors_per_response(rows, 1.5, "test")
     assert len(plain) == 20 + 30
     found = with_errors_per_response(other, 1.5, "test")

@@ -7,15 +7,15 @@ import statistics
 import pytest
 
 from faith_jax.datasets.raw.true_benchmark import AVERAGED
-from faith_jax.papers.judges import published_figures
+from faith_jax.papers.judges import read_published_figures
 from faith_jax.papers.push import table_forms as nli_tables
 from faith_jax.papers.push import true_tables as nli
 from faith_jax.papers.push.table_forms import AVERAGE
-from faith_jax.report.table_pages import rendered
+from faith_jax.report.table_pages import render_table
 from faith_jax.statistics.auc_table import AucCell, AucTable, Compared
 from faith_jax.statistics.bootstrap import Interval
 
-PUBLISHED = published_figures("faith_jax.papers.push.true_tables")
+PUBLISHED = read_published_figures("faith_jax.papers.push.true_tables")
 METHODS = PUBLISHED["methods"]
 MARKS = {"t5_anli": "*", "base": "\u2020"}
 
@@ -54,7 +54,7 @@ def test_marks_and_published_rows():
     assert "of other models than these" in found.notes[-1]
     plain = nli_tables.auc_table_of_methods(table(), MARKS, {})
     assert [row[0] for row in plain.rows] == ["base", "all", "rows"]
-    assert "published" not in rendered(plain)
+    assert "published" not in render_table(plain)
 
 
 def test_averages_of_the_paper_are_over_the_same_corpora():
@@ -67,7 +67,7 @@ def test_averages_of_the_paper_are_over_the_same_corpora():
 
 
 def test_the_tidy_form_has_all_figures():
-    text = rendered(nli_tables.auc_table_of_methods(table(), MARKS, PUBLISHED), "csv")
+    text = render_table(nli_tables.auc_table_of_methods(table(), MARKS, PUBLISHED), "csv")
     rows = {
         (row["method"], row["corpus"], row["figure"]): row
         for row in csv.DictReader(io.StringIO(text))

@@ -23,7 +23,7 @@ def test_a_dump_becomes_a_knowledge_base(command, tmp_path):
     status, out, err = command("index", str(tmp_path / "dump.xml.bz2"), str(base))
     assert status == 0, err
     assert out.startswith(f"{base}: 1 article, 2 names, ")
-    assert KnowledgeBase.open(base).named("chai") == [1]
+    assert KnowledgeBase.open(base).find_by_name("chai") == [1]
     status, _, err = command("index", str(tmp_path / "dump.xml.bz2"), str(base))
     assert (status, "exists already" in err) == (2, True)
 
@@ -70,7 +70,10 @@ def test_a_tfds_folder_is_read_split_by_split(tmp_path):
     assert out[0].startswith(f"{tmp_path / 'base'}: 4 articles, 4 names")
     base = KnowledgeBase.open(tmp_path / "base")
     assert set(titles(base, range(1, 5))) == {"Oslo", "Tea 0", "Tea 1", "Tea 2"}
-    assert base.article(base.named("oslo")[0]).paragraphs == ("Oslo is a city.", "It is old.")
+    assert base.article(base.find_by_name("oslo")[0]).paragraphs == (
+        "Oslo is a city.",
+        "It is old.",
+    )
 
 
 def test_the_sample_is_indexed_once(new_user_cache, monkeypatch):

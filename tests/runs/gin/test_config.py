@@ -228,7 +228,7 @@ def test_paper_settings_of_dialogue_decoding(name, split):
     ],
 )
 def test_a_value_that_is_no_literal_is_a_string(binding, expected):
-    assert gin_config.quoted(binding) == expected
+    assert gin_config.quote_value(binding) == expected
 
 
 @pytest.mark.parametrize(

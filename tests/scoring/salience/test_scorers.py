@@ -250,7 +250,7 @@ def test_parity_of_normalised_maps_of_encoder_decoders(tmp_path, name):
     for i, found in enumerate(SalienceEngine(model).maps(rows)):
         n, m = lengths[i], counts[i]
         raw = [stored["salience_encoder"][i, :n, :m], stored["salience_decoder"][i, :m, :m]]
-        expected = salience_scores.normalized_columns(np.concatenate(raw))
+        expected = salience_scores.normalize_columns(np.concatenate(raw))
         np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
@@ -261,7 +261,7 @@ def test_parity_of_normalised_maps_of_decoder_only_models(tmp_path, name):
     model, stored = family_folders.load_case(tmp_path, name)
     tokens = stored["input_tokens"][0].tolist()
     found = SalienceEngine(model).maps([LikelihoodRow(tokens[:6], tokens[6:])])[0]
-    expected = salience_scores.normalized_columns(stored["salience"][:-1, 6:])
+    expected = salience_scores.normalize_columns(stored["salience"][:-1, 6:])
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 

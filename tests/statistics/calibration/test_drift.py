@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from faith_jax.statistics.calibration import drift
-from faith_jax.statistics.calibration.drift import compare_scores, compare_shares, noticed_share
+from faith_jax.statistics.calibration.drift import compare_scores, compare_shares, detectable_share
 
 DRAWS, LEVEL = 1000, 0.05
 
@@ -36,7 +36,7 @@ def test_what_would_be_noticed_is_noticed_so_often(draw):
     rng = np.random.default_rng(2)
     population = draw(rng, 100_000)
     lowest = np.sort(population)[: population.size // 10]
-    share = noticed_share(population[:200], 100, LEVEL)
+    share = detectable_share(population[:200], 100, LEVEL)
     found = 0
     for _ in range(DRAWS):
         new = rng.choice(population, 100)
@@ -49,18 +49,18 @@ def test_what_would_be_noticed_is_noticed_so_often(draw):
 
 def test_more_rows_notice_less():
     reference = np.random.default_rng(3).normal(size=300)
-    shares = [noticed_share(reference, rows, LEVEL) for rows in (20, 100, 1000)]
+    shares = [detectable_share(reference, rows, LEVEL) for rows in (20, 100, 1000)]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] < 1
-    assert math.isnan(noticed_share(reference, 1, LEVEL))
-    assert math.isnan(noticed_share(np.ones(300), 100, LEVEL))  # all scores are of any tenth
+    assert math.isnan(detectable_share(reference, 1, LEVEL))
+    assert math.isnan(detectable_share(np.ones(300), 100, LEVEL))  # all scores are of any tenth
 
 
 def test_many_values_are_no_harder_than_few(monkeypatch):
     reference = np.random.default_rng(3).normal(size=5000)
-    share = noticed_share(reference, 1000, LEVEL)
+    share = detectable_share(reference, 1000, LEVEL)
     monkeypatch.setattr(drift, "_MOST_VALUES", 5000)
-    assert share == pytest.approx(noticed_share(reference, 1000, LEVEL), abs=0.011)
+    assert share == pytest.approx(detectable_share(reference, 1000, LEVEL), abs=0.011)
 
 
 def test_the_distance_by_hand():

@@ -15,7 +15,7 @@ MAPS = arrays.arrays(
 
 
 def test_columns_are_squared_shares():
-    found = scores.normalized_columns(np.array([[3.0, 0.0], [-4.0, 0.0]]))
+    found = scores.normalize_columns(np.array([[3.0, 0.0], [-4.0, 0.0]]))
     np.testing.assert_allclose(found, [[9 / 25, 0], [16 / 25, 0]])
 
 
@@ -23,10 +23,10 @@ def test_columns_are_squared_shares():
 @example(np.array([[9e-163]]))
 @example(np.array([[1e-200], [3e-200]]))
 def test_columns_sum_to_one_whatever_their_scale(token_map):
-    found = scores.normalized_columns(token_map)
+    found = scores.normalize_columns(token_map)
     sums, empty = found.sum(axis=0), ~token_map.any(axis=0)
     np.testing.assert_allclose(sums, np.where(empty, 0, 1), atol=1e-9)
-    np.testing.assert_allclose(scores.normalized_columns(-3 * token_map), found, atol=1e-6)
+    np.testing.assert_allclose(scores.normalize_columns(-3 * token_map), found, atol=1e-6)
 
 
 def test_words_are_the_largest_pairs_of_tokens():
@@ -62,8 +62,8 @@ def test_contributions_and_attributions():
 
 @given(MAPS)
 def test_negative_entropy_ranks_as_the_entropy_itself(token_map):
-    words = scores.normalized_columns(token_map)
-    found = scores.aggregated(words, "negative_entropy")
+    words = scores.normalize_columns(token_map)
+    found = scores.aggregate(words, "negative_entropy")
     for row, value in zip(words, found, strict=True):
         shares = row[row > 0] / row.sum() if row.any() else None
         expected = 0 if shares is None else np.exp(np.sum(shares * np.log(shares)))
