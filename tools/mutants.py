@@ -425,8 +425,8 @@ MODELS = _of(
     (
         "rms-norm-offset",
         "layers.py",
-        "(x * inverse * (aligned(scale, x) + self.offset))",
-        "(x * inverse * (aligned(scale, x) - self.offset))",
+        "(x * inverse * (expand_rank(scale, x) + self.offset))",
+        "(x * inverse * (expand_rank(scale, x) - self.offset))",
         f"{_LAYERS}::test_norm_with_an_offset_adds_it_to_the_scale",
     ),
     (
@@ -680,8 +680,8 @@ SCORERS = _of(
     (
         "lexical-pair-swapped",
         "scoring/words/lexical.py",
-        "Score(compare(e.response, joined(e.grounding)))",
-        "Score(compare(joined(e.grounding), e.response))",
+        "Score(compare(e.response, join_texts(e.grounding)))",
+        "Score(compare(join_texts(e.grounding), e.response))",
         "tests/scoring/words/test_lexical.py::test_tokens_by_hand",
     ),
 )
@@ -844,8 +844,8 @@ STATISTICS = _of(
     (
         "salience-attribution-axis",
         "texts/salience_scores.py",
-        "return aggregated(self.values.T, aggregation)",
-        "return aggregated(self.values, aggregation)",
+        "return aggregate(self.values.T, aggregation)",
+        "return aggregate(self.values, aggregation)",
         _SALIENCE_SCORES,
     ),
     (
