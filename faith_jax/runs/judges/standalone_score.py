@@ -3,7 +3,8 @@
     python score.py rows.jsonl > scores.jsonl
 
 A row is {"grounding": "a text", or ["several", "texts"], "response": "a text"}, and for judges that
-read it {"query": "the last turn"}. manifest.json names the packages that are needed. In Python:
+read the question it has "query": "a text", or "history": ["turns"], of which they read the last.
+manifest.json names the packages that are needed. In Python:
 `Scorer("FOLDER").score([{"grounding": …, "response": …}])`.
 """
 
@@ -16,10 +17,11 @@ import pathlib
 import re
 import sys
 import unicodedata
+import warnings
 
 import numpy as np
 
-GROUNDING, RESPONSE, QUERY = "grounding", "response", "query"
+GROUNDING, RESPONSE, QUERY, HISTORY = "grounding", "response", "query", "history"
 
 
 class Scorer:
@@ -105,6 +107,7 @@ class Scorer:
         there is no threshold either.
         """
         rows = list(rows)
+        self._warn_of_no_query(rows)
         read = [self._encode_row(row, number) for number, row in enumerate(rows, 1)]
         inputs = [item for parts in read for _, part in parts for item in part]
         support, start, results = self._compute_support([ids for ids, *_ in inputs]), 0, []
@@ -133,6 +136,17 @@ class Scorer:
                 }
             )
         return results
+
+    def _warn_of_no_query(self, rows):
+        """Warns where the input has the query and rows have none."""
+        segments = [part for parts in self.manifest["segments"] for part in parts]
+        reads_query = any(QUERY in part[1::2] for part in segments if isinstance(part, list))
+        if reads_query and (count := sum(not query_of(row) for row in rows)):
+            warnings.warn(
+                f"this judge reads the question, and {count} of the {len(rows)} rows have none: "
+                'give each a "query" or a "history"',
+                stacklevel=3,
+            )
 
     def _why_undefined(self, row):
         """Returns why a row has no score."""
@@ -171,7 +185,7 @@ class Scorer:
         sentences = [response]
         if rule["sentences"] != "whole":
             sentences = [s for s in self._split_sentences(response) if len(s) >= rule["shortest"]]
-        query = row.get(QUERY, "")
+        query = query_of(row)
         return [(s, list(self._build_inputs(chunks, s, query, number))) for s in sentences]
 
     def _split_sentences(self, text):
@@ -312,6 +326,12 @@ class Scorer:
         return texts, *grounding
 
 
+def query_of(row):
+    """Returns the last turn before a response, "" = there is none."""
+    history = row.get(HISTORY) or []
+    return row.get(QUERY) or (history if isinstance(history, str) else "".join(history[-1:]))
+
+
 def _read_protobuf_fields(message):
     """Yields the numbers and values of a protocol buffer's fields: integers and bytes."""
     place = 0
@@ -368,10 +388,11 @@ def read_rows(path):
 def check_row(row, place):
     """Ends the program where a row has no texts."""
     fields = row if isinstance(row, dict) else {}
-    grounding = fields.get(GROUNDING)
-    texts = grounding if isinstance(grounding, list) else [grounding]
-    if not all(isinstance(text, str) for text in texts):
-        fail(f"{place}: field {GROUNDING!r}: expected a text or a list of texts.")
+    for name in (GROUNDING, HISTORY):
+        value = fields.get(name, [] if name == HISTORY else None)
+        texts = value if isinstance(value, list) else [value]
+        if not all(isinstance(text, str) for text in texts):
+            fail(f"{place}: field {name!r}: expected a text or a list of texts.")
     for name in (RESPONSE, QUERY):
         if not isinstance(fields.get(name, "" if name == QUERY else None), str):
             fail(f"{place}: field {name!r}: expected a text.")
@@ -387,9 +408,12 @@ def main():
     """Scores the rows of a file."""
     if len(sys.argv) != 2:
         fail("usage: python score.py ROWS.jsonl")
-    rows = read_rows(sys.argv[1])
-    for result in Scorer(pathlib.Path(__file__).parent).score(rows):
-        print(json.dumps(result, ensure_ascii=False))
+    try:
+        rows = read_rows(sys.argv[1])
+        for result in Scorer(pathlib.Path(__file__).parent).score(rows):
+            print(json.dumps(result, ensure_ascii=False))
+    except (OSError, ValueError) as error:
+        fail(f"{error}.")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ ROWS = [
     {"grounding": "  ", "response": "Tea is hot."},
     {"grounding": TEXT, "response": " \u200b"},
     {"grounding": ["", TEXT], "response": "  No.  It is dry and hot. "},
+    {"grounding": "tea", "response": "The tea is hot.", "history": ["Hello.", "Is the tea hot?"]},
 ]
 BLOCKED = """
 import runpy, sys
@@ -35,6 +36,8 @@ sys.modules["faith_jax"] = None
 sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
+# It reads the question, which eight of the rows do not have.
+READS_QUERY = "attrscore_flan_t5"
 # Chunks so short that these groundings need several, and one program.
 CARDS = {
     "minicheck_flan_t5_large": ("length = 500", "length = 12", "max_length = 2048"),
@@ -46,6 +49,7 @@ CARDS = {
     "true_t5_xxl": ("", "", "max_length = 2048"),
     "hhem_2_1_open": ("", "", "max_length = 8192"),
     "wecheck_deberta_v3": ("", "", "max_length = 512"),
+    "attrscore_flan_t5": ("", "", "max_length = 512"),
 }
 
 
@@ -55,7 +59,8 @@ def write_card(folder, name):
     assert former in text
     assert limit in text
     path = folder / f"{name}.toml"
-    path.write_text(text.replace(former, length).replace(limit, "max_length = 120"))
+    shorter = 450 if name == READS_QUERY else 120  # its prompt alone is long
+    path.write_text(text.replace(former, length).replace(limit, f"max_length = {shorter}"))
     return path
 
 
@@ -88,6 +93,7 @@ def run_score(folder, rows, tmp_path):
         ('{"grounding": ["Tea."]}', "field 'response': expected a text."),
         ('{"grounding": 3, "response": "Tea."}', "field 'grounding': expected a text or a list"),
         ('{"grounding": "Tea.", "response": "Tea.", "query": []}', "field 'query': expected a"),
+        ('{"grounding": "Tea.", "response": "Tea.", "history": [1]}', "field 'history': expected"),
         ("{", "is no JSON ("),
         ("[1]", "field 'grounding': expected a text"),
     ],
@@ -103,6 +109,22 @@ def test_a_wrong_row_is_one_error(tmp_path, capsys, line, message):
     assert printed.count("\n") == 1
 
 
+def test_the_last_turn_is_the_question_and_without_one_it_warns():
+    scorer = object.__new__(standalone_score.Scorer)
+    scorer.manifest = {"segments": [[["Question: ", "query", " Claim: ", "response", ""], 1]]}
+    rows = [{}, {"history": []}, {"history": ["a", "b"]}, {"history": "b"}, {"query": "c"}]
+    assert [*map(standalone_score.query_of, rows)] == ["", "", "b", "b", "c"]
+    with pytest.warns(UserWarning, match="reads the question, and 2 of the 5 rows have none"):
+        scorer._warn_of_no_query(rows)
+
+
+def test_a_missing_file_is_one_error(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["score.py", "none.jsonl"])
+    with pytest.raises(SystemExit) as ended:
+        standalone_score.main()
+    assert (ended.value.code, capsys.readouterr().err.count("\n")) == (2, 1)
+
+
 # One of each form is quick: words that are written, a class, windows of tokens.
 QUICK = ("minicheck_flan_t5_large", "minicheck_roberta_large", "scale_flan_t5")
 LONG = [pytest.param(name, marks=pytest.mark.slow) for name in CARDS if name not in QUICK]
@@ -113,12 +135,13 @@ def test_score_py_scores_as_we_do(exported, models, name, tmp_path):
     folder, card = exported(name)
     result = run_score(folder, ROWS, tmp_path)
     assert result.returncode == 0, result.stderr
+    assert ("8 of the 10 rows have none" in result.stderr) == (name == READS_QUERY)
     found = [json.loads(line) for line in result.stdout.splitlines()]
     scorer = load_scorer(str(card), model=models[name])
     scores = scorer.score(
         [row["grounding"] for row in ROWS],
         [row["response"] for row in ROWS],
-        [[row["query"]] if "query" in row else [] for row in ROWS],
+        [[row["query"]] if "query" in row else row.get("history", []) for row in ROWS],
     )
     expected = [score.value for score in scores]
     values = [math.nan if row["score"] is None else row["score"] for row in found]
