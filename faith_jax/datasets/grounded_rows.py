@@ -63,6 +63,7 @@ class Columns:
     reads_grounding: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ("grounding", "response")  # parts that each row has
     empty_remedy: ClassVar[str] = "leave out rows without one"  # where a grounding is empty
+    accepts_empty: ClassVar[bool] = False  # a grounding may be empty: its scores are undefined
     unknown_remedy: ClassVar[str] = "name it with {}"  # where no column is known; {} = the options
     ambiguous_remedy: ClassVar[str] = "say which does with {}"  # where several are
     grounding_column: str = ""
@@ -485,7 +486,7 @@ def _read_grounding(
             raise field_error(place, columns.perspective_column, expected, sides)
         sided_texts = [(side, text) for side, (_, text) in zip(sides, sided_texts, strict=True)]
     if not sided_texts:
-        if "grounding" not in columns.needs:
+        if columns.accepts_empty or "grounding" not in columns.needs:
             return Grounding(())
         expected = "a text that is not empty, or several"
         raise field_error(place, spec, expected, [], columns.empty_remedy)

@@ -117,6 +117,13 @@ class ScoreInput(Columns):
                 if part:
                     row = row._replace(place=(part, row.place[1]))
                 if self.system:
+                    row_system = row.fields.get("system") or self.system
+                    if row_system != self.system:
+                        raise InputError(
+                            f"{self._input_names[part]}: row {row.example.id!r} is of the system "
+                            f"{row_system!r}, as its field 'system' says, not of "
+                            f"--system={self.system}; leave out --system, or rename the field."
+                        )
                     row = row._replace(fields={**row.fields, "system": self.system})
                 yield row
 

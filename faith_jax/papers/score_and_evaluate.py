@@ -189,6 +189,9 @@ def with_published(table: Table, note: str, figures: Figures, shows_all: bool = 
       shows_all: those of other rows than ours stand at the end.
     """
     size = len(next(iter(figures), ()))
+    # Whatever the case in which ours are written.
+    names = {name.casefold(): name for values in figures.values() for name in values}
+    table = table._replace(columns=tuple(names.get(c.casefold(), c) for c in table.columns))
     ours = [(row[:size], row) for row in table.rows]
     others = [key for key in figures if key not in dict(ours)] if shows_all else []
     shown = {key: figures.get(key, {}) for key in (*dict(ours), *others)}

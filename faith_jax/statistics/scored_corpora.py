@@ -243,7 +243,11 @@ class _Columns:
         if len(set(self._ids)) < len(self._ids):
             counts = collections.Counter(self._ids)
             twice = next(identifier for identifier, count in counts.items() if count > 1)
-            raise InputError(f"{self._path}: corpus {self._name!r} has the id {twice!r} twice.")
+            raise InputError(
+                f"{self._path}: corpus {self._name!r} has the id {twice!r} twice. If the rows are "
+                "of several systems, score each as a corpus of its own (faith-jax score "
+                "--corpus-column=system), or compare the systems (evaluate --protocol=systems)."
+            )
         corpus = Corpus(
             name=self._name,
             ids=tuple(self._ids),

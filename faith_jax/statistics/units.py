@@ -119,20 +119,23 @@ def units_of(corpora: Sequence[Corpus], field: str = AUTO) -> Units:
 def _list_field_values(corpus: Corpus, field: str) -> Sequence[Hashable]:
     """Returns the value of a field for each row: a text, or the hash of one."""
     if any(field in fields for fields in corpus.fields):
-        return corpus.field(field)
-    if field == "id":
+        values = corpus.field(field)
+    elif field == "id":
         return corpus.ids
-    if field == "corpus":
+    elif field == "corpus":
         # All rows of a corpus are one unit.
         return [""] * len(corpus.ids)
-    if field in corpus.hashes:
+    elif field in corpus.hashes:
         values = corpus.hashes[field].tolist()
-        if 0 in values:
-            row = corpus.ids[values.index(0)]
-            raise InputError(
-                f"--cluster-field={field}: {corpus.name}: row {row!r} has no {field}; name another "
-                "field, or --cluster-field=none to take rows as independent."
-            )
-        return values
-    remedy = f" --cluster-field can also be {', '.join(_OWN_FIELDS)}, or none."
-    return corpus.field(field, remedy)
+    else:
+        remedy = f" --cluster-field can also be {', '.join(_OWN_FIELDS)}, or none."
+        values = corpus.field(field, remedy)
+    blank = [row for row, value in zip(corpus.ids, values, strict=True) if value in (0, "")]
+    if blank:
+        raise InputError(
+            f"--cluster-field={field}: {corpus.name}: row {blank[0]!r} has no {field}, like "
+            f"{len(blank):,} of {pluralize(len(values), 'row')}; give each a value (of its own, if "
+            "it depends on no other), name another field, or --cluster-field=none to take rows as "
+            "independent."
+        )
+    return values

@@ -66,8 +66,10 @@ def test_a_field_that_is_not_there_is_an_error():
         InputError, match=r"'0' has no field 'doc'; it has: topic\. --cluster-field "
     ):
         units_of([corpus(topic=["a"])], "doc")
-    with pytest.raises(InputError, match="row '1' has no grounding; name another field, or"):
+    with pytest.raises(InputError, match="row '1' has no grounding, like 1 of 2 rows; give"):
         units_of([corpus([4, 0])], "grounding")
+    with pytest.raises(InputError, match="row '0' has no topic, like 2 of 3 rows; give each"):
+        units_of([corpus(topic=["", "a", ""])], "topic")
 
 
 def test_notes_say_what_few_units_mean():

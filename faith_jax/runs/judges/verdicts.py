@@ -1,6 +1,7 @@
 """Verdicts of a judge on texts and tables, as Python objects."""
 
 import dataclasses
+import logging
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ from faith_jax.runs.calibration.stored import Decider, read_calibration
 from faith_jax.runs.scores.score_frames import Texts, check_options, table_examples, with_columns
 from faith_jax.scoring.judges.card import ENDING, preset_names
 from faith_jax.scoring.registry import is_judge, load_scorer, scorer_options
+
+logger = logging.getLogger("faith_jax")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +94,9 @@ def judge(
     decider = None
     if calibration is not None:
         decider = _read_decider(calibration, corpus, judge)
+        if chosen := [f"{name}={value!r}" for name, value in options.items()]:
+            message = "%s must be of scores with the same options: %s"
+            logger.warning(message, calibration, ", ".join(chosen))
     elif corpus is not None:
         raise ConfigError("corpus: goes with a calibration.")
     if responses is None and histories is not None:
@@ -156,6 +162,8 @@ def _read_decider(file: str, corpus: str | None, judge: str) -> Decider:
             )
         return deciders[corpus]
     if calibration.pooled is not None:
+        message = "probabilities are those of all corpora of %s together: %s; corpus names one"
+        logger.warning(message, file, ", ".join(calibration.pooled.mix or deciders))
         return calibration.pooled
     if len(deciders) > 1:
         raise ConfigError(f"corpus: {file} has {', '.join(deciders)}; choose one.")

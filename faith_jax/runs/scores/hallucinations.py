@@ -125,8 +125,8 @@ def hallucination_table(parts: Mapping[str, Corpus], cuts: Cuts, options: Evalua
                 tidy.append((kind, scorer, *record, len(of_units), estimate.units))
         shown.append((kind, scorer, *cells))
     notes = [
-        f"{RESPONSES}: hallucinated = label 0, and called so below {_cuts_text(cuts, RESPONSES)}. "
-        f"{CHARACTERS}: those that people marked, against those of words with scores below "
+        f"{RESPONSES}: hallucinated = label 0, and called so {_cuts_text(cuts, RESPONSES)}. "
+        f"{CHARACTERS}: those that people marked, against those of words with scores "
         f"{_cuts_text(cuts, CHARACTERS)}."
     ]
     with_words = {scorer for kind, scorer, *_ in shown if kind == CHARACTERS}
@@ -198,8 +198,14 @@ def _format_estimate(estimate: Estimate, interval: tuple[float, float]) -> str:
 def _cuts_text(cuts: Cuts, kind: str) -> str:
     by_scorer = {scorer: cut for (of, scorer), cut in cuts.items() if of == kind}
     if set(by_scorer.values()) <= {_HALF}:
-        return "0.5"
-    texts = (f"{cut:.4g} by {scorer}" for scorer, cut in by_scorer.items())
+        return "below 0.5"
+    # A tuned cut is just above the score that it was tuned to.
+    texts = (
+        f"below 0.5 by {scorer}"
+        if cut == _HALF
+        else f"up to {np.nextafter(cut, -math.inf):.6g} by {scorer}"
+        for scorer, cut in by_scorer.items()
+    )
     return f"{', '.join(texts)}, tuned on the development part by F1"
 
 

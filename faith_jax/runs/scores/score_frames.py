@@ -1,17 +1,20 @@
 """Scores of texts by several scorers, as a table."""
 
+import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from faith_jax.core.errors import ConfigError, InputError, did_you_mean
+from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
 from faith_jax.core.types import Grounding, Score
 from faith_jax.datasets.grounded_rows import Columns, ExampleRow, example_rows
 from faith_jax.datasets.list_cells import ListColumns
 from faith_jax.datasets.tables import frame_rows
 from faith_jax.scoring.base import BaseScorer, ScoreRange, warn_of_equal_scores
 from faith_jax.scoring.registry import load_scorer, scorer_options
+
+logger = logging.getLogger("faith_jax")
 
 _OPTION = re.compile(r"--(\w+)-column=([^\s.,;]+)")
 _PARTS = ("grounding", "response", "history", "label")
@@ -139,19 +142,29 @@ def named_columns(columns: Mapping[str, str]) -> dict[str, Any]:
     return {f"{part}_column": name for part, name in columns.items()}
 
 
+class _TableColumns(Columns):
+    # A retriever may find nothing for some rows, whose scores are then undefined.
+    accepts_empty: ClassVar[bool] = True
+
+
 def table_examples(table: Any, columns: Mapping[str, str]) -> list[ExampleRow]:
     """Returns the examples of a table; `columns` are those of `score`.
 
     Raises:
-      InputError: for a row without a grounding or a response; it names the row.
+      InputError: for a row without a response, and where no column is known to hold the grounding
+        or the response.
       ValueError: for a column of no part of an example.
     """
     named = named_columns(columns)
-    layout = Columns(id_column="", corpus_column="", **{"label_column": "", **named})
+    layout = _TableColumns(id_column="", corpus_column="", **{"label_column": "", **named})
     try:
-        return list(example_rows(frame_rows(table), layout, "table"))
+        rows = list(example_rows(frame_rows(table), layout, "table"))
     except InputError as error:  # whose remedies are options of the command
         raise InputError(_OPTION.sub(r'columns={"\1": "\2"}', str(error))) from None
+    if empty := sum(not row.example.grounding.texts for row in rows):
+        message = "%s of %d without a grounding: their scores are undefined"
+        logger.warning(message, pluralize(empty, "row"), len(rows))
+    return rows
 
 
 def with_columns(table: Any, values: Mapping[str, list[Any]]) -> Any:

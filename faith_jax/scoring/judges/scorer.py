@@ -344,6 +344,9 @@ def open_judge(
     if max_length is None and config.positions == "disentangled":
         max_length = card.max_length  # relative positions have no end
     limit = input_limit(config, max_length, card.max_length)
+    if max_length is None and limit < card.max_length:
+        message = "%s reads %d tokens at most, fewer than the card's max_length = %d"
+        logger.warning(message, path, limit, card.max_length)
     # Whoever writes a grounding or a response must not end it for the judge.
     tokenizer = open_tokenizer(path, options.get("vocabulary"), config).of_plain_text()
     labels, places = _what_is_read(card, opened, tokenizer, path)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 
 import pytest
 
@@ -90,7 +91,7 @@ def test_a_table_of_scored_files(capsys, tmp_path):
 
 def test_parts_bear_the_benchmark_s_names_by_a_field(capsys, tmp_path):
     path = tmp_path / "mine.csv"
-    rows = ["news,a,1,0.9", "news,a,0,0.2", "podcast,b,1,0.8", "podcast,b,0,0.6", "podcast,c,1,"]
+    rows = ["News,a,1,0.9", "News,a,0,0.2", "podcast,b,1,0.8", "podcast,b,0,0.6", "podcast,c,1,"]
     path.write_text("\n".join(["domain,doc,label,mine", *rows]), encoding="utf-8")
     arguments = ["summedits", f"--scored={path}", "--scorers=mine", "--cluster-field=doc"]
 
@@ -106,12 +107,13 @@ def test_parts_bear_the_benchmark_s_names_by_a_field(capsys, tmp_path):
     assert figures == {"mine": pytest.approx(0.75)}
     assert "No part of ours is one that published figures are of (podcast, billsum, " in text
     figures, text = made("--slice-field=domain")
-    assert figures == {"news": 1.0, "podcast": 0.5, "average": 0.75}
+    assert figures == {"News": 1.0, "podcast": 0.5, "average": 0.75}
+    assert re.search("threshold +scorer +news +podcast +average +billsum", text)
     assert "Averages of ours are without billsum, " in text
     assert "podcast: of 3 rows, mine undefined in 1." in text
-    assert "news (2), podcast (2): so few rows can say little" in text
+    assert "News (2), podcast (2): so few rows can say little" in text
     figures, text = made("--slice-field=domain", "--undefined=0")
-    assert figures == {"news": 1.0, "podcast": 0.25, "average": 0.625}
+    assert figures == {"News": 1.0, "podcast": 0.25, "average": 0.625}
     assert "Undefined scores count as 0." in text
 
 

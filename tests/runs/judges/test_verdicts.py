@@ -145,7 +145,7 @@ def write_calibration(path, scorer, **maps):
     return str(path)
 
 
-def test_a_calibration_gives_probabilities(models, expected, tmp_path):
+def test_a_calibration_gives_probabilities(models, expected, tmp_path, caplog):
     name, model = "minicheck_flan_t5_large", models["minicheck_flan_t5_large"]
     path = write_calibration(tmp_path / "calibration.json", name, answers=3.0)
     wanted = [1 / (1 + math.exp(1.0 - 3.0 * verdict.score)) for verdict in expected]
@@ -167,6 +167,8 @@ def test_a_calibration_gives_probabilities(models, expected, tmp_path):
         faith_jax.judge(*texts, model=model, calibration=path, corpus="third")
     with pytest.raises(ConfigError, match="corpus: goes with a calibration"):
         faith_jax.judge(*texts, model=model, corpus="first")
+    faith_jax.judge(*texts, model=model, calibration=path, corpus="second", sentences="min")
+    assert "two.json must be of scores with the same options: sentences='min'" in caplog.text
     other = write_calibration(tmp_path / "other.json", "token_f1", answers=1.0)
     with pytest.raises(ConfigError, match="is of the scores of token_f1, not of minicheck_flan"):
         faith_jax.judge(*texts, model=model, calibration=other)
@@ -196,6 +198,15 @@ def test_words_and_reasons(models):
     assert judged["judge_undefined"] == ["", "the response is empty"]
     assert [word["word"] for word in judged["judge_words"][0]] == ["It", "is", "a", "hot", "lake."]
     assert judged["judge_words"][1] == []
+
+
+def test_a_row_without_a_grounding_has_no_score(models, caplog):
+    model = models["minicheck_flan_t5_large"]
+    rows = [{"query": "a", "result": "Tea.", "source_documents": []}, RECORDS[0]]
+    judged = faith_jax.judge(rows, model=model)
+    assert list(judged["judge_undefined"]) == ["the grounding is empty", ""]
+    assert [math.isnan(score) for score in judged["judge_score"]] == [True, False]
+    assert "1 row of 2 without a grounding: their scores are undefined" in caplog.text
 
 
 def test_wrong_tables(models):

@@ -105,7 +105,7 @@ def test_a_threshold_of_a_development_part(tmp_path):
     outcome = evaluated(test, development=test)
     assert figures(outcome)["responses", "judge", "QA F1"] == 1.0
     assert (
-        "below 0.7 by judge, tuned on the development part by F1. characters"
+        "up to 0.7 by judge, tuned on the development part by F1. characters"
         in (outcome.table.notes[0])
     )
     # Nobody marked a word there.

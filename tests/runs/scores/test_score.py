@@ -197,6 +197,15 @@ def test_several_data_sets_and_names_of_scorers(capsys, tmp_path):
     assert told["plain"]["millions"] == []
 
 
+def test_a_row_of_another_system_is_an_error(capsys, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("system,knowledge,response\nours,a,a\nothers,a,b\n")
+    arguments = (f"--input={path}", "--scorers=token_f1", f"--output={tmp_path / 's.jsonl'}")
+    status, _, error = score(capsys, *arguments, "--system=ours")
+    assert (status, "row '2' is of the system 'others', as its field" in error) == (2, True), error
+    assert not (tmp_path / "s.jsonl").exists()
+
+
 class StoppedError(Exception):
     """Stands for whatever stops a run."""
 

@@ -109,6 +109,15 @@ def test_a_frame_of_pandas_keeps_its_index_and_columns():
     assert score(named, scorers=["token_f1"], columns={"response": "text"})["token_f1"][7] == 1.0
 
 
+def test_rows_without_a_grounding_have_no_scores(caplog):
+    pandas = pytest.importorskip("pandas")
+    groundings = ["Tea is hot.", None, float("nan"), " "]
+    frame = pandas.DataFrame({"passages": groundings, "answer": ["Tea is hot."] * 4})
+    values = score(frame, scorers=["token_f1"])["token_f1"]
+    assert values.fillna(-1).tolist() == [1.0, -1.0, -1.0, -1.0]
+    assert "3 rows of 4 without a grounding: their scores are undefined" in caplog.text
+
+
 def test_the_index_of_any_series_is_kept_and_is_the_same_for_all():
     pandas = pytest.importorskip("pandas")
     documents = pandas.Series(["Tea is hot.", "Ink is blue."], index=["x", "y"])

@@ -341,10 +341,10 @@ def test_wrong_options_are_one_error(models, name, options, message):
     assert "\n" not in str(error.value)
 
 
-def test_a_class_that_the_model_lacks(models, tmp_path):
+def test_a_class_that_the_model_lacks(models, tmp_path, caplog):
     card = (
         'what = "Ours."\narchitectures = ["roberta"]\nsize = "1"\ncheckpoint = "ours"\n'
-        'licence = "none"\nsource = "https://example.org"\nmax_length = 512\n'
+        'licence = "none"\nsource = "https://example.org"\nmax_length = 5000\n'
         '[input]\npair = ["{grounding}", "{response}"]\n[reads]\nform = "class"\nclass = CLASS\n'
     )
     path, model = tmp_path / "mine.toml", models["minicheck_roberta_large"]
@@ -352,6 +352,11 @@ def test_a_class_that_the_model_lacks(models, tmp_path):
         path.write_text(card.replace("CLASS", wanted))
         scorer = load_scorer(str(path), model=model)
         assert scorer.judge.places == (1,)
+        limit = scorer.judge.encode.max_length
+        assert limit < 5000
+        assert (
+            f"reads {limit} tokens at most, fewer than the card's max_length = 5000" in caplog.text
+        )
     for wanted in ('"LABEL_7"', "2"):
         path.write_text(card.replace("CLASS", wanted))
         with pytest.raises(
