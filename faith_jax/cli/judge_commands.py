@@ -17,7 +17,7 @@ class Certify(CertifyOptions):
     Examples:
       %(prog)s minicheck_flan_t5_large
       %(prog)s minicheck_flan_t5_large checkpoints/minicheck_flan_t5_large --dtype=bfloat16
-      %(prog)s minicheck_flan_t5_large --write-pairs=pairs.jsonl
+      %(prog)s minicheck_flan_t5_large --write-pairs=pairs.jsonl --write-model=tiny
       %(prog)s minicheck_flan_t5_large checkpoints/minicheck_flan_t5_large \
           --references=authors.jsonl --json=certified.json
     """

@@ -9,6 +9,7 @@ import dataclasses
 import math
 import pathlib
 import re
+import shutil
 import statistics
 import tempfile
 import types
@@ -18,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean, pluralize
-from faith_jax.core.files import check_outputs, write_json, write_jsonl
+from faith_jax.core.files import atomic_folder, check_outputs, write_json, write_jsonl
 from faith_jax.core.files.stores import path_of
 from faith_jax.core.rows import BadRows, read_json, read_jsonl
 from faith_jax.core.schema import Text, read_as, read_toml_as
@@ -239,6 +240,8 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
     check_outputs([path for path in inputs.values() if path], outputs)
     if options.write_pairs:
         write_jsonl(options.write_pairs, pair_rows(pairs, card))
+    if options.write_model and (options.folder or name.endswith(ENDING)):
+        raise ConfigError("--write-model: goes with a judge of the package, without a FOLDER.")
     if options.folder:
         given = _read_references(options.references, len(pairs)) if options.references else None
         return _certify_folder(options, card, pairs, options.folder, given)
@@ -248,6 +251,9 @@ def certify(options: CertifyOptions) -> tuple[str, bool]:
         raise ConfigError(f"{name}: a card of your own has no tiny model; give its FOLDER.")
     with tempfile.TemporaryDirectory() as scratch:
         path = reference_model(pathlib.Path(scratch) / "model", name, card.architectures[0])
+        if options.write_model:
+            with atomic_folder(path_of(options.write_model), f"the tiny model of {name}") as folder:
+                shutil.copytree(path, folder)
         kept = read_references()[name]
         numbers = {n: _none_to_nan(score) for n, score in enumerate(kept.scores)}
         return _certify_folder(options, card, pairs, str(path), (kept.code, numbers))

@@ -25,6 +25,7 @@ class CertifyOptions:
         0.05 of bfloat16, 0.2 of the tiny model's, which are more sensitive)
       vocabulary (FOLDER): of the tokenizer, if not with the model
       write_pairs (JSONL): write the 200 pairs, for the judge's own code
+      write_model (FOLDER): write the tiny random model, with which any card of its family is tried
       json (OUT.json): write all figures and scores
     """
 
@@ -36,6 +37,7 @@ class CertifyOptions:
     tolerance: Tolerance | None = None
     vocabulary: str = ""
     write_pairs: str = ""
+    write_model: str = ""
     json: Json = ""
 
 

@@ -11,7 +11,7 @@ import safetensors.numpy
 
 from faith_jax.runs.judges import certify
 from faith_jax.runs.judges.reference_models import _draw_parameter
-from faith_jax.scoring.judges.card import preset_names, read_card
+from faith_jax.scoring.judges.card import PRESETS, preset_names, read_card
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 
@@ -169,6 +169,21 @@ def test_words_with_other_tokens_than_the_published_ones(few, models, command):
     assert status == 1
     assert "the word '1' begins with token " in out
     assert "in T5's published vocabulary, which this judge was trained with, with 209" in out
+
+
+def test_the_tiny_model_is_written_to_try_cards_of_ones_own(few, command, tmp_path):
+    folder, card = tmp_path / "tiny", tmp_path / "mine.toml"
+    status, _, err = command("certify", CARD, f"--write-model={folder}")
+    assert (status, err) == (0, "")
+    card.write_text((PRESETS / f"{CARD}.toml").read_text())
+    texts = ["Tea is a leaf."], ["Tea is hot."]
+    scores = [load_scorer(name, model=str(folder)).score(*texts) for name in (CARD, str(card))]
+    assert scores[0] == scores[1]
+    status, _, err = command("certify", CARD, f"--write-model={folder}")
+    assert (status, "tiny" in err) == (2, True)
+    for arguments in ([CARD, str(folder)], [str(card)]):
+        status, _, err = command("certify", *arguments, f"--write-model={tmp_path / 'new'}")
+        assert (status, "goes with a judge of the package" in err) == (2, True)
 
 
 def test_pairs_are_written_for_the_judges_own_code(few, references, command, tmp_path):
