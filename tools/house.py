@@ -140,6 +140,20 @@ def summaries(tree: ast.AST) -> Iterator[Word]:
             yield Word(node.lineno, first, bool(_RIDDLE.match(first)))
 
 
+def function_names(tree: ast.AST) -> Iterator[Word]:
+    """Yields the names of functions; one word says nothing if it is private or a participle."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef) or node.name.startswith("__"):
+            continue
+        is_value = any("property" in ast.unparse(d) for d in node.decorator_list)
+        name = node.name.strip("_")
+        is_vague = node.name.startswith("_") or re.fullmatch(r"(?!open$|embed$)\w+(ed|en)", name)
+        yield Word(node.lineno, name, bool(is_vague) and "_" not in name and not is_value)
+
+
+_KINDS = {"names": bindings, "summaries": summaries, "functions": function_names}
+
+
 def words_report(package: pathlib.Path) -> Iterator[str]:
     """Yields how many names and summaries say nothing, by room, and comments in numerics."""
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
@@ -150,19 +164,20 @@ def words_report(package: pathlib.Path) -> Iterator[str]:
         count = collections.Counter(
             comments=len(re.findall(r"^\s*#|  # ", text, re.MULTILINE)), lines=text.count("\n")
         )
-        for kind, words in (("names", bindings(tree)), ("summaries", summaries(tree))):
-            for word in words:
+        for kind, words_of in _KINDS.items():
+            for word in words_of(tree):
                 count[kind] += 1
                 count[f"empty {kind}"] += word.is_empty
         counts[room] += count
         total += count
-    for kind in ("names", "summaries"):
+    for kind in _KINDS:
         share = total[f"empty {kind}"] / total[kind]
         yield f"{kind} that say nothing: {share:.1%}{_mark(share > MOST_EMPTY)}"
     for room, count in sorted(counts.items(), key=lambda pair: -pair[1]["empty names"]):
-        shares = [count[f"empty {kind}"] / max(count[kind], 1) for kind in ("names", "summaries")]
+        shares = [count[f"empty {kind}"] / max(count[kind], 1) for kind in _KINDS]
         comments = f"{100 * count['comments'] / count['lines']:5.1f} comments in 100 lines"
-        yield f"{shares[0]:7.1%} names, {shares[1]:6.1%} summaries  {room}" + (
+        by_kind = ", ".join(f"{share:6.1%} {kind}" for share, kind in zip(shares, _KINDS))
+        yield f"{by_kind}  {room}" + (
             f", {comments}" if room in _NUMERICS else ""
         )
 
@@ -171,7 +186,7 @@ def empty_words(path: pathlib.Path) -> Iterator[str]:
     """Yields the names and summaries that say nothing, of a file or of a room's files."""
     for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
-        for word in sorted((*bindings(tree), *summaries(tree))):
+        for word in sorted(word for words_of in _KINDS.values() for word in words_of(tree)):
             if word.is_empty:
                 yield f"{file}:{word.line}: {word.text}"
 
