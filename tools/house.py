@@ -9,7 +9,8 @@ with many files, and guards. A guard is an `if` that does nothing but raise, or 
 raises another error; its share is of the lines of code, which are neither blank, comments nor
 docstrings. A name says nothing if it is one of `EMPTY_NAMES`; its share is of all that parameters,
 assignments, loops and so on bind. A summary says nothing if it begins with "What", or with a
-participle. `--words` lists both, of a room or file.
+participle, and a function's name if it is one word that is a participle, or private. `--words`
+lists them all, of a room or file.
 
 With `--way` it runs a command and lists the package's functions that were called, each once. Bodies
 of classes, comprehensions and lambdas do not count, nor does what is called while a module is
@@ -176,10 +177,10 @@ def words_report(package: pathlib.Path) -> Iterator[str]:
     for room, count in sorted(counts.items(), key=lambda pair: -pair[1]["empty names"]):
         shares = [count[f"empty {kind}"] / max(count[kind], 1) for kind in _KINDS]
         comments = f"{100 * count['comments'] / count['lines']:5.1f} comments in 100 lines"
-        by_kind = ", ".join(f"{share:6.1%} {kind}" for share, kind in zip(shares, _KINDS))
-        yield f"{by_kind}  {room}" + (
-            f", {comments}" if room in _NUMERICS else ""
+        by_kind = ", ".join(
+            f"{share:6.1%} {kind}" for share, kind in zip(shares, _KINDS, strict=True)
         )
+        yield f"{by_kind}  {room}" + (f", {comments}" if room in _NUMERICS else "")
 
 
 def empty_words(path: pathlib.Path) -> Iterator[str]:

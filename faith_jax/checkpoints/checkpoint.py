@@ -13,7 +13,7 @@ import flax.traverse_util
 import jax
 import numpy as np
 
-from faith_jax.checkpoints.lazy_arrays import entry, lazy, stacked
+from faith_jax.checkpoints.lazy_arrays import entry, lazy, stack_arrays
 from faith_jax.core.errors import CheckpointError
 from faith_jax.core.files.stores import is_remote, path_of
 from faith_jax.core.types import PyTree
@@ -81,7 +81,7 @@ def stack_layers(params: PyTree) -> PyTree:
         else:
             flat[name] = array
     for name, arrays in layers.items():
-        flat[name] = stacked([lazy(arrays[i]) for i in range(len(arrays))])
+        flat[name] = stack_arrays([lazy(arrays[i]) for i in range(len(arrays))])
     return unflatten(flat)
 
 

@@ -111,7 +111,7 @@ def entry(array: LazyArray, index: int, axis: int = 0) -> LazyArray:
     return LazyArray(shape, array.dtype, read)
 
 
-def stacked(arrays: Sequence[LazyArray]) -> LazyArray:
+def stack_arrays(arrays: Sequence[LazyArray]) -> LazyArray:
     """Returns arrays of one shape and dtype as one, with their number on the first axis."""
     first = arrays[0]
 

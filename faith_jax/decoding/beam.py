@@ -87,7 +87,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
     # The rows of an example are equal at first, so only its first beam is live.
     live = none._replace(score=none.score.at[:, 0].set(0), log_prob=none.log_prob.at[:, 0].set(0))
 
-    def unfinished(state: _State) -> Array:
+    def is_unfinished(state: _State) -> Array:
         return (state.position < config.max_length) & jnp.any(state.open)
 
     def advance(state: _State) -> _State:
@@ -121,7 +121,7 @@ def beam_search(prefilled: Prefilled, config: DecodingConfig) -> DecodingResult:
 
     start = _State(jnp.int32(0), last, live, none, jnp.ones((batch,), bool), prefilled.cache)
     end = loop_in_stages(
-        unfinished, advance, lambda state: state.position + 1, start, config.cache_length
+        is_unfinished, advance, lambda state: state.position + 1, start, config.cache_length
     )
     best = end.finished
     best = jax.tree.map(lambda x: x[:, : config.num_return], best)

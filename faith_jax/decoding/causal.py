@@ -56,7 +56,9 @@ def prefill(
     decoded then.
     """
     branches = [(input_tokens, input_lengths)]
-    return opened(module, params, *read(module, params, branches, max_length, copies), copies)
+    return attach_memory(
+        module, params, *read(module, params, branches, max_length, copies), copies
+    )
 
 
 def read(
@@ -140,7 +142,7 @@ def _pad_in_front(tokens: Array) -> Array:
     return jnp.where(place >= 0, moved, -1).astype(jnp.int32)
 
 
-def opened(
+def attach_memory(
     module: Transformer,
     params: PyTree,
     memory: PyTree,
@@ -223,5 +225,5 @@ def _generate(
     config = for_model(config, module)
     memory, cache = read(module, params, branches, config.cache_length, config.copies)
     return decode(
-        opened(module, params, memory, cache, config.copies, config.pmi), row_keys, config
+        attach_memory(module, params, memory, cache, config.copies, config.pmi), row_keys, config
     )

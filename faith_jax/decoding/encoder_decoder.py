@@ -35,7 +35,7 @@ def prefill(
     Inputs are padded with the model's `pad_id`; DoHA's are a pair. At most `max_length` tokens can
     be decoded then.
     """
-    return opened(
+    return attach_memory(
         module, params, *read(module, params, [encoder_input_tokens], max_length, copies), copies
     )
 
@@ -66,7 +66,7 @@ def read(
             method="start_decoding",
             mutable=["cache", "encoder_cache"],
         )
-        # -1 marks padding whatever the branches' lengths; `opened` puts the model's own back.
+        # -1 marks padding whatever the branches' lengths; `attach_memory` puts the model's back.
         tokens = jax.tree.map(lambda x: jnp.where(x == pad_id, -1, x), inputs)
         memory = {"tokens": tokens, "encoder_cache": caches["encoder_cache"]}
         return memory, caches["cache"]
@@ -75,7 +75,7 @@ def read(
     return memory, repeat_rows(cache, len(jax.tree.leaves(memory["tokens"])[0]), copies)
 
 
-def opened(
+def attach_memory(
     module: Transformer,
     params: PyTree,
     memory: PyTree,
@@ -163,7 +163,7 @@ def _generate(
     config = for_model(config, module)
     memory, cache = read(module, params, branches, config.cache_length, config.copies)
     return decode(
-        opened(module, params, memory, cache, config.copies, config.pmi), row_keys, config
+        attach_memory(module, params, memory, cache, config.copies, config.pmi), row_keys, config
     )
 
 

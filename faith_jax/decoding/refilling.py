@@ -71,7 +71,7 @@ class Refilling(NamedTuple):
         memory, cache = self._decoding_functions.read(
             self.module, params, branches, room, config.copies
         )
-        model = self._decoding_functions.opened(
+        model = self._decoding_functions.attach_memory(
             self.module, params, memory, cache, config.copies, config.pmi
         )
         return Places(memory, numbers, start(model, config))
@@ -105,26 +105,26 @@ class Refilling(NamedTuple):
         """
         config, room = self.config, self._count_response_slots(rows)
         # Without a cache: it is part of the rows, which the loop carries.
-        model = self._decoding_functions.opened(
+        model = self._decoding_functions.attach_memory(
             self.module, params, memory, None, config.copies, config.pmi
         )
         keys = copy_keys(encoder_decoder.row_keys(self.seed, numbers), config.copies)
 
-        def ended(rows: Rows) -> Array:
+        def have_ended(rows: Rows) -> Array:
             # An example has ended when all of its samples have.
             return jnp.all(rows.ended.reshape(-1, config.copies), axis=1)
 
         rows = jax.lax.while_loop(
             # A full cache ends the loop too: its length is static, and `grow` makes a longer one.
             lambda rows: (
-                (jnp.sum(ended(rows)) < enough) & (needed_cache_length(rows, config) <= room)
+                (jnp.sum(have_ended(rows)) < enough) & (needed_cache_length(rows, config) <= room)
             ),
             lambda rows: advance(rows, model, keys, config),
             rows,
         )
         result = DecodingResult(rows.tokens, rows.log_prob, rows.length, rows.score)
         by_place = jax.tree.map(lambda x: x.reshape(-1, config.copies, *x.shape[1:]), result)
-        return rows, (by_place, ended(rows))
+        return rows, (by_place, have_ended(rows))
 
     def grow(self, rows: Rows) -> Rows:
         """Returns the rows with a cache of the next length, if this is not the last one."""

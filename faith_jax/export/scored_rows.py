@@ -143,7 +143,7 @@ def write_scored(
 
         count = 0
 
-        def counted() -> Iterator[ScoredRow]:
+        def count_rows() -> Iterator[ScoredRow]:
             nonlocal count
             for row in rows:
                 count += 1
@@ -151,7 +151,7 @@ def write_scored(
 
         data_set = tfds.scores("rows", scorers)
         output.mkdir()
-        data_set.write_shard(output, 0, 1, counted())
+        data_set.write_shard(output, 0, 1, count_rows())
         data_set.write_metadata(output, [count])
     elif form == "jsonl":
         write_jsonl(output, rows)

@@ -489,12 +489,12 @@ class ClassificationEngine:
         left = dict.fromkeys(range(len(rows)))
         progress, compiled = Progress("classes of row", len(rows)), len(self._shapes)
 
-        def started(numbers: list[int]) -> Iterator[tuple[_Places, Callable[[], Any]]]:
+        def start_batches(numbers: list[int]) -> Iterator[tuple[_Places, Callable[[], Any]]]:
             for start in range(0, len(numbers), self._packer.window):
                 window = numbers[start : start + self._packer.window]
                 yield from self._window_batches(rows, second, window)
 
-        for places, logits in self._memory.fetch_results(started, left):
+        for places, logits in self._memory.fetch_results(start_batches, left):
             for number, place in places.items():
                 all_logits[number] = logits[place]
                 del left[number]

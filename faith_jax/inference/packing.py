@@ -424,10 +424,10 @@ def fill_blocks(
     """
     blocks = [Block(shape) for _ in range(count)]
 
-    def unshared(line: Sequence[Group]) -> int:
+    def count_unshared(line: Sequence[Group]) -> int:
         return sum(group.unshared for group in line)
 
-    left = sorted(lines, key=unshared)
+    left = sorted(lines, key=count_unshared)
     while left:
         line = left.pop()
         if any(block.take(line) for block in sorted(blocks, key=lambda block: -block.room)):

@@ -409,11 +409,11 @@ class LikelihoodEngine:
         left = {number: None for number, row in enumerate(rows) if len(row.targets)}
         progress, compiled = Progress(f"{quantity} of row", len(left)), self.num_compilations
 
-        def started(numbers: list[int]) -> Iterator[tuple[_Batch, Callable[[], Any]]]:
+        def start_batches(numbers: list[int]) -> Iterator[tuple[_Batch, Callable[[], Any]]]:
             for batch in self._build_batches(rows, numbers):
                 yield batch, queue(self.model.partitioner, bound, *arrays_of(batch))
 
-        for batch, results in self._memory.fetch_results(started, left):
+        for batch, results in self._memory.fetch_results(start_batches, left):
             yield batch, results
             for number in batch.sources:
                 del left[number]

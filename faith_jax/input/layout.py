@@ -66,7 +66,7 @@ def packed_features(
       tokens of the first example, 2 for the second, 0 for padding.
     """
 
-    def joined(name: str, of: Any = lambda ids, number: ids) -> np.ndarray:
+    def join_rows(name: str, of: Any = lambda ids, number: ids) -> np.ndarray:
         texts = [
             np.concatenate([of(row[name], number) for number, row in enumerate(examples, 1)])
             for examples in rows
@@ -76,12 +76,12 @@ def packed_features(
     def segments(ids: Sequence[int], number: int) -> np.ndarray:
         return np.full(len(ids), number)
 
-    decoder_segments = joined("targets", segments)
+    decoder_segments = join_rows("targets", segments)
     return {
-        "encoder_input_tokens": joined("inputs"),
-        "encoder_segment_ids": joined("inputs", segments),
-        "decoder_input_tokens": joined("targets", lambda ids, _: [0, *ids[:-1]]),
-        "decoder_target_tokens": joined("targets"),
+        "encoder_input_tokens": join_rows("inputs"),
+        "encoder_segment_ids": join_rows("inputs", segments),
+        "decoder_input_tokens": join_rows("targets", lambda ids, _: [0, *ids[:-1]]),
+        "decoder_target_tokens": join_rows("targets"),
         "decoder_segment_ids": decoder_segments,
         "decoder_loss_weights": (decoder_segments > 0).astype(np.int32),
     }

@@ -193,7 +193,7 @@ def _from_vocab_and_merges(
 def _from_vocab(file: pathlib.Path, config: TokenizerConfig) -> tuple[tokenizers.Tokenizer, str]:
     with file.open(encoding="utf-8") as lines:
         vocab = {line.rstrip("\n"): index for index, line in enumerate(lines)}
-    tokens = {name: token["content"] for name, token in config.named(BERT).items()}
+    tokens = {name: token["content"] for name, token in config.special_tokens(BERT).items()}
     missing = [tokens[name] for name in ("unk", "cls", "sep") if tokens[name] not in vocab]
     if missing:
         raise ValueError(f"no line is {missing[0]}")
@@ -290,7 +290,7 @@ def _build_causal_tokenizer(
         if piece[:cut] in vocab and piece[cut:] in vocab
     ]
     gemma = tokenizer_class == GEMMA
-    unknown = {"unk_token": config.named(GEMMA)["unk"]["content"]} if gemma else {}
+    unknown = {"unk_token": config.special_tokens(GEMMA)["unk"]["content"]} if gemma else {}
     tokenizer = tokenizers.Tokenizer(
         models.BPE(vocab, merges, fuse_unk=True, byte_fallback=True, **unknown)
     )
@@ -317,7 +317,7 @@ def _add_missing_tokens(
     Tokens of the vocabulary keep their ids, others follow it.
     """
     present = {token.content for token in tokenizer.get_added_tokens_decoder().values()}
-    named = list(config.named(tokenizer_class).values())
+    named = list(config.special_tokens(tokenizer_class).values())
     special = {token["content"] for token in named}
     adding: dict[str, Token] = {}
     for token in (*config.added, *named, *config.extra):
@@ -332,7 +332,7 @@ def _put_around(
     tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str, begin: bool
 ) -> None:
     """Puts the class's special tokens around texts; `begin`: begin tokens by default."""
-    tokens = config.named(tokenizer_class)
+    tokens = config.special_tokens(tokenizer_class)
     if tokenizer_class == ROBERTA:
         sep, cls = _with_id(tokenizer, tokens["sep"]), _with_id(tokenizer, tokens["cls"])
         trim = config.option("trim_offsets", default=True)
@@ -367,7 +367,7 @@ def _special_ids(
     tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str
 ) -> dict[str, int]:
     """Returns the ids of the special tokens by name."""
-    tokens = config.named(tokenizer_class)
+    tokens = config.special_tokens(tokenizer_class)
     ids = {name: tokenizer.token_to_id(token["content"]) for name, token in tokens.items()}
     present_ids = {name: index for name, index in ids.items() if index is not None}
     if any(name in tokens for name in ("bos", "eos", "cls")):

@@ -98,7 +98,7 @@ class TokenizerConfig:
     model_ids: Mapping[str, int]
     options: Mapping[str, Any]
 
-    def named(self, tokenizer_class: str) -> dict[str, Token]:
+    def special_tokens(self, tokenizer_class: str) -> dict[str, Token]:
         """Returns the special tokens by name, those of a class where the files say nothing."""
         usual = dict(zip(NAMES, _CLASS_TOKENS.get(tokenizer_class, ()), strict=False))
         of_class = {name: Token(content=text) for name, text in usual.items() if text}

@@ -16,7 +16,7 @@ from faith_jax.checkpoints.lazy_arrays import (
     lazy,
     once,
     parts,
-    stacked,
+    stack_arrays,
     transpose,
 )
 
@@ -44,7 +44,7 @@ CASES = {
     "transposed": (lambda a: transpose(a), lambda a: a.T),
     "entry": (lambda a: entry(a, 2), lambda a: a[2]),
     "stacked": (
-        lambda a: stacked([a, transpose(transpose(a)), a]),
+        lambda a: stack_arrays([a, transpose(transpose(a)), a]),
         lambda a: np.stack([a, a, a]),
     ),
     "side by side": (lambda a: parts(a, 3, 1)[1], lambda a: split(a, 3, 1)[1]),
@@ -54,7 +54,7 @@ CASES = {
         lambda a: parts(transpose(transpose(a)), 2, 2)[0],
         lambda a: split(a, 2, 2)[0],
     ),
-    "layers apart": (lambda a: entry(stacked([a, a]), 1), lambda a: a),
+    "layers apart": (lambda a: entry(stack_arrays([a, a]), 1), lambda a: a),
 }
 
 
@@ -77,7 +77,7 @@ def test_no_more_is_read_than_a_part_needs():
     query = transpose(parts(array, 3, 1)[0])
     assert query.shape == (8, 4)
     assert query[slice(0, 2), slice(None)].shape == (2, 4)
-    assert stacked([array, array])[slice(1, 2), slice(0, 1), slice(0, 5)].shape == (1, 1, 5)
+    assert stack_arrays([array, array])[slice(1, 2), slice(0, 1), slice(0, 5)].shape == (1, 1, 5)
     # Of four groups of three parts of two columns each, the second group.
     assert parts(array, 3, 4)[1][slice(0, 1), slice(2, 4)].tolist() == [[8, 9]]
     assert sizes == [8, 5, 6]

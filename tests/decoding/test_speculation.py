@@ -95,7 +95,7 @@ def steps_of(module, params, inputs, config):
     """How many steps a search takes: of a model whose step is counted."""
     steps = []
     found = encoder_decoder.read(module, params, [inputs], config.cache_length)
-    model = encoder_decoder.opened(module, params, *found)
+    model = encoder_decoder.attach_memory(module, params, *found)
 
     def step(tokens, cache):
         jax.debug.callback(lambda: steps.append(1))

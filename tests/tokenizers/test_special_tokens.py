@@ -8,7 +8,7 @@ from tests.tokenizers.published_tokenizers import write_json
 def test_no_file_says_nothing(tmp_path):
     config = read_tokenizer_config(tmp_path)
     assert config.tokenizer_class == ""
-    assert config.named("") == {}
+    assert config.special_tokens("") == {}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_tokens_are_texts_or_objects_and_null_means_none(tmp_path):
     }
     write_json(tmp_path / "tokenizer_config.json", options)
     config = read_tokenizer_config(tmp_path)
-    assert config.named("GPT2Tokenizer") == {
+    assert config.special_tokens("GPT2Tokenizer") == {
         "eos": {"content": "<e>", "lstrip": True},
         "unk": {"content": "<|endoftext|>"},
         "pad": {"content": "<p>"},

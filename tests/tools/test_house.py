@@ -96,14 +96,29 @@ def tables():
 
 def years():
     """Broken 1000 times."""
+
+
+def counted():
+    return open()
+
+
+def counted_rows():
+    return 1
 '''
     )
     lines = list(house.empty_words(room))
     places = [line.split(":")[1:] for line in lines]
     assert places == [
         ["4", " What all cups have."], ["4", " own"], ["6", " found"], ["6", " it"],
-        ["10", " Counted as they come."], ["22", " Broken 1000 times."],
+        ["10", " Counted as they come."], ["10", " told"], ["22", " Broken 1000 times."],
+        ["26", " counted"],
     ]  # fmt: skip
     report = list(house.words_report(tmp_path))
     assert report[0] == "names that say nothing: 75.0% !"
     assert report[1] == "summaries that say nothing: 60.0% !"
+    assert report[2] == "functions that say nothing: 28.6% !"
+
+
+def test_our_own_names_and_summaries_say_something():
+    marked = [line for line in house.words_report(REPOSITORY / "faith_jax") if line.endswith("!")]
+    assert marked == []

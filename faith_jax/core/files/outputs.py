@@ -29,9 +29,9 @@ def reserve_outputs(
       ConfigError: see `check_outputs` and `output_lock`.
     """
 
-    def decorated(run: Callable[P, T]) -> Callable[P, T]:
+    def reserve_around(run: Callable[P, T]) -> Callable[P, T]:
         @functools.wraps(run)
-        def reserved(*args: P.args, **kwargs: P.kwargs) -> T:
+        def run_with_outputs(*args: P.args, **kwargs: P.kwargs) -> T:
             read, written = outputs(*args, **kwargs)
             check_outputs(read, written)
             with contextlib.ExitStack() as held:
@@ -40,9 +40,9 @@ def reserve_outputs(
                         held.enter_context(output_lock(path_of(output), option=option))
                 return run(*args, **kwargs)
 
-        return reserved
+        return run_with_outputs
 
-    return decorated
+    return reserve_around
 
 
 def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:

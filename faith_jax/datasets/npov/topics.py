@@ -250,10 +250,10 @@ def _nearest_questions(topics: list[Topic], query: str) -> str:
     """Returns the questions nearest to a query by shared words, then by spelling."""
     words = set(normalize_title(query).split()) - _COMMON_WORDS
 
-    def shared(topic: Topic) -> int:
+    def count_shared(topic: Topic) -> int:
         return len(words & set(normalize_title(f"{topic.question} {topic.title}").split()))
 
-    best = sorted((t for t in topics if shared(t)), key=shared, reverse=True)[:3]
+    best = sorted((t for t in topics if count_shared(t)), key=count_shared, reverse=True)[:3]
     questions = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
     questions = questions or [t.question for t in topics[:3]]
     return " Nearest questions: " + " ".join(questions) if questions else ""

@@ -94,19 +94,19 @@ def negatives(options: NegativesOptions) -> list[str]:
             yield InputRow(row["id"], row["inputs"], fields=row, place=(0, number))
 
     @functools.cache
-    def opened() -> Responder:
+    def load_responder() -> Responder:
         return Responder(options.model, options)
 
     def responses(batch: Sequence[InputRow]) -> Iterator[dict[str, Any]]:
-        texts = opened()(batch, [row.place[1] for row in batch])
+        texts = load_responder()(batch, [row.place[1] for row in batch])
         for row, text in zip(batch, texts, strict=True):
             yield {**row.fields, "response": text}
 
     inputs = [source / name for name in turns]
     with Job(target, run, plan, stamp(inputs), options.restart) as job:
         job.compute(rows, str(source), _BATCH, responses)
-        if opened.cache_info().currsize:
-            opened().tell_cut()
+        if load_responder.cache_info().currsize:
+            load_responder().tell_cut()
         with job.joining() as results:
             if results is None:
                 return [f"{target}: other processes make what is missing"]

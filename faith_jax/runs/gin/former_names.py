@@ -129,7 +129,7 @@ def _with_records(text: str) -> str:
     """
     records: dict[str, str] = {}  # by record, the package that their names begin with
 
-    def renamed(match: re.Match[str]) -> str:
+    def rename(match: re.Match[str]) -> str:
         package, run, argument = match.groups()
         present = RENAMED_ARGUMENTS[run].get(argument)
         if present is None:
@@ -139,7 +139,7 @@ def _with_records(text: str) -> str:
             records[record] = package
         return f"{package}{present}"
 
-    text = _ARGUMENT.sub(renamed, text)
+    text = _ARGUMENT.sub(rename, text)
     first_import = _IMPORT.search(text)
     if not records or first_import is None:
         return text

@@ -258,18 +258,18 @@ def _both_macros(macro: str, name: str) -> Counterpart:
 def _without_effect(reason: str) -> Counterpart:
     """Sets nothing; logs the reason once, unless it is `_STRUCTURE`."""
 
-    def ignored(value: Any, where: str) -> list[str]:
+    def ignore_value(value: Any, where: str) -> list[str]:
         if reason:
             log_once(f"{where}: {reason}")
         return []
 
-    return ignored
+    return ignore_value
 
 
 def _reference_to(*names: str) -> Counterpart:
     """Accepts macros and references to what our run files connect; others are an error."""
 
-    def connected(value: Any, where: str) -> list[str]:
+    def check_connected(value: Any, where: str) -> list[str]:
         name = str(getattr(value, "name", "")).rpartition("/")[2]
         if value is not None and name not in names and not name.isupper():
             expected = " or ".join(f"@{n}" for n in names)
@@ -279,7 +279,7 @@ def _reference_to(*names: str) -> Counterpart:
             )
         return []
 
-    return connected
+    return check_connected
 
 
 def _one_of(*values: Any, otherwise: str) -> Counterpart:
