@@ -142,7 +142,7 @@ def test_the_users_own_judge(folder, command, tmp_path):
     tiny_models.write_judge_t5(tmp_path / "checkpoints" / "support_desk")
     rows = "grounding,response\nTea is a leaf. It is hot.,It is a leaf. It is hot.\n"
     (tmp_path / "answers.csv").write_text(rows)
-    (given,) = re.findall(r"^faith-jax (score --scorers=my_judge.*?)^```$", page, re.S | re.M)
+    given, _ = re.findall(r"^faith-jax (score --scorers=my_judge.*?)^```$", page, re.S | re.M)
     status, _, err = command(*shlex.split(given.replace("\\\n", " ")))
     assert status == 0, err
     (row,) = map(json.loads, (tmp_path / "judged.jsonl").read_text().splitlines())

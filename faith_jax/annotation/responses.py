@@ -163,7 +163,7 @@ def _list_side_arguments(query: str, side: str, topics: Sequence[npov.Topic]) ->
 def match_arguments(text: str, arguments: Sequence[str]) -> list[str] | None:
     """Returns which arguments, joined by spaces as in a generator's input, make a text, or None.
 
-    >>> told_apart("It is mild. It calms.", ["It calms.", "It is mild.", "It is cheap."])
+    >>> match_arguments("It is mild. It calms.", ["It calms.", "It is mild.", "It is cheap."])
     ['It is mild.', 'It calms.']
     """
     if not text:

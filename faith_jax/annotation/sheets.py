@@ -8,9 +8,9 @@ CSV is UTF-8 with a byte order mark, by which spreadsheet programs recognize it,
 quoted. A cell that a spreadsheet program would run as a formula gets an apostrophe in front, which
 reading takes off again.
 
->>> guarded("=1+1"), guarded("'=1+1"), guarded("1+1")
+>>> guard_formula("=1+1"), guard_formula("'=1+1"), guard_formula("1+1")
 ("'=1+1", "''=1+1", '1+1')
->>> unguarded("'=1+1"), unguarded("''=1+1"), unguarded("'tis")
+>>> unguard_formula("'=1+1"), unguard_formula("''=1+1"), unguard_formula("'tis")
 ('=1+1', "'=1+1", "'tis")
 """
 

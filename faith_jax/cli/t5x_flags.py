@@ -30,7 +30,7 @@ _WITHOUT_VALUE = {"--logtostderr", "--alsologtostderr", "--showprefixforinfo"}
 def translate_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns arguments with the names of options here, and lines that explain what is left out.
 
-    >>> translated(["train", "--gin_bindings=BATCH_SIZE = 4", "--v=1"])[0]
+    >>> translate_flags(["train", "--gin_bindings=BATCH_SIZE = 4", "--v=1"])[0]
     ['train', '--gin.BATCH_SIZE = 4']
     """
     kept: list[str] = []

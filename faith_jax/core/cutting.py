@@ -345,7 +345,7 @@ def sum_cuts(cuts: Iterable[CutTokens]) -> CutTokens:
     """Returns the sum over several inputs.
 
     >>> first = CutTokens({Kind.KNOWLEDGE: 3}, knowledge=8)
-    >>> total = summed([first, CutTokens({Kind.HISTORY: 1, Kind.KNOWLEDGE: 2}, knowledge=4)])
+    >>> total = sum_cuts([first, CutTokens({Kind.HISTORY: 1, Kind.KNOWLEDGE: 2}, knowledge=4)])
     >>> by_name(total), total.knowledge
     ({'knowledge': 5, 'history': 1}, 12)
     """

@@ -172,7 +172,7 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 def pluralize(number: int, noun: str) -> str:
     """Returns a number with its noun, which is plural unless the number is 1.
 
-    >>> counted(1, "row"), counted(1200, "row")
+    >>> pluralize(1, "row"), pluralize(1200, "row")
     ('1 row', '1,200 rows')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -128,7 +128,7 @@ _VERDICTS = {name: name for name in (*VERDICTS, UNSUPPORTED)} | {
 def parse_verdict(text: str) -> str | None:
     """Returns the one of `VERDICTS`, or UNSUPPORTED, that a text means, in any case; None = none.
 
-    >>> known_verdict(" not_enough info"), known_verdict("entailment"), known_verdict("true")
+    >>> parse_verdict(" not_enough info"), parse_verdict("entailment"), parse_verdict("true")
     ('NOT ENOUGH INFO', 'SUPPORTS', None)
     """
     return _VERDICTS.get(" ".join(text.replace("_", " ").split()).upper())

@@ -6,7 +6,7 @@
 ...     if not fields["n"].isdigit():
 ...         raise InputError(f"{place}: field 'n': expected a number.")
 ...     return int(fields["n"])
->>> list(parsed(rows, parse, bad_rows))
+>>> list(parse_rows(rows, parse, bad_rows))
 [1]
 >>> bad_rows.count, bad_rows.messages
 (1, ["a.tsv:3: field 'n': expected a number."])

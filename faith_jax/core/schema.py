@@ -6,9 +6,9 @@ it is converted. Null counts as missing, and fields that the schema does not nam
 >>> class Topic(msgspec.Struct):
 ...     title: Text
 ...     side: Literal["pro", "con"] = "pro"
->>> converted({"title": " Tea ", "note": 1}, "topics.jsonl:3", Topic)
+>>> convert_row({"title": " Tea ", "note": 1}, "topics.jsonl:3", Topic)
 Topic(title='Tea', side='pro')
->>> converted({"title": "Tea", "side": "por"}, "topics.jsonl:3", Topic)
+>>> convert_row({"title": "Tea", "side": "por"}, "topics.jsonl:3", Topic)
 Traceback (most recent call last):
   ...
 faith_jax.core.errors.InputError: topics.jsonl:3: field 'side': expected one of pro, con, got \

@@ -122,7 +122,7 @@ def from_text(text: str, hint: Any) -> Any:
 def unescape(text: str) -> str:
     r"""Returns a text of a command line with line breaks and tabs for `\n` and `\t`.
 
-    >>> unescaped(r"a\nb")
+    >>> unescape(r"a\nb")
     'a\nb'
     """
     characters = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}

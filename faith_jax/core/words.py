@@ -144,7 +144,7 @@ def split_sentences(text: str) -> list[str]:
 def locate_sentences(text: str) -> Iterator[Piece]:
     """Yields the sentences of a text with where each begins and ends in it.
 
-    >>> list(placed_sentences("Tea is  hot.  Is it?"))
+    >>> list(locate_sentences("Tea is  hot.  Is it?"))
     [Piece(text='Tea is  hot.', start=0, end=12), Piece(text='Is it?', start=14, end=20)]
     """
     end = 0

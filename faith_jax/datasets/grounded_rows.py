@@ -18,7 +18,7 @@ from faith_jax.core.errors import ConfigError, InputError, did_you_mean, field_e
 from faith_jax.core.rows import BadRows, Row, Seen, parse_rows
 from faith_jax.core.settings import unescape
 from faith_jax.core.types import GroundedExample, Grounding
-from faith_jax.datasets.list_cells import ITEM_TEXTS, ListColumns
+from faith_jax.datasets.list_cells import ListColumns, document_text
 from faith_jax.datasets.tables import TableForm, TableNotes, decimal_commas, read_rows
 from faith_jax.datasets.usual_names import USUAL, field_named, flatten_row, usual_name
 
@@ -500,18 +500,14 @@ def _read_texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, 
     if isinstance(value, str):
         return (text,) if (text := value.strip()) else ()
     items = value if isinstance(value, list | tuple) else [value]
-    texts = ["" if _is_missing(item) else _item_text(item) for item in items]
-    for text in texts:
-        if not isinstance(text, str):
+    texts = []
+    for item in items:
+        document = document_text(item)
+        text = item if document is None else document
+        texts.append("" if _is_missing(text) else text)
+        if not isinstance(texts[-1], str):
             raise field_error(place, name, "a text", text)
     return tuple(filter(None, map(str.strip, texts)))
-
-
-def _item_text(item: Any) -> Any:
-    """Returns the text of a chat's turn or of a document, and other items as they are."""
-    if not isinstance(item, dict):
-        return item
-    return next((item[name] for name in ITEM_TEXTS if isinstance(item.get(name), str)), item)
 
 
 def _is_missing(value: Any) -> bool:

@@ -33,7 +33,7 @@ _JOINED = re.compile(r"\0\s+\0")  # texts without a comma, in a list that has ot
 _BEGINNING = re.compile(r"\s*\[\s*['\"]")  # of a list of texts
 _SHORTENED = re.compile(r"\[[\0\s,]+\.\.\.[\0\s,]+\]")
 # The fields of objects that stand for texts: chat turns, documents of LangChain and of Phoenix.
-ITEM_TEXTS = ("content", "page_content", "text", "document.content")
+_ITEM_TEXTS = ("content", "page_content", "text", "document.content")
 
 
 class TextList(NamedTuple):
@@ -70,7 +70,7 @@ def read_list(cell: str) -> TextList | None:
     between = _ITEM.sub("\0", text) if not forms else ""
     if between and not _JOINED.search(between) and (listed := _python_list(text)) is not None:
         forms, texts = frozenset((PYTHON,)), listed
-    if any(isinstance(item, str) or is_document(item) for item in texts):
+    if any(isinstance(item, str) or document_text(item) is not None for item in texts):
         return TextList(forms, texts)
     if _SHORTENED.fullmatch(between):
         raise InputError(
@@ -80,9 +80,17 @@ def read_list(cell: str) -> TextList | None:
     return None
 
 
-def is_document(item: Any) -> bool:
-    """Returns whether an item of a list is an object with a text: a chat turn or a document."""
-    return isinstance(item, dict) and any(isinstance(item.get(name), str) for name in ITEM_TEXTS)
+def document_text(item: Any) -> str | None:
+    """Returns the text of a chat's turn or of a document; None = an item is neither.
+
+    A document of LlamaIndex is a `node` beside its score.
+    """
+    if not isinstance(item, dict):
+        return None
+    for name in _ITEM_TEXTS:
+        if isinstance(text := item.get(name), str):
+            return text
+    return document_text(item.get("node"))
 
 
 def _parse_literals(texts: list[str]) -> list[Any]:
@@ -127,7 +135,7 @@ def _evaluate_item(node: ast.expr) -> Any:
     """Returns a literal, or the text of `Document(page_content='...', metadata={...})`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         for keyword in node.keywords:
-            if keyword.arg in ITEM_TEXTS:
+            if keyword.arg in _ITEM_TEXTS:
                 return {keyword.arg: ast.literal_eval(keyword.value)}
     return ast.literal_eval(node)
 

@@ -555,7 +555,7 @@ def frame_rows(frame: Any, name: str = "frame") -> list[Row]:
 def _plain_value(value: Any) -> Any:
     """Returns a value with Python's own types, and None for pandas' NA.
 
-    NumPy's arrays become lists, and LangChain's documents mappings.
+    NumPy's arrays become lists, and documents of LangChain and LlamaIndex mappings.
     """
     if hasattr(value, "tolist"):
         value = value.tolist()
@@ -563,6 +563,8 @@ def _plain_value(value: Any) -> Any:
         return [_plain_value(item) for item in value]
     if isinstance(text := getattr(value, "page_content", None), str):
         return {"page_content": text}
+    if isinstance(text := getattr(getattr(value, "node", None), "text", None), str):
+        return {"node": {"text": text}}
     return None if type(value).__name__ in ("NAType", "NaTType") else value
 
 

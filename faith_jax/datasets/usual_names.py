@@ -27,7 +27,7 @@ USUAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
         (
             *("contexts", "retrieved_contexts", "retrieval_context", "retrieved_context"),
             *("passages", "source_documents", "retrieved_documents", "retrieval.documents"),
-            "documents",
+            *("documents", "source_nodes"),
         ),
         ("passage", "retrieved_text"),
         ("reference_contexts",),
@@ -162,7 +162,7 @@ def flatten_row(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     LangSmith writes such rows, and those for OpenAI's evals are so; a cell of CSV may hold such an
     object as JSON.
 
-    >>> flattened({"item": {"question": "Hot?"}, "sample": {"output_text": "Yes."}})
+    >>> flatten_row({"item": {"question": "Hot?"}, "sample": {"output_text": "Yes."}})
     {'item.question': 'Hot?', 'sample.output_text': 'Yes.'}
     """
     if _CONTAINERS.isdisjoint(fields):

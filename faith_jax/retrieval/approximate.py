@@ -204,7 +204,7 @@ def _import_faiss() -> ModuleType:
 def _extract_reason(error: RuntimeError) -> str:
     """Returns faiss's message without the place in its code.
 
-    >>> _extract_reason(RuntimeError("Error in f(int) at /faiss/a.cpp:12: Error: 'x': too few"))
+    >>> _extract_reason(RuntimeError("Error in f() at /a.cpp:12: Error: 'x' failed: too few"))
     'too few'
     """
     return re.sub(r"^Error in .* at \S+:\d+: (Error: '.*?' failed: )?", "", str(error))

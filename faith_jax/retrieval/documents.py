@@ -174,7 +174,7 @@ def fuse_rankings(rankings: Sequence[Sequence[int]], most: int) -> list[int]:
 
     Reference: Cormack 2009, Reciprocal Rank Fusion Outperforms Condorcet.
 
-    >>> fused([[1, 2, 3], [3, 4]], 2)
+    >>> fuse_rankings([[1, 2, 3], [3, 4]], 2)
     [3, 1]
     """
     scores: dict[int, float] = {}

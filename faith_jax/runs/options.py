@@ -37,7 +37,7 @@ def split_names(listed: str) -> list[str]:
 def split_scorers(listed: str) -> list[str]:
     """Returns the names of scorers that commas separate; a file of a card is called as the file.
 
-    >>> listed_scorers("token_f1, cards/strict.toml, mine=cards/strict.toml")
+    >>> split_scorers("token_f1, cards/strict.toml, mine=cards/strict.toml")
     ['token_f1', 'strict=cards/strict.toml', 'mine=cards/strict.toml']
     """
     return [name_scorer(name) for name in split_names(listed)]

@@ -107,7 +107,7 @@ def best_balanced_threshold(scores: ArrayLike, labels: ArrayLike) -> float:
 def merge_spans(spans: Sequence[Span]) -> list[Span]:
     """Returns the same characters as spans in order that do not meet.
 
-    >>> covered([(5, 8), (0, 3), (2, 4), (9, 9)])
+    >>> merge_spans([(5, 8), (0, 3), (2, 4), (9, 9)])
     [(0, 4), (5, 8)]
     """
     joined: list[Span] = []

@@ -5,7 +5,7 @@ each row's summands, so that the figure without any unit is a subtraction away. 
 the rows for which both systems have a figure.
 
 >>> better, worse = mean_measure([0.9, 0.8, 0.7]), mean_measure([0.1, 0.2, 0.3])
->>> cells = compared({"plain": {"f1": worse}, "pmi": {"f1": better}}, {"pmi": "plain"})
+>>> cells = compare_measures({"plain": {"f1": worse}, "pmi": {"f1": better}}, {"pmi": "plain"})
 >>> f"{cells['plain']['f1'].value:.2f}", f"{cells['pmi']['f1'].value:.2f}"
 ('0.20', '0.80')
 """
@@ -679,7 +679,7 @@ def _format_verdict(
 def join_in_sentence(texts: Sequence[str]) -> str:
     """Returns texts as a list in a sentence.
 
-    >>> listed(["a", "b", "c"])
+    >>> join_in_sentence(["a", "b", "c"])
     'a, b and c'
     """
     *first, last = texts

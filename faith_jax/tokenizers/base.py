@@ -189,7 +189,7 @@ class Tokenizer(abc.ABC):
 def escape(text: str) -> str:
     r"""Returns a text in one line without control characters, cut to fit a table.
 
-    >>> escaped(" a\n\x1b[31m")
+    >>> escape(" a\n\x1b[31m")
     '▁a\\n\\x1b[31m'
     """
     shown = "".join(

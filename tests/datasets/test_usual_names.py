@@ -58,6 +58,8 @@ def names_of(columns):
         # LangChain
         ("query result source_documents answer", ("source_documents", "result", "query")),
         ("input context answer", ("context", "answer", "input")),
+        # LlamaIndex
+        ("query response source_nodes", ("source_nodes", "response", "query")),
         # whatever the case, hyphens and underscores
         (
             "User-Input Retrieved_Contexts RESPONSE",

@@ -25,7 +25,7 @@ def draw(size: int, seed: int, *names: str | int) -> int:
 def draw_order(size: int, seed: int, *names: str | int) -> list[int]:
     """Returns the numbers from 0 to size - 1 in a drawn order.
 
-    >>> shuffled(5, 0, "topic")
+    >>> draw_order(5, 0, "topic")
     [4, 3, 0, 1, 2]
     """
     return sorted(range(size), key=lambda number: rank(seed, *names, number))

@@ -104,7 +104,7 @@ def replace_pieces(text: str, replacements: Sequence[Replacement]) -> str:
 
     `replacements` are in order, without overlaps.
 
-    >>> replaced("She ate an apple.", [Replacement(11, 16, "apple", "pear")])
+    >>> replace_pieces("She ate an apple.", [Replacement(11, 16, "apple", "pear")])
     'She ate a pear.'
     """
     parts, last = [], 0

@@ -220,7 +220,7 @@ def without(text: str, spans: Sequence[Span]) -> str:
 def mask_spans(text: str, spans: Sequence[Span]) -> str:
     """Returns a text with masks in place of pieces of it, as a T5 fills them in.
 
-    >>> masked("It met in Oslo in 1931.", [(3, 6), (10, 14)])
+    >>> mask_spans("It met in Oslo in 1931.", [(3, 6), (10, 14)])
     'It <extra_id_0> in <extra_id_1> in 1931.'
     """
     return _with_pieces(text, spans, _SENTINEL.format)
@@ -238,9 +238,9 @@ def fill_masks(masked_claim: str, answer: str) -> str | None:
     An answer without masks that has most of the claim's other words is the whole claim, as models
     of `wizard_of_wikipedia_infill` write it.
 
-    >>> filled("It <extra_id_0> in <extra_id_1>.", "<extra_id_0> lives <extra_id_1> Rome")
+    >>> fill_masks("It <extra_id_0> in <extra_id_1>.", "<extra_id_0> lives <extra_id_1> Rome")
     'It lives in Rome.'
-    >>> filled("It <extra_id_0> in <extra_id_1>.", "It lies in Rome.")
+    >>> fill_masks("It <extra_id_0> in <extra_id_1>.", "It lies in Rome.")
     'It lies in Rome.'
     """
     whole_claim, *parts = _SENTINELS.split(answer)

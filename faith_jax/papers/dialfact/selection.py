@@ -14,7 +14,7 @@ def select_varied_claims(claims: Sequence[str], words: int = 3) -> list[int]:
     Two claims differ if one has at least `words` words that the other lacks; repeated words count,
     case and punctuation do not.
 
-    >>> varied(["Tea is hot.", "Tea is cold.", "Coffee grows on hills."])
+    >>> select_varied_claims(["Tea is hot.", "Tea is cold.", "Coffee grows on hills."])
     [0, 2]
     """
     kept: list[tuple[int, Counter[str]]] = []

@@ -101,7 +101,7 @@ def match_sentences(alike: np.ndarray) -> np.ndarray:
     Args:
       alike: [sentences, others], in [0, 1].
 
-    >>> matched(np.array([[0.9, 0.2], [0.8, 0.1], [0.7, 0.6]]))
+    >>> match_sentences(np.array([[0.9, 0.2], [0.8, 0.1], [0.7, 0.6]]))
     array([0.9, 0. , 0.6])
     """
     best = np.zeros(len(alike))

@@ -1,5 +1,6 @@
 import json
 import math
+import types
 
 import pytest
 
@@ -174,15 +175,19 @@ def test_a_calibration_gives_probabilities(models, expected, tmp_path, caplog):
         faith_jax.judge(*texts, model=model, calibration=other)
 
 
-def test_documents_of_langchain_are_read(models, expected):
+@pytest.mark.parametrize("column", ["source_documents", "source_nodes"])
+def test_documents_of_langchain_and_llamaindex_are_read(models, expected, column):
     class Document:
         def __init__(self, text):
-            self.page_content, self.metadata = text, {}
+            if column == "source_documents":
+                self.page_content, self.metadata = text, {}
+            else:
+                self.node, self.score = types.SimpleNamespace(text=text), 0.8
 
-    records = [
-        row | {"source_documents": [Document(d["page_content"]) for d in row["source_documents"]]}
-        for row in RECORDS
-    ]
+    records = []
+    for row in RECORDS:
+        documents = [Document(d["page_content"]) for d in row["source_documents"]]
+        records.append({"query": row["query"], "result": row["result"], column: documents})
     check_columns(faith_jax.judge(records, model=models["minicheck_flan_t5_large"]), expected)
 
 

@@ -182,6 +182,10 @@ def test_answers_of_other_programs(capsys, tmp_path):
             "input": "Open?", "answer": "It opens at ten.",
             "context": "[Document(metadata={'page': 1}, page_content='It opens at ten.')]",
         },
+        "llamaindex": {
+            "query": "Open?", "response": "It opens at ten.",
+            "source_nodes": [{"node": {"text": "It opens at ten.", "id_": "1"}, "score": 0.8}],
+        },
         "chat": {
             "user_input": [{"role": "user", "content": "Open?"}], "response": "It opens at ten.",
             "retrieved_contexts": ["It opens at ten."],
