@@ -172,7 +172,7 @@ class BERTScorer(ModelScorer[TextIds]):
 
     def texts(self, row: TextIds) -> dict[str, str]:
         """Returns response and grounding, each a text of its own."""
-        shown = self._tokenizer.shown
+        shown = self._tokenizer.to_readable
         return {"response": shown(row.response), "grounding": shown(row.grounding)}
 
     def judge_rows(

@@ -254,7 +254,7 @@ def test_a_cache_that_grows_gives_the_same_responses(case, monkeypatch):
         seen.append(steps.cache_capacity(result))
         return result
 
-    monkeypatch.setattr(steps, "resized", resize)
+    monkeypatch.setattr(steps, "resize_cache", resize)
     grown = found()
     prompt = config.decoder_prompt_length
     assert seen == [prompt + length for length in (3, 7, decoding.cache_length)]

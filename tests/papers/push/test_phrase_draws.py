@@ -116,7 +116,9 @@ def test_published_figures_stand_below_ours(model, tmp_path, monkeypatch):
     assert list(table.scores) == ["no_augmentation", "draw_0", "draw_1"]
     areas = {"no_augmentation": 0.5, "draw_0": 0.6, "draw_1": 0.7}
     monkeypatch.setattr(
-        nli_phrases.Table, "_areas", lambda _, folder, name: dict.fromkeys(CORPORA, areas[name])
+        nli_phrases.Table,
+        "_compute_aucs",
+        lambda _, folder, name: dict.fromkeys(CORPORA, areas[name]),
     )
     table.write(tmp_path)
     assert "| frank (published) | 86.7" in (tmp_path / "nli_phrases.md").read_text()
