@@ -389,7 +389,9 @@ def check_row(row, place):
     """Ends the program where a row has no texts."""
     fields = row if isinstance(row, dict) else {}
     for name in (GROUNDING, HISTORY):
-        value = fields.get(name, [] if name == HISTORY else None)
+        value = fields.get(name)
+        if name == HISTORY and value is None:
+            continue
         texts = value if isinstance(value, list) else [value]
         if not all(isinstance(text, str) for text in texts):
             fail(f"{place}: field {name!r}: expected a text or a list of texts.")
