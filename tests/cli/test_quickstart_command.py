@@ -55,6 +55,7 @@ def quickstart(tmp_path_factory, data_folder):
     return folder, killed, resumed
 
 
+@pytest.mark.faults
 def test_a_killed_run_goes_on_behind_its_last_finished_step(quickstart):
     folder, killed, resumed = quickstart
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -90,6 +91,7 @@ def test_training_is_measured_before_and_after(quickstart):
     assert told in killed.stdout
 
 
+@pytest.mark.slow
 def test_responses_and_scores_equal_those_of_the_single_commands(quickstart, tmp_path):
     folder, _, resumed = quickstart
     commands = [

@@ -55,6 +55,7 @@ for n in (2, 3, 4):
     return sum(path.stat().st_size for path in folder.rglob("*-cache"))
 
 
+@pytest.mark.slow
 def test_what_is_kept_of_programs_is_bounded_and_can_be_turned_off(tmp_path):
     whole = kept_bytes(tmp_path / "all")
     assert whole > 0

@@ -21,6 +21,7 @@ from faith_jax.tokenizers.vocabularies import load_vocabulary
 from faith_jax.training.checkpoints import TrainCheckpoints
 from faith_jax.training.trainer import Trainer
 from tests.paths import REPOSITORY
+from tests.quick import slow_except
 from tests.scoring import tiny_models
 
 FOLDER = REPOSITORY / "gin_configs"
@@ -53,10 +54,7 @@ RECIPES = [n for n, text in TEXTS.items() if "train.train:" in text and n not in
 # One for each kind of row; the others take long together.
 KINDS = (
     "dialfact_dense_finetune.gin",
-    "dialfact_verify_finetune.gin",
-    "faithdial_generate_doha.gin",
     "faithdial_generate_infonce.gin",
-    "mini_match.gin",
     "npov_generate_prompt_tune.gin",
     AUGMENTED,
 )
@@ -155,9 +153,7 @@ def passage_of(example):
     return Passage(written(example, "title"), written(example, "targets_pretokenized"))
 
 
-@pytest.mark.parametrize(
-    "recipe", [pytest.param(n, marks=() if n in KINDS else pytest.mark.slow) for n in RECIPES]
-)
+@pytest.mark.parametrize("recipe", slow_except(RECIPES, KINDS))
 def test_all_rows_come_whole_and_equally_often(recipe, checkpoints, tmp_path, monkeypatch):
     task, batches = consumed(recipe, checkpoints, tmp_path / "model", monkeypatch)
     tokenizer = load_vocabulary(tmp_path / "model")

@@ -10,6 +10,7 @@ from faith_jax.decoding.config import DecodingConfig, PMIConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, with_formats
 from faith_jax.models.partitioning import make_partitioner
 from tests.models import families, tiny
+from tests.quick import slow_except
 
 # One layer: more would only compile for longer.
 T5 = tiny.TINY.replace(num_encoder_layers=1, num_decoder_layers=1)
@@ -91,9 +92,7 @@ REFILLED = {
 QUICK = ("t5", "limits")
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(c, marks=() if c in QUICK else pytest.mark.slow) for c in REFILLED]
-)
+@pytest.mark.parametrize("case", slow_except(REFILLED, QUICK))
 def test_rows_that_take_places_of_others_have_the_same_responses(case, monkeypatch):
     """As one by one, whoever is beside them, and at any length of their inputs and the cache."""
     config, options = REFILLED[case]

@@ -56,6 +56,7 @@ def two(tmp_path_factory):
     return saved(path, *runs)
 
 
+@pytest.mark.slow
 @pytest.mark.devices
 @pytest.mark.parametrize("case", ONE)
 def test_results_do_not_depend_on_the_mesh(one, case):

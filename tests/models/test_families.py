@@ -9,6 +9,7 @@ import pytest
 
 from faith_jax.models.transformer import Transformer, parameter_shapes
 from tests.models import families, tiny
+from tests.quick import slow_except
 
 FAMILIES = families.FAMILIES
 PROMPT = np.array([11, 40, 23])
@@ -51,7 +52,7 @@ def with_prompt(params, name, tokens=PROMPT):
 DISTINCT = [name for name in FAMILIES if name not in ("llama", "gemma")]
 
 
-@pytest.mark.parametrize("name", DISTINCT)
+@pytest.mark.parametrize("name", slow_except(DISTINCT, ["gpt2", "gemma2", "roberta", "doha"]))
 def test_a_prompt_of_embeddings_is_those_tokens_in_front(name):
     config = FAMILIES[name]
     module, params = tiny.model_and_params(config)
@@ -207,7 +208,7 @@ def outputs_and_gradients(module, params, tokens, decoder_tokens):
     return found, gradients
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", slow_except(LONG, ["t5", "gemma2", "modernbert", "deberta"]))
 def test_attention_by_blocks_computes_the_same(name):
     module, params = tiny.model_and_params(LONG[name])
     encoder, decoder = tokens_of(module.config)
@@ -325,13 +326,7 @@ def test_prefill_by_blocks_gives_the_next_tokens_logits(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "t5",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("bloom", "gemma2")),
-        "deberta",
-        pytest.param("deberta_v1", marks=pytest.mark.slow),
-    ],
+    "name", slow_except(["t5", "bloom", "gemma2", "deberta", "deberta_v1"], ["t5"])
 )
 def test_memory_of_attention_by_blocks_grows_with_the_length(name):
     config = LONG[name].replace(scan_layers=True, max_positions=0, attention_block_length=256)

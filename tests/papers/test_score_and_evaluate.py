@@ -14,6 +14,7 @@ from faith_jax.papers.score_and_evaluate import comparable, with_published
 from faith_jax.papers.tables import ScorerTable
 from faith_jax.statistics.texts import text_metrics
 from tests.paths import REAL, needs_shared
+from tests.quick import slow_except
 from tests.scoring import tiny_models
 
 pytestmark = pytest.mark.usefixtures("offline_data_dir")
@@ -32,7 +33,7 @@ def reproduce(capsys, *arguments):
     return status, output.splitlines(), errors.strip().splitlines()
 
 
-@pytest.mark.parametrize("table", list(SCORER_TABLES))
+@pytest.mark.parametrize("table", slow_except(SCORER_TABLES, list(SCORER_TABLES)[:2]))
 def test_every_recipe_runs_on_the_samples(capsys, tmp_path, table):
     folder = tmp_path / "made"
     status, lines, _ = reproduce(capsys, table, "--sample", f"--output={folder}")

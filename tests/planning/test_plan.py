@@ -25,6 +25,7 @@ def axes(plan):
     }
 
 
+@pytest.mark.slow
 def test_partitions_split_parameters_and_change_what_is_sent(eight):
     whole, split = eight({"num_partitions": 1}), eight({"num_partitions": 2})
     assert whole["mesh"] == {"data": 8, "model": 1}

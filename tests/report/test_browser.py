@@ -273,6 +273,7 @@ def widest(browser):
     )
 
 
+@pytest.mark.slow
 def test_ten_thousand_examples_open_in_two_seconds(browser, tmp_path):
     text = "Some words that a document might hold, over and over. " * 20
     rows = [

@@ -42,6 +42,7 @@ def rows_of(folder, part):
     return [row for row in rows if row["part"] == part]
 
 
+@pytest.mark.slow
 def test_an_nli_model_is_trained_and_scores(command, folder, nli, caplog):
     caplog.set_level(logging.INFO, logger="faith_jax")
     run = folder / "run"

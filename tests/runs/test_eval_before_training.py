@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.runs.conftest import TINY
 
 # At a learning rate of 0 the loss stays that of the first parameters.
@@ -9,6 +11,7 @@ FLAT = ("--gin.LEARNING_RATE=0.0", "--gin.WARMUP_STEPS=0", "--gin.EVAL_PERIOD=1"
 BEFORE = "--gin.EVAL_BEFORE_TRAINING=True"
 
 
+@pytest.mark.slow
 def test_the_loss_before_the_first_step(succeed, tmp_path):
     metrics = tmp_path / "metrics.jsonl"
 

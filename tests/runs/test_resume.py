@@ -78,6 +78,7 @@ def test_killed_at_random_steps(start, succeed, unbroken, tmp_path):
     assert_same_run(tmp_path, unbroken)
 
 
+@pytest.mark.slow
 def test_sigterm_saves_and_stops(command, succeed, unbroken, tmp_path, monkeypatch):
     step = Trainer.train_step
 

@@ -12,7 +12,7 @@ from flax.serialization import msgpack_serialize
 from faith_jax.checkpoints.checkpoint import Checkpoint, flatten, unflatten
 from faith_jax.checkpoints.hugging_face.folder import write_huggingface
 from faith_jax.core import templates
-from faith_jax.core.notation import PUBLISHED, Notation
+from faith_jax.core.templates import PUBLISHED, Notation
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference.texts.input_rows import RowTokens, input_row
 from faith_jax.inference.texts.text_reader import TextReader
@@ -23,6 +23,7 @@ from faith_jax.scoring.pmi_faith import Prompter
 from faith_jax.scoring.salience.inputs import SalienceEncoder
 from faith_jax.tokenizers.vocabularies import load_vocabulary
 from tests.paths import REAL, needs_shared
+from tests.quick import slow_except
 from tests.runs.conftest import seqio_task
 from tests.runs.test_bad_input import assert_mistake
 from tests.tokenizers import without_braces
@@ -47,11 +48,11 @@ RECIPES = (
 )
 # One for each way to write rows, to train and to be scored.
 WHOLE = (
-    pytest.param("dialfact_verify_generate_finetune", marks=pytest.mark.slow),
-    pytest.param("faithdial_generate_infonce", marks=pytest.mark.slow),
-    pytest.param("npov_generate_prompt_tune", marks=pytest.mark.slow),
+    "dialfact_verify_generate_finetune",
+    "faithdial_generate_infonce",
+    "npov_generate_prompt_tune",
     "npov_hallucination_finetune",
-    pytest.param("wizard_of_wikipedia_generate_ctrl", marks=pytest.mark.slow),
+    "wizard_of_wikipedia_generate_ctrl",
 )
 LENGTHS = {"inputs": 192, "targets": 192}
 
@@ -121,7 +122,10 @@ def test_tasks_of_the_users_own_have_no_delimiters(t5, command, tmp_path, caplog
 
 
 @pytest.mark.usefixtures("uncosted")
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize(
+    "recipe",
+    slow_except(RECIPES, [RECIPES[0], "npov_coverage_prompt_tune"]),
+)
 def test_each_recipe_writes_its_rows_with_other_delimiters(recipe, t5, command, tmp_path, caplog):
     status, _, err = command(*train(recipe, t5, tmp_path / "model"), "--dry_run")
     assert status == 0, err
@@ -135,7 +139,7 @@ def test_each_recipe_writes_its_rows_with_other_delimiters(recipe, t5, command, 
         assert not set("{}<⁇") & set(inputs + example["targets"]), example
 
 
-@pytest.mark.parametrize("recipe", WHOLE)
+@pytest.mark.parametrize("recipe", slow_except(WHOLE, ["npov_hallucination_finetune"]))
 def test_a_recipe_trains_responds_and_is_scored(recipe, t5, command, tmp_path):
     model = tmp_path / "model"
     status, _, err = command(*train(recipe, t5, model))

@@ -15,6 +15,7 @@ from faith_jax.datasets.raw.wizard_of_wikipedia import (
 )
 from faith_jax.datasets.raw_files import sample_files
 from faith_jax.tasks import lookup
+from tests.quick import slow_except
 
 
 def has_knowledge(example):
@@ -48,7 +49,7 @@ def raw_examples(dataset, split):
     return list(dataset.examples(paths, split, BadRows()))
 
 
-@pytest.mark.parametrize("name", list(TASKS))
+@pytest.mark.parametrize("name", slow_except(TASKS, list(TASKS)[:3]))
 def test_the_turns_of_a_task_are_read_with_the_last_utterances(name):
     dataset, is_read, last = TASKS[name]
     task = lookup.get_task(name)
@@ -67,6 +68,7 @@ def test_the_turns_of_a_task_are_read_with_the_last_utterances(name):
         assert found == expected != []
 
 
+@pytest.mark.slow
 def test_masked_words_of_responses_are_filled_in():
     plain = lookup.get_task("wizard_of_wikipedia_generate_sample")
     task = lookup.get_task("wizard_of_wikipedia_infill_sample")

@@ -108,6 +108,7 @@ def test_every_program_is_there():
             assert pathlib.Path(benchmark.program_of(part, quick)[1]).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_run_of_a_tiny_shape(tmp_path, stopped):
     path = tmp_path / "found.json"

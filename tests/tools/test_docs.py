@@ -99,6 +99,7 @@ def test_the_walkthrough_shows_what_its_commands_print(tmp_path, monkeypatch, ca
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_guide_to_guarantees_shows_what_its_commands_print(
     tmp_path, monkeypatch, capsys, offline_data_dir
 ):

@@ -40,6 +40,7 @@ def test_parallel_building_keeps_every_row_and_the_order(in_three_parts):
             assert [text.decode() for text in made["negatives"]] == row["negatives"]
 
 
+@pytest.mark.slow
 def test_more_parts_than_rows(tmp_path):
     built = prepare_builder(BUILDER, "sample", tmp_path, beam=BeamPipeline(HERE, parts=50))
     assert [len(rows(built, split)) for split in FAITHDIAL.splits] == [14, 4, 4]

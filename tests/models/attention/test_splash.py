@@ -134,6 +134,7 @@ assert "manual_computation" in text
 """
 
 
+@pytest.mark.slow
 @pytest.mark.devices
 @pytest.mark.parametrize(
     "kv_heads", [2, pytest.param(8, marks=pytest.mark.slow)]

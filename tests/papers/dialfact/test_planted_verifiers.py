@@ -167,17 +167,18 @@ def plant(tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.papers
 @pytest.mark.parametrize(
     ("premise_of", "neutral", "chosen"),
     [
         pytest.param(
             lambda row: row["context"][-1], "factual", "P(neutral) of the last turn ≥ 0.8",
-            id="the last turn", marks=pytest.mark.papers,
+            id="the last turn",
         ),
         pytest.param(
             lambda row: row["context"][0], "personal",
             "P(neutral) of the speaker's earlier turns ≤ 0.1",
-            id="what the speaker said", marks=pytest.mark.papers,
+            id="what the speaker said",
         ),
         pytest.param(
             lambda row: row["evidence_list"][0][2], "personal", "P(neutral) of the evidence ≤ 0.1",

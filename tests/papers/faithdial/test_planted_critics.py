@@ -132,11 +132,12 @@ class Planted:
         return found / found.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.papers
 @pytest.mark.parametrize(
     "is_shuffled",
     [
         pytest.param(False, id="right 9 in 10 times"),
-        pytest.param(True, id="shuffled", marks=pytest.mark.papers),
+        pytest.param(True, id="shuffled"),
     ],
 )
 def test_accuracy(critics, tmp_path, monkeypatch, capfd, is_shuffled):

@@ -156,9 +156,8 @@ class Judge:
         return has_it != (int(number) % self.wrong == 0)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "area"), [(10, 0.9), pytest.param(2, 0.5, marks=pytest.mark.papers)]
-)
+@pytest.mark.papers
+@pytest.mark.parametrize(("wrong", "area"), [(10, 0.9), (2, 0.5)])
 def test_classifiers(tmp_path, monkeypatch, wrong, area):
     """Of probabilities of two values, the area is the share of rows that have the right one."""
     texts = [f"{' '.join(text.split()[:3])}." for text in sentences(80)]

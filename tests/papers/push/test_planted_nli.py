@@ -137,6 +137,7 @@ def test_training_on_phrases_helps_where_responses_open_with_them(nli):
         assert cells["1", "augmented", "q2", "auc"]["value"] > 0.85
 
 
+@pytest.mark.papers
 def test_contradiction_helps_where_it_tells(nli):
     for name, tells in (("tells", True), ("constant", False)):
         cells = nli(name, False, tells)

@@ -14,6 +14,7 @@ from faith_jax.runs.judges.reference_models import _draw_parameter
 from faith_jax.scoring.judges.card import PRESETS, preset_names, read_card
 from faith_jax.scoring.registry import load_scorer
 from faith_jax.tokenizers.vocabularies import load_vocabulary
+from tests.quick import slow_except
 
 PAIRS = certify.certification_pairs()
 FEW = 6  # pairs of the tests of the command
@@ -78,7 +79,11 @@ def test_every_card_has_a_reference_of_every_pair():
         assert np.nanstd(scores) > 0.1  # what is read wrongly shows
 
 
-@pytest.mark.parametrize("name", preset_names())
+# An encoder, an encoder-decoder, windows of tokens, and sentences with a histogram.
+QUICK = ("minicheck_roberta_large", "true_t5_xxl", "scale_flan_t5", "summac_conv_vitaminc")
+
+
+@pytest.mark.parametrize("name", slow_except(preset_names(), QUICK))
 def test_scores_are_those_of_the_judges_own_code(references, name):
     kept = certify.read_references()[name]
     scorer = load_scorer(name, model=str(references(name)))

@@ -13,6 +13,7 @@ import pytest
 from faith_jax.runs.judges import standalone_score
 from faith_jax.scoring.judges.card import PRESETS
 from faith_jax.scoring.registry import load_scorer
+from tests.quick import slow_except
 
 TEXT = "Tea is a leaf. It grows in the hills of Dr. Lee Inc. He dries it.\nIt shuts at 6 p.m. Why? "
 ROWS = [
@@ -125,12 +126,11 @@ def test_a_missing_file_is_one_error(monkeypatch, capsys):
     assert (ended.value.code, capsys.readouterr().err.count("\n")) == (2, 1)
 
 
-# One of each form is quick: words that are written, a class, windows of tokens.
-QUICK = ("minicheck_flan_t5_large", "minicheck_roberta_large", "scale_flan_t5")
-LONG = [pytest.param(name, marks=pytest.mark.slow) for name in CARDS if name not in QUICK]
+# One of each form is quick: words that are written, and a class.
+QUICK = ("minicheck_flan_t5_large", "minicheck_roberta_large")
 
 
-@pytest.mark.parametrize("name", [*QUICK, *LONG])
+@pytest.mark.parametrize("name", slow_except(CARDS, QUICK))
 def test_score_py_scores_as_we_do(exported, models, name, tmp_path):
     folder, card = exported(name)
     result = run_score(folder, ROWS, tmp_path)

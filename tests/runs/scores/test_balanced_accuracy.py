@@ -224,6 +224,7 @@ def benchmark(tmp_path_factory):
     ]
 
 
+@pytest.mark.slow
 def test_a_planted_effect_shows_and_vanishes(benchmark, tmp_path):
     development, test = benchmark
     assert len(test) == sum(SIZES.values()) == 29320

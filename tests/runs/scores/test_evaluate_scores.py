@@ -207,6 +207,7 @@ def test_real_rows(capsys, tmp_path):
     assert lines[3].split()[:2] == ["token_f1", "61.4"]
 
 
+@pytest.mark.slow
 def test_the_protocol_of_npov(capsys, tmp_path, offline_data_dir):
     """Also with the label column of `score`'s own example, and from every output format."""
     names = "npov_rouge1_hallucination,npov_rouge1_coverage"

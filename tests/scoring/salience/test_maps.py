@@ -11,6 +11,7 @@ from faith_jax.models.transformer import output_layer
 from faith_jax.scoring.salience.maps import salience_maps, target_logits
 from tests.checkpoints import family_folders
 from tests.models import tiny
+from tests.quick import slow_except
 
 RNG = np.random.default_rng(0)
 SMALL = TransformerConfig(
@@ -62,10 +63,7 @@ def made(config):
 QUICK = ("two embeddings", "gpt")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(c, marks=() if c in QUICK else pytest.mark.slow) for c in CONFIGS],
-)
+@pytest.fixture(scope="module", params=slow_except(CONFIGS, QUICK))
 def case(request):
     return made(CONFIGS[request.param])
 
@@ -213,13 +211,7 @@ DECODER_ONLY = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=pytest.mark.slow if n == "mistral_window" else ())
-        for n in DECODER_ONLY
-    ],
-)
+@pytest.mark.parametrize("name", slow_except(DECODER_ONLY, ["gpt2_inner_relu", "gemma2_softcaps"]))
 def test_parity_of_decoder_only_models(tmp_path, name):
     model, stored = family_folders.load_case(tmp_path, name)
     row = stored["input_tokens"][:1]
