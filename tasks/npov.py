@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.labels import ErrorLabel
-from faith_jax.core.notation import check_label
+from faith_jax.core.templates import check_label
 from faith_jax.datasets.raw.npov import TRAINING_SETS
 from faith_jax.tasks import metrics, preprocessors
 from faith_jax.tasks.registering import Example, add_mixtures, add_with_sample

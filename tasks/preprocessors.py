@@ -174,7 +174,7 @@ def encode_candidates(
 def write_notation(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Writes inputs and targets with the delimiters of the run's vocabulary.
 
-    See `faith_jax.core.notation`; a cache of texts has the published ones. If the vocabulary can
+    See `faith_jax.core.templates`; a cache of texts has the published ones. If the vocabulary can
     write none, they stay, and whoever reads these texts raises an error: encoders of pairs do not.
     """
     forms = [form for form in default_vocabulary().notation.forms if form.writing]

@@ -177,15 +177,15 @@ OBJECTIVES = _of(
     (
         "cross-entropy-smoothing-share",
         "objectives.py",
-        "off_target = smoothing / (vocab_size - 1)",
-        "off_target = smoothing / vocab_size",
+        "off_target = label_smoothing / (vocab_size - 1)",
+        "off_target = label_smoothing / vocab_size",
         f"{_OBJECTIVES}::test_equals_the_sum_over_the_vocabulary",
     ),
     (
         "cross-entropy-entropy-sign",
         "objectives.py",
-        "return statistics.log_z - expected_logit - entropy",
-        "return statistics.log_z - expected_logit + entropy",
+        "losses = statistics.log_z - expected_logit - entropy",
+        "losses = statistics.log_z - expected_logit + entropy",
         f"{_OBJECTIVES}::test_equals_the_sum_over_the_vocabulary",
     ),
     (
@@ -574,8 +574,8 @@ SCORERS = _of(
     (
         "summac-largest",
         "scoring/sentences/summac.py",
-        "scores = probabilities[:, :, self._entailment].max(axis=1)",
-        "scores = probabilities[:, :, self._entailment].mean(axis=1)",
+        "scores = by_pair[:, :, self._entailment].max(axis=1)",
+        "scores = by_pair[:, :, self._entailment].mean(axis=1)",
         "tests/scoring/sentences/test_summac.py::test_the_largest_entailment_of_each_sentence",
     ),
     (
@@ -602,8 +602,8 @@ SCORERS = _of(
     (
         "bertscore-parts",
         "scoring/bertscore.py",
-        "value = (precision, recall, f1)[number]",
-        "value = (recall, precision, f1)[number]",
+        "values[i] = (precision, recall, f1)[number]",
+        "values[i] = (recall, precision, f1)[number]",
         "tests/scoring/test_bertscore.py::test_equals_bert_score",
     ),
     (
@@ -927,8 +927,8 @@ DATA = _of(
     (
         "selection-difference",
         "faith_jax/papers/dialfact/selection.py",
-        "return max((first - second).total(), (second - first).total())",
-        "return min((first - second).total(), (second - first).total())",
+        "max((counts - earlier).total(), (earlier - counts).total())",
+        "min((counts - earlier).total(), (earlier - counts).total())",
         _SELECTION,
     ),
     (

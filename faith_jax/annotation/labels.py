@@ -10,7 +10,7 @@ import enum
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from faith_jax.annotation.marks import ARGUMENTS, SPANS, Marks, Span
+from faith_jax.annotation.marks import ARGUMENTS, SPANS, Marks
 from faith_jax.annotation.sheets import (
     AMBIGUOUS_ERRORS,
     ERRORS,
@@ -95,11 +95,16 @@ def combine_marks(
         named_by_annotator = [
             mark.named[error] for mark in marks if answers[error] and mark.answers[error]
         ]
-        named[error] = (
-            _shared_spans(named_by_annotator)
-            if error in SPANS
-            else _choose_shared(named_by_annotator, labels)
-        )
+        if error in ARGUMENTS:
+            named[error] = _choose_shared(named_by_annotator, labels)
+            continue
+        # Of spans, the runs of characters that annotators share.
+        characters = [{i for span in spans for i in range(*span)} for spans in named_by_annotator]
+        chosen = _choose_shared(characters, sorted(set().union(*characters)))
+        inside = set(chosen)
+        starts = [i for i in chosen if i - 1 not in inside]
+        ends = [i + 1 for i in chosen if i + 1 not in inside]
+        named[error] = tuple(zip(starts, ends, strict=True))
     return Label(example, len(marks), answers, named, tied)
 
 
@@ -109,16 +114,6 @@ def _choose_shared(named: Sequence[Iterable[Any]], order: Iterable[Hashable]) ->
     counts = {item: sum(item in chosen for chosen in sets) for item in order}
     most = tuple(item for item, count in counts.items() if count and 2 * count >= len(sets))
     return most or tuple(item for item, count in counts.items() if count)
-
-
-def _shared_spans(named: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
-    """Returns the runs of characters that annotators share; see `_choose_shared`."""
-    characters = [{i for span in spans for i in range(*span)} for spans in named]
-    chosen = _choose_shared(characters, sorted(set().union(*characters)))
-    inside = set(chosen)
-    starts = [i for i in chosen if i - 1 not in inside]
-    ends = [i + 1 for i in chosen if i + 1 not in inside]
-    return tuple(zip(starts, ends, strict=True))
 
 
 def label_row(

@@ -238,7 +238,18 @@ def _parse_marks(
     if not annotator:
         remedy = "write a name into each row"
         raise field_error(place, "annotator", "who marked the row", annotator, remedy)
-    answers = {name: _read_answer(fields.get(name), name, place, blank_is_no) for name in ERRORS}
+    answers: dict[str, bool] = {}
+    for name in ERRORS:
+        cell, may_be_blank = fields.get(name), name in AMBIGUOUS_ERRORS
+        word = str(cell).strip().casefold()
+        if word not in _ANSWERS and not (is_blank_cell(cell) and blank_is_no and may_be_blank):
+            expected, remedy = "yes or no", "write one"  # a label must not be guessed
+            if is_blank_cell(cell):
+                expected += ", as the row is begun"
+                remedy = "finish the row, or clear its marks"
+                remedy += ", or give --blank-is-no" if may_be_blank else ""
+            raise field_error(place, name, expected, cell, remedy)
+        answers[name] = _ANSWERS.get(word, False)
     named = _parse_named(SPANS, fields, answers, example, place)
     named |= _parse_named(ARGUMENTS, fields, answers, example, place)
     note = convert_row({"note": fields.get("note")}, place, _Note).note
@@ -248,20 +259,6 @@ def _parse_marks(
 def is_blank_cell(cell: Any) -> bool:
     """Returns whether nothing is written into a cell."""
     return cell in (None, []) or (isinstance(cell, str) and not cell.strip())
-
-
-def _read_answer(cell: Any, name: str, place: str, blank_is_no: bool) -> bool:
-    word, may_be_blank = str(cell).strip().casefold(), name in AMBIGUOUS_ERRORS
-    if word in _ANSWERS:
-        return _ANSWERS[word]
-    if is_blank_cell(cell) and blank_is_no and may_be_blank:
-        return False
-    expected, remedy = "yes or no", "write one"  # a label must not be guessed
-    if is_blank_cell(cell):
-        expected += ", as the row is begun"
-        remedy = "finish the row, or clear its marks"
-        remedy += ", or give --blank-is-no" if may_be_blank else ""
-    raise field_error(place, name, expected, cell, remedy)
 
 
 def _parse_named(
@@ -281,7 +278,17 @@ def _parse_named(
     locate = _locate_span if errors is SPANS else _match_argument_label
     by_error: dict[str, set[Any]] = {error: set(), partial_error: set()}
     for name in (field, partial_field):
-        for piece in _split_cell(fields.get(name), errors, example.response, place, name):
+        cell = fields.get(name)
+        if not isinstance(cell, str | list | None):
+            raise field_error(place, name, "a text or a list", cell)
+        pieces: list[Any] = cell if isinstance(cell, list) else []
+        if isinstance(cell, str):
+            text = one_line_end(cell).strip()
+            # The response may hold what separates spans.
+            whole = errors is SPANS and text in example.response
+            separators = r"[\n|]" if errors is SPANS else r"[\n|,]"
+            pieces = [text] if whole else re.split(separators, text)
+        for piece in pieces:
             kind = usual if name == field else partial_error
             if isinstance(piece, str):
                 piece = one_line_end(piece).strip()
@@ -300,21 +307,6 @@ def _parse_named(
         raise field_error(place, field, expected, fields.get(field), remedy)
     order = None if errors is SPANS else example.grounding.labels().index
     return {name: tuple(sorted(items, key=order)) for name, items in by_error.items()}
-
-
-def _split_cell(
-    cell: Any, errors: Mapping[str, str], response: str, place: str, field: str
-) -> list[Any]:
-    """Splits a cell into the pieces that it names."""
-    if not isinstance(cell, str | list | None):
-        raise field_error(place, field, "a text or a list", cell)
-    if not isinstance(cell, str):
-        return cell or []
-    text = one_line_end(cell).strip()
-    if errors is ARGUMENTS:
-        return re.split(r"[\n|,]", text)
-    # The response may hold what separates spans.
-    return [text] if text in response else re.split(r"[\n|]", text)
 
 
 def _locate_span(piece: Any, example: GroundedExample, place: str, field: str) -> Span:

@@ -21,7 +21,7 @@ from faith_jax.core.templates import clean_value, npov_response
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.core.words import split_sentences
 from faith_jax.datasets import npov
-from faith_jax.datasets.grounded_rows import Columns, ExampleRow, cell_text, example_rows
+from faith_jax.datasets.grounded_rows import Columns, cell_text, example_rows
 from faith_jax.datasets.tables import read_rows
 
 _SIDES = ("pro", "con")
@@ -74,26 +74,20 @@ def read_responses(
         (row,) = example_rows([adapted], Columns(label_column="", corpus_column=""), path.stem)
         further_fields = {name: value for name, value in row.fields.items() if name not in _DROPPED}
         ids.add(identifier)
-        responses.append(
-            AnnotationResponse(_build_shown_example(row, place), further_fields, by_sentence)
+        sides = row.example.grounding.perspectives
+        if set(sides) in ({"pro"}, {"con"}):
+            lacking = "con_arguments" if "pro" in sides else "pro_arguments"
+            raise field_error(place, lacking, "at least one argument, as on the other side", [])
+        example = GroundedExample(
+            row.example.id,
+            Grounding(tuple(map(one_line_end, row.example.grounding.texts)), sides),
+            tuple(map(one_line_end, row.example.history)),
+            one_line_end(row.example.response),
         )
+        responses.append(AnnotationResponse(example, further_fields, by_sentence))
     if not responses:
         raise InputError(f"{path}: holds no responses.")
     return responses
-
-
-def _build_shown_example(row: ExampleRow, place: str) -> GroundedExample:
-    """Returns the example that annotators see; arguments of one side alone are an error."""
-    example = row.example
-    texts = tuple(map(one_line_end, example.grounding.texts))
-    sides = example.grounding.perspectives
-    if set(sides) in ({"pro"}, {"con"}):
-        lacking = "con_arguments" if "pro" in sides else "pro_arguments"
-        raise field_error(place, lacking, "at least one argument, as on the other side", [])
-    history = tuple(map(one_line_end, example.history))
-    return GroundedExample(
-        example.id, Grounding(texts, sides), history, one_line_end(example.response)
-    )
 
 
 def _normalize_fields(
@@ -115,7 +109,26 @@ def _normalize_fields(
         texts |= {name: fields.get(name) for name in _SIDE_FIELDS}
     if grounding != "inputs":
         return texts, False
-    query, sides, by_sentence = _parse_inputs(fields["inputs"], place, topics)
+    inputs = fields["inputs"]
+    pairs = dict(_PAIR.findall(inputs)) if isinstance(inputs, str) else {}
+    if not {"query", *_SIDES} <= set(pairs):
+        raise field_error(
+            place, "inputs", "a text as '{query: ...} {pro: ...} {con: ...}'", inputs,
+            f"give {' and '.join(_SIDE_FIELDS)}, or a grounding",
+        )  # fmt: skip
+    query, candidates = pairs["query"].strip(), topics()
+    try:
+        topic = npov.retrieve(candidates, query)
+    except InputError:
+        topic = None
+    sides: dict[str, list[str]] = {}
+    by_sentence = False
+    for side, field in zip(_SIDES, _SIDE_FIELDS, strict=True):
+        text = pairs[side].strip()
+        topic_arguments = [argument.text for argument in getattr(topic, side)] if topic else []
+        arguments = match_arguments(text, topic_arguments)
+        by_sentence |= arguments is None
+        sides[field] = arguments or split_sentences(text)
     if isinstance(fields[response], str):  # infer leaves the braces to who gave the inputs
         texts["response"] = npov_response(fields[response])
     return {"history": query} | texts | sides, by_sentence
@@ -131,33 +144,6 @@ def _find_first_field(
             f"{', '.join(fields) or 'none'}; rename the field that holds it."
         )
     return name
-
-
-def _parse_inputs(value: Any, place: str, topics: Topics) -> tuple[str, dict[str, list[str]], bool]:
-    """Returns the query and the arguments of a generator's input."""
-    pairs = dict(_PAIR.findall(value)) if isinstance(value, str) else {}
-    if not {"query", *_SIDES} <= set(pairs):
-        raise field_error(
-            place, "inputs", "a text as '{query: ...} {pro: ...} {con: ...}'", value,
-            f"give {' and '.join(_SIDE_FIELDS)}, or a grounding",
-        )  # fmt: skip
-    query = pairs["query"].strip()
-    by_field: dict[str, list[str]] = {}
-    split = False
-    for side, field in zip(_SIDES, _SIDE_FIELDS, strict=True):
-        text = pairs[side].strip()
-        arguments = match_arguments(text, _list_side_arguments(query, side, topics()))
-        split |= arguments is None
-        by_field[field] = arguments or split_sentences(text)
-    return query, by_field, split
-
-
-def _list_side_arguments(query: str, side: str, topics: Sequence[npov.Topic]) -> list[str]:
-    try:
-        topic = npov.retrieve(topics, query)
-    except InputError:
-        return []
-    return [argument.text for argument in getattr(topic, side)]
 
 
 def match_arguments(text: str, arguments: Sequence[str]) -> list[str] | None:

@@ -142,8 +142,16 @@ def sheet_text(
     annotator's rows after the other's. Without any, each example has one row, in which annotators
     write their names.
     """
-    rows = [
-        _fill_example_cells(example, name) for name in annotators or ("",) for example in examples
+    rows: list[dict[str, Any]] = [
+        {
+            "id": example.id,
+            "annotator": annotator,
+            "query": query_of(example),
+            "arguments": arguments_by_label(example.grounding),
+            "response": example.response,
+        }
+        for annotator in annotators or ("",)
+        for example in examples
     ]
     if form == "jsonl":
         blank: dict[str, Any] = dict.fromkeys(marks) | {"note": ""}
@@ -157,16 +165,6 @@ def sheet_text(
         cells = row | {"arguments": arguments_cell(row["arguments"])}
         writer.writerow([*map(guard_formula, cells.values()), *[""] * len(marks)])
     return buffer.getvalue()
-
-
-def _fill_example_cells(example: GroundedExample, annotator: str) -> dict[str, Any]:
-    return {
-        "id": example.id,
-        "annotator": annotator,
-        "query": query_of(example),
-        "arguments": arguments_by_label(example.grounding),
-        "response": example.response,
-    }
 
 
 def read_sheet(path: pathlib.Path, marks: Sequence[str] = MARKS) -> Iterator[SheetRow]:
@@ -184,24 +182,24 @@ def read_sheet(path: pathlib.Path, marks: Sequence[str] = MARKS) -> Iterator[She
     for place, fields in rows:
         empty = False
         _check_columns(fields, place, marks)
-        yield _parse_sheet_row(place, fields, marks)
+        texts = convert_row(fields, place, _Told, strip=False)
+        query, response = one_line_end(texts.query), one_line_end(texts.response)
+        grounding = parse_arguments(fields["arguments"], place)
+        example = GroundedExample(texts.id, grounding, (query,) if query else (), response)
+        cells = {name: fields[name] for name in marks}
+        yield SheetRow(place, example, texts.annotator.strip(), cells)
     if empty:
         raise InputError(f"{path}: has no rows; write a sheet with: faith-jax annotate write")
 
 
 def _csv_rows(path: pathlib.Path, marks: Sequence[str]) -> Iterator[Row]:
-    for place, cells in read_csv(path, (), delimiter=_detect_delimiter(path, marks)):
-        if any(cell.strip() for cell in cells.values()):
-            yield Row(place, {name: unguard_formula(cell) for name, cell in cells.items()})
-
-
-def _detect_delimiter(path: pathlib.Path, marks: Sequence[str]) -> str:
-    """Returns the character between the names of the columns, which are checked."""
     header = decode_line(next(read_lines(path), b""), f"{path}:1").rstrip("\r\n")
     delimiter = max(",;\t", key=header.count)
     if header.strip():  # the reader of CSV reports an empty file
         _check_columns(next(csv.reader([header], delimiter=delimiter)), f"{path}:1", marks)
-    return delimiter
+    for place, cells in read_csv(path, (), delimiter=delimiter):
+        if any(cell.strip() for cell in cells.values()):
+            yield Row(place, {name: unguard_formula(cell) for name, cell in cells.items()})
 
 
 def _check_columns(names: Collection[str], place: str, marks: Sequence[str]) -> None:
@@ -215,11 +213,3 @@ def _check_columns(names: Collection[str], place: str, marks: Sequence[str]) -> 
             f"{place}: expected the columns {', '.join(columns)}; {problem}; rename, add or remove "
             "columns (remarks belong into 'note'), or write a sheet with: faith-jax annotate write"
         )
-
-
-def _parse_sheet_row(place: str, fields: Mapping[str, Any], marks: Sequence[str]) -> SheetRow:
-    texts = convert_row(fields, place, _Told, strip=False)
-    query, response = one_line_end(texts.query), one_line_end(texts.response)
-    grounding = parse_arguments(fields["arguments"], place)
-    example = GroundedExample(texts.id, grounding, (query,) if query else (), response)
-    return SheetRow(place, example, texts.annotator.strip(), {name: fields[name] for name in marks})

@@ -46,32 +46,28 @@ def flax_tensors(folder: pathlib.Path) -> dict[str, StoredTensor]:
         files = list(dict.fromkeys(placed.values()))
     tensors: dict[str, StoredTensor] = {}
     for file in files:
-        for path, value in _read_arrays(folder / file).items():
-            *modules, kind = path
+        path = folder / file
+        try:
+            tree = flax.serialization.msgpack_restore(path.read_bytes())
+        except OSError as error:
+            raise CheckpointError(f"{path}: {error.strerror}.") from None
+        except Exception as error:  # msgpack raises many kinds for a truncated file
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
+            raise CheckpointError(
+                f"{path}: not a whole file of Flax weights ({reason}); copy it again."
+            ) from None
+        if isinstance(tree, Mapping) and isinstance(tree.get("params"), Mapping):
+            tree = tree["params"]
+        leaves: Mapping[tuple[Any, ...], Any] = {}
+        if isinstance(tree, Mapping):
+            leaves = flax.traverse_util.flatten_dict(dict(tree))
+        if not leaves or not all(isinstance(leaf, np.ndarray) for leaf in leaves.values()):
+            raise CheckpointError(f"{path}: expected a tree of arrays, as Flax models are saved.")
+        for keys, value in leaves.items():
+            *modules, kind = map(str, keys)
             array = lazy(value)
             if kind == "kernel" and value.ndim == 2:
                 array = transpose(array)
             name = ".".join([*modules, "weight" if kind in _WEIGHTS else kind])
-            tensors[name] = StoredTensor(folder / file, name, array)
+            tensors[name] = StoredTensor(path, name, array)
     return tensors
-
-
-def _read_arrays(path: pathlib.Path) -> dict[tuple[str, ...], np.ndarray]:
-    """Returns the arrays of one file by their paths in its tree."""
-    try:
-        tree = flax.serialization.msgpack_restore(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"{path}: {error.strerror}.") from None
-    except Exception as error:  # msgpack raises many kinds for a truncated file
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
-        raise CheckpointError(
-            f"{path}: not a whole file of Flax weights ({reason}); copy it again."
-        ) from None
-    if isinstance(tree, Mapping) and isinstance(tree.get("params"), Mapping):
-        tree = tree["params"]
-    leaves: Mapping[tuple[Any, ...], Any] = {}
-    if isinstance(tree, Mapping):
-        leaves = flax.traverse_util.flatten_dict(dict(tree))
-    if not leaves or not all(isinstance(leaf, np.ndarray) for leaf in leaves.values()):
-        raise CheckpointError(f"{path}: expected a tree of arrays, as Flax models are saved.")
-    return {tuple(map(str, keys)): leaf for keys, leaf in leaves.items()}

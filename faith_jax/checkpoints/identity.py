@@ -63,7 +63,7 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
         digests = {
             name: tensor_digests
             for name, tensor_digests in manifest.tensors.items()
-            if _is_parameter(name, place)
+            if place.folder == place.root or name.startswith(f"{PARAMS}/")
         }
         content = [sorted(msgspec.to_builtins(digests).items())]
         files = {name: path for name, path in files.items() if path.parent == place.root}
@@ -76,10 +76,6 @@ def checkpoint_digest(path_or_name: str | pathlib.Path) -> CheckpointDigest:
         content.append((described.config.to_dict(), described.family, base))
     text = json.dumps(content, sort_keys=True)
     return {"step": place.step, "digest": hashlib.sha256(text.encode()).hexdigest()}
-
-
-def _is_parameter(name: str, place: "_Place") -> bool:
-    return place.folder == place.root or name.startswith(f"{PARAMS}/")
 
 
 def step_of(path_or_name: str | pathlib.Path) -> int | None:

@@ -127,7 +127,12 @@ def read_lora(folder: pathlib.Path) -> Lora:
             whole[name] = array
             continue
         module, part, _ = match.groups()
-        halves.setdefault(module, {})[part] = _read_finite(array, name, path)
+        numbers = np.asarray(array, _F32)
+        if not np.isfinite(numbers).all():
+            raise CheckpointError(
+                f"{path}: the tensor {name}: expected finite numbers, got others."
+            )
+        halves.setdefault(module, {})[part] = numbers
     pairs = {module: _pair_lora_matrices(module, parts, path) for module, parts in halves.items()}
     if not pairs:
         raise CheckpointError(f"{path}: expected tensors lora_A and lora_B, got none.")
@@ -162,9 +167,7 @@ def merge_lora(lora: Lora, base: Checkpoint) -> Checkpoint:
             )
         # Kernels that are stored as [inputs, outputs] take the change the other way round.
         is_kernel = tensor.ours[0].endswith("/kernel")
-        change = _multiply_lora_matrices(
-            first, second, _compute_scaling(module, lora.config, len(first))
-        )
+        change = _multiply_lora_matrices(module, first, second, lora.config)
         change = transpose(change) if is_kernel and not tensor.turned else change
         _check_shape(change, tensor, shapes, lora, module)
         for name, part in tensor.split(change).items():
@@ -206,18 +209,20 @@ def _check_shape(
         )
 
 
-def _compute_scaling(module: str, config: _LoraConfig, rank: int) -> np.float32:
-    """Returns s of a module, whose alpha a pattern may say."""
-    alpha = config.lora_alpha
-    for pattern, value in (config.alpha_pattern or {}).items():
-        if re.fullmatch(rf"(.*\.)?({pattern})", module):
-            alpha = value
-            break
-    return np.float32(alpha / (math.sqrt(rank) if config.use_rslora else rank))
+def _multiply_lora_matrices(
+    module: str, first: np.ndarray, second: np.ndarray, config: _LoraConfig
+) -> LazyArray:
+    """Returns s B A of a module, of A [r, inputs] and B [outputs, r].
 
-
-def _multiply_lora_matrices(first: np.ndarray, second: np.ndarray, factor: np.float32) -> LazyArray:
-    """Returns s B A, of A [r, inputs] and B [outputs, r]."""
+    A pattern may say the alpha of its s.
+    """
+    alphas = (
+        alpha
+        for pattern, alpha in (config.alpha_pattern or {}).items()
+        if re.fullmatch(rf"(.*\.)?({pattern})", module)
+    )
+    rank = math.sqrt(len(first)) if config.use_rslora else len(first)
+    factor = np.float32(next(alphas, config.lora_alpha) / rank)
     return LazyArray(
         (len(second), first.shape[1]),
         _F32,
@@ -245,13 +250,6 @@ def _pair_lora_matrices(
     raise CheckpointError(
         f"{path}: {module}: expected lora_A [r, inputs] and lora_B [outputs, r], got {shapes}."
     )
-
-
-def _read_finite(array: LazyArray, name: str, path: pathlib.Path) -> np.ndarray:
-    numbers = np.asarray(array, _F32)
-    if not np.isfinite(numbers).all():
-        raise CheckpointError(f"{path}: the tensor {name}: expected finite numbers, got others.")
-    return numbers
 
 
 def _unsupported_field_error(folder: pathlib.Path, field: str, why: str) -> CheckpointError:

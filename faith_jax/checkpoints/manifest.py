@@ -272,7 +272,11 @@ def verify_when_read(
     done: set[int] = set()
 
     def read(box: Box) -> np.ndarray:
-        touched = [place for place, chunk in enumerate(chunks) if _has_overlap(chunk, box)]
+        touched = [
+            place
+            for place, chunk in enumerate(chunks)
+            if all(c.start < b.stop and b.start < c.stop for c, b in zip(chunk, box, strict=True))
+        ]
         new = [place for place in touched if place not in done]
         if not new:
             return array.read(box)
@@ -288,10 +292,6 @@ def verify_when_read(
         return part if part.size == covering.size else part.copy()  # which lets go of the rest
 
     return dataclasses.replace(array, read=read)
-
-
-def _has_overlap(first: Box, second: Box) -> bool:
-    return all(a.start < b.stop and b.start < a.stop for a, b in zip(first, second, strict=True))
 
 
 def digests_of(
@@ -345,7 +345,16 @@ def check_finite(name: str, array: np.ndarray, where: Any) -> None:
     Raises:
       CheckpointError: names the parameter, and how many such weights it has.
     """
-    if not _is_finite(array):
+    largest = _LARGEST.get(array.dtype.name)
+    if largest is None or not array.size:
+        is_finite = not np.issubdtype(array.dtype, np.floating) or bool(np.isfinite(array).all())
+    else:
+        # By their bits, which is faster than NumPy's own for most.
+        itemsize = array.dtype.itemsize
+        sign = 1 << (8 * itemsize - 1)
+        signed, unsigned = array.view(f"i{itemsize}"), array.view(f"u{itemsize}")
+        is_finite = int(signed.max()) <= largest and int(unsigned.max()) <= sign | largest
+    if not is_finite:
         broken = int((~np.isfinite(array)).sum())
         raise CheckpointError(
             f"{where}: the parameter {name}: expected finite numbers, but {broken:,} of "
@@ -362,14 +371,3 @@ def finite(name: str, array: LazyArray, where: Any) -> LazyArray:
         return part
 
     return dataclasses.replace(array, read=read)
-
-
-def _is_finite(array: np.ndarray) -> bool:
-    """Whether all floats are finite; by their bits, which is faster than NumPy's own for most."""
-    largest = _LARGEST.get(array.dtype.name)
-    if largest is None or not array.size:
-        return not np.issubdtype(array.dtype, np.floating) or bool(np.isfinite(array).all())
-    bits = np.dtype(f"u{array.dtype.itemsize}")
-    sign = 1 << (8 * array.dtype.itemsize - 1)
-    signed, unsigned = (array.view(kind) for kind in (f"i{bits.itemsize}", bits))
-    return int(signed.max()) <= largest and int(unsigned.max()) <= sign | largest

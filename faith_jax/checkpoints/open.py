@@ -79,25 +79,35 @@ def _open_any(
 ) -> Checkpoint:
     """Opens a checkpoint; `above` are those that it is a base of."""
     if is_native(path):
-        return _open_native(path, base, above)
+        checkpoint = read_native(path)
+        if checkpoint.base is not None:
+            opened = _open_base(checkpoint, base, (*above, run_folder(path)))
+            whole = opened.params
+            if checkpoint.config.scan_layers != opened.config.scan_layers:
+                whole = unstack_layers(whole) if opened.config.scan_layers else stack_layers(whole)
+            # A prompt of the base was replaced by this one.
+            whole = {name: part for name, part in whole.items() if name not in PROMPTS}
+            params = unflatten(flatten(whole) | flatten(checkpoint.params))
+            checkpoint = dataclasses.replace(
+                checkpoint, params=params, base=None, content_hash=None
+            )
+        check_params(checkpoint.config, checkpoint.params, checkpoint.metadata["source"])
+        return checkpoint
     if is_huggingface(path):
         return read_huggingface(path)
     if is_t5x(path):
         return read_t5x(path, config)
     if base is not None and is_peft(path) and method_of(path) == "LORA":
         lora = read_lora(path)
-        return merge_lora(lora, _open_lora_base(path, base))
+        try:
+            opened = _open_any(checkpoint_path(base))
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{path}: a LoRA adapter whose base model cannot be opened ({error}) Say where it "
+                "is with --base."
+            ) from None
+        return merge_lora(lora, opened)
     raise CheckpointError(unknown_form_message(path))
-
-
-def _open_lora_base(adapter: pathlib.Path, base: str) -> Checkpoint:
-    try:
-        return _open_any(checkpoint_path(base))
-    except CheckpointError as error:
-        raise CheckpointError(
-            f"{adapter}: a LoRA adapter whose base model cannot be opened ({error}) Say where it "
-            "is with --base."
-        ) from None
 
 
 def stored_tensors(
@@ -126,19 +136,6 @@ def stored_tensors(
 def is_checkpoint(path: pathlib.Path) -> bool:
     """Whether a folder looks like a checkpoint or an adapter, readable or not."""
     return is_native(path) or is_huggingface(path) or is_t5x(path) or is_peft(path)
-
-
-def _open_native(
-    path: pathlib.Path, base: str | None, above: tuple[pathlib.Path, ...]
-) -> Checkpoint:
-    """Opens a checkpoint of ours with its base."""
-    checkpoint = read_native(path)
-    if checkpoint.base is not None:
-        opened = _open_base(checkpoint, base, (*above, run_folder(path)))
-        params = _with_base(checkpoint, opened)
-        checkpoint = dataclasses.replace(checkpoint, params=params, base=None, content_hash=None)
-    check_params(checkpoint.config, checkpoint.params, checkpoint.metadata["source"])
-    return checkpoint
 
 
 def _open_base(
@@ -175,16 +172,6 @@ def _open_base(
     flat = flatten(opened.params)
     params = {name: check_before_reading(lazy(array), checked) for name, array in flat.items()}
     return dataclasses.replace(opened, params=unflatten(params))
-
-
-def _with_base(checkpoint: Checkpoint, base: Checkpoint) -> dict:
-    """Returns trained parameters together with those of their base."""
-    whole = base.params
-    if checkpoint.config.scan_layers != base.config.scan_layers:
-        whole = unstack_layers(whole) if base.config.scan_layers else stack_layers(whole)
-    # A prompt of the base was replaced by this one.
-    whole = {name: part for name, part in whole.items() if name not in PROMPTS}
-    return unflatten(flatten(whole) | flatten(checkpoint.params))
 
 
 def unknown_form_message(path: pathlib.Path) -> str:

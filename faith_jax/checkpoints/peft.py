@@ -99,8 +99,24 @@ def read_peft_prompt(path: str | pathlib.Path) -> PeftPrompt:
     adapter = read_json_as(folder / CONFIG, _AdapterConfig, CheckpointError)
     times = adapter.num_transformer_submodules or (2 if adapter.task_type == ENCODER_DECODER else 1)
     length = adapter.num_virtual_tokens
-    vectors = _read_vectors(folder, (length * times, adapter.token_dim))
-    return PeftPrompt(vectors[:length], adapter.task_type, adapter.base_model_name_or_path)
+    shape = (length * times, adapter.token_dim)
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise CheckpointError(
+            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
+        )
+    stored, _ = tensors.read_header(weights)
+    if list(stored) != [TENSOR]:
+        problem = f"expected the tensor {TENSOR} alone, got {sorted(stored)}"
+    elif (tensor := stored[TENSOR]).shape != shape or 0 in shape:
+        problem = f"the tensor {TENSOR} has the shape {tensor.shape}, but {CONFIG} says {shape}"
+    else:
+        vectors = np.asarray(tensor.floats(), np.float32)
+        broken = np.argwhere(~np.isfinite(vectors))
+        if not broken.size:
+            return PeftPrompt(vectors[:length], adapter.task_type, adapter.base_model_name_or_path)
+        problem = f"expected finite numbers, but vector {broken[0][0]} has others"
+    raise CheckpointError(f"{weights}: {problem}.")
 
 
 def write_peft_prompt(
@@ -145,23 +161,3 @@ def embedding_scale(config: TransformerConfig) -> float:
     the prompt to them, Transformers' before PEFT joins its vectors to them.
     """
     return math.sqrt(config.emb_dim) if config.scale_embeddings else 1.0
-
-
-def _read_vectors(folder: pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
-    path = folder / WEIGHTS
-    if not path.is_file():
-        raise CheckpointError(
-            f"{folder}: {WEIGHTS}: no such file, but {describe_contents(folder)}."
-        )
-    stored, _ = tensors.read_header(path)
-    if list(stored) != [TENSOR]:
-        problem = f"expected the tensor {TENSOR} alone, got {sorted(stored)}"
-    elif (tensor := stored[TENSOR]).shape != shape or 0 in shape:
-        problem = f"the tensor {TENSOR} has the shape {tensor.shape}, but {CONFIG} says {shape}"
-    else:
-        vectors = np.asarray(tensor.floats(), np.float32)
-        broken = np.argwhere(~np.isfinite(vectors))
-        if not broken.size:
-            return vectors
-        problem = f"expected finite numbers, but vector {broken[0][0]} has others"
-    raise CheckpointError(f"{path}: {problem}.")

@@ -13,6 +13,7 @@ the stack's name stands twice: `encoder/encoder/mlp/wo/kernel`. They are read as
 A soft prompt that Google's prompt-tuning trained is read too.
 """
 
+import functools
 import itertools
 import math
 import pathlib
@@ -191,38 +192,50 @@ def orbax_tree(folder: pathlib.Path) -> pathlib.Path | None:
     return None if tree is None or part_of(tree) is not None else tree
 
 
-def _orbax_params(tree: pathlib.Path) -> dict[str, LazyArray]:
-    """Opens the parameters in a tree of Orbax's."""
-    names = stored_names(tree)
-    # An optimizer's moments have the parameters' names too; they lie deeper, or behind.
-    places = [name.removesuffix(_EMBEDDING) for name in names if name.endswith(_EMBEDDING)]
-    below = min(places, key=lambda place: (place.count("/"), "params" not in place), default=None)
-    if tree.name == STATE:
-        below = "target/"
-    if below is None:
-        shown = ", ".join(names[:3])
-        raise CheckpointError(
-            f"{tree}: a folder of Orbax's with {len(names)} arrays ({shown} …), but none is "
-            f"{_EMBEDDING}: these are no parameters of a model with T5X's names."
-        )
-    arrays = stored_arrays(tree, below)
-    if not arrays:
-        raise CheckpointError(f"{tree}: expected a tree of parameters under {below.rstrip('/')}.")
-    return arrays
-
-
 def _stored_params(folder: pathlib.Path) -> dict[str, LazyArray]:
     """Opens the parameters of one checkpoint as they are stored."""
     if (folder / FILE).is_file():
-        leaves = _flatten_parameters(_read_tree(folder / FILE))
-        opened = {
-            name: _open_parameter(folder, name) if isinstance(value, dict) else value
-            for name, value in leaves.items()
+        values = _read_leaves(folder / FILE)
+        folders = {
+            name: folder / f"target.{name.replace('/', '.')}"
+            for name, value in values.items()
+            if isinstance(value, dict)
         }
         # All are opened before the first is waited for.
-        arrays = {name: _make_lazy_array(folder, name, value) for name, value in opened.items()}
+        opening = {
+            name: tensorstore.open(
+                {"driver": "zarr", "kvstore": kvstore(zarr)}, read=True, open=True
+            )
+            for name, zarr in folders.items()
+        }
+        arrays = {}
+        for name, value in values.items():
+            if name in folders:
+                check = functools.partial(_check_chunks, folders[name], name)
+                arrays[name] = lazy_store(folders[name], name, opening[name], check)
+            else:
+                arrays[name] = lazy(value)
     else:
-        arrays = _orbax_params(orbax_tree(folder) or folder)
+        tree = orbax_tree(folder) or folder
+        names = stored_names(tree)
+        # An optimizer's moments have the parameters' names too; they lie deeper, or behind.
+        above = [name.removesuffix(_EMBEDDING) for name in names if name.endswith(_EMBEDDING)]
+        below = min(
+            above, key=lambda place: (place.count("/"), "params" not in place), default=None
+        )
+        if tree.name == STATE:
+            below = "target/"
+        if below is None:
+            shown = ", ".join(names[:3])
+            raise CheckpointError(
+                f"{tree}: a folder of Orbax's with {len(names)} arrays ({shown} …), but none is "
+                f"{_EMBEDDING}: these are no parameters of a model with T5X's names."
+            )
+        arrays = stored_arrays(tree, below)
+        if not arrays:
+            raise CheckpointError(
+                f"{tree}: expected a tree of parameters under {below.rstrip('/')}."
+            )
     for name, array in arrays.items():
         if array.dtype not in _DTYPES:
             raise CheckpointError(
@@ -256,19 +269,15 @@ def _by_layer(stored: Mapping[str, LazyArray], folder: pathlib.Path) -> dict[str
                 f"of a scanned checkpoint on axis {axis}."
             )
         elif rest == "relpos_bias/rel_embedding":
-            params[f"{stack}/{rest}"] = _shared_bias(array, axis, name, folder)
+            # Our layers share it, so all of these must be alike.
+            biases = np.moveaxis(np.asarray(array), axis, 0)
+            if not biases.size or (biases != biases[0]).any():
+                raise _own_positions(folder, name)
+            params[f"{stack}/{rest}"] = entry(array, 0, axis)
         else:
             for i in range(array.shape[axis]):
                 params[f"{stack}/layers_{i}/{rest}"] = entry(array, i, axis)
     return params
-
-
-def _shared_bias(array: LazyArray, axis: int, name: str, folder: pathlib.Path) -> LazyArray:
-    """Returns the position bias that all layers have alike."""
-    layers = np.moveaxis(np.asarray(array), axis, 0)
-    if not layers.size or (layers != layers[0]).any():
-        raise _own_positions(folder, name)
-    return entry(array, 0, axis)
 
 
 def _own_positions(folder: pathlib.Path, name: str) -> CheckpointError:
@@ -278,7 +287,8 @@ def _own_positions(folder: pathlib.Path, name: str) -> CheckpointError:
     )
 
 
-def _read_tree(path: pathlib.Path) -> dict[str, Any]:
+def _read_leaves(path: pathlib.Path) -> dict[str, Any]:
+    """Returns what a msgpack file has of each parameter, by name: an array or a description."""
     try:
         state = flax.serialization.msgpack_restore(path.read_bytes())
     except Exception as error:  # msgpack raises many kinds for a truncated file
@@ -289,52 +299,24 @@ def _read_tree(path: pathlib.Path) -> dict[str, Any]:
         state = state.get("optimizer", state) if isinstance(state, dict) else None
         target = state.get("target") if isinstance(state, dict) else None
         if isinstance(target, dict) and target:
-            return target
+            # A TensorStore description is a leaf, not a subtree.
+            leaves = flax.traverse_util.flatten_dict(
+                target, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
+            )
+            return {"/".join(map(str, keys)): value for keys, value in leaves.items()}
         problem = "expected a tree of parameters under optimizer/target"
     raise CheckpointError(f"{path}: {problem}.")
 
 
-def _flatten_parameters(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns parameters by name; a TensorStore description is a leaf, not a subtree."""
-    leaves = flax.traverse_util.flatten_dict(
-        tree, is_leaf=lambda _, value: isinstance(value.get("driver"), str)
-    )
-    return {"/".join(map(str, path)): value for path, value in leaves.items()}
-
-
-def _locate_parameter(folder: pathlib.Path, name: str) -> pathlib.Path:
-    return folder / f"target.{name.replace('/', '.')}"
-
-
-def _open_parameter(folder: pathlib.Path, name: str) -> Any:
-    """Returns TensorStore's future of a parameter beside the msgpack file."""
-    spec = {"driver": "zarr", "kvstore": kvstore(_locate_parameter(folder, name))}
-    return tensorstore.open(spec, read=True, open=True)
-
-
-def _make_lazy_array(folder: pathlib.Path, name: str, value: Any) -> LazyArray:
-    """Returns a parameter of the msgpack file, or one that TensorStore is opening."""
-    if not isinstance(value, tensorstore.Future):
-        return lazy(value)
-    place = _locate_parameter(folder, name)
-
-    def check(store: tensorstore.TensorStore, box: Box) -> None:
-        itemsize = store.dtype.numpy_dtype.itemsize
-        _check_chunks(place, name, store.spec().to_json()["metadata"], itemsize, box)
-
-    return lazy_store(place, name, value, check)
-
-
-def _check_chunks(
-    place: pathlib.Path, name: str, zarr: Mapping[str, Any], itemsize: int, box: Box
-) -> None:
+def _check_chunks(place: pathlib.Path, name: str, store: tensorstore.TensorStore, box: Box) -> None:
     """Checks that the chunks of a part are whole.
 
     TensorStore fills in a missing one, and reads some that are cut short.
 
     A whole gzip file ends with the size of its content.
     """
-    size = math.prod(zarr["chunks"]) * itemsize % 2**32
+    zarr: Mapping[str, Any] = store.spec().to_json()["metadata"]
+    size = math.prod(zarr["chunks"]) * store.dtype.numpy_dtype.itemsize % 2**32
     gzip = (zarr.get("compressor") or {}).get("id") == "gzip"
     spans = [
         range(part.start // chunk, math.ceil(part.stop / chunk))

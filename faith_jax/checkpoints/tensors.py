@@ -209,12 +209,7 @@ def write_tensor_file(
     path.touch()
     mode = path.stat().st_mode  # the library's own is for the owner alone
     safetensors.numpy.save_file(contiguous, path, metadata=dict(metadata) or None)
-    _sort_metadata(path)
-    path.chmod(mode)
-
-
-def _sort_metadata(path: pathlib.Path) -> None:
-    """Puts the metadata of a file into the order of their names: the library's order is random."""
+    # The library writes the metadata in a random order; here, they are in that of their names.
     with path.open("r+b") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
@@ -224,3 +219,4 @@ def _sort_metadata(path: pathlib.Path) -> None:
             text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
             file.seek(8)
             file.write(text.ljust(length))
+    path.chmod(mode)

@@ -151,14 +151,24 @@ def _run_command_line(parser: CommandParser, arguments: Sequence[str] | None) ->
     if not command_line:
         parser.print_help()
         return 0
-    split = [[BINDING, a.removeprefix("--gin.")] if _is_binding(a) else [a] for a in command_line]
+    split = [
+        [BINDING, a.removeprefix("--gin.")] if a.startswith("--gin.") and "=" in a else [a]
+        for a in command_line
+    ]
     try:
         options, unknown = parser.parse_known_args([part for parts in split for part in parts])
     except ConfigError as error:
         show(first_line(error), sys.stderr)
         return 2
     if unknown:
-        problem = _describe_unknown(parser.find_called_parser(options), unknown[0])
+        called, argument = parser.find_called_parser(options), unknown[0]
+        option = argument.partition("=")[0]
+        name = option.lstrip("-").removeprefix("gin.")
+        if argument != BINDING and (option.startswith("--gin.") or name.isupper()):
+            problem = f"{argument}: write --gin.{name}=VALUE."
+        else:
+            hint = did_you_mean(option, called.option_names()) if option.startswith("--") else ""
+            problem = f"{called.prog} has no argument {argument!r}.{hint} See {called.prog} --help."
         show(f"{parser.prog}: {problem}", sys.stderr)
         return 2
     keep_compiled_programs()
@@ -183,20 +193,6 @@ def _end_processes(status: int) -> None:
         from faith_jax.core.processes import end_together
 
         end_together(status)
-
-
-def _describe_unknown(parser: CommandParser, argument: str) -> str:
-    """Returns the error message for an argument that a command's parser does not know."""
-    option = argument.partition("=")[0]
-    name = option.lstrip("-").removeprefix("gin.")
-    if argument != BINDING and (option.startswith("--gin.") or name.isupper()):
-        return f"{argument}: write --gin.{name}=VALUE."
-    hint = did_you_mean(option, parser.option_names()) if option.startswith("--") else ""
-    return f"{parser.prog} has no argument {argument!r}.{hint} See {parser.prog} --help."
-
-
-def _is_binding(argument: str) -> bool:
-    return argument.startswith("--gin.") and "=" in argument
 
 
 def _run_reporting_errors(run: Callable[[], int], prog: str) -> int:

@@ -49,7 +49,15 @@ def add_commands(
     text, or lines.
     """
     for cls in classes:
-        parser = _add_command(commands, command_name(cls), cls.__doc__ or "")
+        body, _, examples = inspect.cleandoc(cls.__doc__ or "").partition("\n\nExamples:\n")
+        description = body.partition("\n\nAttributes:\n")[0]
+        parser = commands.add_parser(
+            command_name(cls),
+            help=description.partition("\n")[0],
+            description=description,
+            epilog=examples and f"examples:\n{examples}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         if parts := getattr(cls, "parts", ()):
             chosen = parts(arguments) if callable(parts) else parts
             metavar = "|".join(map(command_name, chosen)) if len(chosen) < 5 else "TABLE"
@@ -79,19 +87,6 @@ def command_name(cls: type) -> str:
     """Returns the name of a class's command."""
     dashed = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
     return str(getattr(cls, "name", dashed))
-
-
-def _add_command(commands: argparse._SubParsersAction, name: str, text: str) -> "CommandParser":
-    """Adds a command without options and returns its parser; see the module for its text."""
-    body, _, examples = inspect.cleandoc(text).partition("\n\nExamples:\n")
-    description = body.partition("\n\nAttributes:\n")[0]
-    return commands.add_parser(
-        name,
-        help=description.partition("\n")[0],
-        description=description,
-        epilog=examples and f"examples:\n{examples}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
 
 
 def _parse_attribute_docs(text: str) -> dict[str, tuple[str, str]]:

@@ -195,11 +195,6 @@ def _describe_losses(folder: pathlib.Path, steps: int) -> str:
     return f"validation loss {losses[0]:.3f} before, {losses[-1]:.3f} after {number} (nats a token)"
 
 
-def _name_heat_map(number: int) -> str:
-    """Returns the name of a heat map as `explain` gives it, from 1."""
-    return "salience.png" if number == 1 else f"salience-{number}.png"
-
-
 _STEPS = (
     _Step(
         "Scores: which of eight answers say what their passages do not?",
@@ -254,7 +249,11 @@ _STEPS = (
     _Step(
         "Heat maps: where do the words of the responses come from?",
         "The words of the arguments are at the side, those of the response below.",
-        {_name_heat_map(number): f"heat map {number}" for number in range(1, _QUERIES + 1)},
+        {
+            # As `explain` names them.
+            "salience.png" if number == 1 else f"salience-{number}.png": f"heat map {number}"
+            for number in range(1, _QUERIES + 1)
+        },
         (
             "faith-jax explain --model={output}/prompt "
             "--input={output}/responses/predictions.jsonl --png={output}/salience.png",

@@ -82,7 +82,9 @@ def raising_signals() -> Iterator[None]:
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         terminated = number == signal.SIGTERM
-        if _is_importing(frame):
+        while frame is not None and not frame.f_code.co_filename.startswith("<frozen importlib"):
+            frame = frame.f_back
+        if frame is not None:  # a module is being imported here, or in what has called this
             kind = "terminated" if terminated else "interrupted"
             os.write(2, f"faith-jax: {kind}; run the same command again.\n".encode())
             os._exit(128 + number)
@@ -99,15 +101,6 @@ def raising_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _is_importing(frame: types.FrameType | None) -> bool:
-    """Returns whether a module is being imported in a frame, or in those that have called it."""
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,10 @@ def translate_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     rest = iter(arguments)
     for argument in rest:
         flag, equals, value = argument.partition("=")
-        name = _normalize_flag(flag)
+        # As absl takes it: with one dash too, and with `no` in front of what has no value.
+        name = f"--{flag.lstrip('-')}" if flag.startswith("-") else flag
+        if (positive := f"--{name.removeprefix('--no')}") in _WITHOUT_VALUE:
+            name = positive
         if name in _EXPLAINED:
             explained[name] = f"{name} has no effect: {_EXPLAINED[name]}"
             if not equals and name not in _WITHOUT_VALUE:
@@ -53,13 +56,6 @@ def translate_flags(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         else:
             kept.append(argument)
     return kept, list(explained.values())
-
-
-def _normalize_flag(flag: str) -> str:
-    """Returns a flag with two dashes, as absl takes it with one too, without absl's `no`."""
-    name = f"--{flag.lstrip('-')}" if flag.startswith("-") else flag
-    positive = f"--{name.removeprefix('--no')}"
-    return positive if positive in _WITHOUT_VALUE else name
 
 
 def _take_next_value(rest: Iterable[str], name: str) -> str:

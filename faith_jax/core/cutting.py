@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
-from faith_jax.core.notation import PUBLISHED, Notation
-from faith_jax.core.templates import EOT
+from faith_jax.core.templates import EOT, PUBLISHED, Notation
 
 POLICIES = ("knowledge", "history", "end", "error")
 
@@ -276,11 +275,17 @@ def _cut_parts(
         more = 1
         while too_many_responses(limit + more) >= max(1, responses):
             more += 1
+        if turns:
+            uncuttable = "the last turn of the history"
+        elif parts:
+            uncuttable = "what stands around its parts"
+        else:
+            uncuttable = "a text without knowledge or history that could be cut"
         end_hint = ", or choose the cut policy 'end', which cuts whatever stands at the end"
         raise InputError(
             f"{where}: without its knowledge and earlier turns, the input has "
             f"{len(keep) - older - knowledge} tokens, but {limit} fit: no room for "
-            f"{_describe_uncuttable(parts)}; raise the limit by at least "
+            f"{uncuttable}; raise the limit by at least "
             f"{more}{'' if parts else end_hint}."
         )
     # A response is cut only after all older turns.
@@ -290,28 +295,14 @@ def _cut_parts(
         keep[oldest.start : oldest.end] = False
     from_knowledge = max(0, int(keep.sum()) - from_responses - limit)
     for kind, removed in ((Kind.KNOWLEDGE, from_knowledge), (Kind.RESPONSE, from_responses)):
-        kept = _trim_longest_first(lengths[kind], sum(lengths[kind]) - removed)
-        for part, stays in zip(parts, kept, strict=True):
+        # The longest part loses first: a short one leaves its share to those behind it.
+        room = sum(lengths[kind]) - removed
+        by_length = sorted(zip(lengths[kind], parts, strict=True), key=lambda pair: pair[0])
+        for rank, (length, part) in enumerate(by_length):
+            stays = min(length, room // (len(parts) - rank))
+            room -= stays
             if part.kind == kind:
                 keep[part.text_start + stays : part.text_end] = False
-
-
-def _describe_uncuttable(parts: Sequence[Part]) -> str:
-    kinds = {part.kind for part in parts}
-    if Kind.HISTORY in kinds:
-        return "the last turn of the history"
-    if parts:
-        return "what stands around its parts"
-    return "a text without knowledge or history that could be cut"
-
-
-def _trim_longest_first(lengths: Sequence[int], total: int) -> list[int]:
-    """Returns the number that stays of each length, `total` in sum: the longest loses first."""
-    kept = [0] * len(lengths)
-    for rank, place in enumerate(sorted(range(len(lengths)), key=lengths.__getitem__)):
-        kept[place] = min(lengths[place], total // (len(lengths) - rank))
-        total -= kept[place]
-    return kept
 
 
 def without_knowledge(keep: np.ndarray, parts: Sequence[Part]) -> np.ndarray:

@@ -116,17 +116,12 @@ def path_failure(error: BaseException) -> str:
         if isinstance(link, OSError) and link.errno in _BAD_PATHS and link.filename is not None:
             name = os.fsdecode(link.filename)
             return f"{name if len(name) < 300 else format_value(name)}: {os.strerror(link.errno)}"
-        if isinstance(link, FileNotFoundError) and link.filename is None and not _has_folder():
-            return "the working folder has been removed; change to another one"
+        if isinstance(link, FileNotFoundError) and link.filename is None:
+            try:
+                os.getcwd()
+            except OSError:
+                return "the working folder has been removed; change to another one"
     return ""
-
-
-def _has_folder() -> bool:
-    """Returns whether the folder that relative paths are looked for in still exists."""
-    try:
-        return bool(os.getcwd())
-    except OSError:
-        return False
 
 
 def reason(error: BaseException) -> str:

@@ -35,24 +35,21 @@ def light_module(name: str) -> Any:
         if name in sys.modules or "nltk" in sys.modules:
             return importlib.import_module(name)
         try:
-            sys.modules |= {package: _make_bare_module(package) for package in _PACKAGES}
+            spec = importlib.util.find_spec("nltk")
+            if spec is None or spec.origin is None:
+                raise ModuleNotFoundError("No module named 'nltk'", name="nltk")
+            for package in _PACKAGES:
+                module = types.ModuleType(package)
+                folder = pathlib.Path(spec.origin).parent.joinpath(*package.split(".")[1:])
+                module.__dict__.update(__path__=[str(folder)], is_bare=True)
+                sys.modules[package] = module
             return importlib.import_module(name)
         except ImportError:  # of a version of NLTK whose modules need their packages
             _forget_nltk()
             return importlib.import_module(name)
         finally:
-            if getattr(sys.modules["nltk"], "is_bare", False):
+            if getattr(sys.modules.get("nltk"), "is_bare", False):
                 _forget_nltk()  # who imports NLTK later gets all of it
-
-
-def _make_bare_module(package: str) -> types.ModuleType:
-    spec = importlib.util.find_spec("nltk")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("No module named 'nltk'", name="nltk")
-    module = types.ModuleType(package)
-    folder = pathlib.Path(spec.origin).parent.joinpath(*package.split(".")[1:])
-    module.__dict__.update(__path__=[str(folder)], is_bare=True)
-    return module
 
 
 def _forget_nltk() -> None:
@@ -119,11 +116,9 @@ def quiet_libtpu() -> None:
     """Gives libtpu the names that it asks for, unless there is a TPU or one is asked for."""
     if {"JAX_PLATFORMS", "JAX_FORCE_TPU_INIT"} & os.environ.keys():
         return
-    if importlib.util.find_spec("libtpu") is None or _has_tpu():
+    if importlib.util.find_spec("libtpu") is None:
+        return
+    if any(path.read_text().strip() == _GOOGLE for path in _PCI.glob("*/vendor")):
         return
     for name, value in _NAMES.items():
         os.environ.setdefault(name, value)
-
-
-def _has_tpu() -> bool:
-    return any(path.read_text().strip() == _GOOGLE for path in _PCI.glob("*/vendor"))

@@ -160,29 +160,23 @@ def raise_together(problem: BaseException | None, task: str, place: int = 0) -> 
         if problem is not None:
             raise problem
         return
-    places = from_all(_NOWHERE if problem is None else place, f"all have tried to {task}")
+    event = f"all have tried to {task}"
+    places = from_all(_NOWHERE if problem is None else place, event)
     if (places == _NOWHERE).all():
         return
     first = int(np.argmin(places))
     kind = next((kind for kind in _TOLD if isinstance(problem, kind)), None)
     message = f"{kind.__name__}\n{problem}" if kind else ""
-    name, _, text = _texts_of_all(message, task)[first].partition("\n")
+    encoded = np.frombuffer(message.encode(), np.uint8)
+    sizes = from_all(len(encoded), event)
+    padded = from_all(np.pad(encoded, (0, int(sizes.max()) - len(encoded))), event)
+    name, _, text = bytes(padded[first, : sizes[first]]).decode().partition("\n")
     if problem is not None and (kind is None or jax.process_index() == first):
         raise problem
     for kind in _TOLD:
         if kind.__name__ == name:
             raise kind(text)
     raise ConfigError(f"process {first} could not {task}; see what it says.")
-
-
-def _texts_of_all(text: str, task: str) -> list[str]:
-    """Returns the texts that the processes have."""
-    encoded = np.frombuffer(text.encode(), np.uint8)
-    sizes = from_all(len(encoded), f"all have tried to {task}")
-    padded = from_all(
-        np.pad(encoded, (0, int(sizes.max()) - len(encoded))), f"all have tried to {task}"
-    )
-    return [bytes(row[:size]).decode() for row, size in zip(padded, sizes.tolist(), strict=True)]
 
 
 def text_of_first_process(make: Callable[[], str], product: str) -> str:

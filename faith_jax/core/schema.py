@@ -186,13 +186,14 @@ def _input_error(problem: str, fields: Mapping[str, Any], place: str, schema: An
         )
     if problem.startswith(("Invalid enum value", "Invalid value")):  # the second of a tag
         # Of a number and its text, once.
-        choices = list(
-            dict.fromkeys(
-                str(choice)
-                for alternative in _expand_union(kind)
-                for choice in _list_choices(alternative)
-            )
-        )
+        choices = dict[str, None]()
+        for alternative in _expand_union(kind):
+            values: Iterable[Any] = ()
+            if isinstance(alternative, enum.EnumType):
+                values = [choice.value for choice in typing.cast(type[enum.Enum], alternative)]
+            elif typing.get_origin(alternative) is Literal:
+                values = typing.get_args(alternative)
+            choices |= dict.fromkeys(map(str, values))
         hint = did_you_mean(value, choices) if isinstance(value, str) else ""
         error = field_error(place, field, f"one of {', '.join(choices)}", value)
         return InputError(f"{error}{hint}")
@@ -216,12 +217,6 @@ def _expand_union(kind: Any) -> list[Any]:
     return [typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind]
 
 
-def _list_choices(kind: Any) -> Iterable[Any]:
-    if isinstance(kind, enum.EnumType):
-        return [choice.value for choice in typing.cast(type[enum.Enum], kind)]
-    return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
-
-
 def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]:
     """Returns the key or index of a step in msgspec's path, and the type below it."""
     structs = [s for s in _expand_union(kind) if hasattr(s, "__struct_config__")]
@@ -232,19 +227,15 @@ def _follow_step(value: Any, kind: Any, name: str, item: str) -> tuple[Any, Any]
             return name, typing.get_type_hints(alternative, include_extras=True)[name]
         if name and isinstance(alternative, type) and issubclass(alternative, msgspec.Struct):
             inner = {field.encode_name: field.type for field in msgspec.structs.fields(alternative)}
-            return name, inner.get(name) or Literal[_collect_union_tags(kind)]
+            return name, inner.get(name) or Literal[
+                tuple(sorted(struct.__struct_config__.tag for struct in structs))
+            ]
         if item and item != "..." and typing.get_origin(alternative) in (list, tuple):
             return int(item), typing.get_args(alternative)[0]
         if item == "...":  # msgspec does not say which key of a dictionary it is
             inner_kind = typing.get_args(alternative)[1]
             return _first_bad(value, inner_kind), inner_kind
     return int(item), Any  # of a tuple
-
-
-def _collect_union_tags(kind: Any) -> tuple[Any, ...]:
-    """Returns the tags that a union of Structs allows."""
-    structs = [s for s in _expand_union(kind) if hasattr(s, "__struct_config__")]
-    return tuple(sorted(struct.__struct_config__.tag for struct in structs))
 
 
 def _has_tag_of(value: Any, struct: Any) -> bool:

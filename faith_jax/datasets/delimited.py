@@ -79,11 +79,18 @@ def find_separator(path: str | pathlib.Path, usual: str, encoding: str = "utf-8"
     of the file as many; it fits better if these are more.
     """
     lines = list(itertools.islice(_decoded_lines(path, encoding), _SAMPLE_LINES))
-    widths = {separator: _count_cells(lines, separator) for separator in (usual, *_DELIMITERS)}
+    widths: dict[str, list[int]] = {}  # the numbers of cells of the records
+    for separator in (usual, *_DELIMITERS):
+        counts: list[int] = []
+        with contextlib.suppress(csv.Error):
+            counts.extend(len(cells) for cells in csv.reader(lines, delimiter=separator) if cells)
+        if len(lines) == _SAMPLE_LINES and len(counts) > 1:
+            counts.pop()  # of a record that the sample may cut
+        widths[separator] = counts
     fitting = [
         separator
-        for separator, cells in widths.items()
-        if cells and cells[0] > 1 and cells.count(cells[0]) >= _MOST_RECORDS * len(cells)
+        for separator, counts in widths.items()
+        if counts and counts[0] > 1 and counts.count(counts[0]) >= _MOST_RECORDS * len(counts)
     ]
     # The first one of the longest, of which the usual one is the first of all.
     return max(fitting, key=lambda separator: widths[separator][0], default=usual)
@@ -107,14 +114,6 @@ def decimal_comma_columns(
         for name, cells in columns
         if any("," in cell for cell in cells) and all(map(_NUMBER.fullmatch, filter(None, cells)))
     )
-
-
-def _count_cells(lines: Sequence[str], separator: str) -> list[int]:
-    """Returns the cells of each record; those of a record that the sample cuts are left out."""
-    widths: list[int] = []
-    with contextlib.suppress(csv.Error):
-        widths.extend(len(cells) for cells in csv.reader(lines, delimiter=separator) if cells)
-    return widths[:-1] if len(lines) == _SAMPLE_LINES and len(widths) > 1 else widths
 
 
 def has_quoted_cells(path: str | pathlib.Path, encoding: str = "utf-8") -> bool:
@@ -202,8 +201,7 @@ def _build_rows(
             yield Row(place, dict(zip(header, cells, strict=True)))
         else:
             header = cells
-            _check_separator(header, place, delimiter)
-            _check_header(header, place, columns)
+            _check_header(header, place, delimiter, columns)
     if not header:
         raise InputError(f"{path}: empty; its first line should name the columns.")
 
@@ -223,19 +221,16 @@ def _check_record(record: list[str] | str, place: str) -> list[str]:
     return record
 
 
-def _check_separator(header: list[str], place: str, delimiter: str) -> None:
+def _check_header(header: list[str], place: str, delimiter: str, columns: Sequence[str]) -> None:
     likely = max((mark for mark in _DELIMITERS if mark != delimiter), key=header[0].count)
-    if len(header) > 1 or likely not in header[0]:
-        return
-    name, by = _DELIMITERS.get(delimiter, delimiter), "a tab" if likely == "\t" else f'"{likely}"'
-    ending = f", or let its name end in {_ENDINGS[likely]}" if likely in _ENDINGS else ""
-    raise InputError(
-        f"{place}: the file seems to be separated by {by} ({_join_names(header)}); save it with a "
-        f"{name} between its cells{ending}."
-    )
-
-
-def _check_header(header: list[str], place: str, columns: Sequence[str]) -> None:
+    if len(header) == 1 and likely in header[0]:
+        name = _DELIMITERS.get(delimiter, delimiter)
+        by = "a tab" if likely == "\t" else f'"{likely}"'
+        ending = f", or let its name end in {_ENDINGS[likely]}" if likely in _ENDINGS else ""
+        raise InputError(
+            f"{place}: the file seems to be separated by {by} ({_join_names(header)}); save it "
+            f"with a {name} between its cells{ending}."
+        )
     for column in columns:
         if column not in header:
             raise InputError(

@@ -253,7 +253,7 @@ def _with_lists(
         for name in layout.texts:
             value = flat[name]
             if separator and name in layout.grounding:
-                read = _split_grounding(value, separator)
+                read: Any = value.split(separator) if isinstance(value, str) else value
             else:
                 read = lists.read(name, value, row.place)
             if read is not value:
@@ -262,11 +262,6 @@ def _with_lists(
             if isinstance(read, list) and None in read:
                 notes.count_nulls(name, read.count(None))
         yield row if flat is row.fields and not changed else Row(row.place, {**flat, **changed})
-
-
-def _split_grounding(value: Any, separator: str) -> Any:
-    """Returns the texts between separators; a list stays as it is."""
-    return value.split(separator) if isinstance(value, str) else value
 
 
 class _Layout(NamedTuple):
@@ -307,56 +302,74 @@ def _example_row(
     layout: _Layout,
     notes: TableNotes,
 ) -> ExampleRow:
-    names, further_fields = layout.names, layout.further_fields
+    names, id_column = layout.names, columns.id_column
     if missing := [part for part in columns.needs if not names[part]]:
-        options = [f"--{part}-column={_suggest_column(part, fields)}" for part in missing]
-        raise InputError(
-            f"{place}: none of the columns {', '.join(fields)} is known to hold the "
-            f"{' or the '.join(missing)}; {columns.unknown_remedy.format(' '.join(options))}."
-            f"{_reference_hint(missing, fields)} Known names: "
-            + "; ".join(f"of the {part} {', '.join(_list_usual_names(part))}" for part in missing)
-            + "."
-        )
+        raise _unknown_columns(missing, fields, place, columns)
     response, label, identifier, row_corpus = [
         _read_field(fields, place, name) if (name := names[part]) else None
         for part in ("response", "label", "id", "corpus")
     ]
     spec = names["grounding"]
-    sides = _text_perspectives(fields, spec, columns.perspective_column) if spec else ()
-    example = GroundedExample(
-        _read_identifier(identifier, place, number, columns.id_column),
-        _read_grounding(fields, place, spec, columns, sides),
-        _read_texts(fields, place, names["history"]) if names["history"] else (),
-        _read_response(response, names["response"], place, notes) if names["response"] else "",
-        _read_label(label, columns, names["label"], place),
-    )
-    kept, left_out = _json_fields(
-        {n: fields[n] for n in further_fields if not (sides and n == columns.perspective_column)}
-    )
+    sides = _text_perspectives(fields, place, spec, columns.perspective_column) if spec else ()
+    remedy = "--id-column= takes the rows' numbers"
+    named_id = cell_text(identifier, place, id_column or "id", remedy)
+    if id_column and not named_id:
+        raise field_error(place, id_column, "an id", identifier, remedy)
+    grounding = _read_grounding(fields, place, spec, columns, sides)
+    history = _read_texts(fields, place, names["history"]) if names["history"] else ()
+    answer = None if _is_missing(response) else response
+    if not isinstance(answer, str | None):
+        raise field_error(place, names["response"], "a text", answer)
+    answer_text = (answer or "").strip()
+    if names["response"]:
+        notes.count_answer(names["response"], answer, answer_text)
+    meaning = _read_label(label, columns, names["label"], place)
+    example = GroundedExample(named_id or str(number), grounding, history, answer_text, meaning)
+    json_fields, left_out = {}, {}
+    for name in layout.further_fields:
+        if sides and name == columns.perspective_column:
+            continue
+        value = fields[name]
+        try:
+            if not isinstance(value, str | int):  # what is no finite number becomes null
+                text = json.dumps(value, default=_json_text)
+                value = json.loads(text, parse_constant=lambda _: None)
+        except TypeError:
+            left_out[name] = type(value).__name__
+            continue
+        if value is not None:
+            json_fields[name] = value
     named_corpus = cell_text(row_corpus, place, names["corpus"], "--corpus-column= reads none")
-    return ExampleRow(example, named_corpus or corpus, kept, left_out, (0, number - 1))
+    return ExampleRow(example, named_corpus or corpus, json_fields, left_out, (0, number - 1))
 
 
-def _list_usual_names(part: str) -> Iterator[str]:
-    return (name for rank in USUAL[part] for name in rank)
-
-
-def _reference_hint(missing: Sequence[str], fields: Iterable[str]) -> str:
-    if "grounding" not in missing or "reference" not in fields:
-        return ""
-    return " 'reference' may be evidence or an ideal answer: --grounding-column=reference takes it."
-
-
-def _suggest_column(part: str, fields: Iterable[str]) -> str:
-    """Returns the value of an option: for a grounding two sides, or a context, if there are any.
-
-    A context may also be the history, so that it is suggested and not taken.
-    """
-    if part != "grounding":
-        return "NAME"
-    sides = {s: [n for n in fields if re.match(rf"{s}s?([_ -]|$)", n)] for s in ("pro", "con")}
-    named = [f"{side}={columns[0]}" for side, columns in sides.items() if len(columns) == 1]
-    return ",".join(named) if len(named) == 2 else "context" if "context" in fields else "NAME"
+def _unknown_columns(
+    missing: Sequence[str], fields: Iterable[str], place: str, columns: Columns
+) -> InputError:
+    """Returns the error that no column is known to hold some parts, and what may help."""
+    suggested, hint = dict.fromkeys(missing, "NAME"), ""
+    if "grounding" in missing:
+        sides = {s: [n for n in fields if re.match(rf"{s}s?([_ -]|$)", n)] for s in ("pro", "con")}
+        named = [f"{side}={names[0]}" for side, names in sides.items() if len(names) == 1]
+        if len(named) == 2:
+            suggested["grounding"] = ",".join(named)
+        elif "context" in fields:  # it may also be the history, so it is not taken unasked
+            suggested["grounding"] = "context"
+        if "reference" in fields:
+            hint = (
+                " 'reference' may be evidence or an ideal answer: --grounding-column=reference "
+                "takes it."
+            )
+    options = " ".join(f"--{part}-column={name}" for part, name in suggested.items())
+    usual_names = "; ".join(
+        f"of the {part} {', '.join(name for rank in USUAL[part] for name in rank)}"
+        for part in missing
+    )
+    return InputError(
+        f"{place}: none of the columns {', '.join(fields)} is known to hold the "
+        f"{' or the '.join(missing)}; {columns.unknown_remedy.format(options)}.{hint} "
+        f"Known names: {usual_names}."
+    )
 
 
 def have_usual_names(fields: Iterable[str]) -> bool:
@@ -421,23 +434,6 @@ def _to_text(value: Any) -> str:
     return text if text.strip() else ""
 
 
-def _json_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the fields that JSON can hold, and the types of the others."""
-    json_fields, left_out = {}, {}
-    for name, value in fields.items():
-        try:
-            kept = value
-            if not isinstance(value, str | int):  # what is no finite number becomes null
-                text = json.dumps(value, default=_json_text)
-                kept = json.loads(text, parse_constant=lambda _: None)
-        except TypeError:
-            left_out[name] = type(value).__name__
-            continue
-        if kept is not None:
-            json_fields[name] = kept
-    return json_fields, left_out
-
-
 def _json_text(value: Any) -> str:
     if isinstance(value, datetime.date | datetime.time):  # and datetime.datetime
         return value.isoformat()
@@ -454,15 +450,18 @@ def _parse_perspectives(spec: str) -> dict[str, str]:
     return dict(part.split("=", 1) for part in spec.split(",") if "=" in part)
 
 
-def _text_perspectives(fields: Mapping[str, Any], spec: str, column: str) -> Sequence[Any]:
+def _text_perspectives(
+    fields: Mapping[str, Any], place: str, spec: str, column: str
+) -> Sequence[Any]:
     """Returns the perspectives of the grounding's texts that a row gives; empty = it gives none."""
     if "=" in spec or column not in fields:
         return ()
-    sides, texts = fields[column], fields.get(spec)
+    sides, items = fields[column], fields.get(spec)
     if not isinstance(sides, list | tuple):
         return ()
-    if isinstance(texts, list | tuple) and len(texts) == len(sides):
-        return [side for side, text in zip(sides, texts, strict=True) if (text or "").strip()]
+    if isinstance(items, list | tuple) and len(items) == len(sides):
+        texts = _read_items(items, place, spec)
+        return [side for side, text in zip(sides, texts, strict=True) if text]
     return sides
 
 
@@ -500,6 +499,11 @@ def _read_texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, 
     if isinstance(value, str):
         return (text,) if (text := value.strip()) else ()
     items = value if isinstance(value, list | tuple) else [value]
+    return tuple(filter(None, _read_items(items, place, name)))
+
+
+def _read_items(items: Sequence[Any], place: str, name: str) -> list[str]:
+    """Returns the texts of a field's items, which may be documents or turns of a chat."""
     texts = []
     for item in items:
         document = document_text(item)
@@ -507,21 +511,11 @@ def _read_texts(fields: Mapping[str, Any], place: str, name: str) -> tuple[str, 
         texts.append("" if _is_missing(text) else text)
         if not isinstance(texts[-1], str):
             raise field_error(place, name, "a text", text)
-    return tuple(filter(None, map(str.strip, texts)))
+    return list(map(str.strip, texts))
 
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _read_response(value: Any, name: str, place: str, notes: TableNotes) -> str:
-    """Returns the response; one that is missing, as one of nothing, is an empty text."""
-    value = None if _is_missing(value) else value
-    if not isinstance(value, str | None):
-        raise field_error(place, name, "a text", value)
-    text = (value or "").strip()
-    notes.count_answer(name, value, text)
-    return text
 
 
 def _read_label(value: Any, columns: Columns, name: str, place: str) -> int | None:
@@ -538,14 +532,6 @@ def _read_label(value: Any, columns: Columns, name: str, place: str) -> int | No
     meaning = meanings[text]
     is_error = columns.labels_are_errors and text not in _SAYING
     return 1 - meaning if is_error and meaning is not None else meaning
-
-
-def _read_identifier(value: Any, place: str, number: int, column: str | None) -> str:
-    remedy = "--id-column= takes the rows' numbers"
-    text = cell_text(value, place, column or "id", remedy)
-    if column and not text:
-        raise field_error(place, column, "an id", value, remedy)
-    return text or str(number)
 
 
 def cell_text(value: Any, place: str, name: str, remedy: str = "") -> str:

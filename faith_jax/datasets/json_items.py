@@ -236,22 +236,18 @@ class _Text:
             elif mark in ",:":
                 self._at += 1
             else:
-                self._skip_scalar()
+                match = _SCALAR.match(self._text, self._at)
+                while not self._is_whole and (not match or match.end() == len(self._text)):
+                    self._read_more()  # it may go on
+                    match = _SCALAR.match(self._text, self._at)
+                if not match:
+                    raise self.error("Unterminated string")
+                self._at = match.end()
             if count > _MOST_OPEN:
                 raise RecursionError
             if count <= 0:
                 return
         raise self.error("Expecting value")
-
-    def _skip_scalar(self) -> None:
-        while True:
-            match = _SCALAR.match(self._text, self._at)
-            if match and (self._is_whole or match.end() < len(self._text)):
-                self._at = match.end()
-                return
-            if self._is_whole:
-                raise self.error("Unterminated string")
-            self._read_more()
 
     def names(self) -> Iterator[str]:
         """Yields the names in an object; whoever iterates reads the value of each.

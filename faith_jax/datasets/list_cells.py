@@ -11,6 +11,7 @@ Nothing is executed: texts are read by `ast.literal_eval` and `json`.
 """
 
 import ast
+import contextlib
 import json
 import re
 import warnings
@@ -65,8 +66,10 @@ def read_list(cell: str) -> TextList | None:
         if text[0] == "(" and not re.search(r",\s*\)$|\0\s*,", _ITEM.sub("\0", text)):
             return None  # a text in parentheses
         forms, texts = frozenset(names), items
-    if (listed := _json_list(text)) is not None:
-        forms, texts = forms | {JSON}, listed
+    if text[1:].lstrip()[:1] != "'":
+        with contextlib.suppress(ValueError, RecursionError):
+            if isinstance(listed := json.loads(text), list):
+                forms, texts = forms | {JSON}, listed
     between = _ITEM.sub("\0", text) if not forms else ""
     if between and not _JOINED.search(between) and (listed := _python_list(text)) is not None:
         forms, texts = frozenset((PYTHON,)), listed
@@ -106,16 +109,6 @@ def _parse_literals(texts: list[str]) -> list[Any]:
             except (ValueError, SyntaxError):  # a line break, which Python's own form escapes
                 items.append(text[1:-1])
     return items
-
-
-def _json_list(text: str) -> list[Any] | None:
-    if text[1:].lstrip()[:1] == "'":
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, list) else None
 
 
 def _python_list(text: str) -> list[Any] | None:

@@ -164,22 +164,22 @@ def file_form(path: pathlib.Path, stated: TableForm) -> TableForm:
     """
     packed = path.suffix in PACKED_ENDINGS
     form = stated.form or FORMATS.get((path.with_suffix("") if packed else path).suffix.lower(), "")
-    if form != "parquet" and _has_magic_bytes(path, b"PAR1"):
-        raise InputError(f"{path}: a Parquet file by what it holds; let its name end in .parquet.")
+    if form != "parquet":
+        try:
+            with open_binary(path) as file:
+                begin = file.read(4)
+        except storage_errors():
+            begin = b""  # the format's reader says why
+        if begin == b"PAR1":
+            raise InputError(
+                f"{path}: a Parquet file by what it holds; let its name end in .parquet."
+            )
     if not form:
         endings = ", ".join(FORMATS)
         raise InputError(
             f"{path}: the ending says no format ({endings}); say it with --input-format."
         )
     return dataclasses.replace(stated, form=form)
-
-
-def _has_magic_bytes(path: pathlib.Path, mark: bytes) -> bool:
-    try:
-        with open_binary(path) as file:
-            return file.read(len(mark)) == mark
-    except storage_errors():
-        return False  # the format's reader says why
 
 
 def _read_parts(
@@ -312,8 +312,12 @@ def _read_json(
     note: Callable[[str], None],
 ) -> Iterator[Row]:
     """Yields the rows of JSON in lines, in an array, or in an object by column or by row."""
-    if form == "json" and _first_byte(path, encoding) == b"[":  # on a line that may be large
-        return read_array(path, "", bad_rows, first, encoding)
+    if form == "json":
+        with open_text(path, encoding) as file:  # not a line, which may be large
+            pieces = iter(functools.partial(file.read, _PIECE_BYTES), b"")
+            begin = next(filter(None, map(bytes.lstrip, pieces)), b"")[:1]
+        if begin == b"[":
+            return read_array(path, "", bad_rows, first, encoding)
     lines = itertools.islice(filter(bytes.strip, read_lines(path, encoding)), 2)
     line, *further_lines = [*lines, b""]
     mark, is_one_value = line.lstrip()[:1], not any(further_lines)
@@ -339,14 +343,6 @@ def _read_json(
     return read_jsonl(path, bad_rows, first, encoding=encoding)
 
 
-def _first_byte(path: pathlib.Path, encoding: str) -> bytes:
-    with open_text(path, encoding) as file:
-        while piece := file.read(_PIECE_BYTES):
-            if piece := piece.lstrip():
-                return piece[:1]
-    return b""
-
-
 def _parse_json_line(line: bytes) -> Any:
     try:
         return json_value(line.decode("utf-8"))
@@ -358,18 +354,14 @@ def _array_in(value: Mapping[str, Any]) -> str:
     """Returns the key of the only array of objects in an object that is no row itself."""
     with contextlib.suppress(InputError):
         if not usual_name("response", value):
-            return _only_array(value)
+            keys = [
+                key
+                for key, cells in value.items()
+                if isinstance(cells, list) and cells and all(isinstance(c, dict) for c in cells)
+            ]
+            is_plain = len(keys) == 1 and "." not in keys[0]
+            return keys[0] if is_plain and "schema" not in value else ""
     return ""
-
-
-def _only_array(value: Mapping[str, Any]) -> str:
-    keys = [
-        key
-        for key, inner in value.items()
-        if isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner)
-    ]
-    is_plain = len(keys) == 1 and "." not in keys[0]
-    return keys[0] if is_plain and "schema" not in value else ""
 
 
 def _rows_by_column(value: Mapping[str, Any], path: pathlib.Path) -> Iterator[Row] | None:
@@ -452,7 +444,9 @@ def _read_arrow(path: pathlib.Path, first: int) -> Iterator[Row]:
     try:
         with open_binary(path) as file:
             if file.read(6) == b"ARROW1":
-                batches = _file_batches(pyarrow.ipc.open_file(file))
+                batch_reader = pyarrow.ipc.open_file(file)
+                numbers = range(batch_reader.num_record_batches)
+                batches: Iterator[Any] = map(batch_reader.get_batch, numbers)
             else:
                 file.seek(0)
                 batches = iter(pyarrow.ipc.open_stream(file))
@@ -462,10 +456,6 @@ def _read_arrow(path: pathlib.Path, first: int) -> Iterator[Row]:
     except (OSError, pyarrow.ArrowException) as error:
         problem = str(error).split("\n")[0]
         raise InputError(f"{path}: not a whole Arrow file ({problem}).") from None
-
-
-def _file_batches(reader: Any) -> Iterator[Any]:
-    return (reader.get_batch(number) for number in range(reader.num_record_batches))
 
 
 def _rows_of(path: pathlib.Path, batches: Iterator[Any], number: int, first: int) -> Iterator[Row]:
@@ -611,12 +601,6 @@ class TableNotes:
 
     def report(self) -> dict[str, Any]:
         """Returns the notes on a table as JSON: `lines`, `warnings`, and the `columns` by part."""
-        lines, warnings = (
-            [*map(printable, texts)] for texts in (self._format_notes(), self._format_warnings())
-        )
-        return {"lines": lines, "warnings": warnings, "columns": self.columns}
-
-    def _format_notes(self) -> list[str]:
         lines = list(self.sentences)
         if columns := [f"{part} from {name}" for part, name in self.columns.items() if name]:
             lines.append(f"columns: {', '.join(columns)}")
@@ -627,20 +611,20 @@ class TableNotes:
         if self._no_answers:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self._no_answers.items())
             lines.append(f"{self._column}: {pluralize(self._rows, 'answer')}, of which {kinds}")
-        return lines
-
-    def _format_warnings(self) -> list[str]:
-        """Returns sentences on nulls in lists, and on texts that stand for no answer."""
         warnings = [
             f"{column}: {pluralize(count, 'null')} in lists of texts left out."
             for column, count in self._nulls.items()
         ]
-        if texts := [kind for kind in self._no_answers if kind not in ("missing", "empty")]:
+        if answers := [kind for kind in self._no_answers if kind not in ("missing", "empty")]:
             warnings.append(
-                f"{self._column}: {', '.join(texts)} is scored as the text of an answer; leave the "
-                "cell empty where there is none."
+                f"{self._column}: {', '.join(answers)} is scored as the text of an answer; leave "
+                "the cell empty where there is none."
             )
-        return warnings
+        return {
+            "lines": [*map(printable, lines)],
+            "warnings": [*map(printable, warnings)],
+            "columns": self.columns,
+        }
 
 
 _NO_ANSWERS = frozenset(("n/a", "na", "nan", "null", "none", "<na>", "#n/a", "-"))

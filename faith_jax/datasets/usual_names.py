@@ -8,6 +8,7 @@ names with the programs that write them.
 ['User Input', 'retrieved_contexts', 'response', '']
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -169,22 +170,14 @@ def flatten_row(fields: Mapping[str, Any]) -> Mapping[str, Any]:
         return fields
     flat: dict[str, Any] = {}
     for name, value in fields.items():
-        value = _object_in(value) if name in _CONTAINERS else value
+        if name in _CONTAINERS and isinstance(value, str) and value.lstrip()[:1] == "{":
+            with contextlib.suppress(ValueError, RecursionError):
+                value = json.loads(value)
         if name in _CONTAINERS and isinstance(value, dict):
             flat.update(_flatten_object(name, value, _MOST_LEVELS))
         else:
             flat[name] = value
     return flat
-
-
-def _object_in(value: Any) -> Any:
-    if not (isinstance(value, str) and value.lstrip()[:1] == "{"):
-        return value
-    try:
-        content = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    return content if isinstance(content, dict) else value
 
 
 def _flatten_object(name: str, value: Mapping[str, Any], levels: int) -> Iterable[tuple[str, Any]]:

@@ -133,15 +133,6 @@ def _read_lines(
     return memory, reorder_rows(caches["cache"], inputs.lines)
 
 
-def _pad_in_front(tokens: Array) -> Array:
-    """Moves the padding of rows [batch, length], which is -1, from the right to the left."""
-    padding = jnp.sum(tokens < 0, axis=1)[:, None]
-    # Each row moves to the right by its own padding.
-    place = jnp.arange(tokens.shape[1])[None] - padding
-    moved = jnp.take_along_axis(tokens, jnp.maximum(place, 0), axis=1)
-    return jnp.where(place >= 0, moved, -1).astype(jnp.int32)
-
-
 def attach_memory(
     module: Transformer,
     params: PyTree,
@@ -162,8 +153,12 @@ def attach_memory(
         )
         return model_scores(logits), updated["cache"]
 
-    prompts = _pad_in_front(memory["tokens"])
-    # With the padding on the left, the last column has each row's last token.
+    # Each row moves to the right by its own padding, -1, so the last column has its last token.
+    tokens = memory["tokens"]
+    padding = jnp.sum(tokens < 0, axis=1)[:, None]
+    place = jnp.arange(tokens.shape[1])[None] - padding
+    moved = jnp.take_along_axis(tokens, jnp.maximum(place, 0), axis=1)
+    prompts = jnp.where(place >= 0, moved, -1).astype(jnp.int32)
     first_tokens = jnp.repeat(prompts[:, -1], copies)
     # Rows of the two branches alternate, and those with the document come first.
     row_prompts = jnp.repeat(prompts if pmi is None else prompts[::2], copies, axis=0)

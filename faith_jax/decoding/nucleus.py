@@ -81,10 +81,16 @@ def nucleus(logits: Float[Array, "rows vocab"], p: float) -> Bool[Array, "rows v
     low = jnp.maximum(best - farthest, worst)
     start = _Range(low, high, best, jnp.int32(0) + nowhere, nowhere)
 
-    def narrow_and_look(bounds: _Range) -> _Range:
-        bounds = jax.lax.fori_loop(
-            0, _HALVINGS, lambda _, b: _halve_range(b, logits, probabilities, p), bounds
+    def halve_range(_: Array, bounds: _Range) -> _Range:
+        middle = (bounds.low + bounds.high) / 2
+        # Keeps the half in which the sum reaches p, so that `_Range` stays true.
+        enough = _sum_probabilities(logits >= middle, probabilities) >= p
+        return bounds._replace(
+            low=jnp.where(enough, middle, bounds.low), high=jnp.where(enough, bounds.high, middle)
         )
+
+    def narrow_and_look(bounds: _Range) -> _Range:
+        bounds = jax.lax.fori_loop(0, _HALVINGS, halve_range, bounds)
         return _search_best_tokens(bounds, logits, probabilities, p)
 
     start = _search_best_tokens(start, logits, probabilities, p)
@@ -113,15 +119,6 @@ def _sum_probabilities(inside: Array, probabilities: Array) -> Array:
     return jnp.sum(sums, axis=-1, keepdims=True)
 
 
-def _halve_range(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Range:
-    middle = (bounds.low + bounds.high) / 2
-    # Keeps the half in which the sum reaches p, so that `_Range` stays true.
-    enough = _sum_probabilities(logits >= middle, probabilities) >= p
-    return bounds._replace(
-        low=jnp.where(enough, middle, bounds.low), high=jnp.where(enough, bounds.high, middle)
-    )
-
-
 def _search_best_tokens(bounds: _Range, logits: Array, probabilities: Array, p: float) -> _Range:
     """Searches for the last token among the best ones of the range."""
     inside = (logits >= bounds.low) & (logits < bounds.high)
@@ -143,27 +140,22 @@ def _search_best_tokens(bounds: _Range, logits: Array, probabilities: Array, p: 
     )
     # All that was looked at has one logit, which bisection of logits cannot part.
     tied = ~bounds.is_found & ~seen.is_found & (values[:, :1] == values[:, -1:])
-    seen = jax.lax.cond(
-        jnp.any(tied),
-        lambda: _look_at_tied(seen, tied, values[:, :1], logits, probabilities, p),
-        lambda: seen,
-    )
+
+    def look_at_tied() -> _Range:
+        # Searches by id among all tokens with this logit.
+        tied_logit = values[:, :1]
+        above = _sum_probabilities(logits > tied_logit, probabilities)
+        equal = jnp.where(logits == tied_logit, probabilities, 0.0)
+        suffices = above + jnp.cumsum(equal, axis=-1) >= p
+        is_in_tie = tied & jnp.any(suffices, axis=-1, keepdims=True)
+        first = jnp.argmax(suffices, axis=-1, keepdims=True).astype(jnp.int32)
+        return seen._replace(
+            # All of these tokens are in the nucleus, and its last one is further down.
+            high=jnp.where(tied & ~is_in_tie, tied_logit, seen.high),
+            last=jnp.where(is_in_tie, tied_logit, seen.last),
+            last_id=jnp.where(is_in_tie, first, seen.last_id),
+            is_found=seen.is_found | is_in_tie,
+        )
+
+    seen = jax.lax.cond(jnp.any(tied), look_at_tied, lambda: seen)
     return jax.tree.map(lambda old, new: jnp.where(bounds.is_found, old, new), bounds, seen)
-
-
-def _look_at_tied(
-    seen: _Range, tied: Array, value: Array, logits: Array, probabilities: Array, p: float
-) -> _Range:
-    """Searches by id among all tokens with the same logit, in rows [rows, 1] with many of them."""
-    before = _sum_probabilities(logits > value, probabilities)
-    equal = jnp.where(logits == value, probabilities, 0.0)
-    enough = before + jnp.cumsum(equal, axis=-1) >= p
-    is_in_tie = tied & jnp.any(enough, axis=-1, keepdims=True)
-    first = jnp.argmax(enough, axis=-1, keepdims=True).astype(jnp.int32)
-    return seen._replace(
-        # All of these tokens are in the nucleus, and its last one is further down.
-        high=jnp.where(tied & ~is_in_tie, value, seen.high),
-        last=jnp.where(is_in_tie, value, seen.last),
-        last_id=jnp.where(is_in_tie, first, seen.last_id),
-        is_found=seen.is_found | is_in_tie,
-    )

@@ -61,7 +61,10 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
     for row in ordered:
         if groups:
             rows, shared = groups[-1]
-            common = _common_prefix_length(inputs[rows[0]][:shared], inputs[row])
+            length = min(shared, len(inputs[row]))
+            differ = np.asarray(inputs[rows[0]][:length]) != np.asarray(inputs[row][:length])
+            # The first place where they differ.
+            common = int(differ.argmax()) if differ.any() else length
             # A group gives up at most half of its beginning for one more row.
             enough = LEAST_SHARED if len(rows) == 1 else max(LEAST_SHARED, shared / 2)
             if common >= enough:
@@ -69,14 +72,6 @@ def prefix_groups(inputs: Sequence[Sequence[int]]) -> list[PrefixGroup]:
                 continue
         groups.append(PrefixGroup([row], len(inputs[row])))
     return groups
-
-
-def _common_prefix_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """Returns how many tokens two inputs have in common at their beginning."""
-    length = min(len(first), len(second))
-    differ = np.asarray(first[:length]) != np.asarray(second[:length])
-    # The first place where they differ.
-    return int(differ.argmax()) if differ.any() else length
 
 
 def tokens_saved(groups: Sequence[PrefixGroup]) -> int:

@@ -65,23 +65,18 @@ def read_scored_rows(path: pathlib.Path, scorers: Sequence[str] = ()) -> Iterato
             commas = decimal_commas(path, "") if has_cells else frozenset()
             rows = scored_fields(rows, columns, ScoredColumns(), path.stem, commas)
         elif has_cells:
-            raise _no_scores(path, first, scorers)
+            problem = (
+                f"is {' or '.join(scorers)}; give the column with these scores this name."
+                if scorers
+                else "is named as a scorer; say which are scores with --scorers=NAMES (of "
+                "calibrate: --scorer=NAME)."
+            )
+            raise InputError(
+                f"{path}: none of the columns {', '.join(first.fields)} {problem}"
+                f"{_score_first(path, 'Or score')}"
+            )
     for row in rows:
         yield _check_row(row, path)
-
-
-def _no_scores(path: pathlib.Path, first: Row, scorers: Sequence[str]) -> InputError:
-    fields = ", ".join(first.fields)
-    if scorers:
-        problem = f"is {' or '.join(scorers)}; give the column with these scores this name."
-    else:
-        problem = (
-            "is named as a scorer; say which are scores with --scorers=NAMES (of calibrate: "
-            "--scorer=NAME)."
-        )
-    return InputError(
-        f"{path}: none of the columns {fields} {problem}{_score_first(path, 'Or score')}"
-    )
 
 
 def _score_first(path: pathlib.Path, advice: str = "Score") -> str:
@@ -104,6 +99,18 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
     for name, (is_right, expected) in _FIELDS.items():
         if (value := fields.get(name)) is not None and not is_right(value):
             raise field_error(place, name, expected, value)
+    further_texts = field_texts(_read_object(fields, "fields", place))
+    scores = fields["scores"]
+    if not isinstance(scores, dict) or not scores:
+        raise field_error(place, "scores", "an object of scores by scorer", scores)
+    for scorer, score in scores.items():
+        if score is not None and not _is_score(score):
+            raise field_error(place, f"scores.{scorer}", "a finite number or null", score)
+    cut_tokens = _read_object(fields, "cut_tokens", place)
+    for scorer, count in cut_tokens.items():
+        if not _is_count(count):
+            expected = "0 or a positive whole number"
+            raise field_error(place, f"cut_tokens.{scorer}", expected, count)
     scored_row: ScoredRow = {
         "id": str(fields["id"]),
         "corpus": fields.get("corpus") or path.stem,
@@ -112,9 +119,9 @@ def _check_row(row: Row, path: pathlib.Path) -> ScoredRow:
         "history": _list_texts(fields.get("history")),
         "generated_text": fields.get("generated_text"),
         "label": None if fields.get("label") is None else int(fields["label"]),
-        "fields": field_texts(_read_object(fields, "fields", place)),
-        "scores": _read_scores(fields, place),
-        "cut_tokens": _read_counts(fields, "cut_tokens", place),
+        "fields": further_texts,
+        "scores": scores,
+        "cut_tokens": cut_tokens,
         "cut": _read_cut_counts(_read_object(fields, "cut", place), place),
         "undefined": {
             name: str(why) for name, why in _read_object(fields, "undefined", place).items() if why
@@ -212,27 +219,8 @@ def _read_object(fields: Mapping[str, Any], name: str, place: str) -> dict[str, 
         raise field_error(place, name, "an object", value) from None
 
 
-def _read_counts(fields: Mapping[str, Any], name: str, place: str) -> dict[str, int | None]:
-    """Returns an object of whole numbers."""
-    counts = _read_object(fields, name, place)
-    for key, count in counts.items():
-        if not _is_count(count):
-            raise field_error(place, f"{name}.{key}", "0 or a positive whole number", count)
-    return counts
-
-
 def _is_count(value: Any) -> bool:
     return value is None or (type(value) is int and 0 <= value < 2**63)
-
-
-def _read_scores(fields: Mapping[str, Any], place: str) -> dict[str, float | None]:
-    scores = fields["scores"]
-    if not isinstance(scores, dict) or not scores:
-        raise field_error(place, "scores", "an object of scores by scorer", scores)
-    for name, value in scores.items():
-        if value is not None and not _is_score(value):
-            raise field_error(place, f"scores.{name}", "a finite number or null", value)
-    return scores
 
 
 def _is_score(value: Any) -> bool:

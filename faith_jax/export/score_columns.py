@@ -51,11 +51,19 @@ def scored_fields(
     examples = example_rows(rows, columns, corpus, notes=notes)
     for row, read in zip(raw_rows, examples, strict=True):
         example = read.example
-        scores = {
-            scorer: _read_score(row, scorer, scorer in decimal_commas)
-            for scorer in scorers
-            if scorer in row.fields
-        }
+        scores: dict[str, Any] = {}
+        for scorer in (name for name in scorers if name in row.fields):
+            value = row.fields[scorer]
+            if isinstance(value, str):
+                text = value.strip()
+                if scorer in decimal_commas:
+                    text = text.replace(",", ".")
+                try:
+                    value = float(text) if text else None
+                except ValueError:
+                    raise field_error(row.place, scorer, "a number, or nothing", value) from None
+            # NaN is undefined; what is no number is found where rows are checked.
+            scores[scorer] = None if value != value else value
         yield Row(
             row.place,
             {
@@ -70,17 +78,3 @@ def scored_fields(
                 "scores": scores,
             },
         )
-
-
-def _read_score(row: Row, scorer: str, has_decimal_comma: bool) -> Any:
-    """Returns the score in a cell, None where it is undefined; another value is checked later."""
-    value = row.fields[scorer]
-    if isinstance(value, str):
-        text = value.strip().replace(",", ".") if has_decimal_comma else value.strip()
-        if not text:
-            return None
-        try:
-            value = float(text)
-        except ValueError:
-            raise field_error(row.place, scorer, "a number, or nothing", value) from None
-    return None if value != value else value  # NaN

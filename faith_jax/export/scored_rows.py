@@ -178,7 +178,7 @@ def field_texts(fields: Mapping[str, Any]) -> dict[str, str]:
     {'source': 'wow', 'turn': '3', 'spans': '[[0, 3]]'}
     """
     return {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         for name, value in fields.items()
         if value is not None
     }

@@ -64,7 +64,12 @@ def write_worst(
     if path.endswith(".jsonl"):
         write_jsonl(path_of(path), flat)
     else:
-        write_text(path, _as_csv(flat))
+        header = list(dict.fromkeys(name for row in flat for name in row))
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerow(map(guard_formula, header))
+        writer.writerows([_format_cell(row.get(name)) for name in header] for row in flat)
+        write_text(path, buffer.getvalue())
     return len(flat)
 
 
@@ -90,15 +95,6 @@ def _flatten_row(
     for name in scorers:
         flat[f"{name} (score)" if name in flat else name] = row["scores"][name]
     return flat
-
-
-def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    header = list(dict.fromkeys(name for row in rows for name in row))
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(map(guard_formula, header))
-    writer.writerows([_format_cell(row.get(name)) for name in header] for row in rows)
-    return buffer.getvalue()
 
 
 def _format_cell(value: Any) -> Any:

@@ -85,15 +85,11 @@ class BaseModel:
         """The token that fills rows up on the right; -1 for models without one (GPT-2)."""
         return self.config.pad_id
 
-    def _count_layers(self) -> str:
-        c = self.config
-        counts = [str(n) for n in (c.num_encoder_layers, c.num_decoder_layers) if n]
-        return "+".join(counts)
-
     def __repr__(self) -> str:
         c, size = self.config, sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        layers = "+".join(str(n) for n in (c.num_encoder_layers, c.num_decoder_layers) if n)
         return (
-            f"{type(self).__name__}({size:,} parameters: {self._count_layers()} layers, "
+            f"{type(self).__name__}({size:,} parameters: {layers} layers, "
             f"emb_dim {c.emb_dim}, vocab_size {c.vocab_size:,})"
         )
 
@@ -295,10 +291,17 @@ class GenerativeModel(BaseModel):
         """Returns the config of decoding options, by default with `PMIConfig()` for PMI-Decode."""
         option_names = [field.name for field in dataclasses.fields(DecodingConfig)]
         for name in options:
-            if name not in option_names:
-                raise ConfigError(
-                    f"decoding: there is no option {name!r}.{_advise_on_option(name, option_names)}"
-                )
+            if name in option_names:
+                continue
+            if name in [field.name for field in dataclasses.fields(PMIConfig)]:
+                advice = f" It is one of PMI-Decode: decode_pmi(…, pmi=PMIConfig({name}=…))."
+            elif name.startswith("input_lengths"):
+                advice = " An encoder-decoder's inputs end where their padding begins."
+            else:
+                choices = ["pro", "con", "knowledge", "history", "query", "seed", *option_names]
+                options_text = ", ".join(["seed", *option_names])
+                advice = f"{did_you_mean(name, choices)} The options: {options_text}."
+            raise ConfigError(f"decoding: there is no option {name!r}.{advice}")
         config = DecodingConfig(**({"pmi": PMIConfig()} if pmi else {}) | options)
         if pmi and config.pmi is None:
             raise ConfigError("decoding: pmi = None; expected a PMIConfig, or call decode.")
@@ -341,17 +344,6 @@ def _rows_of(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         {name: listed[name][n] if name in listed else value for name, value in fields.items()}
         for n in range(next(iter(lengths.values())))
     ]
-
-
-def _advise_on_option(name: str, option_names: list[str]) -> str:
-    """Returns advice on an unknown option, such as the option that was probably meant."""
-    if name in [field.name for field in dataclasses.fields(PMIConfig)]:
-        return f" It is one of PMI-Decode: decode_pmi(…, pmi=PMIConfig({name}=…))."
-    if name.startswith("input_lengths"):
-        return " An encoder-decoder's inputs end where their padding begins."
-    option_names = ["seed", *option_names]
-    hint = did_you_mean(name, ["pro", "con", "knowledge", "history", "query", *option_names])
-    return f"{hint} The options: {', '.join(option_names)}."
 
 
 def decoder_states(

@@ -157,7 +157,20 @@ class BatchDecoder:
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size]
             numbers, arrays = self._build_batch(branches, rows, self._batch_size, drawn)
-            arrays[0] = self._share_prefixes([branches[0][row] for row in rows], arrays[0])
+            inputs = [branches[0][row] for row in rows]
+            if self._can_share(inputs):
+                groups, tokens = prefix_groups(inputs), arrays[0]
+                prompt = self._config.decoder_prompt_length
+                # Their number is rounded up to a power of two, which bounds the compilations.
+                lines = 1 << (len(groups) - 1).bit_length()
+                length = bucket_length(prompt + max(line_length(inputs, g) for g in groups))
+                # Lines are read in place of the inputs where they have a third fewer tokens.
+                is_shorter = 1.5 * lines * length <= len(tokens) * (prompt + tokens.shape[1])
+                if is_shorter and self._config.can_share_inputs(length):
+                    arrays[0] = self._partitioner.put(
+                        shared_inputs(inputs, groups, np.asarray(tokens), lines, length, prompt),
+                        self._partitioner.replicated,
+                    )
             result = self._decode(params, *arrays, numbers)
             yield rows, decoded_rows(result, self._decoding)[: len(rows)]
 
@@ -166,11 +179,14 @@ class BatchDecoder:
     ) -> Iterator[tuple[list[int], list[list[DecodedRow]]]]:
         """Yields rows that have ended and the responses to them, while others go on."""
         size, refilled = self._batch_size, self._refilled
-        group = _group_size(size, self._partitioner.data_parallelism)
+        # How many examples are admitted at once: an eighth, since others wait for them.
+        devices = self._partitioner.data_parallelism
+        group = -(-size // (8 * devices)) * devices
         # The row in each place, and the rows that wait for one.
         in_places, waiting = dict(enumerate(order[:size])), order[size:]
         free: list[int] = []
         room = [bucket_length(max(map(len, inputs))) for inputs in branches]
+        longer = room.index(max(room))
         places = refilled.first(
             params, *self._build_batch(branches, order[:size], size, drawn, room)
         )
@@ -190,24 +206,14 @@ class BatchDecoder:
                 in_places |= zip(into, rows, strict=True)
                 # A group that is not full names the place `size`, which does not exist.
                 to = np.asarray(into + [size] * (group - len(rows)), np.int32)
-                arrays = self._build_batch(
-                    branches, rows, group, drawn, self._choose_room(branches, rows, room)
-                )
+                # In the longer branch a half, a quarter … of the room, where they fit: each room
+                # costs a compilation.
+                needed = max(bucket_length(len(branches[longer][row])) for row in rows)
+                smallest = list(room)
+                while smallest[longer] >= 2 * needed:
+                    smallest[longer] //= 2
+                arrays = self._build_batch(branches, rows, group, drawn, smallest)
                 places = refilled.admit(params, places, to, *arrays)
-
-    def _choose_room(
-        self, branches: list[Sequence[Any]], rows: list[int], room: list[int]
-    ) -> list[int]:
-        """Returns the room for a few rows: in the longer branch a half, a quarter … where they fit.
-
-        Each room costs a compilation.
-        """
-        longer = room.index(max(room))
-        needed = max(bucket_length(len(branches[longer][row])) for row in rows)
-        smallest = list(room)
-        while smallest[longer] >= 2 * needed:
-            smallest[longer] //= 2
-        return smallest
 
     def _build_batch(
         self,
@@ -217,18 +223,25 @@ class BatchDecoder:
         drawn: np.ndarray,
         at_least: Sequence[int] = (1, 1),
     ) -> tuple[Any, list[Any]]:
-        """Returns the numbers [size] of rows and, of each branch, tokens and lengths.
+        """Returns the numbers [size] of rows; of each branch tokens [size, bucket] and lengths.
 
         The tokens of each branch have room for `at_least` so many.
         """
         # Rows that only fill up draw as number 0 does, and nobody reads them.
         numbers = np.zeros(size, np.int32)
         numbers[: len(rows)] = drawn[rows]
-        padded_inputs = [
-            self._pad_rows([inputs[row] for row in rows], size, room)
-            for inputs, room in zip(branches, at_least, strict=False)
-        ]
-        numbers, *arrays = self._partitioner.put_batch([numbers, *sum(padded_inputs, ())])
+        pad_id = self._config.pad_id
+        if self._config.is_decoder_only:
+            pad_id = max(0, pad_id)
+        arrays = [numbers]
+        for inputs, room in zip(branches, at_least, strict=False):
+            ids = [inputs[row] for row in rows]
+            # Rows that only fill up have one token.
+            lengths = np.ones(size, np.int32)
+            lengths[: len(rows)] = [len(row_ids) for row_ids in ids]
+            length = bucket_length(max(room, *map(len, ids)))
+            arrays += [pad_rows(ids, length, pad_id, size), lengths]
+        numbers, *arrays = self._partitioner.put_batch(arrays)
         return numbers, arrays
 
     def _can_share(self, inputs: Sequence[Any]) -> bool:
@@ -237,21 +250,6 @@ class BatchDecoder:
         # Rows on one device cannot read an input that lies on another without communication.
         splits_rows = self._partitioner.data_parallelism > 1
         return not splits_rows and config.is_decoder_only and config.can_share_inputs(longest)
-
-    def _share_prefixes(self, inputs: list[Any], tokens: Any) -> Any:
-        """Returns the tokens of a batch, as `SharedInputs` where these have a third fewer."""
-        if not self._can_share(inputs):
-            return tokens
-        groups = prefix_groups(inputs)
-        prompt = self._config.decoder_prompt_length
-        # The number of lines is rounded up to a power of two, which bounds the compilations.
-        lines = 1 << (len(groups) - 1).bit_length()
-        length = bucket_length(prompt + max(line_length(inputs, group) for group in groups))
-        is_shorter = 1.5 * lines * length <= len(tokens) * (prompt + tokens.shape[1])
-        if not (is_shorter and self._config.can_share_inputs(length)):
-            return tokens
-        shared = shared_inputs(inputs, groups, np.asarray(tokens), lines, length, prompt)
-        return self._partitioner.put(shared, self._partitioner.replicated)
 
     def laid_out(self, params: PyTree, input_length: int) -> PyTree:
         """Returns parameters as they lie best for the loop of decoding; on TPUs, others are copied.
@@ -283,24 +281,6 @@ class BatchDecoder:
         branches = [shape(rows, length), shape(rows)] * (1 + self._has_second)
         compiled = self._decode.compile_with_layouts if laid_out else self._decode.compile
         return compiled(params, *branches, shape(rows))
-
-    def _pad_rows(
-        self, rows: Sequence[Any], size: int, at_least: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Returns int32 [size, bucket] and lengths [size]; rows that only fill up have one."""
-        length = bucket_length(max(at_least, *map(len, rows)))
-        pad_id = self._config.pad_id
-        if self._config.is_decoder_only:
-            pad_id = max(0, pad_id)
-        tokens = pad_rows(rows, length, pad_id, size)
-        lengths = np.ones(size, np.int32)
-        lengths[: len(rows)] = [len(row) for row in rows]
-        return tokens, lengths
-
-
-def _group_size(places: int, multiple_of: int) -> int:
-    """Returns how many examples are admitted at once: an eighth, since others wait for them."""
-    return -(-places // (8 * multiple_of)) * multiple_of
 
 
 def with_formats(arrays: PyTree, formats: PyTree) -> PyTree:

@@ -169,7 +169,17 @@ class CausalModel(GenerativeModel):
         if input_lengths is None:
             lengths = causal.input_lengths(tokens, self.pad_id)
         else:
-            lengths = _check_lengths(f"input_lengths{suffix}", input_lengths, tokens)
+            try:
+                lengths = np.asarray(input_lengths)
+            except ValueError:  # rows of different lengths
+                lengths = np.asarray(None)
+            whole = lengths.dtype.kind in "iu"
+            if not whole or lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
+                raise InputError(
+                    f"input_lengths{suffix}: expected [batch] = {tokens.shape[:1]} whole numbers "
+                    f"of at most {tokens.shape[1]}, got {lengths.dtype} {lengths.shape}."
+                )
+            lengths = lengths.astype(np.int32)
         if (lengths < 1).any():
             row = int(np.argmax(lengths < 1))
             raise InputError(f"{name}: row {row} has no tokens; begin it with at least one.")
@@ -177,18 +187,3 @@ class CausalModel(GenerativeModel):
         longest = int(lengths.max()) + config.max_length
         self._check_positions(name, longest - 1, self.config.decoder_prompt_length)
         return self._pad_tokens(tokens), lengths
-
-
-def _check_lengths(name: str, input_lengths: Any, tokens: np.ndarray) -> np.ndarray:
-    """Returns int32 [batch]: how many of each row's tokens count, at most all."""
-    try:
-        lengths = np.asarray(input_lengths)
-    except ValueError:  # rows of different lengths
-        lengths = np.asarray(None)
-    whole = lengths.dtype.kind in "iu"
-    if not whole or lengths.shape != tokens.shape[:1] or (lengths > tokens.shape[1]).any():
-        raise InputError(
-            f"{name}: expected [batch] = {tokens.shape[:1]} whole numbers of at most "
-            f"{tokens.shape[1]}, got {lengths.dtype} {lengths.shape}."
-        )
-    return lengths.astype(np.int32)

@@ -239,22 +239,8 @@ def _translate_settings(
                 ignored[name] = f"the model's config has {model.decoder_start_id}"
         elif name not in ("do_sample", *_OF_SAMPLING, *_LENGTHS):
             settings[_OUR_NAMES.get(name, name)] = (name, value)
-    _add_lengths(values, model, settings, ignored)
-    _add_sampling(values, settings, ignored)
-    if model.is_decoder_only and "forced_bos_token_id" in values:
-        del settings["forced_bos_id"]
-        ignored["forced_bos_token_id"] = "it is for what comes behind a decoder's start token"
-    return settings, ignored
-
-
-def _add_lengths(
-    values: Mapping[str, Any],
-    model: TransformerConfig,
-    settings: dict[str, tuple[str, Any]],
-    ignored: dict[str, str],
-) -> None:
-    """Adds `max_length` and `min_length`: of decoded tokens, the end token counted."""
-    # Theirs counts the start token; a response of theirs may end behind `min_new_tokens` tokens.
+    # Lengths are of decoded tokens, the end token counted. Theirs counts the start token; a
+    # response of theirs may end behind `min_new_tokens` tokens.
     for ours, new, of_new, of_all in (
         # Our name, theirs for new tokens, and the numbers to add to this one and to theirs for all.
         ("max_length", "max_new_tokens", 0, -1),
@@ -273,23 +259,18 @@ def _add_lengths(
             ignored[ours] = "it leaves no token to decode"
         else:
             settings[ours] = (ours, values[ours] + of_all)
-
-
-def _add_sampling(
-    values: Mapping[str, Any], settings: dict[str, tuple[str, Any]], ignored: dict[str, str]
-) -> None:
-    """Adds `temperature`, `top_k` and `top_p`."""
-    reason = "without do_sample it has no effect"
-    if values.get("do_sample"):
-        if values.get("num_beams", 1) == 1:
-            # The defaults of Hugging Face where the file does not say them: its samples are of the
-            # top k.
-            defaults = {"temperature": 1.0, "top_k": _TOP_K, "top_p": 1.0}
-            for name, default in defaults.items():
-                source_name = name if name in values else "do_sample"
-                settings[name] = (source_name, values.get(name, default))
-            return
-        ignored["do_sample"] = reason = "beams are searched, not sampled"
-    for name in _OF_SAMPLING:
-        if name in values:
-            ignored[name] = reason
+    if values.get("do_sample") and values.get("num_beams", 1) == 1:
+        # The defaults of Hugging Face where the file does not say them: its samples are of the
+        # top k.
+        for name, default in {"temperature": 1.0, "top_k": _TOP_K, "top_p": 1.0}.items():
+            source_name = name if name in values else "do_sample"
+            settings[name] = (source_name, values.get(name, default))
+    else:
+        reason = "without do_sample it has no effect"
+        if values.get("do_sample"):
+            ignored["do_sample"] = reason = "beams are searched, not sampled"
+        ignored |= {name: reason for name in _OF_SAMPLING if name in values}
+    if model.is_decoder_only and "forced_bos_token_id" in values:
+        del settings["forced_bos_id"]
+        ignored["forced_bos_token_id"] = "it is for what comes behind a decoder's start token"
+    return settings, ignored

@@ -392,9 +392,33 @@ class ClassificationEngine:
           rows: token ids with special tokens, in any order.
           second: where each row's tokens of type 1 begin, see `PairRow`; None = nowhere.
         """
-        if self.dropout.count:
-            return self._dropout_probabilities(rows, self._drop_unused_types(second))
-        return scipy.special.softmax(self.logits(rows, second), axis=-1)
+        if not self.dropout.count:
+            return scipy.special.softmax(self.logits(rows, second), axis=-1)
+        second = self._drop_unused_types(second)
+        labels, pad_id = self._labels, self.model.pad_id
+        if self.model.config.is_decoder_only:  # padding is seen by nothing
+            pad_id = max(0, pad_id)
+        classes = self.model.config.label_names if labels is None else labels.tokens
+        all_probabilities = np.zeros((len(rows), len(classes)), np.float32)
+        ladder = LENGTHS if labels is None else _LADDER
+        bound = functools.partial(
+            _average_dropout_passes, self._module, self.model.params, labels=labels,
+            passes=self.dropout.count,
+        )  # fmt: skip
+        for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):
+            tokens = pad_rows([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
+            # Lines that only fill up count as one token, so that no mask is empty.
+            lengths = np.ones(batch.size, np.int32)
+            lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]
+            types = None
+            if second is not None:
+                starts = np.zeros(batch.size, np.int32)
+                starts[: len(batch.rows)] = [second[n] for n in batch.rows]
+                types = token_types(starts, batch.shape[0])
+            keys = self.dropout.keys(tokens, pad_id)
+            probabilities = self.model.partitioner.compute(bound, tokens, lengths, types, keys)
+            all_probabilities[batch.rows] = probabilities[: len(batch.rows)]
+        return all_probabilities
 
     def logits(
         self, rows: Sequence[Sequence[int]], second: Sequence[int] | None = None
@@ -620,31 +644,3 @@ class ClassificationEngine:
                 for ids, weights in zip(labels.tokens, labels.weights, strict=True)
             ]
         return [LikelihoodRow([*row, *front], text) for row in rows for text in texts]
-
-    def _dropout_probabilities(
-        self, rows: Sequence[Sequence[int]], second: Sequence[int] | None
-    ) -> np.ndarray:
-        labels, pad_id = self._labels, self.model.pad_id
-        if self.model.config.is_decoder_only:  # padding is seen by nothing
-            pad_id = max(0, pad_id)
-        classes = self.model.config.label_names if labels is None else labels.tokens
-        all_probabilities = np.zeros((len(rows), len(classes)), np.float32)
-        ladder = LENGTHS if labels is None else _LADDER
-        bound = functools.partial(
-            _average_dropout_passes, self._module, self.model.params, labels=labels,
-            passes=self.dropout.count,
-        )  # fmt: skip
-        for batch in self._batcher.batches([(padded_length(len(row), ladder),) for row in rows]):
-            tokens = pad_rows([rows[n] for n in batch.rows], batch.shape[0], pad_id, batch.size)
-            # Lines that only fill up count as one token, so that no mask is empty.
-            lengths = np.ones(batch.size, np.int32)
-            lengths[: len(batch.rows)] = [len(rows[n]) for n in batch.rows]
-            types = None
-            if second is not None:
-                starts = np.zeros(batch.size, np.int32)
-                starts[: len(batch.rows)] = [second[n] for n in batch.rows]
-                types = token_types(starts, batch.shape[0])
-            keys = self.dropout.keys(tokens, pad_id)
-            probabilities = self.model.partitioner.compute(bound, tokens, lengths, types, keys)
-            all_probabilities[batch.rows] = probabilities[: len(batch.rows)]
-        return all_probabilities

@@ -75,26 +75,22 @@ class TextGenerator:
             tokens = pad_rows(ids, batch.shape[0], self.model.pad_id, batch.size)
             # Rows that nobody asked for end at once.
             tokens[len(ids) :, 0] = self.model.config.eos_ids[0]
-            answer_texts = self._generate_texts(tokens, num_beams, search)
-            answers |= {
-                unique[n]: texts for n, texts in zip(batch.rows, answer_texts, strict=False)
-            }
+            decoded = self.model.decode(
+                tokens,
+                max_length=self.max_length,
+                num_beams=num_beams,
+                num_return=num_beams,
+                **search,
+            )
+            # One beam has no axis of its own.
+            beams = np.asarray(decoded.tokens).reshape(len(tokens), num_beams, -1)
+            for n, row in zip(batch.rows, beams, strict=False):
+                answers[unique[n]] = [
+                    self.reader.tokenizer.decode(beam.tolist()).strip() for beam in row
+                ]
         cuts = {prompt: tokens for prompt, (_, tokens) in zip(unique, encoded, strict=True)}
         return [answers[prompt] for prompt in prompts], [cuts[prompt] for prompt in prompts]
 
     def encode(self, prompt: Prompt, name: str = "an input") -> ReadText:
         """Encodes a prompt as the model reads it; raises as `TextReader.read`."""
         return self.reader.read(prompt.text, name, prompt.parts)
-
-    def _generate_texts(
-        self, tokens: np.ndarray, num_beams: int, search: dict[str, Any]
-    ) -> list[list[str]]:
-        decoded = self.model.decode(
-            tokens, max_length=self.max_length, num_beams=num_beams, num_return=num_beams, **search
-        )
-        # One beam has no axis of its own.
-        beams = np.asarray(decoded.tokens).reshape(len(tokens), num_beams, -1)
-        return [
-            [self.reader.tokenizer.decode([int(t) for t in beam]).strip() for beam in row]
-            for row in beams
-        ]

@@ -128,9 +128,9 @@ class Packer:
           window: rows that are packed together.
           total: rows of the job.
         """
-        rows = sum(len(group.rows) for group in groups)
+        rows, longest = sum(len(group.rows) for group in groups), _longest_length(groups)
         best, least = dict[int, int](), math.inf
-        for length in _line_lengths(_longest_length(groups), self._list_possible_lengths(groups)):
+        for length in _line_lengths(longest, sorted({_in_steps(longest), *LENGTHS})):
             used = [tokens for tokens, _ in fill_lines(groups, length)]
             for count in range(1, MOST_SHAPES + 1):
                 lengths = best_lengths(used, count, self._line_cost)
@@ -155,21 +155,11 @@ class Packer:
     def lines(self, groups: Sequence[Group]) -> list[Packed]:
         """Packs groups into lines that hold inputs and own tokens; each row is in one of them."""
         longest = _longest_length(groups)
-        if self.sizes and longest <= self._longest_length:
-            return self._chosen_lines(groups)
-        # Longer lines leave less padding, and each token sees more keys: the cheapest are taken.
-        tried = [self._cut_down(fill_lines(groups, length)) for length in _line_lengths(longest)]
-        return min(tried, key=self._estimate_cost)
-
-    def halve(self) -> None:
-        """Halves the tokens of all batches to come; those of one line stay."""
-        self._tokens //= 2
-        self.sizes = {length: self._halve_batch_size(size) for length, size in self.sizes.items()}
-
-    def _halve_batch_size(self, size: int) -> int:
-        return max(1, size // self._devices // 2) * self._devices
-
-    def _chosen_lines(self, groups: Sequence[Group]) -> list[Packed]:
+        if not self.sizes or longest > self._longest_length:
+            # Longer lines leave less padding, but tokens see more keys: the cheapest are taken.
+            ladder = _line_lengths(longest)
+            tried = [self._cut_down(fill_lines(groups, length)) for length in ladder]
+            return min(tried, key=self._estimate_cost)
         short, long = list[Group](), list[Group]()
         for group in groups:
             (short if _longest_length([group]) <= self._line else long).append(group)
@@ -185,8 +175,13 @@ class Packer:
             for (length,), numbers in filled.items()
         ]
 
-    def _list_possible_lengths(self, groups: Sequence[Group]) -> list[int]:
-        return sorted({_in_steps(_longest_length(groups)), *LENGTHS})
+    def halve(self) -> None:
+        """Halves the tokens of all batches to come; those of one line stay."""
+        self._tokens //= 2
+        self.sizes = {
+            length: max(1, size // self._devices // 2) * self._devices
+            for length, size in self.sizes.items()
+        }
 
     def _cut_down(self, lines: Sequence[tuple[int, Line]]) -> list[Packed]:
         """Returns lines, given with their tokens, by the lengths that are worth a compilation."""
@@ -397,8 +392,11 @@ def pack_blocks(
     count = -(-len(lines) // (key_lines * devices)) * devices
     key_lines = -(-len(lines) // count)
     queries = padded_length(max(unshared), (16,))
-    # Each line of inputs finds room in a block of its own.
-    fewest = max(len(fill_lines(_separate_rows(line), targets)) for line in lines)
+    # Each line of inputs finds room in a block of its own, with each row as a group of its own.
+    fewest = max(
+        len(fill_lines([Group(s, [(0, n)]) for group in line for s, n in group.rows], targets))
+        for line in lines
+    )
     average = sum(unshared) / count / targets
     for spare in _SPARE:
         # Sizes are rounded up to few steps, so that windows of rows share compiled programs.
@@ -451,11 +449,6 @@ def fill_blocks(
 def _multiple_of(blocks: list[Block], devices: int) -> list[Block]:
     # Each device computes a block in each round, if only an empty one.
     return blocks + [Block(blocks[0].shape) for _ in range(-len(blocks) % devices)]
-
-
-def _separate_rows(line: Sequence[Group]) -> list[Group]:
-    """Returns each row of a line as a group of its own."""
-    return [Group(size, [(0, row)]) for group in line for size, row in group.rows]
 
 
 def even_size(count: int, most: int) -> int:

@@ -490,7 +490,9 @@ class LikelihoodEngine:
 
     def _causal_groups(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> list[Group]:
         """Returns the rows of each input, with the tokens that follow it."""
-        shares = self._can_share(rows, window)
+        longest = max(len(rows[number].fed) for number in window)
+        # Lines are at most four times as long as the longest row needs; see `packing`.
+        shares = self.model.config.can_share_inputs(4 * padded_length(longest, LENGTHS))
         by_input: dict[Any, list[int]] = {}
         for number in window:
             # Without sharing, each row is a group of its own.
@@ -504,11 +506,6 @@ class LikelihoodEngine:
             )
             for numbers in by_input.values()
         ]
-
-    def _can_share(self, rows: Sequence[LikelihoodRow], window: Sequence[int]) -> bool:
-        longest = max(len(rows[number].fed) for number in window)
-        # Lines are at most four times as long as the longest row needs; see `packing`.
-        return self.model.config.can_share_inputs(4 * padded_length(longest, LENGTHS))
 
     def _build_block_batches(
         self, rows: Sequence[LikelihoodRow], window: Sequence[int]

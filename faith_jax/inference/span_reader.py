@@ -226,7 +226,13 @@ class SpanReader:
             tokens[len(batch_rows) :, 0] = batch_rows[0].ids[0]  # something to attend to
             spans = partitioner.compute(bound, tokens, token_types(second, length), first, behind)
             for line, (number, row) in enumerate(zip(batch.rows, batch_rows, strict=True)):
-                answers[unique[number]] = _extract_answer(unique[number].text, row, spans, line)
+                question, answer = unique[number], ""
+                # Of equal sums the span is the answer; also a text without a token has none.
+                if row.offsets and not spans.null[line] > spans.score[line]:
+                    # Counted from the text's first token, as its offsets are.
+                    begin, end = (int(n[line]) - row.start for n in (spans.start, spans.end))
+                    answer = question.text[row.offsets[begin][0] : row.offsets[end][1]].strip()
+                answers[question] = answer
         cuts = {question: row.cut for question, row in zip(unique, rows, strict=True)}
         return [answers[question] for question in questions], [
             cuts[question] for question in questions
@@ -236,13 +242,3 @@ class SpanReader:
         """Returns the model's input for a question, as text, and the tokens cut; see `encode`."""
         row = self.encode(text_question, name)
         return self.tokenizer.to_readable(row.ids), row.cut
-
-
-def _extract_answer(text: str, row: SpanRow, spans: Spans, line: int) -> str:
-    """Returns a row's answer; also a text without a token has none."""
-    # Of equal sums the span is the answer.
-    if not row.offsets or spans.null[line] > spans.score[line]:
-        return ""
-    # Counted from the text's first token, as its offsets are.
-    start, end = (int(places[line]) - row.start for places in (spans.start, spans.end))
-    return text[row.offsets[start][0] : row.offsets[end][1]].strip()

@@ -28,6 +28,7 @@ _NOT_CARRIED = {
     "inputs_cut_tokens", "inputs_cut_knowledge", "inputs_cut_history", "inputs_cut_response",
 }  # fmt: skip
 
+_SCALARS: Mapping[type, str] = {str: "text", bool: "bool", int: "int", float: "float"}
 _TRIED = 2  # rows whose targets a postprocessor is tried on, as if they were responses
 
 
@@ -103,19 +104,18 @@ class FieldKinds:
     def of(self, rows: Iterable[InputRow]) -> Iterator[InputRow]:
         """Yields rows as they are, and notes their fields."""
         for number, row in enumerate(rows):
-            kinds = {name: _classify_value(value) for name, value in row.fields.items()}
+            kinds = dict[str, str]()
+            for name, value in row.fields.items():
+                if isinstance(value, list) and all(isinstance(part, str) for part in value):
+                    kinds[name] = "texts"
+                elif isinstance(value, int) and abs(value) >= 2**63:  # no int64
+                    kinds[name] = ""
+                else:
+                    kinds[name] = _SCALARS.get(type(value), "")
             for name in kinds.keys() | self.kinds.keys():
                 before = self.kinds.get(name, "") if number else kinds[name]
                 self.kinds[name] = before if before == kinds.get(name) else ""
             yield row
-
-
-def _classify_value(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return "texts"
-    if isinstance(value, int) and abs(value) >= 2**63:  # no int64
-        return ""
-    return {str: "text", bool: "bool", int: "int", float: "float"}.get(type(value), "")
 
 
 def _file_rows(path: str, first: int) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 _UNITS = 1 << 20  # weights are whole numbers of these
+_PACKED = 4096  # places that are packed at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,18 +89,14 @@ class Packing:
     def places(self, number: int) -> range:
         """Returns the places that share packed row `number`."""
         while len(self._starts) < number + 2:
-            self._pack_more_places()
+            members, rows = self._order.rows(np.arange(self._place, self._place + _PACKED))
+            token_counts = np.zeros((_PACKED, len(self._limits)), int)
+            for member, lengths in enumerate(self._lengths):
+                token_counts[members == member] = lengths[rows[members == member]]
+            for place, length in enumerate(token_counts, self._place):
+                if place > self._starts[-1] and (self._filled + length > self._limits).any():
+                    self._starts.append(place)
+                    self._filled = np.zeros_like(self._filled)
+                self._filled = self._filled + length
+            self._place += _PACKED
         return range(self._starts[number], self._starts[number + 1])
-
-    def _pack_more_places(self, count: int = 4096) -> None:
-        """Packs some more places."""
-        members, rows = self._order.rows(np.arange(self._place, self._place + count))
-        token_counts = np.zeros((count, len(self._limits)), int)
-        for member, lengths in enumerate(self._lengths):
-            token_counts[members == member] = lengths[rows[members == member]]
-        for place, length in enumerate(token_counts, self._place):
-            if place > self._starts[-1] and (self._filled + length > self._limits).any():
-                self._starts.append(place)
-                self._filled = np.zeros_like(self._filled)
-            self._filled = self._filled + length
-        self._place += count

@@ -11,8 +11,7 @@ import numpy as np
 from faith_jax.core import cutting
 from faith_jax.core.cutting import Kind
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.notation import Notation
-from faith_jax.core.templates import npov_label
+from faith_jax.core.templates import Notation, npov_label
 from faith_jax.inference.opening import LONGEST_PAIR, check_ids, input_limit
 from faith_jax.inference.texts.input_rows import InputLayout
 from faith_jax.inference.texts.text_pairs import PairEncoder
@@ -26,8 +25,8 @@ from faith_jax.tokenizers.vocabularies import tokenizer_of
 
 Row = dict[str, Any]
 
-# The fields that may hold two texts to compare, in this order.
-# The two texts that an encoder reads, the knowledge first but for a claim with a sentence.
+# The fields that may hold two texts to compare, in this order; an encoder reads the knowledge first
+# but for a claim with a sentence.
 CLAIM_FIRST = ("claim", "sentence")
 PAIRS = (
     CLAIM_FIRST,
@@ -287,10 +286,8 @@ def _count_unknown(
         return counts.row()
     target = plain(example.get("targets_pretokenized", ""))
     target_ids = example["targets"].tolist()
-    for written in (text, target):
-        tokenizer.notation.to_model_notation(
-            written
-        )  # an error if the vocabulary has no delimiters
+    for written in (text, target):  # an error if the vocabulary has no delimiters
+        tokenizer.notation.to_model_notation(written)
     counts.add(tokenizer, text, ids)
     counts.add(tokenizer, target, target_ids, "targets")
     if tokenizer.unk_id in target_ids:

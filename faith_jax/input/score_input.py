@@ -113,7 +113,28 @@ class ScoreInput(Columns):
         """
         begin, first = place
         for part in range(begin, len(self._input_names)):
-            for row in self._read_part(part, bad_rows, first if part == begin else 0, notes):
+            first_row = first if part == begin else 0
+            if self.input:
+                path = path_of(self.input[part])
+                corpus = self.corpus or path.stem
+                read = functools.partial(
+                    file_examples, path, self.table_form, self, corpus, bad_rows, first_row, notes
+                )
+                rows = _blame_raw_files(read, path) if self.reads_grounding else read()
+            else:
+                if self.task_module:
+                    import_user_module(self.task_module, "--task-module")
+                name, split = list(self._data_sets())[part]
+                names = (name, "") if self.task else ("", name)
+                rows = example_rows(
+                    dataset_rows(*names, split, first_row),
+                    self,
+                    self.corpus or name,
+                    bad_rows,
+                    first=first_row,
+                    notes=notes,
+                )
+            for row in rows:
                 if part:
                     row = row._replace(place=(part, row.place[1]))
                 if self.system:
@@ -126,22 +147,6 @@ class ScoreInput(Columns):
                         )
                     row = row._replace(fields={**row.fields, "system": self.system})
                 yield row
-
-    def _read_part(
-        self, part: int, bad_rows: BadRows, first: int, notes: TableNotes | None
-    ) -> Iterator[ExampleRow]:
-        if self.input:
-            path = path_of(self.input[part])
-            corpus = self.corpus or path.stem
-            read = functools.partial(
-                file_examples, path, self.table_form, self, corpus, bad_rows, first, notes
-            )
-            return _blame_raw_files(read, path) if self.reads_grounding else read()
-        if self.task_module:
-            import_user_module(self.task_module, "--task-module")
-        name, split = list(self._data_sets())[part]
-        rows = dataset_rows(*((name, "") if self.task else ("", name)), split, first)
-        return example_rows(rows, self, self.corpus or name, bad_rows, first=first, notes=notes)
 
     def stamp(self) -> list[Any]:
         """Returns the stamps of the files, which differ when these have changed."""
@@ -213,7 +218,24 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
         lookup.check_split(seqio_task, split)
         examples = numpy_examples(seqio_task.get_dataset(None, split, shuffle=False).skip(first))
     else:
-        builder = _tfds_builder(tfds_name)
+        from faith_jax.datasets.builders.base import prepare_builder
+        from faith_jax.datasets.builders.catalogue import BUILDERS
+        from faith_jax.datasets.task_data import data_dir
+
+        wanted, _, config = tfds_name.partition("/")
+        if wanted in BUILDERS:
+            config = config or next(iter(BUILDERS[wanted].builder_configs))
+            builder: Any = prepare_builder(BUILDERS[wanted], config, data_dir())
+        else:
+            try:
+                builder = tfds.builder(tfds_name, data_dir=data_dir())
+            except (tfds.core.DatasetNotFoundError, ValueError) as error:
+                problem = str(error).splitlines()[0]
+                raise ConfigError(f"--tfds: {tfds_name}: {problem}") from None
+            if not builder.info.splits:
+                raise ConfigError(
+                    f"--tfds: {tfds_name} is not prepared; run: tfds build {tfds_name}"
+                )
         try:
             _ = builder.info.splits[split]
         except (KeyError, ValueError, AssertionError):
@@ -229,23 +251,3 @@ def dataset_rows(task: str, tfds_name: str, split: str, first: int = 0) -> Itera
         with utf8_in(place):
             fields = plain(example)
         yield Row(place, fields)
-
-
-def _tfds_builder(name: str) -> Any:
-    import tensorflow_datasets as tfds
-
-    from faith_jax.datasets.builders.base import prepare_builder
-    from faith_jax.datasets.builders.catalogue import BUILDERS
-    from faith_jax.datasets.task_data import data_dir
-
-    wanted, _, config = name.partition("/")
-    if wanted in BUILDERS:
-        config = config or next(iter(BUILDERS[wanted].builder_configs))
-        return prepare_builder(BUILDERS[wanted], config, data_dir())
-    try:
-        builder = tfds.builder(name, data_dir=data_dir())
-    except (tfds.core.DatasetNotFoundError, ValueError) as error:
-        raise ConfigError(f"--tfds: {name}: {str(error).splitlines()[0]}") from None
-    if not builder.info.splits:
-        raise ConfigError(f"--tfds: {name} is not prepared; run: tfds build {name}")
-    return builder

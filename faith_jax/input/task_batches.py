@@ -191,7 +191,17 @@ class SplitRows:
             local = pathlib.Path(self._temporary.name)  # removed when this object is
         else:
             local = folder
-        self.members = self._make_members(self.tasks, local, folder)
+        # Each process of the run makes some of them.
+        parts = [self._plan_parts(task) for task in self.tasks]
+        contents = f"the rows of {config.mixture_or_task_name}, split {config.split!r}"
+        make_parts([part for of_task in parts for part in of_task], local, folder, contents)
+        self.members = list[RowCache]()
+        for member_task, of_task in zip(self.tasks, parts, strict=True):
+            paths = [local / part.name for part in of_task]
+            keeps_order = member_task.shuffle_buffer_size is None
+            self.members.append(RowCache(paths, member_task.name, keeps_order))
+            if not len(self.members[-1]):
+                raise InputError(f"{member_task.name}, split {config.split!r} has no examples.")
         self._packing = None
         if config.pack:
             names = ("inputs", "targets")
@@ -212,21 +222,6 @@ class SplitRows:
 
         return lookup.member_rates(self._task, self.config.split, counts)
 
-    def _make_members(
-        self, tasks: Sequence[Any], local: pathlib.Path, shared: pathlib.Path | None
-    ) -> list[RowCache]:
-        """Returns the rows of tasks, made with the other processes of this run."""
-        split, parts = self.config.split, [self._plan_parts(task) for task in tasks]
-        contents = f"the rows of {self.config.mixture_or_task_name}, split {split!r}"
-        make_parts([part for of_task in parts for part in of_task], local, shared, contents)
-        members = []
-        for task, of_task in zip(tasks, parts, strict=True):
-            paths = [local / part.name for part in of_task]
-            members.append(RowCache(paths, task.name, task.shuffle_buffer_size is None))
-            if not len(members[-1]):
-                raise InputError(f"{task.name}, split {split!r} has no examples.")
-        return members
-
     def _plan_parts(self, task: Any) -> list[Part]:
         """Returns the parts of a task's rows; rows in the task's own order are one."""
         config = self.config
@@ -238,9 +233,17 @@ class SplitRows:
         def rows(number: int) -> Iterator[Row]:
             where = f"{task.name}, split {config.split!r}"
             where += f", part {number + 1} of {count}" if count > 1 else ""
-            return self._choose_row_maker(where).rows(
-                task, TaskExamples(config, task, number, count)
-            )
+            lengths, policy = config.task_feature_lengths, config.cut_policy
+            maker: TextRows | PairRows | PassageRows
+            if self._layout is not None:
+                maker = TextRows(where, self._layout, lengths, policy)
+            elif "passages" in lengths:
+                longest = (lengths["inputs"], lengths["passages"])
+                maker = PassageRows(where, self._model, default_vocabulary(), *longest)
+            else:
+                vocabulary = default_vocabulary()
+                maker = PairRows(where, self._model, vocabulary, lengths["inputs"], policy)
+            return maker.rows(task, TaskExamples(config, task, number, count))
 
         return [
             Part(
@@ -250,16 +253,6 @@ class SplitRows:
             )
             for number in range(count)
         ]
-
-    def _choose_row_maker(self, where: str) -> TextRows | PairRows | PassageRows:
-        lengths, policy = self.config.task_feature_lengths, self.config.cut_policy
-        if self._layout is not None:
-            return TextRows(where, self._layout, lengths, policy)
-        if "passages" in lengths:
-            return PassageRows(
-                where, self._model, default_vocabulary(), lengths["inputs"], lengths["passages"]
-            )
-        return PairRows(where, self._model, default_vocabulary(), lengths["inputs"], policy)
 
     def places(self, step: int) -> list[Sequence[int]]:
         """Returns the places in the order that make each row of batch `step`."""
@@ -305,7 +298,15 @@ class SplitRows:
             is_whole = len(places) == size
             batch = self._build_batch([m[n] for m, n in (places[rows] if is_whole else places)])
             if not is_whole:
-                batch = {name: array[rows] for name, array in _fill_up(batch, size).items()}
+                missing = size - len(places)
+                filled = {
+                    name: np.pad(array, ((0, missing),) + ((0, 0),) * (array.ndim - 1))
+                    for name, array in batch.items()
+                }
+                if "label_weights" in batch:  # an encoder must have something to attend to
+                    for name in {"encoder_input_tokens", "passage_tokens"} & batch.keys():
+                        filled[name][-missing:] = batch[name][0]
+                batch = {name: array[rows] for name, array in filled.items()}
             yield batch
 
     def _build_batch(self, rows: Sequence[Row]) -> Batch:
@@ -365,19 +366,6 @@ def batch_shapes(
         )
         for name, array in batch.items()
     }
-
-
-def _fill_up(batch: Batch, rows: int) -> Batch:
-    """Returns a batch of so many rows; those that are missing have no weight."""
-    missing = rows - len(next(iter(batch.values())))
-    filled = {
-        name: np.pad(array, ((0, missing),) + ((0, 0),) * (array.ndim - 1))
-        for name, array in batch.items()
-    }
-    if "label_weights" in batch and missing:  # an encoder must have something to attend to
-        for name in {"encoder_input_tokens", "passage_tokens"} & batch.keys():
-            filled[name][-missing:] = batch[name][0]
-    return filled
 
 
 def check_layout(config: DatasetConfig, model: TransformerConfig) -> InputLayout:

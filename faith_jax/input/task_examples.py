@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from faith_jax.core.errors import (
@@ -135,15 +135,21 @@ def _describe_failure(config: "DatasetConfig", task: Any) -> str | None:
     for count in range(len(steps) + 1):
         examples = 0
         try:
-            dataset = _run_steps(config, task, steps[:count])
+            source = task._get_cached_source(config.split) if config.use_cached else task.source
+            source.num_input_examples(config.split)
+            with seqio.utils.map_seed_manager(config.seed):
+                dataset = source.get_dataset(split=config.split, shuffle=False, seed=config.seed)
+                lengths = _select_required_lengths(config, task)
+                dataset = task._preprocess_dataset(dataset, steps[:count], lengths)
             for _ in dataset.as_numpy_iterator():
                 examples += 1
         except Exception as error:
-            step = (
-                f"preprocessor {_name_function(steps[count - 1])}"
-                if count
-                else f"source {_describe_source(task)}"
-            )
+            if count:
+                step = f"preprocessor {_name_function(steps[count - 1])}"
+            else:
+                step = f"source {type(task.source).__name__}"
+                if function := getattr(task.source, "_dataset_fn", None):
+                    step += f" of {_name_function(function)}"
             place = f" after {pluralize(examples, 'example')}" if examples else ""
             return f"{where}: its {step} fails{place}: {_describe_cause(error)}."
     try:
@@ -155,17 +161,6 @@ def _describe_failure(config: "DatasetConfig", task: Any) -> str | None:
     return None
 
 
-def _run_steps(config: "DatasetConfig", task: Any, steps: Sequence[Any]) -> Any:
-    """Returns a task's examples as they are after these steps."""
-    import seqio
-
-    source = task._get_cached_source(config.split) if config.use_cached else task.source
-    source.num_input_examples(config.split)
-    with seqio.utils.map_seed_manager(config.seed):
-        dataset = source.get_dataset(split=config.split, shuffle=False, seed=config.seed)
-        return task._preprocess_dataset(dataset, steps, _select_required_lengths(config, task))
-
-
 def _select_required_lengths(config: "DatasetConfig", task: Any) -> dict[str, int] | None:
     """Returns the lengths of a task's features, if a preprocessor cannot do without them."""
     for preprocessor in task.preprocessors:
@@ -174,11 +169,6 @@ def _select_required_lengths(config: "DatasetConfig", task: Any) -> dict[str, in
             lengths = config.task_feature_lengths
             return {name: lengths[name] for name in task.output_features if name in lengths}
     return None
-
-
-def _describe_source(task: Any) -> str:
-    function = getattr(task.source, "_dataset_fn", None)
-    return type(task.source).__name__ + (f" of {_name_function(function)}" if function else "")
 
 
 def _name_function(step: Any) -> str:

@@ -1,11 +1,10 @@
 """Random parameters of a model on a mesh."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
-from jax.sharding import NamedSharding
+from jax.extend.core import Literal, Var, jaxpr_as_fun
 
 from faith_jax.core.types import Array, PyTree
 from faith_jax.models.partitioning import Partitioner
@@ -38,25 +37,22 @@ def random_params(
     if module.config.scan_layers:  # which traces a layer's initializers once
         return partitioner.jit(init, out_shardings=shardings)(key)
     traced, shapes = jax.make_jaxpr(init, return_shape=True)(key)
-    leaves = zip(traced.jaxpr.outvars, jax.tree.leaves(shardings), strict=True)
-    params = _evaluate_initializers(traced, key, dict(leaves))
-    return jax.tree.unflatten(jax.tree.structure(shapes), params)
-
-
-def _evaluate_initializers(
-    traced: ClosedJaxpr, key: Array, shardings: Mapping[Any, NamedSharding]
-) -> list[Array]:
-    """Returns the outputs of a traced `init`, whose sharding is given for each variable.
-
-    `param_with_axes` makes each by a call of a jitted initializer. Its key is computed operation by
-    operation, without compiling all of them, and nothing else is: outputs need no activations.
-    """
+    outputs = traced.jaxpr.outvars
+    sharding_of = dict(zip(outputs, jax.tree.leaves(shardings), strict=True))
+    # `param_with_axes` makes each output by a call of a jitted initializer. Its key is computed
+    # operation by operation, without compiling all of them, and nothing else is: outputs need no
+    # activations.
+    needed, equations = set(outputs), []
+    for equation in reversed(traced.jaxpr.eqns):
+        if not needed.isdisjoint(equation.outvars):
+            needed.update(atom for atom in equation.invars if isinstance(atom, Var))
+            equations.append(equation)
     values: dict[Any, Any] = dict(zip(traced.jaxpr.constvars, traced.consts, strict=True))
     values[traced.jaxpr.invars[0]] = key
     programs: dict[Any, Callable[..., list[Array]]] = {}
-    for equation in _needed_equations(traced.jaxpr):
+    for equation in reversed(equations):
         inputs = [a.val if isinstance(a, Literal) else values[a] for a in equation.invars]
-        if sharding := shardings.get(equation.outvars[0]):
+        if sharding := sharding_of.get(equation.outvars[0]):
             function = equation.params["jaxpr"]  # one object for all calls with the same shape
             program = id(function), sharding
             if program not in programs:
@@ -66,14 +62,5 @@ def _evaluate_initializers(
             results = equation.primitive.bind(*inputs, **equation.params)
             results = results if equation.primitive.multiple_results else [results]
         values.update(zip(equation.outvars, results, strict=True))
-    return [values[variable] for variable in traced.jaxpr.outvars]
-
-
-def _needed_equations(jaxpr: Jaxpr) -> list[JaxprEqn]:
-    """Returns the equations that the outputs depend on, in their order."""
-    needed, equations = set(jaxpr.outvars), []
-    for equation in reversed(jaxpr.eqns):
-        if not needed.isdisjoint(equation.outvars):
-            needed.update(atom for atom in equation.invars if isinstance(atom, Var))
-            equations.append(equation)
-    return equations[::-1]
+    params = [values[variable] for variable in outputs]
+    return jax.tree.unflatten(jax.tree.structure(shapes), params)

@@ -151,26 +151,24 @@ def class_labels(
             raise ConfigError(
                 f"class_labels: {len(labels)} labels do not fit a prompt of {length} vectors."
             )
-        rows = [_label_mean(label, encode(label), embedding) for label in labels]
+        rows = []
+        for label in labels:
+            tokens = encode(label)
+            if not len(tokens):
+                raise ConfigError(f"class_labels: the label {label!r} has no tokens.")
+            if max(tokens) >= embedding.shape[0]:
+                raise ConfigError(
+                    f"class_labels: the label {label!r} has token {max(tokens)}, but the model's "
+                    f"vocabulary ends at {embedding.shape[0] - 1}; use the model's own vocabulary."
+                )
+            # A label of several tokens has their mean, [embed].
+            rows.append(jnp.mean(jnp.take(embedding, jnp.asarray(tokens), axis=0), axis=0))
         if len(rows) < length:
             # Labels come first, and what is left is filled up.
             rows += list(fill(key, length - len(rows), embedding))
         return jnp.stack(rows).astype(jnp.float32)
 
     return initialize
-
-
-def _label_mean(label: str, tokens: Sequence[int], embedding: Array) -> Array:
-    """Returns the mean embedding [embed] of a label's tokens."""
-    if not len(tokens):
-        raise ConfigError(f"class_labels: the label {label!r} has no tokens.")
-    if max(tokens) >= embedding.shape[0]:
-        raise ConfigError(
-            f"class_labels: the label {label!r} has token {max(tokens)}, but the model's "
-            f"vocabulary ends at {embedding.shape[0] - 1}; use the model's own vocabulary."
-        )
-    # A label of several tokens has their mean, [embed].
-    return jnp.mean(jnp.take(embedding, jnp.asarray(tokens), axis=0), axis=0)
 
 
 def from_npy(path: str) -> PromptInitializer:
@@ -207,7 +205,11 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
             vectors = np.lib.format.read_array(file, allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        near = _suggest_file_name(path_of(path)) if isinstance(error, FileNotFoundError) else ""
+        near = ""
+        if isinstance(error, FileNotFoundError):
+            folder = path_of(path).expanduser().parent
+            beside = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+            near = did_you_mean(path_of(path).name, beside)
         raise InputError(
             f"{path}: not a readable .npy file of a prompt ({reason.rstrip('.')}).{near}"
         ) from None
@@ -223,9 +225,3 @@ def read_npy(path: str | pathlib.Path) -> np.ndarray:
         row = int(np.argwhere(~np.isfinite(vectors))[0][0])
         raise InputError(f"{path}: expected finite numbers, but vector {row} has others.")
     return vectors
-
-
-def _suggest_file_name(path: pathlib.Path) -> str:
-    folder = path.expanduser().parent
-    beside = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-    return did_you_mean(path.name, beside)

@@ -296,12 +296,15 @@ class Decoder(_Stack):
           Their position in the cache, the positions of queries and keys [rows or 1, length], and
           the mask. The keys are those of the prefix, if there is one, and of the cache.
         """
-        cached_length = self._cached_length()
+        exists = self.has_variable("cache", "cache_index")
         index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         cache_position = index.value
-        if cached_length is None:
+        if not exists:
             positions = jnp.arange(length)[None]
             return cache_position, positions, positions, None
+        # The caches of all layers have one shape: [..., rows, kv_heads, length, head_dim].
+        layer = self.variables["cache"]["layers" if self.config.scan_layers else "layers_0"]
+        rows, _, cached_length, _ = layer["self_attention"]["cached_key"].shape[-4:]
         # Places in the cache, [rows or 1, length].
         query_slots = cache_position.reshape(-1, 1) + jnp.arange(length)[None]
         key_slots = jnp.arange(cached_length)[None]
@@ -310,38 +313,18 @@ class Decoder(_Stack):
         index.value = cache_position + length
         if not self.has_variable("prefix_cache", "valid"):
             return cache_position, query_slots, key_slots, mask
-        return cache_position, *self._behind_prefix(query_slots, key_slots, mask)
-
-    def _behind_prefix(
-        self, query_slots: Array, key_slots: Array, mask: Array
-    ) -> tuple[Array, Array, Array]:
-        """Returns positions and mask of tokens that follow each row's own prefix."""
+        # The tokens follow each row's own prefix.
         valid: Array = self.get_variable("prefix_cache", "valid")
-        rows = self._cached_rows()
         # Copies of an example have the same prefix.
         valid = jnp.repeat(valid, rows // valid.shape[0], axis=0)
         # Positions go on behind the prefix's tokens, not behind its padding.
         start = jnp.sum(valid, axis=1, dtype=jnp.int32)[:, None]
         prefix_positions = jnp.broadcast_to(jnp.arange(valid.shape[1]), valid.shape)
         key_positions = jnp.concatenate([prefix_positions, start + key_slots], axis=1)
-        queries = query_slots.shape[1]
         # All queries are behind the prefix, and see all of it but the padding.
-        prefix_mask = jnp.broadcast_to(valid[:, None, None, :], (rows, 1, queries, valid.shape[1]))
+        prefix_mask = jnp.broadcast_to(valid[:, None, None, :], (rows, 1, length, valid.shape[1]))
         own_mask = jnp.broadcast_to(mask, (rows, *mask.shape[1:]))
+        query_positions = start + query_slots
         # Keys of the prefix first, as `attend` has them.
-        return start + query_slots, key_positions, jnp.concatenate([prefix_mask, own_mask], -1)
-
-    def _cached_key_shape(self) -> tuple[int, ...]:
-        # The caches of all layers have one shape.
-        first = "layers" if self.config.scan_layers else "layers_0"
-        return self.variables["cache"][first]["self_attention"]["cached_key"].shape
-
-    def _cached_rows(self) -> int:
-        # [..., rows, kv_heads, length, head_dim]
-        return self._cached_key_shape()[-4]
-
-    def _cached_length(self) -> int | None:
-        """Returns the length of the cache, or None if there is no cache yet."""
-        if not self.has_variable("cache", "cache_index"):
-            return None
-        return self._cached_key_shape()[-2]
+        mask = jnp.concatenate([prefix_mask, own_mask], -1)
+        return cache_position, query_positions, key_positions, mask

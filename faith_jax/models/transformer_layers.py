@@ -212,7 +212,12 @@ class DecoderLayer(_Layer):
         x = self._add_residual(x, self_attention, "self_attention", deterministic)
         # Cross-attention has neither bias nor rotation: places in the input and in the response are
         # not on one scale.
-        for number, (name, norm_name) in enumerate(_cross_attentions(cfg)):
+        names = []  # of the attentions and of their norms
+        if not cfg.is_decoder_only:
+            names.append(("encoder_decoder_attention", "cross_attention"))
+            if cfg.knowledge_attention:
+                names.append(("knowledge_attention", "knowledge_attention"))
+        for number, (name, norm_name) in enumerate(names):
 
             def cross_attention(y, number=number, name=name):
                 return _build_attention(cfg, name)(
@@ -230,16 +235,6 @@ class DecoderLayer(_Layer):
             x, lambda y: feed_forward(y, deterministic=deterministic), "mlp", deterministic
         )
         return x, None
-
-
-def _cross_attentions(cfg: TransformerConfig) -> list[tuple[str, str]]:
-    """Returns the names of a decoder layer's cross-attentions and of their norms."""
-    if cfg.is_decoder_only:
-        return []
-    names = [("encoder_decoder_attention", "cross_attention")]
-    if cfg.knowledge_attention:
-        names.append(("knowledge_attention", "knowledge_attention"))
-    return names
 
 
 def make_layers(

@@ -52,19 +52,23 @@ class Reproduce:
         first = arguments[0] if arguments else ""
         if first in names or ".py:" in first:
             names = [first]
-        return [_table_command(name) for name in names]
-
-
-def _table_command(name: str) -> type:
-    table: Any = load_named(name, ENTRY_POINTS, (ScorerTable, type), "TABLE")
-    if isinstance(table, ScorerTable):
-        # Of a table of a file, FILE.py:NAME, the output is called by its name.
-        file_name = name.rpartition(":")[2].lower()
-        settings = {"name": name, "file_name": file_name, "table": table, "__doc__": table.title}
-        return type(name, (_Table, ScorerTableOptions), {**settings, "make": _make_scorer_table})
-    if not issubclass(table, Workflow):
-        raise ConfigError(f"TABLE: {name} is neither a ScorerTable nor the options of a workflow.")
-    return type(name, (_Table, table), {"__doc__": table.__doc__, "make": _make_workflow})
+        commands: list[type] = []
+        for name in names:
+            table: Any = load_named(name, ENTRY_POINTS, (ScorerTable, type), "TABLE")
+            if isinstance(table, ScorerTable):
+                # Of a table of a file, FILE.py:NAME, the output is called by its name.
+                file_name = name.rpartition(":")[2].lower()
+                settings = {"name": name, "file_name": file_name, "table": table}
+                settings |= {"__doc__": table.title, "make": _make_scorer_table}
+                commands.append(type(name, (_Table, ScorerTableOptions), settings))
+            elif issubclass(table, Workflow):
+                settings = {"__doc__": table.__doc__, "make": _make_workflow}
+                commands.append(type(name, (_Table, table), settings))
+            else:
+                raise ConfigError(
+                    f"TABLE: {name} is neither a ScorerTable nor the options of a workflow."
+                )
+        return commands
 
 
 class _Table(Output):

@@ -26,6 +26,7 @@ from faith_jax.checkpoints.open import is_checkpoint
 from faith_jax.core.errors import ConfigError, InputError, ProcessError
 from faith_jax.core.files import is_finished, read_json_or_none, working_folder, write_json
 from faith_jax.papers.options import Workflow
+from faith_jax.report.table_pages import join_tidy_tables, write_tables
 from faith_jax.runs.options import MODEL_OPTIONS
 
 logger = logging.getLogger("faith_jax")
@@ -118,6 +119,22 @@ class Table:
 
     def write(self, folder: pathlib.Path) -> None:
         """Makes the table's files of what the workflow leaves in the folder."""
+
+    def write_tables(
+        self,
+        folder: pathlib.Path,
+        title: str,
+        notes: Sequence[str],
+        tables: Sequence[Any],
+        figures: Mapping[str, Any],
+    ) -> None:
+        """Writes the tables as .md, .tex, .csv and .json, which has more figures."""
+        if self.options.sample:
+            title = f"SAMPLES, not the paper's data: {title}"
+        report = {"title": title, "notes": list(notes), "sample": self.options.sample, **figures}
+        captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
+        report["rows"] = join_tidy_tables(tables).records()
+        write_tables(folder / self.file_name, report, tables, captioned)
 
     @property
     def file_name(self) -> str:
@@ -229,30 +246,25 @@ def run_workflow(rules: pathlib.Path, config: Mapping[str, Any], options: Workfl
             *(shown if options.dry_run else [*shown, "rules"]),
             *options.snakemake,
         ]
-        _run_snakemake(command, options.output, lock)
+        # In a group of its own: a Ctrl-C reaches the steps once, through us, and so does any other
+        # stop; then they save their state. Snakemake holds the lock too, should it outlive us.
+        process = subprocess.Popen(
+            command, process_group=0, pass_fds=[lock] if lock is not None else []
+        )
+        try:
+            status = process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)  # a process in the background may ignore SIGINT
+            process.wait()
+            raise
+        if status:
+            raise ProcessError(
+                "a step failed; its message stands above. What is made is kept in "
+                f"{options.output}; the same command resumes.",
+                1,
+            )
         for path in list(folder.iterdir()):
             is_finished(path)  # beside it may be what a killed step has left
-
-
-def _run_snakemake(command: Sequence[str], output: str, lock: int | None) -> None:
-    """Runs Snakemake; when we are stopped, so is it with its steps, which save their state."""
-    # In a group of its own: a Ctrl-C reaches the steps once, through us, and so does any other
-    # stop. Snakemake holds the lock too, should it outlive us.
-    process = subprocess.Popen(
-        command, process_group=0, pass_fds=[lock] if lock is not None else []
-    )
-    try:
-        status = process.wait()
-    except BaseException:
-        os.killpg(process.pid, signal.SIGTERM)  # a process in the background may ignore SIGINT
-        process.wait()
-        raise
-    if status:
-        raise ProcessError(
-            f"a step failed; its message stands above. What is made is kept in {output}; the same "
-            "command resumes.",
-            1,
-        )
 
 
 def row_counter(folder: pathlib.Path) -> CountRows:
@@ -315,6 +327,19 @@ def scorer_flags(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
             for option, value in scorer_options.items()
         ),
     ]
+
+
+def model_notes(options: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Returns a note on each model, given scorers' options by the models' names.
+
+    >>> model_notes({"base": {"model": "checkpoints/nli", "max_length": 512}})
+    ['base: checkpoints/nli; max_length = 512.']
+    """
+    notes = []
+    for name, its_options in options.items():
+        settings = (f"{key} = {value}" for key, value in its_options.items() if key != "model")
+        notes.append("; ".join((f"{name}: {its_options.get('model')}", *settings)) + ".")
+    return notes
 
 
 def leave_accelerators() -> None:

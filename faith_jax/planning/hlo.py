@@ -62,19 +62,14 @@ class Shape(NamedTuple):
     @property
     def bytes(self) -> float:
         """Its size, without padding."""
-        return math.prod(self.dims) * _count_bits(self.dtype) / 8
+        digits = re.search(r"\d+", self.dtype)
+        bits = _BITS.get(self.dtype, int(digits[0]) if digits else 0)
+        return math.prod(self.dims) * bits / 8
 
     @property
     def main_bytes(self) -> float:
         """Its size in the main memory."""
         return 0.0 if self.space else self.bytes
-
-
-def _count_bits(dtype: str) -> int:
-    if dtype in _BITS:
-        return _BITS[dtype]
-    digits = re.search(r"\d+", dtype)
-    return int(digits[0]) if digits else 0
 
 
 class Instruction(NamedTuple):
@@ -255,7 +250,10 @@ class _Program:
     def _own_arithmetic(self, op: Instruction, computation: Mapping[str, Instruction]) -> Work:
         kind = op.opcode.removesuffix("-start")
         if kind in _COLLECTIVES:
-            return Work(collectives=self._estimate_collective(kind, op, computation))
+            inputs = [computation[name] for name in op.operands if name in computation]
+            size = sum(shape.bytes for source in inputs for shape in source.shapes)
+            group = self._parse_device_group(op.attributes)
+            return Work(collectives=_estimate_traffic(kind, *group, size))
         if op.opcode == "send" and (match := _BETWEEN_SLICES.search(op.attributes)):
             kind = match[1].lower().replace("_", "-")
             axes, slices = (SLICE_AXIS,), self._mesh[SLICE_AXIS]
@@ -292,19 +290,15 @@ class _Program:
         place = int(re.findall(r"index=(\d+)", counter.attributes)[0])
         state = computation[loop.operands[0]]
         start = self._read_constant(computation[state.operands[place]], computation) or 0
-        (body,) = self._called_computations(loop)
-        return -(
-            -(int(limit.inside) - start) // self._find_counter_step(self._computations[body], place)
-        )
-
-    def _find_counter_step(self, body: Mapping[str, Instruction], place: int) -> int:
-        """Returns the number that a loop's body adds to its counter, where it says so; else 1."""
-        root = next(op for op in body.values() if op.is_root)
-        added = body.get(root.operands[place]) if root.opcode == "tuple" else None
-        if added is None or added.opcode != "add":
-            return 1
-        summands = [self._read_constant(body[operand], body) for operand in added.operands]
-        return next((number for number in summands if number is not None), 1)
+        (body_name,) = self._called_computations(loop)
+        body = self._computations[body_name]
+        # The number that the body adds to its counter, where it says so; else 1.
+        result = next(op for op in body.values() if op.is_root)
+        added = body.get(result.operands[place]) if result.opcode == "tuple" else None
+        operands = added.operands if added is not None and added.opcode == "add" else ()
+        summands = [self._read_constant(body[operand], body) for operand in operands]
+        step = next((number for number in summands if number is not None), 1)
+        return -(-(int(limit.inside) - start) // step)
 
     def _read_constant(self, op: Instruction, computation: Mapping[str, Instruction]) -> int | None:
         """Returns a whole number that is known when the program is compiled, else None."""
@@ -327,8 +321,13 @@ class _Program:
             for part, shape in itertools.zip_longest(parts, fusion.shapes):
                 if part is None or shape is None or shape.space:
                     continue
-                update = _updated_bytes(part, inner)
-                total += shape.bytes if update is None else update
+                source = part
+                while source.opcode in ("bitcast", "copy") and source.operands:
+                    source = inner[source.operands[0]]
+                # Of an array with a new slice, the slice alone is written.
+                is_update = source.opcode == "dynamic-update-slice"
+                written = inner[source.operands[1]].shapes if is_update else [shape]
+                total += sum(each.bytes for each in written)
         return total
 
     def _read_bytes(
@@ -361,15 +360,6 @@ class _Program:
         instructions = self._computations[name].values()
         return {int(op.inside): op for op in instructions if op.opcode == "parameter"}
 
-    def _estimate_collective(
-        self, kind: str, op: Instruction, computation: Mapping[str, Instruction]
-    ) -> Collectives:
-        shapes = [
-            s for name in op.operands if name in computation for s in computation[name].shapes
-        ]
-        size = sum(shape.bytes for shape in shapes)
-        return _estimate_traffic(kind, *self._parse_device_group(op.attributes), size)
-
     def _parse_device_group(self, attributes: str) -> tuple[tuple[str, ...], int]:
         """Returns the axes in which a collective's devices differ, and how many they are."""
         pairs = re.search(r"source_target_pairs=\{(.*?)\}\}", attributes)
@@ -379,8 +369,18 @@ class _Program:
             differing = {axis for pair in moved for axis in self._find_differing_axes(pair)}
             return tuple(axis for axis in self._mesh if axis in differing), 2
         text = attributes.partition("replica_groups=")[2]
-        if match := _MESH.match(text):
-            group = _mesh_group(match[1], match[2])
+        # The first group.
+        if match := _MESH.match(text):  # mesh['a'=4,'b'=16] {'b'}; 'b':(2)4 is a part of an axis
+            axes, chosen = match.groups()
+            sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", axes)}
+            index = [np.zeros(1, int)] * len(sizes)
+            for name, _, before, size in re.findall(r"'([^']+)'(:\((\d+)\)(\d+))?", chosen):
+                places = np.arange(sizes[name])
+                if size:
+                    places = np.arange(int(size)) * (sizes[name] // (int(before) * int(size)))
+                index[list(sizes).index(name)] = places
+            devices = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
+            group = devices[np.ix_(*index)].reshape(-1).tolist()
         elif match := _IOTA.match(text):
             groups, dims = _parse_numbers(match[1]), _parse_numbers(match[2])
             order = np.arange(math.prod(dims)).reshape(dims)
@@ -407,21 +407,6 @@ def _estimate_traffic(kind: str, axes: tuple[str, ...], count: int, size: float)
     sent = {"all-reduce": 2 * share, "all-gather": count - 1, "collective-permute": 1.0}
     result = size * count if kind == "all-gather" else size
     return {(kind, axes): Traffic(1.0, result, size * sent.get(kind, share))}
-
-
-def _mesh_group(axes: str, chosen: str) -> list[int]:
-    """Returns the first group of mesh['a'=4,'b'=16] {'b'}; 'b':(2)4 is a part of an axis."""
-    sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", axes)}
-    numbers = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
-    index = [np.zeros(1, int)] * len(sizes)
-    for name, _, before, size in re.findall(r"'([^']+)'(:\((\d+)\)(\d+))?", chosen):
-        whole = sizes[name]
-        places = np.arange(whole)
-        if size:
-            step = whole // (int(before) * int(size))
-            places = np.arange(int(size)) * step
-        index[list(sizes).index(name)] = places
-    return numbers[np.ix_(*index)].reshape(-1).tolist()
 
 
 def _parse_numbers(text: str) -> list[int]:
@@ -488,15 +473,6 @@ def _moved_bytes(op: Instruction, computation: Mapping[str, Instruction]) -> flo
     return written + sum(s.main_bytes for shapes in operands for s in shapes)
 
 
-def _updated_bytes(part: Instruction, inner: Mapping[str, Instruction]) -> float | None:
-    """Returns the bytes that a fusion writes where its result is an array with a new slice."""
-    while part.opcode in ("bitcast", "copy") and part.operands:
-        part = inner[part.operands[0]]
-    if part.opcode != "dynamic-update-slice":
-        return None
-    return sum(shape.bytes for shape in inner[part.operands[1]].shapes)
-
-
 def _is_cublas(op: Instruction) -> bool:
     return op.opcode == "custom-call" and _CUBLAS in op.attributes
 
@@ -521,7 +497,9 @@ def _convolution_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
     kernel = dict(zip(right, shapes[1].dims, strict=True))
     result = dict(zip(out, op.shapes[0].dims, strict=True))
     batches = re.search(r"batch_group_count=(\d+)", op.attributes)
-    window = _parse_window(op.attributes)
+    match = re.search(r"window=\{([^}]*)\}", op.attributes)
+    settings = (part.partition("=") for part in (match[1].split() if match else []))
+    window = {name: value.split("x") for name, _, value in settings}
     pairs = 1.0
     for place, label in enumerate(sorted(label for label in out if label.isdigit())):
         pairs *= _valid_positions(
@@ -531,12 +509,6 @@ def _convolution_operations(op: Instruction, shapes: Sequence[Shape]) -> float:
         )  # fmt: skip
     features = result["f"] * kernel["i"]  # of one group, where features have groups
     return 2.0 * pairs * features * result["b"] / (int(batches[1]) if batches else 1)
-
-
-def _parse_window(attributes: str) -> dict[str, list[str]]:
-    match = re.search(r"window=\{([^}]*)\}", attributes)
-    parts = match[1].split() if match else []
-    return {name: value.split("x") for name, _, value in (part.partition("=") for part in parts)}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -148,9 +148,11 @@ def plan_lines(plan: Report) -> Iterator[str]:
     mesh = ", ".join(f"{name} {size}" for name, size in plan["mesh"].items())
     devices = pluralize(plan["devices"], "device")
     yield f"{plan['job']} on {plan['topology']}: {devices} ({mesh})"
-    yield "  " + ", ".join(
-        f"{name} {_format_setting(value)}" for name, value in plan["settings"].items()
-    )
+    settings = {
+        name: "+".join(map(str, value.values())) if isinstance(value, Mapping) else value
+        for name, value in plan["settings"].items()
+    }
+    yield "  " + ", ".join(f"{name} {value}" for name, value in settings.items())
     if plan["compiler"] == "CPU":
         yield "  (compiled for CPUs: a GPU's compiler needs other temporaries)"
     yield from _program_lines("", plan)
@@ -217,9 +219,3 @@ def _with_prefix(value: float, step: int, prefixes: Sequence[str], unit: str) ->
     while abs(value) >= step and place < len(prefixes) - 1:
         value, place = value / step, place + 1
     return f"{value:.{0 if place == 0 else 2}f} {prefixes[place]}{unit}"
-
-
-def _format_setting(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "+".join(str(part) for part in value.values())
-    return str(value)

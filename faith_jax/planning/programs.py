@@ -139,22 +139,17 @@ def configure_job(job: str = "run") -> Configured:
     makers: Mapping[Any, Any] = {train.train: _build_training_job, infer.infer: _build_decoding_job}
     if job != "run":
         makers = {infer.infer: functools.partial(_build_scoring_job, job)}
-    for run, make in makers.items():
+    for run in makers:
         try:
             arguments = gin_config.arguments_of(run)
         except CheckpointError as error:
             raise ConfigError(_no_model(error)) from None
-        if arguments is None:
-            continue
-        return _configured_job(run.__name__ if job == "run" else job, make, arguments)
-    names = " or ".join(f"`{run.__name__}`" for run in makers)
-    raise ConfigError(f"The gin files configure no run {names}, which is what can be planned.")
-
-
-def _configured_job(
-    name: str, make: Callable[..., Job], arguments: Mapping[str, Any]
-) -> Configured:
-    if name == "train":
+        if arguments is not None:
+            break
+    else:
+        names = " or ".join(f"`{run.__name__}`" for run in makers)
+        raise ConfigError(f"The gin files configure no run {names}, which is what can be planned.")
+    if run is train.train:
         config, partitioner_for = arguments["model"].config, arguments["partitioner_for"]
         dataset = arguments["dataset"]
         rows, lengths = dataset.batch_size, dataset.task_feature_lengths
@@ -168,8 +163,9 @@ def _configured_job(
     def partitioner(devices: Sequence[Any]) -> Partitioner:
         return partitioner_for(config, num_partitions=1, devices=devices)
 
+    name = run.__name__ if job == "run" else job
     summed = summed_bytes(config, *tokens)
-    return Configured(name, rows, functools.partial(make, arguments), partitioner, summed)
+    return Configured(name, rows, functools.partial(makers[run], arguments), partitioner, summed)
 
 
 def summed_bytes(config: TransformerConfig, inputs: int, targets: int) -> int:
@@ -196,7 +192,16 @@ def _no_model(error: CheckpointError) -> str:
 
 def _decoding_model(models: infer.Models) -> Transformer:
     """Returns the model of a run `infer`: that of its checkpoint, where none is given."""
-    return models.model or Transformer(_checkpoint_config(models.checkpoint_path))
+    if models.model:
+        return models.model
+    # The dimensions are those of the first checkpoint of CHECKPOINT_PATH.
+    path: Any = models.checkpoint_path
+    while not isinstance(path, str):
+        path = next(iter(path.values() if isinstance(path, Mapping) else path))
+    try:
+        return Transformer(open_checkpoint(path).config)
+    except CheckpointError as error:
+        raise ConfigError(_no_model(error)) from None
 
 
 def _build_partitioner(
@@ -412,13 +417,3 @@ def _build_scoring_job(
         compiled, turns = maps_program(run.module, run.partitioner, run.params, *tokens)
     program = Program(compiled, {"parameters": run.params}, ("batch",), turns)
     return Job(job, run.partitioner, run.settings, program)
-
-
-def _checkpoint_config(path: Any) -> TransformerConfig:
-    """Returns the dimensions of the first checkpoint of CHECKPOINT_PATH."""
-    while not isinstance(path, str):
-        path = next(iter(path.values() if isinstance(path, Mapping) else path))
-    try:
-        return open_checkpoint(path).config
-    except CheckpointError as error:
-        raise ConfigError(_no_model(error)) from None

@@ -145,14 +145,23 @@ class Topology(NamedTuple):
           ConfigError: where libtpu knows no such topology.
         """
         import jax
+        from jax.experimental import topologies
 
         if plugin := self.gpu_plugin:
-            return _list_absent_gpus(plugin, self)
+            module: Any = importlib.import_module(f"jax_plugins.{plugin}")
+            # It asks the driver, which is absent, whether the versions of CUDA's libraries fit it.
+            module._check_cuda_versions = lambda *_, **__: None
+            machines, gpus = -(-self.size // self.chip.host), min(self.chip.host, self.size)
+            absent_gpus = topologies.get_topology_desc(
+                platform="cuda",
+                topology_name=self.chip.name,
+                topology=f"1x{machines}x{gpus}",
+                target_config=_GPU_TARGETS[self.chip.name].read_text(encoding="utf-8"),
+            )
+            return list(absent_gpus.devices)[: self.size]
         if not self.is_tpu:
             jax.config.update("jax_num_cpu_devices", self.size)
             return jax.devices("cpu")
-        from jax.experimental import topologies
-
         more: dict[str, Any] = {}
         if self.chip.name == "v4":
             # Otherwise the two cores of a chip are devices, each with half of the memory. Jobs have
@@ -206,24 +215,6 @@ def _has_plugin(name: str) -> bool:
         return importlib.util.find_spec(f"jax_plugins.{name}") is not None
     except ModuleNotFoundError:  # there are no plugins at all
         return False
-
-
-def _list_absent_gpus(plugin: str, topology: Topology) -> list[Any]:
-    """Returns the devices of GPUs that are not here."""
-    module: Any = importlib.import_module(f"jax_plugins.{plugin}")
-    # It asks the driver, which is not here, whether the versions of CUDA's libraries fit it.
-    module._check_cuda_versions = lambda *_, **__: None
-    from jax.experimental import topologies
-
-    machines, gpus = -(-topology.size // topology.chip.host), topology.chip.host
-    return list(
-        topologies.get_topology_desc(
-            platform="cuda",
-            topology_name=topology.chip.name,
-            topology=f"1x{machines}x{min(gpus, topology.size)}",
-            target_config=_GPU_TARGETS[topology.chip.name].read_text(encoding="utf-8"),
-        ).devices
-    )[: topology.size]
 
 
 def partition_counts(devices: int, slices: int, rows: int) -> list[int]:

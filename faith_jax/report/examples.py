@@ -200,6 +200,12 @@ def embedded_json(values: Iterable[Any]) -> str:
 
 
 def _build_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, Any]:
+    # The texts of the grounding to which a scorer of whole texts gives 0.
+    missing = set()
+    for words in row["words"].values():
+        placed = [word for word in words if word[3] is not None]
+        if all((w[0], w[1]) == (0, len(row["grounding"][w[3]])) for w in placed):
+            missing |= {word[3] for word in placed if word[2] == 0}
     return {
         "id": row["id"],
         "corpus": row["corpus"],
@@ -217,18 +223,8 @@ def _build_example(row: Mapping[str, Any], scorers: Sequence[str]) -> dict[str, 
             }
             for field in ("words", "evidence")
         },
-        "missing": _find_zero_score_texts(row),
+        "missing": sorted(missing),
     }
-
-
-def _find_zero_score_texts(row: Mapping[str, Any]) -> list[int]:
-    """Returns the texts of the grounding to which a scorer of whole texts gives 0."""
-    zeros = set()
-    for words in row["words"].values():
-        placed = [word for word in words if word[3] is not None]
-        if all((w[0], w[1]) == (0, len(row["grounding"][w[3]])) for w in placed):
-            zeros |= {word[3] for word in placed if word[2] == 0}
-    return sorted(zeros)
 
 
 def _convert_to_utf16_places(

@@ -86,7 +86,17 @@ def pictures(
     """
     warn_of_other_texts(salience.engine.model.path, (e.grounding for e in examples))
     if writes:
-        examples = [_with_response(salience, example) for example in examples]
+        encode, model = salience.encode, salience.engine.model
+        length = min(_MAX_RESPONSE, encode.reader.max_length // 2)
+        completed = []
+        for example in examples:
+            # Greedy search.
+            tokens = model.generate([encode.input_ids(example, length)], max_length=length)
+            text = encode.reader.tokenizer.decode([int(token) for token in tokens[0]])
+            response = generated_response(example, text)
+            logger.info("The model's response: %s", response)
+            completed.append(dataclasses.replace(example, response=response))
+        examples = completed
     shown_pictures = []
     for example, of_words in zip(examples, salience(examples), strict=True):
         texts = {"response": example.response, "grounding": " ".join(example.grounding.texts)}
@@ -100,14 +110,3 @@ def pictures(
             )
         shown_pictures.append(salience_picture(example, of_words, threshold))
     return shown_pictures
-
-
-def _with_response(salience: Salience, example: GroundedExample) -> GroundedExample:
-    """Returns the example with what the model writes, greedily."""
-    encode, model = salience.encode, salience.engine.model
-    length = min(_MAX_RESPONSE, encode.reader.max_length // 2)
-    tokens = model.generate([encode.input_ids(example, length)], max_length=length)
-    text = encode.reader.tokenizer.decode([int(token) for token in tokens[0]])
-    response = generated_response(example, text)
-    logger.info("The model's response: %s", response)
-    return dataclasses.replace(example, response=response)

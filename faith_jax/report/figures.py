@@ -180,36 +180,33 @@ def save_heat_map(picture: SaliencePicture, path: pathlib.Path) -> None:
     )  # fmt: skip
     for empty in (grid[0, 0], grid[0, 2]):
         empty.remove()
-    style: dict[str, Any] = {"cmap": "Blues", "vmin": 0.0, "vmax": 1.0, "aspect": "auto"}
-    grid[0, 1].imshow(picture.attributions[None, :], **style)
-    grid[1, 0].imshow(picture.contributions[:, None], **style)
-    image = grid[1, 1].imshow(values, **style)
-    _name_words(grid, picture, min(10.0, 72 * 0.6 * cell))
-    figure.colorbar(image, cax=grid[1, 2], label="share of the gradients")
-    figure.suptitle(_shorten_text(picture.heading), fontsize="medium")
-    save_figure(figure, path)
-
-
-def _name_words(grid: Any, picture: SaliencePicture, points: float) -> None:
-    """Writes all words beside their rows and below their columns, in letters of this size."""
     top, side, middle = grid[0, 1], grid[1, 0], grid[1, 1]
+    style: dict[str, Any] = {"cmap": "Blues", "vmin": 0.0, "vmax": 1.0, "aspect": "auto"}
+    top.imshow(picture.attributions[None, :], **style)
+    side.imshow(picture.contributions[:, None], **style)
+    image = middle.imshow(values, **style)
+    # All words stand beside their rows and below their columns.
     words = picture.salience.argument_words
-    rows = [_shorten_text(f"{word.perspective} {word.text}".strip(), _LABEL) for word in words]
+    row_names = [_shorten_text(f"{word.perspective} {word.text}".strip(), _LABEL) for word in words]
     starred = zip(picture.salience.response_words, picture.foreign, strict=True)
-    columns = [_shorten_text(word.text, _LABEL) + STAR * is_foreign for word, is_foreign in starred]
+    column_names = [_shorten_text(word.text, _LABEL) + STAR * foreign for word, foreign in starred]
+    points = min(10.0, 72 * 0.6 * cell)
     top.set_xticks([])
     top.yaxis.tick_right()
     top.set_yticks([0], ["attribution"])
     side.set_xticks([0], ["contribution"], rotation=90)
-    side.set_yticks(np.arange(len(rows)), rows, fontsize=points)
+    side.set_yticks(np.arange(rows), row_names, fontsize=points)
     middle.set_yticks([])
-    middle.set_xticks(np.arange(len(columns)), columns, rotation=90, fontsize=points)
+    middle.set_xticks(np.arange(columns), column_names, rotation=90, fontsize=points)
     labels = [*side.get_yticklabels(), *middle.get_xticklabels()]
-    values = [*picture.contributions, *picture.attributions]
-    foreign = [*(False for _ in rows), *picture.foreign]
-    for label, value, is_foreign in zip(labels, values, foreign, strict=True):
-        if value < picture.threshold or is_foreign:
+    shares = [*picture.contributions, *picture.attributions]
+    is_foreign = [*(False for _ in row_names), *picture.foreign]
+    for label, share, foreign in zip(labels, shares, is_foreign, strict=True):
+        if share < picture.threshold or foreign:
             label.set_color(_MARKED)
+    figure.colorbar(image, cax=grid[1, 2], label="share of the gradients")
+    figure.suptitle(_shorten_text(picture.heading), fontsize="medium")
+    save_figure(figure, path)
 
 
 def _shorten_text(text: str, most: int = 80) -> str:

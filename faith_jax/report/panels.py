@@ -113,7 +113,17 @@ def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
     """
     panels = []
     for scorer in scorers_of(corpora):
-        chosen = {n: _by_class(c, scorer) for n, c in corpora.items() if scorer in c.scores}
+        chosen = {}
+        for name, corpus in corpora.items():
+            if scorer not in corpus.scores:
+                continue
+            if corpus.ids and np.isnan(corpus.labels).all():
+                values = corpus.scores[scorer]
+                chosen[name] = {UNLABELLED: values[~np.isnan(values)]}
+            else:
+                part = corpus.part(corpus.usable())
+                values = part.scores[scorer]
+                chosen[name] = {c: values[part.labels == 1 - i] for i, c in enumerate(CLASSES)}
         edges = bin_edges(
             np.concatenate([v for by_class in chosen.values() for v in by_class.values()])
         )
@@ -129,14 +139,6 @@ def histogram_panels(corpora: Mapping[str, Corpus]) -> list[HistogramPanel]:
             panel = HistogramPanel(corpora[name].name, scorer, edges, top, shares[name], counts)
             panels.append(panel)
     return panels
-
-
-def _by_class(corpus: Corpus, scorer: str) -> dict[str, NDArray[np.float64]]:
-    if corpus.ids and np.isnan(corpus.labels).all():
-        values = corpus.scores[scorer]
-        return {UNLABELLED: values[~np.isnan(values)]}
-    part = corpus.part(corpus.usable())
-    return {name: part.scores[scorer][part.labels == 1 - i] for i, name in enumerate(CLASSES)}
 
 
 def bin_edges(values: NDArray[np.float64], bins: int = BINS) -> NDArray[np.float64]:

@@ -18,6 +18,13 @@ _STYLES = {"text": "simple", "markdown": "github", "latex": "latex_booktabs"}
 # A method's name, such as +Synth: without brackets or bars it calls nothing.
 _SIGNED_NAME = re.compile(r"[+-] ?[\w .\u2212-]+")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")  # what a page would take for HTML
+_LATEX = str.maketrans(
+    {
+        **{character: rf"\{character}" for character in "%&_#${}"},
+        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+        **{"\u2264": r"$\leq$", "\u2265": r"$\geq$"},
+    }
+)
 
 
 def render_table(table: Table, form: str = "text") -> str:
@@ -40,8 +47,10 @@ def render_table(table: Table, form: str = "text") -> str:
         cells, table.columns, _STYLES[form], disable_numparse=True, colalign=align or None
     )
     if form == "latex":
-        caption = _latex_text(". ".join([table.title, " ".join(table.notes)]).strip())
-        lines = (r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", _latex_dashes(text))
+        heading = ". ".join([table.title, " ".join(table.notes)]).strip()
+        caption = heading.translate(_LATEX).replace(DASH, "--")
+        tabular = text.replace(DASH, "--")
+        lines = (r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", tabular)
         return "\n".join([*lines, r"\end{table}", ""])
     if form == "markdown":
         # A line that begins with the mark would be an item of a list.
@@ -72,19 +81,6 @@ def _escape_table(table: Table, form: str) -> Table:
         tuple(tuple(map(shown, row)) for row in table.rows),
         tuple(printable(note, "\n") for note in table.notes),
     )
-
-
-def _latex_text(text: str) -> str:
-    special = {
-        **{c: rf"\{c}" for c in "%&_#${}"},
-        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-        **{"\u2264": r"$\leq$", "\u2265": r"$\geq$"},
-    }
-    return _latex_dashes("".join(special.get(character, character) for character in text))
-
-
-def _latex_dashes(text: str) -> str:
-    return text.replace(DASH, "--")
 
 
 def cell_text(value: Any) -> str:

@@ -82,7 +82,14 @@ def build(vectors: pathlib.Path, factory: str, seed: int = 0) -> None:
         index_folder.mkdir()
         try:
             if not index.is_trained:
-                index.train(_sample_training_vectors(rows, index, seed))
+                lists = _import_faiss().try_extract_index_ivf(index)
+                size = max(_TRAINING, _OF_LIST * (lists.nlist if lists is not None else 0))
+                if size >= len(rows):
+                    sample = np.array(rows)
+                else:
+                    rng = np.random.default_rng(seed)
+                    sample = rows[np.sort(rng.choice(len(rows), size, replace=False))]
+                index.train(sample)
             progress = Progress("vector", len(rows))
             for first in range(0, len(rows), _CHUNK):
                 index.add(np.ascontiguousarray(rows[first : first + _CHUNK]))
@@ -171,23 +178,12 @@ class Approximate(NamedTuple):
           most: rows for a query; the index may find fewer.
         """
         _, candidates = self.index.search(np.ascontiguousarray(queries), _CANDIDATES * most)
-        return [
-            self._rank_candidates(query, rows[rows >= 0], most)
-            for query, rows in zip(queries, candidates, strict=True)
-        ]
-
-    def _rank_candidates(self, query: np.ndarray, rows: np.ndarray, most: int) -> np.ndarray:
-        rows = np.sort(rows)
-        return rows[np.argsort(-(self.vectors[rows] @ query), kind="stable")[:most]]
-
-
-def _sample_training_vectors(rows: np.ndarray, index: Any, seed: int) -> np.ndarray:
-    """Returns the vectors on which an index is trained, float32 [sample, embed]."""
-    lists = _import_faiss().try_extract_index_ivf(index)
-    size = max(_TRAINING, _OF_LIST * (lists.nlist if lists is not None else 0))
-    if size >= len(rows):
-        return np.array(rows)
-    return rows[np.sort(np.random.default_rng(seed).choice(len(rows), size, replace=False))]
+        ranked = []
+        for query, numbers in zip(queries, candidates, strict=True):
+            rows = np.sort(numbers[numbers >= 0])
+            order = np.argsort(-(self.vectors[rows] @ query), kind="stable")
+            ranked.append(rows[order[:most]])
+        return ranked
 
 
 def _import_faiss() -> ModuleType:

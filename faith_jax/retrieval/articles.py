@@ -145,21 +145,18 @@ def articles_of(rows: Iterable[Row], most: int | None = None) -> Iterator[Articl
       InputError: names the field that is missing or wrong.
     """
     for row in rows:
-        title, texts, names, url = _read_row(row)
+        if "wikipedia_title" in row.fields:
+            kilt = convert_row(row.fields, row.place, _KiltRow)
+            title, listed = one_space(kilt.wikipedia_title), kilt.wikidata_info.aliases
+            names = listed.alias if isinstance(listed, _Aliases) else listed
+            texts = [text for text in kilt.text if not text.startswith(_KILT_MARKS)]
+            if texts and one_space(texts[0]) == title:
+                del texts[0]
+            url = wiki_url(title)
+        else:
+            plain = convert_row(row.fields, row.place, _ArticleRow)
+            title, names, url = one_space(plain.title), plain.aliases, plain.url
+            texts = _BLANK_LINES.split(plain.text) if isinstance(plain.text, str) else plain.text
         paragraphs = tuple(itertools.islice(filter(None, map(one_space, texts)), most))
         aliases = tuple(filter(None, map(one_space, names)))
         yield Article(title, paragraphs, aliases, url, lists_names(title, paragraphs))
-
-
-def _read_row(row: Row) -> tuple[str, list[str], list[str], str]:
-    """Returns title, texts, aliases and URL of a row."""
-    if "wikipedia_title" in row.fields:
-        kilt = convert_row(row.fields, row.place, _KiltRow)
-        title, aliases = one_space(kilt.wikipedia_title), kilt.wikidata_info.aliases
-        names = aliases.alias if isinstance(aliases, _Aliases) else aliases
-        texts = [text for text in kilt.text if not text.startswith(_KILT_MARKS)]
-        return title, texts[one_space(texts[0]) == title :] if texts else [], names, wiki_url(title)
-    plain = convert_row(row.fields, row.place, _ArticleRow)
-    title = one_space(plain.title)
-    texts = _BLANK_LINES.split(plain.text) if isinstance(plain.text, str) else plain.text
-    return title, texts, plain.aliases, plain.url

@@ -232,49 +232,38 @@ def embed(
         if vectors.model != model:
             raise ConfigError(f"--model: the vectors in {target} were made by {vectors.model}.")
     else:
-        vectors = _embed_passages(base, model, encode, target, vocabulary, restart)
+        base_manifest = msgspec.to_builtins(base.manifest)
+        run = {"vectors": base_manifest, "model": model, "vocabulary": vocabulary}
+        numbers = range(1, len(base) + 1)
+        counts = [len(passages(base.article(number))) for number in numbers]
+        articles = np.repeat(np.fromiter(numbers, np.int32, len(counts)), counts)
+        shape = (len(articles), encode.model.config.emb_dim)
+        with resumable_output(target, run, restart, option="FOLDER") as partial:
+            new_folder = partial / "made"
+            new_folder.mkdir(exist_ok=True)
+            state, file = partial / "place.json", new_folder / VECTORS
+            place = (read_json_or_none(state) or {}) if file.is_file() else {}
+            mode: Any = "r+" if place else "w+"
+            values = np.lib.format.open_memmap(file, mode, dtype=np.float32, shape=shape)
+            done, first = place.get("passages", 0), place.get("articles", 0)
+            progress = Progress("passage", shape[0], done)
+            for last, batch in _batch_passages(base, numbers[first:]):
+                values[done : done + len(batch)] = encode(batch)
+                values.flush()
+                done += len(batch)
+                write_json(state, {"passages": done, "articles": last})
+                progress.update(done)
+            del values
+            np.save(new_folder / ARTICLES, articles, allow_pickle=False)
+            manifest = VectorsManifest(
+                model=model, passages=shape[0], width=shape[1], knowledge_base=base_manifest
+            )
+            write_json(new_folder / MANIFEST, msgspec.to_builtins(manifest))
+            move_into_place(new_folder, target)
+        vectors = Vectors.open(target, base)
     if factory:
         approximate.build(target / VECTORS, factory)
     return vectors
-
-
-def _embed_passages(
-    base: KnowledgeBase,
-    model: str,
-    encode: TextVectors,
-    target: pathlib.Path,
-    vocabulary: str | None,
-    restart: bool,
-) -> Vectors:
-    base_manifest = msgspec.to_builtins(base.manifest)
-    run = {"vectors": base_manifest, "model": model, "vocabulary": vocabulary}
-    numbers = range(1, len(base) + 1)
-    counts = [len(passages(base.article(number))) for number in numbers]
-    articles = np.repeat(np.fromiter(numbers, np.int32, len(counts)), counts)
-    shape = (len(articles), encode.model.config.emb_dim)
-    with resumable_output(target, run, restart, option="FOLDER") as partial:
-        new_folder = partial / "made"
-        new_folder.mkdir(exist_ok=True)
-        state, file = partial / "place.json", new_folder / VECTORS
-        place = (read_json_or_none(state) or {}) if file.is_file() else {}
-        mode: Any = "r+" if place else "w+"
-        values = np.lib.format.open_memmap(file, mode, dtype=np.float32, shape=shape)
-        done, first = place.get("passages", 0), place.get("articles", 0)
-        progress = Progress("passage", shape[0], done)
-        for last, batch in _batch_passages(base, numbers[first:]):
-            values[done : done + len(batch)] = encode(batch)
-            values.flush()
-            done += len(batch)
-            write_json(state, {"passages": done, "articles": last})
-            progress.update(done)
-        del values
-        np.save(new_folder / ARTICLES, articles, allow_pickle=False)
-        manifest = VectorsManifest(
-            model=model, passages=shape[0], width=shape[1], knowledge_base=base_manifest
-        )
-        write_json(new_folder / MANIFEST, msgspec.to_builtins(manifest))
-        move_into_place(new_folder, target)
-    return Vectors.open(target, base)
 
 
 def _batch_passages(
@@ -399,11 +388,12 @@ class Dense:
         They are those of its best passages, of which there are 100, or `most` if that is more.
         """
         query_vectors = self._encode([dense_query(query.context, query.claim) for query in queries])
-        best = self._search_passages(query_vectors, max(PASSAGES, most))
+        passage_count = max(PASSAGES, most)
+        best: Iterable[np.ndarray]
+        if self._index is not None:
+            best = self._index(query_vectors, passage_count)
+        else:
+            partitioner = self._encode.model.partitioner
+            best = top_k(partitioner, self._vectors.values, query_vectors, passage_count)[1]
         ranked_articles = (self._vectors.articles[rows].tolist() for rows in best)
         return [list(itertools.islice(dict.fromkeys(numbers), most)) for numbers in ranked_articles]
-
-    def _search_passages(self, queries: np.ndarray, most: int) -> Iterable[np.ndarray]:
-        if self._index is not None:
-            return self._index(queries, most)
-        return top_k(self._encode.model.partitioner, self._vectors.values, queries, most)[1]

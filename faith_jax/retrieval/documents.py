@@ -8,7 +8,7 @@ Reference: Gupta 2022, section 5.2.
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from faith_jax.datasets.augmentation.tagging import TaggedText, Tagger
@@ -89,10 +89,16 @@ class Entities:
         """Returns for each query up to `most` articles' numbers, best first."""
         texts = [(query.claim, *reversed(query.context)) for query in queries]
         tagged = iter(self._tagger.tag(list(itertools.chain.from_iterable(texts))))
-        return [
-            self._find_articles(itertools.islice(tagged, len(parts)), most)
-            for parts in map(list, texts)
-        ]
+        articles = []
+        for parts in texts:
+            query_texts = itertools.islice(tagged, len(parts))
+            names = dict.fromkeys(name for text in query_texts for name in self._find_names(text))
+            articles_by_name = [self._knowledge_base.lookup(name, PAGES) for name in names]
+            # The first articles of all names, then the second ones …, each once.
+            rounds = itertools.chain.from_iterable(itertools.zip_longest(*articles_by_name))
+            numbers = [number for number in dict.fromkeys(rounds) if number is not None]
+            articles.append(numbers[:most])
+        return articles
 
     def subjects(self, query: Query) -> list[str]:
         """Returns the names of articles in a claim; where it has a pronoun or none, its context's.
@@ -107,11 +113,6 @@ class Entities:
         if claim_names and not _PRONOUN.search(query.claim):
             context_names = []
         return list(dict.fromkeys(itertools.chain(claim_names, *context_names)))
-
-    def _find_articles(self, texts: Iterable[TaggedText], most: int) -> list[int]:
-        names = dict.fromkeys(name for text in texts for name in self._find_names(text))
-        articles_by_name = [self._knowledge_base.lookup(name, PAGES) for name in names]
-        return _interleave_rankings(articles_by_name)[:most]
 
     def _find_names(self, text: TaggedText) -> list[str]:
         """Returns the names in a text, first those whose words the fewest articles have."""
@@ -159,12 +160,6 @@ def _strip_function_words(name: str) -> str:
         return ""
     says = [bool(content(word)) for word in words]
     return " ".join(words[says.index(True) : len(says) - says[::-1].index(True)])
-
-
-def _interleave_rankings(lists: Sequence[Sequence[int]]) -> list[int]:
-    """Returns the first numbers of all lists, then the second numbers …, each once."""
-    rounds = itertools.chain.from_iterable(itertools.zip_longest(*lists))
-    return [number for number in dict.fromkeys(rounds) if number is not None]
 
 
 def fuse_rankings(rankings: Sequence[Sequence[int]], most: int) -> list[int]:

@@ -75,12 +75,12 @@ def read_dump(
         while batch := list(itertools.islice(pages, _BATCH)):
             parsed = iter(parse([page.wikitext for page in batch if isinstance(page, _Page)]))
             for page in batch:
-                yield _build_article(page, next(parsed)) if isinstance(page, _Page) else page
-
-
-def _build_article(page: _Page, texts: tuple[str, ...]) -> Article:
-    is_list = bool(_DISAMBIGUATION.search(page.wikitext)) or lists_names(page.title, texts)
-    return Article(page.title, texts, (), wiki_url(page.title, page.base), is_list)
+                if isinstance(page, Redirect):
+                    yield page
+                    continue
+                texts, has_mark = next(parsed), bool(_DISAMBIGUATION.search(page.wikitext))
+                is_list = has_mark or lists_names(page.title, texts)
+                yield Article(page.title, texts, (), wiki_url(page.title, page.base), is_list)
 
 
 def _read_pages(path: pathlib.Path) -> Iterator[_Page | Redirect]:
@@ -183,7 +183,11 @@ def _node_text(node: Any) -> str:
         case nodes.Heading():
             return "\n\n"
         case nodes.Template():
-            return _template_text(node)
+            name = str(node.name).strip().lower()
+            places = (0,) if name.startswith("lang-") else _TEMPLATES.get(name, ())
+            values = [parameter.value for parameter in node.params if not parameter.showkey]
+            chosen = (values[p] for p in places if p < len(values) and values)
+            return " ".join(_extract_text(value).strip() for value in chosen)
         case nodes.Tag():
             name = str(node.tag).strip().lower()
             if node.wiki_markup in _LIST_MARKS:
@@ -196,10 +200,3 @@ def _node_text(node: Any) -> str:
                 else _extract_text(node.contents)
             )
     return ""  # comments, arguments of templates
-
-
-def _template_text(template: Any) -> str:
-    name = str(template.name).strip().lower()
-    places = (0,) if name.startswith("lang-") else _TEMPLATES.get(name, ())
-    values = [parameter.value for parameter in template.params if not parameter.showkey]
-    return " ".join(_extract_text(values[p]).strip() for p in places if p < len(values) and values)

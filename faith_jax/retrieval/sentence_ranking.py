@@ -92,11 +92,10 @@ class LexicalRanker:
             term: self._knowledge_base.inverse_frequency(count)
             for term, count in self._knowledge_base.frequencies(query_terms).items()
         }
-        return [_bm25_score(terms, weights, mean_length) for terms in candidate_terms]
-
-
-def _bm25_score(terms: Sequence[str], weights: dict[str, float], mean_length: float) -> float:
-    """Returns BM25 of a text's terms; `weights` are those of the query's terms."""
-    counts = collections.Counter(term for term in terms if term in weights)
-    penalty = _K1 * (1 - _B + _B * len(terms) / mean_length) if terms else 1.0
-    return sum(weights[t] * n * (_K1 + 1) / (n + penalty) for t, n in counts.items())
+        scores = []
+        for terms in candidate_terms:
+            counts = collections.Counter(term for term in terms if term in weights)
+            penalty = _K1 * (1 - _B + _B * len(terms) / mean_length) if terms else 1.0
+            parts = (weights[t] * n * (_K1 + 1) / (n + penalty) for t, n in counts.items())
+            scores.append(sum(parts))
+        return scores

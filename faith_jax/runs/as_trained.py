@@ -135,7 +135,12 @@ def _find_agreed_setting(
         for entry in entries
         for checkpoint in ([entry] if isinstance(entry, str) else entry)
     ]
-    settings_by_path = {checkpoint: _read_run_settings(checkpoint) for checkpoint in paths}
+    settings_by_path = {}  # None = no run of ours wrote the checkpoint
+    for checkpoint in paths:
+        folder = checkpoint_path(checkpoint)
+        if folder.parent.name == "checkpoints":
+            folder = folder.parent.parent
+        settings_by_path[checkpoint] = read_settings(folder)
     values_of_runs = {
         checkpoint: None if settings is None else of(settings)
         for checkpoint, settings in settings_by_path.items()
@@ -156,14 +161,6 @@ def _find_agreed_setting(
     if taken := [checkpoint for checkpoint, value in values_of_runs.items() if value is not None]:
         log_once(f"{macro} = {_setting_text(first)}, as {', '.join(taken)} was trained with")
     return first
-
-
-def _read_run_settings(path: str) -> dict[str, Setting] | None:
-    """Returns the settings of the run that wrote a checkpoint; None = no run of ours did."""
-    folder = checkpoint_path(path)
-    if folder.parent.name == "checkpoints":
-        folder = folder.parent.parent
-    return read_settings(folder)
 
 
 def _make_decoding_config(settings: Mapping[str, Setting]) -> DecodingConfig | None:

@@ -76,7 +76,19 @@ def export_checkpoint(
     Raises:
       CheckpointError: for a soft prompt, with the commands that export it and its base model.
     """
-    if commands := _parts_of_prompted(source, target, dtype):
+    path = path_of(source).expanduser()
+    model = read_model_json(run_folder(path)) if is_native(path) else None
+    prompts = [name for name in PROMPTS if model and getattr(model.config, f"{name}_length")]
+    if model and model.base is not None and prompts:
+        rounded = [f"--dtype={dtype}"] if dtype else []
+        parts = [["export-checkpoint", model.base["path"], target, *rounded]]
+        for name in prompts:
+            which = [f"--prompt={name.removesuffix('_prompt')}"] if len(prompts) > 1 else []
+            place = [f"{target}_{name}.npy"]
+            if peft_has(name, model.config):
+                place = [f"{target}_{name}", f"--base={target}"]
+            parts.append(["export-prompt", source, *place, *which])
+        commands = [shlex.join(["faith-jax", *map(str, part)]) for part in parts]
         raise CheckpointError(
             f"{source}: its soft prompt has no place in a Hugging Face folder. Run, for its base "
             f"model and for the prompt: {' && '.join(commands)}"
@@ -92,29 +104,13 @@ def export_checkpoint(
             checkpoint = dataclasses.replace(checkpoint, params=params)
         hugging_face.write_huggingface(checkpoint, folder)
         if "huggingface" not in checkpoint.metadata and not checkpoint.config.is_encoder_only:
-            _write_generation_config(folder)
+            config = read_json(folder / hugging_face.CONFIG)
+            names = [f"{name}_token_id" for name in ("bos", "decoder_start", "eos", "pad")]
+            token_ids = {name: config[name] for name in names if config.get(name) is not None}
+            text = json.dumps(token_ids, indent=2) + "\n"
+            (folder / "generation_config.json").write_text(text, encoding="utf-8")
 
     _convert_checkpoint(source, target, overwrite, write)
-
-
-def _parts_of_prompted(source: str, target: str, dtype: str | None) -> list[str]:
-    """Returns the commands that export a prompt-tuned model in parts; of other models, none."""
-    path = path_of(source).expanduser()
-    if not is_native(path):
-        return []
-    model = read_model_json(run_folder(path))
-    names = [name for name in PROMPTS if getattr(model.config, f"{name}_length")]
-    if model.base is None or not names:
-        return []
-    rounded = [f"--dtype={dtype}"] if dtype else []
-    commands = [["export-checkpoint", model.base["path"], target, *rounded]]
-    for name in names:
-        which = [f"--prompt={name.removesuffix('_prompt')}"] if len(names) > 1 else []
-        place = [f"{target}_{name}.npy"]
-        if peft_has(name, model.config):
-            place = [f"{target}_{name}", f"--base={target}"]
-        commands.append(["export-prompt", source, *place, *which])
-    return [shlex.join(["faith-jax", *map(str, command)]) for command in commands]
 
 
 def peft_has(name: str, config: TransformerConfig) -> bool:
@@ -141,14 +137,6 @@ def add_manifest(source: str) -> pathlib.Path:
     with report_write_errors(path), output_lock(path, option="SOURCE"):
         write_manifest(folder, digests)
     return path
-
-
-def _write_generation_config(folder: pathlib.Path) -> None:
-    config = read_json(folder / hugging_face.CONFIG)
-    names = [f"{name}_token_id" for name in ("bos", "decoder_start", "eos", "pad")]
-    token_ids = {name: config[name] for name in names if config.get(name) is not None}
-    text = json.dumps(token_ids, indent=2) + "\n"
-    (folder / "generation_config.json").write_text(text, encoding="utf-8")
 
 
 def _convert_checkpoint(

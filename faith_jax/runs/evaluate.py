@@ -18,7 +18,6 @@ from faith_jax.core.types import Array, PyTree
 from faith_jax.decoding.config import DecodingConfig
 from faith_jax.inference.batch_decoder import BatchDecoder, DecodedRow
 from faith_jax.inference.checkpoint_decoding import log_ignored
-from faith_jax.input.row_cache import RowCache
 from faith_jax.input.task_batches import DatasetConfig, SplitRows, check_layout
 from faith_jax.input.task_examples import TaskExamples
 from faith_jax.input.task_metrics import (
@@ -190,10 +189,27 @@ class DecodedEvaluation:
                 continue
             if task.name not in self._examples:
                 self._examples[task.name] = list(TaskExamples(self._rows.config, task))
-            responses = self._decode_responses(params, member) if "predictions" in needed else []
+            count = len(member)
+            responses: list[DecodedRow] = []
+            if "predictions" in needed:
+                logger.info("Decoding %s, for the task's metrics", pluralize(count, "response"))
+                progress = Progress("decoding", count)
+                rows = [member[number] for number in range(count)]
+                inputs = [row["inputs"] for row in rows]
+                second = [row["knowledge"] for row in rows] if self._is_doha else None
+                decoded = self._decoder(params, inputs, range(count), second, progress.add)
+                responses = [best for best, *_ in decoded]
+            scores = None
+            if "scores" in needed:
+                logger.info("Scoring %s, for the task's metrics", pluralize(count, "target"))
+                of_batches = [
+                    self._partitioner.compute(functools.partial(self._score, params), batch)
+                    for batch in self._rows.evaluation_batches(members=[member])
+                ]
+                scores = np.concatenate(of_batches)[:count].tolist()
             outputs = ModelOutputs(
                 [row.tokens.tolist() for row in responses],
-                self._score_targets(params, member) if "scores" in needed else None,
+                scores,
                 [row.score for row in responses],
             )
             try:
@@ -210,26 +226,6 @@ class DecodedEvaluation:
         if failures:
             raise MetricError("; ".join(failures), metrics)
         return metrics
-
-    def _decode_responses(self, params: PyTree, member: RowCache) -> list[DecodedRow]:
-        """Returns the response to each row of a task."""
-        count = len(member)
-        logger.info("Decoding %s, for the task's metrics", pluralize(count, "response"))
-        progress = Progress("decoding", count)
-        rows = [member[number] for number in range(count)]
-        second = [row["knowledge"] for row in rows] if self._is_doha else None
-        inputs = [row["inputs"] for row in rows]
-        decoded = self._decoder(params, inputs, range(count), second, progress.add)
-        return [best for best, *_ in decoded]
-
-    def _score_targets(self, params: PyTree, member: RowCache) -> list[float]:
-        """Returns the log-likelihood of each target of a task, end token included."""
-        logger.info("Scoring %s, for the task's metrics", pluralize(len(member), "target"))
-        scores = [
-            self._partitioner.compute(functools.partial(self._score, params), batch)
-            for batch in self._rows.evaluation_batches(members=[member])
-        ]
-        return np.concatenate(scores)[: len(member)].tolist()
 
 
 def _target_log_likelihoods(module: Transformer, params: PyTree, batch: Batch) -> Array:

@@ -38,7 +38,6 @@ from faith_jax.core.files import (
 from faith_jax.core.files.staging import is_complete
 from faith_jax.core.files.stores import is_remote, open_binary, path_of
 from faith_jax.core.processes import number_of_first_process, wait_for_all
-from faith_jax.core.progress import Progress
 from faith_jax.core.rows import read_jsonl
 from faith_jax.core.settings import BatchSize, NotNegative, Path, Positive
 from faith_jax.core.types import PyTree
@@ -456,43 +455,39 @@ class _Responder(NamedTuple):
     def respond(self, job: Job, formats: Sequence[str]) -> None:
         """Responds to the shards that no other process has."""
         is_reported = False  # whether all rows are, with what is unknown of them
-        for taken in processes.take_shards(job, self.together, self.window):
-            shard, writes, _ = taken
+        for shard, writes, done in processes.take_shards(job, self.together, self.window):
             if shard.number == 0 and writes:
-                rows = map(self.system.row, shard.read(self.source.read, self.source.name))
-                report = preflight.inference_report(self.source.name, rows, self.read, len(job))
+                shown = map(self.system.row, shard.read(self.source.read, self.source.name))
+                report = preflight.inference_report(self.source.name, shown, self.read, len(job))
                 preflight.tell(report, None)  # before hours of decoding
                 is_reported = len(job.shards) == 1
-            self._respond_to(taken, job.progress)
+            if done:
+                logger.info("Resuming from row %d of %s", done, shard.rows)
+                job.progress.others(done)
+            every = map(self.system.row, shard.read(self.source.read, self.source.name))
+            rows = itertools.islice(every, done, None)
+            while window := list(itertools.islice(rows, self.window)):
+                with counting_unknown(self.unknown):
+                    inputs = [self.read(row) for row in window]
+                ids = [tokens.ids for tokens in inputs]
+                second = [tokens.second for tokens in inputs]
+                first = shard.first + done
+                numbers = range(first, first + len(window))
+                decoded = self.decoder(self.params, ids, numbers, second, job.progress.add)
+                if writes:
+                    vocabulary, count = self.read.tokenizer, self.num_return
+                    written = [
+                        _output_row(row, tokens.cut, responses, vocabulary, count)
+                        for row, tokens, responses in zip(window, inputs, decoded, strict=True)
+                    ]
+                    append_rows(shard.rows, written)
+                done += len(window)
             if writes:
                 data_set = functools.partial(_data_set, job, self.source, self.system.fields)
                 shard.finish(*_count_rows(shard, data_set if "tfds" in formats else None))
         logger.info("%s compiled", pluralize(self.decoder.num_compilations, "program"))
         for warning in () if is_reported else unknown_warnings(self.unknown.report()):
             logger.warning("%s", warning)
-
-    def _respond_to(self, taken: processes.Taken, progress: Progress) -> None:
-        shard, writes, done = taken
-        if done:
-            logger.info("Resuming from row %d of %s", done, shard.rows)
-            progress.others(done)
-        every = map(self.system.row, shard.read(self.source.read, self.source.name))
-        rows = itertools.islice(every, done, None)
-        while window := list(itertools.islice(rows, self.window)):
-            with counting_unknown(self.unknown):
-                inputs = [self.read(row) for row in window]
-            ids, second = [tokens.ids for tokens in inputs], [tokens.second for tokens in inputs]
-            first = shard.first + done
-            numbers = range(first, first + len(window))
-            decoded = self.decoder(self.params, ids, numbers, second, progress.add)
-            if writes:
-                vocabulary, count = self.read.tokenizer, self.num_return
-                written = [
-                    _output_row(row, tokens.cut, responses, vocabulary, count)
-                    for row, tokens, responses in zip(window, inputs, decoded, strict=True)
-                ]
-                append_rows(shard.rows, written)
-            done += len(window)
 
 
 def _make_responder(

@@ -145,9 +145,21 @@ def check_former_run(
     if newest_step(folder) is not None:
         _check_initial(described, initial, frozen, str(folder))
         changed = _changed_settings(folder)
-        free = [d for d in changed if _is_free(d, changed)]
+        steps = [(d.before, d.now) for d in changed if d.path == TRAIN_STEPS]
+        free = [
+            d
+            for d in changed
+            if _is_within(d, (*_FREE, TRAIN_STEPS))
+            # A schedule that ends where training does.
+            or (_ends_schedule(d) and (d.before, d.now) in steps)
+        ]
+        old, new = described.config.to_dict(), config.to_dict()
         decisive = [
-            *_model_differences(described.config, config),
+            *(
+                Difference(f"model.{name}", f"the model's {name}", repr(old.get(name)), repr(value))
+                for name, value in new.items()
+                if old.get(name) != value and name not in _FORMS
+            ),
             *(d for d in changed if d not in free and not _is_within(d, _PLACES)),
         ]
         if decisive:
@@ -208,15 +220,6 @@ def _base_text(origin: Mapping[str, str] | None) -> str:
     )
 
 
-def _model_differences(before: TransformerConfig, now: TransformerConfig) -> list[Difference]:
-    old, new = before.to_dict(), now.to_dict()
-    return [
-        Difference(f"model.{name}", f"the model's {name}", repr(old.get(name)), repr(value))
-        for name, value in new.items()
-        if old.get(name) != value and name not in _FORMS
-    ]
-
-
 def _changed_settings(folder: pathlib.Path) -> list[Difference]:
     now = settings_of(gin.config_str())
     if now is None:
@@ -234,14 +237,6 @@ def _changed_settings(folder: pathlib.Path) -> list[Difference]:
 
 def _is_within(difference: Difference, paths: tuple[str, ...]) -> bool:
     return any(difference.path == path or difference.path.startswith(f"{path}.") for path in paths)
-
-
-def _is_free(difference: Difference, changed: list[Difference]) -> bool:
-    if _is_within(difference, (*_FREE, TRAIN_STEPS)):
-        return True
-    # A schedule that ends where training does.
-    steps = [(d.before, d.now) for d in changed if d.path == TRAIN_STEPS]
-    return _ends_schedule(difference) and (difference.before, difference.now) in steps
 
 
 def _ends_schedule(difference: Difference) -> bool:

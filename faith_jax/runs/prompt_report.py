@@ -26,7 +26,7 @@ from faith_jax.report.prompts import (
 from faith_jax.report.table_pages import render_table
 from faith_jax.runs.model_dir import RunLog, read_prompt_starts
 from faith_jax.runs.run_settings import Reference, Setting, read_settings
-from faith_jax.runs.soft_prompt_files import Prompts, read_prompts
+from faith_jax.runs.soft_prompt_files import read_prompts
 from faith_jax.statistics import prompt_health
 from faith_jax.statistics.prompt_health import Piece, PromptHealth, RunHealth
 from faith_jax.tokenizers.carried import carried_vocabulary
@@ -107,13 +107,18 @@ def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") 
     """Returns the health of a run's prompts, with `count` nearest pieces for each vector."""
     prompts = read_prompts(source)
     path = path_of(source).expanduser()
-    folder = run_folder(path) if is_native(path) else path
-    step = None
+    folder, step = path, None
     if is_native(path):
-        saved = params_folder(path).parent
+        folder, saved = run_folder(path), params_folder(path).parent
         is_step = saved.name.isdigit() and saved.parent.name == "checkpoints"
         step = int(saved.name) if is_step else None
-    base = _base_of(prompts, source, open_base)
+    if prompts.base is not None:
+        base = open_base(str(prompts.base.get("path")), str(prompts.base.get("content_hash")))
+    else:  # the checkpoint is a whole model
+        params = read_native(path).params if is_native(path) else {}
+        if "token_embedder" not in params:
+            params = open_checkpoint(source).params
+        base = _Base(np.asarray(params["token_embedder"]["embedding"]))
     notes = [f"its base model is not compared with: {base.problem}"] if base.problem else []
     vocabulary = _load_vocabulary(base, source, notes)
     settings, (starts, origin) = read_settings(folder) or {}, read_prompt_starts(folder)
@@ -144,17 +149,6 @@ def read_run(source: str, count: int, open_base: "Callable[[str, str], _Base]") 
         validation_loss=log.validation("loss"),
         notes=tuple(notes),
     )
-
-
-def _base_of(prompts: Prompts, source: str, open_base: Callable[[str, str], _Base]) -> _Base:
-    """Returns the base model, or what a checkpoint that is a whole model has itself."""
-    if prompts.base is not None:
-        return open_base(str(prompts.base.get("path")), str(prompts.base.get("content_hash")))
-    path = path_of(source).expanduser()
-    params = read_native(path).params if is_native(path) else {}
-    if "token_embedder" not in params:
-        params = open_checkpoint(source).params
-    return _Base(np.asarray(params["token_embedder"]["embedding"]))
 
 
 def _open_base(path: str, expected: str) -> _Base:

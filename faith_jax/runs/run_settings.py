@@ -5,6 +5,7 @@ another name for the same value is no difference, nor is a value that nothing us
 config names is run for that.
 """
 
+import contextlib
 import inspect
 import pathlib
 import tokenize
@@ -109,9 +110,11 @@ class _Config:
     """A parsed config, in which arguments are looked up."""
 
     def __init__(self, statements: list[Any]):
-        self._modules = dict(
-            _bound_name(s) for s in statements if isinstance(s, config_parser.ImportStatement)
-        )
+        self._modules: dict[str, str] = {
+            s.bound_name(): s.module if s.is_from or s.alias else s.bound_name()
+            for s in statements
+            if isinstance(s, config_parser.ImportStatement)
+        }
         self._macros: dict[str, Any] = {}
         self._bound: dict[tuple[str, str], dict[str, Any]] = {}
         for s in statements:
@@ -129,7 +132,12 @@ class _Config:
         """Yields the arguments of a configurable by path; `above` are those that refer to it."""
         if name in above:
             return
-        bound = _read_defaults(name)
+        # The defaults of a configurable that gin knows by now.
+        configurables, parameters = gin.config._REGISTRY.get_all_matches(name), []
+        if len(configurables) == 1:
+            with contextlib.suppress(TypeError, ValueError):
+                parameters = list(inspect.signature(configurables[0].wrapped).parameters.values())
+        bound = {p.name: p.default for p in parameters if p.default is not p.empty}
         for depth in range(len(scopes) + 1):
             bound |= self._bound.get(("/".join(scopes[:depth]), name), {})
         for argument, value in bound.items():
@@ -164,16 +172,6 @@ class _Config:
         return f"{self._modules[module]}.{rest}" if module in self._modules else selector
 
 
-def _bound_name(statement: Any) -> tuple[str, str]:
-    """Returns the name that an import binds, and the module that it stands for."""
-    if statement.alias:
-        return statement.alias, statement.module
-    if statement.is_from:
-        return statement.module.rpartition(".")[2], statement.module
-    top = statement.module.partition(".")[0]
-    return top, top
-
-
 def _without_references(macros: Mapping[str, Any], value: Any) -> Any:
     """Returns a container with its macros' values, lists and tuples alike."""
     if isinstance(value, Macro):
@@ -185,15 +183,3 @@ def _without_references(macros: Mapping[str, Any], value: Any) -> Any:
     if isinstance(value, list | tuple) and not isinstance(value, Reference):
         return tuple(_without_references(macros, v) for v in value)
     return value
-
-
-def _read_defaults(name: str) -> dict[str, Any]:
-    """Returns the defaults of a configurable that gin knows by now, else nothing."""
-    configurables = gin.config._REGISTRY.get_all_matches(name)
-    if len(configurables) != 1:
-        return {}
-    try:
-        parameters = inspect.signature(configurables[0].wrapped).parameters.values()
-    except (TypeError, ValueError):
-        return {}
-    return {p.name: p.default for p in parameters if p.default is not inspect.Parameter.empty}

@@ -128,7 +128,10 @@ def initial_params(
     base = base_model(checkpoint_path, checkpoint)
     if config.knowledge_attention and not checkpoint.config.knowledge_attention:
         checkpoint = doha_from_bart(checkpoint)
-    if config.label_names and not _has_head_of(checkpoint.config, config.label_names):
+    # The head of a checkpoint is kept that has these classes, or as many without names.
+    unnamed = tuple(f"LABEL_{number}" for number in range(len(config.label_names)))
+    heads = (tuple(config.label_names), unnamed)
+    if config.label_names and tuple(checkpoint.config.label_names) not in heads:
         logger.info("New classification head: %s", ", ".join(config.label_names))
         head = jax.device_get(random_params(module, partitioner, seed, "classifier"))
         if checkpoint.config.pooler:  # which BERT's new heads build on
@@ -142,7 +145,13 @@ def initial_params(
     )
     if new_questions:
         question_model = open_checkpoint(start.question_checkpoint_path or checkpoint_path)
-        params[QUESTION_ENCODER] = _question_encoder(question_model, config)
+        names = parameter_shapes(Transformer(config))["params"][QUESTION_ENCODER]
+        headless = {name: value for name, value in question_model.params.items() if name in names}
+        question_model = dataclasses.replace(question_model, params=headless)
+        try:
+            params[QUESTION_ENCODER] = matching_params(question_model, config.without_heads)
+        except CheckpointError as error:
+            raise ConfigError(f"QUESTION_CHECKPOINT_PATH: {error}") from None
         if split_params(params, start.trainable)[1].get(QUESTION_ENCODER):
             raise ConfigError("TRAINABLE: the new encoder of questions must be trained as a whole.")
     key = jax.random.fold_in(jax.random.key(seed), 1)
@@ -163,16 +172,6 @@ def initial_params(
     return partitioner.put(params, param_shardings(module, partitioner)), base
 
 
-def _question_encoder(checkpoint: Checkpoint, config: TransformerConfig) -> PyTree:
-    """Returns the parameters of an encoder of questions, those of a checkpoint without heads."""
-    names = parameter_shapes(Transformer(config))["params"][QUESTION_ENCODER]
-    kept = {name: value for name, value in checkpoint.params.items() if name in names}
-    try:
-        return matching_params(dataclasses.replace(checkpoint, params=kept), config.without_heads)
-    except CheckpointError as error:
-        raise ConfigError(f"QUESTION_CHECKPOINT_PATH: {error}") from None
-
-
 def round_params(params: PyTree, dtype: ParamsDtype) -> PyTree:
     """Returns parameters as "float32" or "bfloat16".
 
@@ -181,12 +180,6 @@ def round_params(params: PyTree, dtype: ParamsDtype) -> PyTree:
     """
     wanted = jnp.dtype(check_value("PARAMS_DTYPE", dtype, ParamsDtype))
     return jax.tree.map(lambda array: lazy(array).astype(wanted), params)
-
-
-def _has_head_of(config: TransformerConfig, names: Sequence[str]) -> bool:
-    """Whether a checkpoint has a head of these classes, or of as many without names."""
-    unnamed = [f"LABEL_{number}" for number in range(len(names))]
-    return tuple(config.label_names) in (tuple(names), tuple(unnamed))
 
 
 def base_model(path_or_name: str, checkpoint: Checkpoint) -> BaseModel:

@@ -238,30 +238,21 @@ def _pair_texts(
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{count} {name}" for name, count in counts.items())
         raise ValueError(f"Expected as many of each, got {shown}.")
-    return [
-        GroundedExample(
-            str(number),
-            _to_grounding(grounding, f"Grounding {number}"),
-            _to_texts(history, f"History {number}"),
-            _to_text(response, f"Response {number}"),
-        )
-        for number, (grounding, response, history) in enumerate(
-            zip(groundings, responses, turns, strict=True)
-        )
-    ]
-
-
-def _to_grounding(grounding: Any, name: str) -> Grounding:
-    if isinstance(grounding, Grounding):
-        return grounding
-    if isinstance(grounding, Mapping):
-        sides = {
-            side: (texts,) if isinstance(texts, str) else _to_texts(texts, f"{name}, {side}")
-            for side, texts in grounding.items()
-        }
-        names = tuple(side for side, texts in sides.items() for _ in texts)
-        return Grounding(tuple(text for texts in sides.values() for text in texts), names)
-    return Grounding((grounding,) if isinstance(grounding, str) else _to_texts(grounding, name))
+    examples = []
+    for number, (source, response, history) in enumerate(
+        zip(groundings, responses, turns, strict=True)
+    ):
+        name, grounding = f"Grounding {number}", source
+        if isinstance(source, Mapping):
+            sides = {side: _to_texts(texts, f"{name}, {side}") for side, texts in source.items()}
+            names = tuple(side for side, texts in sides.items() for _ in texts)
+            grounding = Grounding(tuple(text for texts in sides.values() for text in texts), names)
+        elif not isinstance(source, Grounding):
+            grounding = Grounding(_to_texts(source, name))
+        history_texts = _to_texts(history, f"History {number}")
+        text = _to_text(response, f"Response {number}")
+        examples.append(GroundedExample(str(number), grounding, history_texts, text))
+    return examples
 
 
 def _to_texts(texts: Any, name: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from faith_jax.core.cutting import CutTokens, Kind, cut, sum_cuts, whole
 from faith_jax.core.errors import ConfigError, InputError, all_of
 from faith_jax.core.types import Array, GroundedExample, PyTree
-from faith_jax.inference.batching import Batch, Batcher, pad_rows, padded_length
+from faith_jax.inference.batching import Batcher, pad_rows, padded_length
 from faith_jax.inference.encoder import EncoderModel
 from faith_jax.inference.opening import (
     LONGEST_PAIR,
@@ -130,16 +130,18 @@ class BERTScorer(ModelScorer[TextIds]):
         )
         config = opened.config.without_heads.replace(num_encoder_layers=layer)
         self._module, self._tokenizer = Transformer(config), tokenizer
-        encoder = {k: v for k, v in opened.params["encoder"].items() if not _is_above(k, layer)}
+        # Layers above the one that is compared are not computed.
+        above = {f"layers_{number}" for number in range(layer, opened.config.num_encoder_layers)}
+        encoder = {k: v for k, v in opened.params["encoder"].items() if k not in above}
         self._params = {"token_embedder": opened.params["token_embedder"], "encoder": encoder}
         self._cut_policy = options.get("cut_policy") or "knowledge"
         prefix_space = options.get("prefix_space", False)
         self._space, self._lower = " " * prefix_space, options.get("lower_grounding", False)
-        texts, baseline = _read_idf_texts(options.get("idf")), options.get("baseline")
+        source, baseline = options.get("idf"), options.get("baseline")
         # Weights of token ids, and under None of those that are not there; None = all are alike.
         self._idf = None
-        if texts is not None:
-            self._idf = document_frequencies(tokenizer, texts, prefix_space)
+        if source is not None:
+            self._idf = document_frequencies(tokenizer, _read_idf_texts(source), prefix_space)
         # Precision, recall and F1 of unrelated texts, which become 0; None = no rescaling.
         self._baseline = None if baseline is None else read_baseline(baseline, layer)
         self._partitioner = opened.partitioner
@@ -179,27 +181,28 @@ class BERTScorer(ModelScorer[TextIds]):
         self, examples: Sequence[GroundedExample], rows: Sequence[TextIds]
     ) -> list[Judgement]:
         """Returns the part that is asked for."""
-        values = np.zeros(len(rows))
+        values, number = np.zeros(len(rows)), PARTS.index(self._part)
+        pad_id = self._module.config.pad_id
+        bound = functools.partial(_compute_precision_recall, self._module, self._params)
         lengths = [padded_length(max(len(row.response), len(row.grounding))) for row in rows]
         for batch in self._batcher.batches([(length, length) for length in lengths]):
-            precision_recall = self._match_batch([rows[i] for i in batch.rows], batch)
-            for i, value in zip(batch.rows, precision_recall, strict=False):
-                values[i] = self._compute_score(*map(float, value))
+            length, _ = batch.shape
+            sides = [rows[i].response for i in batch.rows], [rows[i].grounding for i in batch.rows]
+            tokens = [pad_rows(side, length, pad_id, batch.size) for side in sides]
+            weights = np.zeros((batch.size, 2, length), np.float32)
+            for side, texts in enumerate(sides):
+                # Lines that only fill the batch up compare one token with itself.
+                tokens[side][len(batch.rows) :, 0] = self._tokenizer.prefix_ids[0]
+                for line, ids in zip(weights[:, side], texts, strict=False):
+                    line[: len(ids)] = self._weigh_tokens(ids)
+            pairs: np.ndarray = self._partitioner.compute(bound, *tokens, weights)
+            for i, (precision, recall) in zip(batch.rows, pairs.tolist(), strict=False):
+                total = precision + recall
+                f1 = 2 * precision * recall / total if total else 0.0
+                values[i] = (precision, recall, f1)[number]
+        if self._baseline is not None:
+            values = (values - self._baseline[number]) / (1 - self._baseline[number])
         return [Judgement(value) for value in values.tolist()]
-
-    def _match_batch(self, rows: Sequence[TextIds], batch: Batch) -> np.ndarray:
-        pad_id, (length, _) = self._module.config.pad_id, batch.shape
-        sides = [row.response for row in rows], [row.grounding for row in rows]
-        tokens = [pad_rows(side, length, pad_id, batch.size) for side in sides]
-        weights = np.zeros((batch.size, 2, length), np.float32)
-        for side, texts in enumerate(sides):
-            # Lines that only fill the batch up compare one token with itself.
-            tokens[side][len(rows) :, 0] = self._tokenizer.prefix_ids[0]
-            for line, ids in zip(weights[:, side], texts, strict=False):
-                line[: len(ids)] = self._weigh_tokens(ids)
-        bound = functools.partial(_compute_precision_recall, self._module, self._params)
-        precision_recall: np.ndarray = self._partitioner.compute(bound, *tokens, weights)
-        return precision_recall
 
     def _weigh_tokens(self, ids: Sequence[int]) -> np.ndarray:
         """Returns the tokens' weights, summing to 1; those of special tokens are 0."""
@@ -213,15 +216,6 @@ class BERTScorer(ModelScorer[TextIds]):
         total = weights.sum()
         return weights / total if total else weights
 
-    def _compute_score(self, precision: float, recall: float) -> float:
-        total = precision + recall
-        f1 = 2 * precision * recall / total if total else 0.0
-        number = PARTS.index(self._part)
-        value = (precision, recall, f1)[number]
-        if self._baseline is None:
-            return value
-        return (value - self._baseline[number]) / (1 - self._baseline[number])
-
 
 def _choose_layer(option: int | None, count: int) -> int:
     """Returns the number of the layer that is compared, by the option or the authors' choice."""
@@ -231,10 +225,6 @@ def _choose_layer(option: int | None, count: int) -> int:
     if isinstance(layer, bool) or not isinstance(layer, int) or not 1 <= layer <= count:
         raise ConfigError(f"layer: expected 1 to {count}, the model's layers, got {layer!r}.")
     return layer
-
-
-def _is_above(name: str, layer: int) -> bool:
-    return name.startswith("layers_") and int(name.removeprefix("layers_")) >= layer
 
 
 def document_frequencies(
@@ -271,10 +261,8 @@ def read_baseline(path: str, layer: int) -> tuple[float, float, float]:
     return precision, recall, f1
 
 
-def _read_idf_texts(source: str | Sequence[str] | None) -> Sequence[str] | None:
+def _read_idf_texts(source: str | Sequence[str]) -> Sequence[str]:
     """Returns the texts whose document frequencies weigh the tokens: a list, or a file's lines."""
-    if source is None:
-        return None
     texts: Any = source
     if isinstance(source, str):
         try:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Unpack
 from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError, InputError
 from faith_jax.core.labels import ErrorLabel
-from faith_jax.core.notation import check_label
+from faith_jax.core.templates import check_label
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.class_probabilities import ClassificationEngine, LabelTexts
 from faith_jax.inference.opening import ModelOptions, require_model, trained_error_labels

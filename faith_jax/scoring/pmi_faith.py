@@ -130,7 +130,20 @@ class Prompter:
         text, part = _fill_pattern("response", pattern, example.response, Kind.RESPONSE, cue)
         if not self.reader.tokenizer.encode(text):
             return None
-        inputs, name = self._build_inputs(example), f"example {example.id!r}"
+        document, name = join_texts(example.grounding), f"example {example.id!r}"
+        turns = example.history if self.use_history else ()
+        inputs: list[PartedText]  # in front of the response, with their parts in characters
+        if self.prompt is None:
+            front = templates.dialogue_inputs(document, ()) + " "
+            history = templates.dialogue_inputs("", turns, last=self.last_turns)
+            document_parts = parse(front) or [Part(Kind.KNOWLEDGE, 0, 0, 0, len(front))]
+            inputs = [(front, document_parts), (history, parse(history))]
+        else:
+            front, document_part = _fill_pattern(
+                "document", self.prompt.document, document, Kind.KNOWLEDGE
+            )
+            unscored_cue = "" if self.score_cue else self.prompt.cue
+            inputs = [(front, [document_part]), self.prompt.history_text(turns), (unscored_cue, [])]
         read = self.reader.read_response(inputs, (text, [part]), name, second_branch=True)
         pairs = zip(read.response_spans, read.response_places, strict=True)
         return ScoredPrompt(
@@ -140,19 +153,6 @@ class Prompter:
             tuple(span for span, place in pairs if place is not None),
             read.cut,
         )
-
-    def _build_inputs(self, example: GroundedExample) -> list[PartedText]:
-        """Returns the texts in front of the response, with their parts in characters."""
-        document = join_texts(example.grounding)
-        turns = example.history if self.use_history else ()
-        if self.prompt is None:
-            first = templates.dialogue_inputs(document, ()) + " "
-            history = templates.dialogue_inputs("", turns, last=self.last_turns)
-            document_parts = parse(first) or [Part(Kind.KNOWLEDGE, 0, 0, 0, len(first))]
-            return [(first, document_parts), (history, parse(history))]
-        text, part = _fill_pattern("document", self.prompt.document, document, Kind.KNOWLEDGE)
-        cue = "" if self.score_cue else self.prompt.cue
-        return [(text, [part]), self.prompt.history_text(turns), (cue, [])]
 
 
 class PMIFaith:
@@ -244,32 +244,27 @@ class PMIFaithScorer(ModelScorer[ScoredPrompt]):
     ) -> list[Judgement]:
         """Returns the sums or means, and the words' sums."""
         warn_of_other_texts(self._compute.engine.model.path, (e.grounding for e in examples))
-        return [
-            Judgement(
-                float(pmi.mean() if self._mean else pmi.sum()),
-                _sum_pmi_by_word(example.response, row, pmi),
+        judgements = []
+        for example, row, pmi in zip(examples, rows, self._compute(rows), strict=True):
+            value = float(pmi.mean() if self._mean else pmi.sum())
+            spans = [m.span() for m in re.finditer(r"\S+", example.response)]
+            sums = np.zeros(len(spans))
+            seen = np.zeros(len(spans), bool)  # words that were cut off have no score
+            starts = np.array([start for start, _ in spans])
+            for (_, end), token_pmi in zip(row.token_spans, pmi, strict=True):
+                # A token belongs to the word that it ends in.
+                last = end - row.offset - 1
+                word = int(np.searchsorted(starts, last, side="right")) - 1
+                if 0 <= word < len(spans) and last < spans[word][1]:
+                    sums[word] += token_pmi
+                    seen[word] = True
+            words = (
+                WordScore(example.response[start:end], start, end, float(word_pmi))
+                for (start, end), word_pmi, is_seen in zip(spans, sums, seen, strict=True)
+                if is_seen and math.isfinite(word_pmi)
             )
-            for example, row, pmi in zip(examples, rows, self._compute(rows), strict=True)
-        ]
-
-
-def _sum_pmi_by_word(response: str, prompt: ScoredPrompt, pmi: np.ndarray) -> tuple[WordScore, ...]:
-    """Returns the sum of the PMI of each word's tokens; a token belongs to the word it ends in."""
-    spans = [m.span() for m in re.finditer(r"\S+", response)]
-    sums = np.zeros(len(spans))
-    seen = np.zeros(len(spans), bool)  # words that were cut off have no score
-    starts = np.array([start for start, _ in spans])
-    for (_, end), value in zip(prompt.token_spans, pmi, strict=True):
-        last = end - prompt.offset - 1
-        word = int(np.searchsorted(starts, last, side="right")) - 1
-        if 0 <= word < len(spans) and last < spans[word][1]:
-            sums[word] += value
-            seen[word] = True
-    return tuple(
-        WordScore(response[start:end], start, end, float(value))
-        for (start, end), value, is_seen in zip(spans, sums, seen, strict=True)
-        if is_seen and math.isfinite(value)
-    )
+            judgements.append(Judgement(value, tuple(words)))
+        return judgements
 
 
 @functools.lru_cache(maxsize=4)

@@ -179,7 +179,8 @@ class QuestionAsker:
             (place, question)
             for place, questions in enumerate(question_lists)
             for question in (q.replace("question: ", "", 1).strip() for q in questions)
-            if question and (self.personal or not _is_personal(question))
+            if question
+            and (self.personal or _PERSONAL.isdisjoint(re.findall(r"\w+", question.lower())))
         ]
         response_answers, _ = self.answer(
             [TextQuestion(q, pairs[spans[place][0]][1], Kind.RESPONSE) for place, q in tried]
@@ -203,10 +204,6 @@ class QuestionAsker:
     def to_ask(self, response: str, span: str) -> Prompt:
         """Returns the input of the model of questions."""
         return _fill_template(self.template, response, Kind.RESPONSE, answer=span)
-
-
-def _is_personal(question: str) -> bool:
-    return bool(_PERSONAL & set(re.findall(r"\w+", question.lower())))
 
 
 class Q2Scorer(BaseScorer):
@@ -243,7 +240,19 @@ class Q2Scorer(BaseScorer):
             [answer_f1(q.span, q.answer) for q in questions] for questions, _ in valid_questions
         ]
         if self.card.name == "q2_nli":
-            self._apply_inference(valid_questions, values)
+            # Where an answer differs from the span, inference decides unless it is neutral.
+            differing = [
+                (question_values, place, question)
+                for (questions, _), question_values in zip(valid_questions, values, strict=True)
+                for place, question in enumerate(questions)
+                if question.answer and question_values[place] < 1
+            ]
+            answer_labels, _ = self._infer_labels(
+                [(f"{q.text} {q.answer}.", f"{q.text} {q.span}.") for _, _, q in differing]
+            )
+            for (question_values, place, _), decided in zip(differing, answer_labels, strict=True):
+                if decided is not NliLabel.NEUTRAL:
+                    question_values[place] = _VALUES[decided]
         unasked = [
             pair for pair, question_values in zip(pairs, values, strict=True) if not question_values
         ]
@@ -270,22 +279,6 @@ class Q2Scorer(BaseScorer):
         )
         texts = {"to ask": asker.ask.reader.to_readable(first.ids), "to answer": to_answer}
         return SeenInput(texts, _maximum_by_kind(first.cut, cut))
-
-    def _apply_inference(
-        self, valid_questions: Sequence[ValidQuestions], values: Sequence[list[float]]
-    ) -> None:
-        """Puts what inference decides in place of the values of answers that differ."""
-        places = [
-            (question_values, place, question)
-            for (questions, _), question_values in zip(valid_questions, values, strict=True)
-            for place, question in enumerate(questions)
-            if question.answer and question_values[place] < 1
-        ]
-        pairs = [(f"{q.text} {q.answer}.", f"{q.text} {q.span}.") for _, _, q in places]
-        labels, _ = self._infer_labels(pairs)
-        for (question_values, place, _), label in zip(places, labels, strict=True):
-            if label is not NliLabel.NEUTRAL:
-                question_values[place] = _VALUES[label]
 
     def _infer_labels(
         self, pairs: Sequence[tuple[str, str]]
@@ -357,7 +350,13 @@ def q2_scorer(
         ("question_template", question_template, ("answer", "context")),
         ("answer_template", answer_template, ("question", "context")),
     ):
-        _check_template(option, template, fields)
+        try:
+            filled = template.format(**dict.fromkeys(fields, "\x00"))
+        except (KeyError, IndexError, ValueError, AttributeError):
+            filled = ""
+        if filled.count("\x00") != len(fields):
+            expected = " and ".join(f"{{{field}}}" for field in fields)
+            raise ConfigError(f"{option}: expected a text with {expected}, got {template!r}.")
     reading = ModelOptions(vocabulary=vocabulary, max_length=max_length, cut_policy=cut_policy)
     order = functools.partial(nli_label_numbers, labels=labels)
 
@@ -393,13 +392,3 @@ def q2_scorer(
     )
     asker = QuestionAsker(found_tagger, ask, answer, num_beams, question_template, personal)
     return Q2Scorer(name, asker, classify, order(classify.label_names) if classify else {})
-
-
-def _check_template(option: str, template: str, fields: tuple[str, str]) -> None:
-    try:
-        filled = template.format(**dict.fromkeys(fields, "\x00"))
-    except (KeyError, IndexError, ValueError, AttributeError):
-        filled = ""
-    if filled.count("\x00") != len(fields):
-        expected = " and ".join(f"{{{field}}}" for field in fields)
-        raise ConfigError(f"{option}: expected a text with {expected}, got {template!r}.")

@@ -38,7 +38,6 @@ from faith_jax.statistics.systems import (
     EMPTY,
     MINUS,
     UNDEFINED,
-    Cell,
     compare_measures,
     join_in_sentence,
     mean_measure,
@@ -542,8 +541,13 @@ def _measure_missing_scores(
                     label = f"{scorer} {MINUS} {reference}: {UNDEFINED}"
                     rows.setdefault(label, {})[name] = cell.difference_text(1)
                     size = f"{len(parts[name].ids):,} of {pluralize(len(labelled.ids), 'row')}"
+                    p_value = cell.corrected
+                    test = "" if math.isnan(p_value) else f" ({p_value_text(p_value)})"
                     warnings.append(
-                        _format_undefined_warning(name, scorer, cell, reference, cells, size)
+                        f"{name}: Warning: {scorer} is undefined in {cell.value:.1f}% of the rows "
+                        f"with a label, {reference} in {cells[reference].value:.1f}%{test}. AUCs "
+                        f"are of the {size} that every scorer has; --undefined=VALUE counts an "
+                        "undefined score as VALUE."
                     )
         if len(labelled.is_empty) and (labelled.is_empty == 1).any():
             share = mean_measure(labelled.is_empty, high=0.01, bounds=_SHARE)
@@ -552,20 +556,13 @@ def _measure_missing_scores(
     return rows, tuple(warnings)
 
 
-def _format_undefined_warning(
-    corpus: str, scorer: str, cell: Cell, reference: str, cells: Mapping[str, Cell], size: str
-) -> str:
-    test = "" if math.isnan(cell.corrected) else f" ({p_value_text(cell.corrected)})"
-    return (
-        f"{corpus}: Warning: {scorer} is undefined in {cell.value:.1f}% of the rows with a label, "
-        f"{reference} in {cells[reference].value:.1f}%{test}. AUCs are of the {size} that every "
-        "scorer has; --undefined=VALUE counts an undefined score as VALUE."
-    )
+_CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
 
 
 def auc_rows(table: AucTable) -> Table:
     """Returns AUCs in per cent, a row for each scorer; one baseline at most."""
     rows: list[tuple[Any, ...]] = []
+    tidy: list[tuple[Any, ...]] = []  # a row for each scorer and corpus
     for scorer in table.cells:
         cells = table.row(scorer)
         texts = (
@@ -577,12 +574,17 @@ def auc_rows(table: AucTable) -> Table:
             versus = [cells[c].compared.get(table.baseline) for c in table.columns]
             name = f"{scorer} {MINUS} {table.baseline}"
             rows.append((name, *("" if pair is None else pair.text() for pair in versus)))
+        for corpus, cell in cells.items():
+            counts = table.rows.get(corpus), table.left_out.get(corpus)
+            *figures, better = cell.figures(table.baseline).values()
+            is_better = None if figures[-1] is None else int(better)
+            tidy.append((scorer, corpus, *counts, *figures, is_better))
     for label, texts_by_corpus in table.silences.items():
         rows.append((label, *(texts_by_corpus.get(c, "") for c in table.columns)))
-    counts = {"rows": table.rows}
+    sizes_by_name = {"rows": table.rows}
     if any(table.left_out.values()):
-        counts["rows left out"] = table.left_out
-    for name, sizes in counts.items():
+        sizes_by_name["rows left out"] = table.left_out
+    for name, sizes in sizes_by_name.items():
         rows.append((name, *(f"{sizes[c]:,}" if c in sizes else "" for c in table.columns)))
     title = f"ROC AUC in per cent, with {100 * table.confidence:g}% intervals"
     return Table(
@@ -590,7 +592,7 @@ def auc_rows(table: AucTable) -> Table:
         ("scorer", *table.columns),
         tuple(rows),
         _collect_table_notes(table),
-        _build_tidy_table(table),
+        Table("", ("scorer", "corpus", "rows", "left_out", *_CELL_COLUMNS), tuple(tidy)),
     )
 
 
@@ -685,21 +687,6 @@ def _collect_table_notes(table: AucTable) -> tuple[str, ...]:
             f"So few rounds allow no mark, whatever the scores; at least {least:,} are needed."
         )
     return tuple(notes)
-
-
-_CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
-
-
-def _build_tidy_table(table: AucTable) -> Table:
-    """Returns a row for each scorer and corpus."""
-    rows: list[tuple[Any, ...]] = []
-    for scorer in table.cells:
-        for corpus, cell in table.row(scorer).items():
-            sizes = table.rows.get(corpus), table.left_out.get(corpus)
-            *figures, better = cell.figures(table.baseline).values()
-            compared = None if figures[-1] is None else int(better)
-            rows.append((scorer, corpus, *sizes, *figures, compared))
-    return Table("", ("scorer", "corpus", "rows", "left_out", *_CELL_COLUMNS), tuple(rows))
 
 
 def auc_figures(table: AucTable) -> dict[str, Any]:

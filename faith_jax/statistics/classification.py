@@ -73,9 +73,18 @@ def call_figures(
     drawn = drawn_counts(len(labels), draws.resamples, draws.seed, clusters)
     # The confusion matrices of resamples are weighted sums of these: a product of matrices, which
     # is fast in floats, and exact, as float32 has all whole numbers up to 2**24.
-    tables = [counts.astype(np.float32) @ rows for counts in drawn]
+    tables = [weights.astype(np.float32) @ rows for weights in drawn]
     # The first table is of the rows as they are, those of the resamples follow.
-    figures = _of_confusions(np.concatenate([rows.sum(axis=0)[None], *tables]), len(names))
+    counts = np.concatenate([rows.sum(axis=0)[None], *tables]).astype(np.float64)
+    confusions = counts.reshape(-1, *cells.shape[1:])  # [tables, classes, classes + 1]
+    # The last column, of no class, is off the diagonal of all classes: [tables, classes].
+    hits = np.diagonal(confusions, axis1=1, axis2=2)
+    # F1 = 2 TP / (2 TP + FN + FP): rows with the label, and rows that are called it.
+    sizes = confusions.sum(axis=2) + confusions.sum(axis=1)[:, : len(names)]
+    f1 = np.divide(2 * hits, sizes, out=np.full_like(hits, np.nan), where=sizes > 0)
+    accuracy = hits.sum(axis=1) / confusions.sum(axis=(1, 2))
+    # A class that no row has or is called is NaN, and no part of the mean.
+    figures = np.stack([accuracy, np.nanmean(f1, axis=1), *f1.T])
     # Of one group all draws are the same, which is no certainty.
     is_drawn = len(set(range(len(labels)) if clusters is None else clusters)) > 1
     return {
@@ -85,22 +94,6 @@ def call_figures(
         )
         for figure, values in zip((ACCURACY, MACRO_F1, *names), 100 * figures, strict=True)
     }
-
-
-def _of_confusions(counts: np.ndarray, classes: int) -> np.ndarray:
-    """Returns accuracy, macro F1, and F1 by class, [2 + classes, tables], NaN = undefined.
-
-    Counts are [tables, classes * (classes + 1)], by the label and by what is said, last no class.
-    """
-    tables = counts.astype(np.float64).reshape(-1, classes, classes + 1)
-    # The last column, of no class, is off the diagonal of all classes: [tables, classes].
-    hits = np.diagonal(tables, axis1=1, axis2=2)
-    # F1 = 2 TP / (2 TP + FN + FP): rows with the label, and rows that are called it.
-    sizes = tables.sum(axis=2) + tables.sum(axis=1)[:, :classes]
-    f1 = np.divide(2 * hits, sizes, out=np.full_like(hits, np.nan), where=sizes > 0)
-    # A class that no row has or is called is NaN, and no part of the mean.
-    accuracy = hits.sum(axis=1) / tables.sum(axis=(1, 2))
-    return np.stack([accuracy, np.nanmean(f1, axis=1), *f1.T])
 
 
 class DirectedThreshold(NamedTuple):

@@ -36,7 +36,16 @@ def faithdial_table(splits: Splits, before: Before | None = None) -> Table:
     published = "Published: 84.7% of the Wizard's turns are edited, and 28.1% of the Seeker's."
     if before is None:
         return table._replace(notes=(published,))
-    edited = [_edited_seekers(examples, before) for examples in splits.values()]
+    # Of each Seeker turn that Wizard of Wikipedia has, whether it is another one there: by split.
+    edited = []
+    for examples in splits.values():
+        edited_turns = []
+        for example in examples:
+            response = one_space(example["original_response"] or example["response"])
+            seekers = before.get((response, one_space(example["knowledge"])))
+            if seekers and example["history"]:
+                edited_turns.append(one_space(example["history"][-1]) not in seekers)
+        edited.append(edited_turns)
     shares = (100 * statistics.fmean(turns) if turns else math.nan for turns in edited)
     rows = (("compared Seeker turns", *map(len, edited)), ("edited Seeker turns (%)", *shares))
     return table._replace(rows=(*table.rows, *rows), notes=(published,))
@@ -53,17 +62,6 @@ def said_before(turns: Iterable[Example]) -> dict[tuple[str, str], set[str]]:
             key = one_space(turn["response"]), one_space(turn["knowledge"])
             before.setdefault(key, set()).add(one_space(turn["history"][-1]))
     return before
-
-
-def _edited_seekers(examples: Sequence[Example], before: Before) -> list[bool]:
-    """Returns of each Seeker turn that Wizard of Wikipedia has whether it is another one there."""
-    edited = []
-    for example in examples:
-        response = one_space(example["original_response"] or example["response"])
-        seekers = before.get((response, one_space(example["knowledge"])))
-        if seekers and example["history"]:
-            edited.append(one_space(example["history"][-1]) not in seekers)
-    return edited
 
 
 def share_by_class(splits: Splits) -> Table:
@@ -170,7 +168,11 @@ def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
     """Returns how many examples of each split have each combination of the fields' values."""
     counts = {
         name: collections.Counter(
-            tuple(_format_field(e[field]) for field in fields) for e in examples
+            tuple(
+                " + ".join(e[field]) if isinstance(e[field], list) else str(e[field])
+                for field in fields
+            )
+            for e in examples
         )
         for name, examples in splits.items()
     }
@@ -178,10 +180,6 @@ def count_table(title: str, splits: Splits, fields: Sequence[str]) -> Table:
     rows = [(*key, *(counts[name][key] for name in splits)) for key in keys]
     total = ("all", *[""] * (len(fields) - 1), *(len(examples) for examples in splits.values()))
     return Table(title, (*fields, *splits), (*rows, total))
-
-
-def _format_field(value: Any) -> str:
-    return " + ".join(value) if isinstance(value, list) else str(value)
 
 
 def true_table(corpora: Mapping[str, Sequence[Example]]) -> Table:
@@ -209,17 +207,12 @@ def extractiveness_table(
             # Without NaN, the only value that does not equal itself: texts without words.
             values = sorted(v for f in measures if (v := getattr(f, measure)) == v)
             if values:
-                quartiles = _quartiles(values)
+                quartiles = values * 3  # of a single value, which has no quantiles
+                if len(values) > 1:
+                    quartiles = statistics.quantiles(values, n=4, method="inclusive")
                 rows.append((name, measure, statistics.fmean(values), *quartiles))
     columns = ("split", "measure", "mean", "25%", "50%", "75%")
     return Table("Extractiveness (Dziri 2022, figure 3)", columns, tuple(rows))
-
-
-def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    if len(values) == 1:
-        return values[0], values[0], values[0]
-    first, second, third = statistics.quantiles(values, n=4, method="inclusive")
-    return first, second, third
 
 
 def bias_table(examples: Iterable[Example], text: str, label: str, count: int = 5) -> Table:

@@ -318,11 +318,8 @@ def pairs(runs: Sequence[RunHealth]) -> list[Pair]:
     for first, second in itertools.combinations(runs, 2):
         if first.base == second.base and first.base:
             for name in [name for name in first.prompts if name in second.prompts]:
-                first_prompt, second_prompt, start = (
-                    first.prompts[name],
-                    second.prompts[name],
-                    np.nan,
-                )
+                first_prompt, second_prompt = first.prompts[name], second.prompts[name]
+                start = np.nan
                 if first_prompt.start is not None and second_prompt.start is not None:
                     start = float(np.mean(matching(first_prompt.start, second_prompt.start)[1]))
                 matched = matching(first_prompt.vectors, second_prompt.vectors)
@@ -333,7 +330,31 @@ def pairs(runs: Sequence[RunHealth]) -> list[Pair]:
 def run_warnings(run: RunHealth) -> list[str]:
     """Returns the warnings about a run; empty where nothing is off."""
     warnings = [line for prompt in run.prompts.values() for line in prompt_warnings(prompt)]
-    return warnings + _loss_warnings(run)
+    for part, curve in (("training", run.training_loss), ("validation", run.validation_loss)):
+        broken = ~np.isfinite(curve.values)
+        if broken.any():
+            warnings.append(f"the {part} loss is not finite at step {curve.steps[broken][0]}.")
+    losses, half = run.training_loss.values, len(run.training_loss.values) // 2
+    if half > 1 and np.isfinite(losses).all():
+        before, after = losses[:half], losses[-half:]
+        # Standard error of a difference of two means of `half` values each.
+        noise = np.sqrt((before.var(ddof=1) + after.var(ddof=1)) / half)
+        rise = after.mean() - before.mean()
+        # Large enough to matter, and larger than single batches vary.
+        if rise > RISEN * abs(before.mean()) and rise > SURE * noise:
+            warnings.append("the training loss is higher in the second half than in the first.")
+    step, lowest = run.lowest_loss
+    if run.final_loss > lowest + RISEN * abs(lowest):
+        warnings.append(
+            f"the validation loss rose from {lowest:.4f} at step {step} to {run.final_loss:.4f}: "
+            f"take checkpoints/{step} if it was kept."
+        )
+    elif len(run.validation_loss.steps) > 2 and step == run.validation_loss.steps[0]:
+        warnings.append(
+            f"the validation loss never fell below its first value, {lowest:.4f} at step {step}: "
+            "the prompt does not steer the model on what it was not trained on."
+        )
+    return warnings
 
 
 def prompt_warnings(prompt: PromptHealth) -> list[str]:
@@ -408,41 +429,6 @@ def _norm_warnings(prompt: PromptHealth) -> Iterator[str]:
                 f"embeddings (norm {worst:.3g}; of those {bound}): the model was never trained on "
                 "such inputs; try a lower LEARNING_RATE."
             )
-
-
-def _loss_warnings(run: RunHealth) -> list[str]:
-    warnings = []
-    for part, curve in (("training", run.training_loss), ("validation", run.validation_loss)):
-        broken = ~np.isfinite(curve.values)
-        if broken.any():
-            warnings.append(f"the {part} loss is not finite at step {curve.steps[broken][0]}.")
-    if _is_rising(run.training_loss):
-        warnings.append("the training loss is higher in the second half than in the first.")
-    step, lowest = run.lowest_loss
-    if run.final_loss > lowest + RISEN * abs(lowest):
-        warnings.append(
-            f"the validation loss rose from {lowest:.4f} at step {step} to {run.final_loss:.4f}: "
-            f"take checkpoints/{step} if it was kept."
-        )
-    elif len(run.validation_loss.steps) > 2 and step == run.validation_loss.steps[0]:
-        warnings.append(
-            f"the validation loss never fell below its first value, {lowest:.4f} at step {step}: "
-            "the prompt does not steer the model on what it was not trained on."
-        )
-    return warnings
-
-
-def _is_rising(curve: Curve) -> bool:
-    """Whether the second half of a curve is above the first, by more than its noise."""
-    values, half = curve.values, len(curve.values) // 2
-    if half < 2 or not np.isfinite(values).all():
-        return False
-    before, after = values[:half], values[-half:]
-    # Standard error of a difference of two means of `half` values each.
-    noise = np.sqrt((before.var(ddof=1) + after.var(ddof=1)) / half)
-    rise = after.mean() - before.mean()
-    # Large enough to matter, and larger than single batches vary.
-    return bool(rise > RISEN * abs(before.mean()) and rise > SURE * noise)
 
 
 def spread_warnings(runs: Sequence[RunHealth], pairs: Sequence[Pair]) -> list[str]:

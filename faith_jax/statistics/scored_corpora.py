@@ -228,15 +228,13 @@ class _Columns:
         if kept.words:
             self._words.append(row.get("words") or {})
         if kept.fields is None or kept.fields:
-            self._fields.append(self._kept_fields(row["fields"]))
-
-    def _kept_fields(self, fields: Mapping[str, str]) -> Mapping[str, str]:
-        """Returns the fields that are kept; all, of the first row that lacks one, for its error."""
-        wanted = fields.keys() if self._kept.fields is None else self._kept.fields
-        missing = set(wanted) - fields.keys() - self._told_missing
-        self._told_missing |= missing
-        names = fields.keys() if missing else [name for name in wanted if name in fields]
-        return {name: self._known.setdefault(fields[name], fields[name]) for name in names}
+            fields = row["fields"]
+            wanted = fields.keys() if kept.fields is None else kept.fields
+            # Of the first row that lacks a field all are kept, for the error that lists them.
+            missing = set(wanted) - fields.keys() - self._told_missing
+            self._told_missing |= missing
+            names = fields.keys() if missing else [name for name in wanted if name in fields]
+            self._fields.append({n: self._known.setdefault(fields[n], fields[n]) for n in names})
 
     def part(self) -> _Part:
         """Returns the corpus; an id that it has twice is an InputError."""
@@ -283,9 +281,16 @@ def _join_parts(
         raise InputError(f"{origin} and {path} both have scores of {both[0]} on {first.name!r}.")
     places = second.places(first.ids)
     second = second.part(places)
-    responses = second_part.responses
-    second_part = _Part(second, responses[places] if len(responses) else responses)
-    _check_same_texts(first_part, second_part, origin, path, same_grounding)
+    # Other texts are not joined to those of equal ids; what a file lacks passes.
+    responses, other_responses = first_part.responses, second_part.responses
+    if len(other_responses):
+        other_responses = other_responses[places]
+        if len(responses):
+            _check_equal(responses != other_responses, "responses", first, origin, path)
+    if same_grounding:
+        hashes, other_hashes = first.hashes["grounding"], second.hashes["grounding"]
+        differing = (hashes != 0) & (other_hashes != 0) & (hashes != other_hashes)
+        _check_equal(differing, "groundings", first, origin, path)
     # A sum with NaN is NaN: a label that one of the files lacks is no contradiction.
     differing = ~((first.labels == second.labels) | np.isnan(first.labels + second.labels))
     if differing.any():
@@ -305,27 +310,13 @@ def _join_parts(
             n: np.where(values == 0, second.hashes[n], values) for n, values in first.hashes.items()
         },
     )
-    with_texts = first_part if len(first_part.responses) else second_part
-    return _Part(corpus, with_texts.responses)
-
-
-def _check_same_texts(
-    first: _Part, second: _Part, origin: str, path: str, same_grounding: bool
-) -> None:
-    """Refuses to join other responses to those of equal ids; texts that a file lacks pass."""
-    if len(first.responses) and len(second.responses):
-        _check_equal(first.responses != second.responses, "responses", first, origin, path)
-    if same_grounding:
-        first_hashes, second_hashes = (part.corpus.hashes["grounding"] for part in (first, second))
-        differing = (first_hashes != 0) & (second_hashes != 0) & (first_hashes != second_hashes)
-        _check_equal(differing, "groundings", first, origin, path)
+    return _Part(corpus, responses if len(responses) else other_responses)
 
 
 def _check_equal(
-    differing: NDArray[np.bool_], texts: str, first: _Part, origin: str, path: str
+    differing: NDArray[np.bool_], texts: str, corpus: Corpus, origin: str, path: str
 ) -> None:
     if differing.any():
-        corpus = first.corpus
         raise InputError(
             f"{origin} and {path} have different {texts} of {corpus.name!r}, row "
             f"{corpus.ids[int(np.argmax(differing))]!r}; if they are of different systems or data, "

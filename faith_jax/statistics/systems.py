@@ -89,22 +89,19 @@ def _jackknife_measures(
     size = int(where.sum())
     numbers = cluster_numbers(size, None if units is None else units[where].tolist())
     sizes = np.bincount(numbers)
-    # Summands are added up by unit, [units, sums], because units are left out whole.
-    first, *second = (
-        _values_without_each(measure, unit_sums(measure.summands[where], numbers, len(sizes)))
-        for measure in measures
-    )
+    figures = []  # of all units, and without each of them: [1 + units]
+    for measure in measures:
+        # Summands are added up by unit, [units, sums], because units are left out whole.
+        sums = unit_sums(measure.summands[where], numbers, len(sizes))
+        # The total less a unit's sums is the total without it: no figure is computed from rows
+        # again.
+        total = sums.sum(axis=0)
+        figures.append(measure.value(np.concatenate([total[None], total - sums])))
+    first, *second = figures
     # Both figures without the same unit, and only then their difference: so its error is that of
     # pairs.
     values = first - second[0] if second else first
     return jackknife(float(values[0]), values[1:], sizes)
-
-
-def _values_without_each(measure: Measure, sums: Floats) -> Floats:
-    """Returns the figure of all units, and those without each of them: [1 + units]."""
-    # The total less a unit's sums is the total without it: no figure is computed from rows again.
-    total = sums.sum(axis=0)
-    return measure.value(np.concatenate([total[None], total - sums]))
 
 
 class Difference(NamedTuple):
@@ -430,10 +427,9 @@ def systems_table(
                     warnings += _format_missing_warnings(
                         corpus, silence, system, tested[system], silent
                     )
-                tidy += [
-                    _tidy_row(corpus, system, _silence_name(silence, column), cell, None)
-                    for column, cell in row.items()
-                ]
+                for column, cell in row.items():
+                    name = silence if silence == EMPTY else f"{column}: {silence}"
+                    tidy.append(_tidy_row(corpus, system, name, cell, None))
         notes += units.notes(corpus)
         sizes = {name: sum(len(part.ids) for part in parts) for name, parts in systems.items()}
         notes += _row_notes(corpus, cells, sizes)
@@ -538,10 +534,6 @@ def _add_shares(
             [mean_measure(part, high=0.01, bounds=(0.0, 1.0)) for part in replicates]
         )
         shares.setdefault(silence, {}).setdefault(name, {})[column] = share
-
-
-def _silence_name(silence: str, column: str) -> str:
-    return silence if silence == EMPTY else f"{column}: {silence}"
 
 
 def _format_missing_warnings(

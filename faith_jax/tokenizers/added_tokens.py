@@ -7,7 +7,6 @@ text is cut at them, as Transformers does, and the parts between are encoded eac
 import pathlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.rows import read_json
@@ -99,25 +98,20 @@ def _tokens_of_files(folder: pathlib.Path) -> Iterator[tuple[str, dict[int, Toke
         elif file == "added_tokens.json":
             tokens = tokens_by_id({index: text for text, index in content.items()}, folder)
         else:
-            tokens = _tokens_of_tokenizer_json(content, folder)
+            try:
+                vocabulary = content["model"].get("vocab", [])
+                if isinstance(vocabulary, dict):
+                    pieces = {index: text for text, index in vocabulary.items()}
+                else:
+                    pieces = {index: text for index, (text, _) in enumerate(vocabulary)}
+                added = {
+                    token["id"]: {name: value for name, value in token.items() if name != "id"}
+                    for token in content.get("added_tokens") or []
+                }
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise ConfigError(
+                    f"Vocabulary {folder}: tokenizer.json: expected a tokenizer of Hugging Face's, "
+                    "got a file without its fields; copy it again, or remove it."
+                ) from None
+            tokens = tokens_by_id(pieces, folder) | tokens_by_id(added, folder)
         yield file, tokens
-
-
-def _tokens_of_tokenizer_json(content: Mapping[str, Any], folder: pathlib.Path) -> dict[int, Token]:
-    """Returns the pieces and added tokens of a tokenizer.json by id."""
-    try:
-        vocabulary = content["model"].get("vocab", [])
-        if isinstance(vocabulary, dict):
-            pieces = {index: text for text, index in vocabulary.items()}
-        else:
-            pieces = {index: text for index, (text, _) in enumerate(vocabulary)}
-        added = {
-            token["id"]: {name: value for name, value in token.items() if name != "id"}
-            for token in content.get("added_tokens") or []
-        }
-    except (AttributeError, KeyError, TypeError, ValueError):
-        raise ConfigError(
-            f"Vocabulary {folder}: tokenizer.json: expected a tokenizer of Hugging Face's, got a "
-            "file without its fields; copy it again, or remove it."
-        ) from None
-    return tokens_by_id(pieces, folder) | tokens_by_id(added, folder)

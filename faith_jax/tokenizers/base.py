@@ -5,7 +5,7 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from faith_jax.core.notation import PUBLISHED, Notation
+from faith_jax.core.templates import PUBLISHED, Notation
 from faith_jax.tokenizers.unknown import note_unknown
 
 # The special tokens, in the order in which Transformers adds those that a vocabulary lacks.

@@ -14,7 +14,7 @@ from typing import Any
 from faith_jax.checkpoints.embedded import checkpoint_path
 from faith_jax.core.errors import ConfigError
 from faith_jax.core.files import atomic_file, report_write_errors
-from faith_jax.core.notation import PUBLISHED, choose_notation
+from faith_jax.core.templates import PUBLISHED, choose_notation
 from faith_jax.models.config import TransformerConfig
 from faith_jax.tokenizers import byte_level
 from faith_jax.tokenizers.base import NAMES, Tokenizer

@@ -81,7 +81,21 @@ class HuggingFaceVocabulary(Tokenizer):
                 f"Vocabulary {file}: expected {expected}; the library refuses it "
                 f"({' '.join(str(error).split())[:200]}). Give the published files."
             ) from None
-        special = _special_ids(tokenizer, config, tokenizer_class)
+        tokens = config.special_tokens(tokenizer_class)
+        ids = {name: tokenizer.token_to_id(token["content"]) for name, token in tokens.items()}
+        special = {name: index for name, index in ids.items() if index is not None}
+        if not any(name in tokens for name in ("bos", "eos", "cls")):
+            # No file names tokens: the model's own ids, and finally the usual names.
+            present = {t.content: i for i, t in tokenizer.get_added_tokens_decoder().items()}
+            for name in NAMES:
+                if name in config.tokens:
+                    continue
+                usual = [present[text] for text in USUAL_NAMES[name] if text in present]
+                model_id = config.model_ids.get(name)
+                if model_id is not None and tokenizer.id_to_token(model_id) is not None:
+                    special[name] = model_id
+                elif usual:
+                    special[name] = usual[0]
         self._silent = frozenset(special.values())
         # Ids of added tokens may leave gaps behind the vocabulary.
         added = max(tokenizer.get_added_tokens_decoder(), default=-1)
@@ -94,7 +108,17 @@ class HuggingFaceVocabulary(Tokenizer):
     def of_plain_text(self) -> "HuggingFaceVocabulary":
         plain = object.__new__(HuggingFaceVocabulary)  # `copy` returns the one that is loaded
         plain.__dict__.update(self.__dict__)
-        plain.reader = _without_special_tokens(self.tokenizer)
+        fields = json.loads(self.tokenizer.to_str())
+        special = {token["content"] for token in fields["added_tokens"] if token["special"]}
+        fields["added_tokens"] = [t for t in fields["added_tokens"] if t["content"] not in special]
+        if fields["model"]["type"] == "Unigram":
+            # DeBERTa's and ALBERT's special tokens are pieces, too, the most probable of all: under
+            # a name that no text has, they keep their ids.
+            fields["model"]["vocab"] = [
+                [f"\0{piece}" if piece in special else piece, score]
+                for piece, score in fields["model"]["vocab"]
+            ]
+        plain.reader = tokenizers.Tokenizer.from_str(json.dumps(fields))
         return plain
 
     def text_ids(self, text: str) -> list[int]:
@@ -126,88 +150,55 @@ class HuggingFaceVocabulary(Tokenizer):
         return hashlib.sha256(repr((content, special)).encode()).hexdigest()
 
 
-def _without_special_tokens(tokenizer: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """Returns a tokenizer of texts, with the same ids, that makes no special token of them."""
-    fields = json.loads(tokenizer.to_str())
-    special = {token["content"] for token in fields["added_tokens"] if token["special"]}
-    fields["added_tokens"] = [t for t in fields["added_tokens"] if t["content"] not in special]
-    if fields["model"]["type"] == "Unigram":
-        # DeBERTa's and ALBERT's special tokens are pieces, too, the most probable of all: under a
-        # name that no text has, they keep their ids.
-        fields["model"]["vocab"] = [
-            [f"\0{piece}" if piece in special else piece, score]
-            for piece, score in fields["model"]["vocab"]
-        ]
-    return tokenizers.Tokenizer.from_str(json.dumps(fields))
-
-
 def _build_tokenizer(
     file: pathlib.Path, config: TokenizerConfig
 ) -> tuple[tokenizers.Tokenizer, str]:
     """Returns a file's tokenizer, and Transformers' class of it; "" = a class that adds nothing."""
     if file.suffix == ".txt":
-        tokenizer, tokenizer_class = _from_vocab(file, config)
+        with file.open(encoding="utf-8") as lines:
+            vocab = {line.rstrip("\n"): index for index, line in enumerate(lines)}
+        tokens = {name: token["content"] for name, token in config.special_tokens(BERT).items()}
+        missing = [tokens[name] for name in ("unk", "cls", "sep") if tokens[name] not in vocab]
+        if missing:
+            raise ValueError(f"no line is {missing[0]}")
+        tokenizer = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token=tokens["unk"]))
+        accents = config.options.get("strip_accents")
+        tokenizer.normalizer = normalizers.BertNormalizer(
+            clean_text=True,
+            handle_chinese_chars=config.option("tokenize_chinese_chars", default=True),
+            strip_accents=accents if isinstance(accents, bool) else None,
+            lowercase=config.option("do_lower_case", default=True),
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.decoder = decoders.WordPiece(prefix="##")
+        tokenizer_class = BERT
     elif file.suffix != ".json":
         tokenizer, tokenizer_class = _from_sentencepiece(file, config)
     elif file.name == "vocab.json":
-        tokenizer, tokenizer_class = _from_vocab_and_merges(file, config)
+        merges = str(file.with_name("merges.txt"))
+        model = models.BPE.from_file(str(file), merges, dropout=None, fuse_unk=False)
+        tokenizer = tokenizers.Tokenizer(model)
+        prefix_space = config.option("add_prefix_space", default=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
+        tokenizer.decoder = decoders.ByteLevel()
+        ends = {"</s>": ROBERTA, "[SEP]": DEBERTA_V1}
+        usual_class = next((ends[end] for end in ends if model.token_to_id(end) is not None), GPT2)
+        tokenizer_class = config.tokenizer_class or usual_class
     else:
-        tokenizer, tokenizer_class = _from_tokenizer_json(file, config)
+        tokenizer = tokenizers.Tokenizer.from_file(str(file))
+        # Lengths and batches are the caller's; dropout would make ids random.
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        if getattr(tokenizer.model, "dropout", None) is not None:
+            tokenizer.model.dropout = None
+        tokenizer_class = config.tokenizer_class
+        if tokenizer_class == LLAMA and isinstance(tokenizer.decoder, decoders.ByteLevel):
+            tokenizer_class = ""  # Llama 3 has none of the tokens of Llama 1 and 2
     _add_missing_tokens(tokenizer, config, tokenizer_class)
     if file.suffix != ".json" or file.name == "vocab.json":
         # Transformers documents begin tokens as the default of both SentencePiece classes.
         _put_around(tokenizer, config, tokenizer_class, begin=file.suffix != ".json")
     return tokenizer, tokenizer_class
-
-
-def _from_tokenizer_json(
-    file: pathlib.Path, config: TokenizerConfig
-) -> tuple[tokenizers.Tokenizer, str]:
-    tokenizer = tokenizers.Tokenizer.from_file(str(file))
-    # Lengths and batches are the caller's; dropout would make ids random.
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    if getattr(tokenizer.model, "dropout", None) is not None:
-        tokenizer.model.dropout = None
-    # Llama 3 has none of the tokens of Llama 1 and 2.
-    is_llama3 = config.tokenizer_class == LLAMA and isinstance(
-        tokenizer.decoder, decoders.ByteLevel
-    )
-    return tokenizer, "" if is_llama3 else config.tokenizer_class
-
-
-def _from_vocab_and_merges(
-    file: pathlib.Path, config: TokenizerConfig
-) -> tuple[tokenizers.Tokenizer, str]:
-    merges = str(file.with_name("merges.txt"))
-    model = models.BPE.from_file(str(file), merges, dropout=None, fuse_unk=False)
-    tokenizer = tokenizers.Tokenizer(model)
-    prefix_space = config.option("add_prefix_space", default=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix_space)
-    tokenizer.decoder = decoders.ByteLevel()
-    ends = {"</s>": ROBERTA, "[SEP]": DEBERTA_V1}
-    usual_class = next((ends[end] for end in ends if model.token_to_id(end) is not None), GPT2)
-    return tokenizer, config.tokenizer_class or usual_class
-
-
-def _from_vocab(file: pathlib.Path, config: TokenizerConfig) -> tuple[tokenizers.Tokenizer, str]:
-    with file.open(encoding="utf-8") as lines:
-        vocab = {line.rstrip("\n"): index for index, line in enumerate(lines)}
-    tokens = {name: token["content"] for name, token in config.special_tokens(BERT).items()}
-    missing = [tokens[name] for name in ("unk", "cls", "sep") if tokens[name] not in vocab]
-    if missing:
-        raise ValueError(f"no line is {missing[0]}")
-    tokenizer = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token=tokens["unk"]))
-    accents = config.options.get("strip_accents")
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=config.option("tokenize_chinese_chars", default=True),
-        strip_accents=accents if isinstance(accents, bool) else None,
-        lowercase=config.option("do_lower_case", default=True),
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece(prefix="##")
-    return tokenizer, BERT
 
 
 def _from_sentencepiece(
@@ -361,29 +352,6 @@ def _with_id(tokenizer: tokenizers.Tokenizer, token: Token) -> tuple[str, int]:
     index = tokenizer.token_to_id(token["content"])
     assert index is not None, token  # _add_missing_tokens has added it
     return token["content"], index
-
-
-def _special_ids(
-    tokenizer: tokenizers.Tokenizer, config: TokenizerConfig, tokenizer_class: str
-) -> dict[str, int]:
-    """Returns the ids of the special tokens by name."""
-    tokens = config.special_tokens(tokenizer_class)
-    ids = {name: tokenizer.token_to_id(token["content"]) for name, token in tokens.items()}
-    present_ids = {name: index for name, index in ids.items() if index is not None}
-    if any(name in tokens for name in ("bos", "eos", "cls")):
-        return present_ids
-    # No file names tokens: the model's own ids, and finally the usual names.
-    present = {t.content: i for i, t in tokenizer.get_added_tokens_decoder().items()}
-    for name in NAMES:
-        if name in config.tokens:
-            continue
-        usual = [present[text] for text in USUAL_NAMES[name] if text in present]
-        model_id = config.model_ids.get(name)
-        if model_id is not None and tokenizer.id_to_token(model_id) is not None:
-            present_ids[name] = model_id
-        elif usual:
-            present_ids[name] = usual[0]
-    return present_ids
 
 
 def _probe_special_tokens(

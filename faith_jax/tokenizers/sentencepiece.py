@@ -119,29 +119,25 @@ class SentencePieceVocabulary(Tokenizer):
                 continue
             # Behind an added token, Transformers' later form (`legacy` false) adds no space.
             front = "" if self._is_legacy or start == 0 else "<unk>"
-            within, places = self._encode_part(front + part)
+            within = front + part
+            # The only form with positions that all versions since 0.2.0 have; it counts bytes.
+            serialized = self.reader.encode(within, out_type="serialized_proto")
+            pieces = sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces
+            places = [(piece.begin, piece.end) for piece in pieces]
+            if not within.isascii():
+                # A character begins at each byte that does not go on with one: 10xxxxxx.
+                begins = (np.frombuffer(within.encode(), np.uint8) & 0xC0) != 0x80
+                chars = [0, *np.cumsum(begins).tolist()]
+                places = [(chars[begin], chars[end]) for begin, end in places]
+                # SentencePiece gives only the last byte of a character its width.
+                for i in range(len(pieces) - 2, -1, -1):
+                    is_empty = places[i][0] == places[i][1] == places[i + 1][0]
+                    if is_empty and self.tokenizer.is_byte(pieces[i].id):
+                        places[i] = places[i + 1]
             cut = len(self.reader.encode(front))
-            ids += within[cut:]
+            ids += [piece.id for piece in pieces[cut:]]
             moved = start - len(front)
             spans += [(first + moved, last + moved) for first, last in places[cut:]]
-        return ids, spans
-
-    def _encode_part(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        # The only form with positions that all versions since 0.2.0 have; it counts bytes.
-        serialized = self.reader.encode(text, out_type="serialized_proto")
-        pieces = sentencepiece_pb2.SentencePieceText.FromString(serialized).pieces
-        ids = [piece.id for piece in pieces]
-        spans = [(piece.begin, piece.end) for piece in pieces]
-        if text.isascii():
-            return ids, spans
-        # A character begins at each byte that does not go on with one: 10xxxxxx.
-        begins = (np.frombuffer(text.encode(), np.uint8) & 0xC0) != 0x80
-        chars = [0, *np.cumsum(begins).tolist()]
-        spans = [(chars[begin], chars[end]) for begin, end in spans]
-        # SentencePiece gives only the last byte of a character its width.
-        for i in range(len(ids) - 2, -1, -1):
-            if spans[i][0] == spans[i][1] == spans[i + 1][0] and self.tokenizer.is_byte(ids[i]):
-                spans[i] = spans[i + 1]
         return ids, spans
 
     def decode(self, ids: Iterable[int]) -> str:

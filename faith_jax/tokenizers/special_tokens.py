@@ -161,8 +161,15 @@ def read_tokenizer_config(folder: pathlib.Path) -> TokenizerConfig:
     except msgspec.ValidationError as error:
         raise _unknown_form(folder, error) from None
     in_order = tuple(added[index] for index in sorted(added))
-    tokenizer_class, ids = _tokenizer_class(options, model), _model_ids(model)
-    return TokenizerConfig(tokenizer_class, tokens, in_order, tuple(extra), ids, options)
+    tokenizer_class = options.get("tokenizer_class") or model.get("tokenizer_class")
+    if isinstance(tokenizer_class, str):
+        tokenizer_class = tokenizer_class.removesuffix("Fast")
+        tokenizer_class = _ALIASES.get(tokenizer_class, tokenizer_class)
+    else:
+        tokenizer_class = _CLASS_OF_MODEL_TYPE.get(str(model.get("model_type")), "")
+    # Of several ends, training used the first.
+    first_ids = {name: ids[0] for name in NAMES if (ids := ids_of(model.get(f"{name}_token_id")))}
+    return TokenizerConfig(tokenizer_class, tokens, in_order, tuple(extra), first_ids, options)
 
 
 def tokens_by_id(value: Any, folder: pathlib.Path) -> dict[int, Token]:
@@ -184,21 +191,6 @@ def _unknown_form(folder: pathlib.Path, error: msgspec.ValidationError) -> Confi
         f"or tokenizer.json describes a token in no known form ({error}); correct it or copy the "
         "files again."
     )
-
-
-def _tokenizer_class(options: Mapping[str, Any], model: Mapping[str, Any]) -> str:
-    name = options.get("tokenizer_class") or model.get("tokenizer_class")
-    if isinstance(name, str):
-        name = name.removesuffix("Fast")
-        return _ALIASES.get(name, name)
-    return _CLASS_OF_MODEL_TYPE.get(str(model.get("model_type")), "")
-
-
-def _model_ids(model: Mapping[str, Any]) -> dict[str, int]:
-    id_fields = {name: model.get(f"{name}_token_id") for name in NAMES}
-    # Of several ends, training used the first.
-    first = {name: (ids_of(value) or (None,))[0] for name, value in id_fields.items()}
-    return {name: index for name, index in first.items() if index is not None}
 
 
 def ids_of(value: Any) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ from faith_jax.checkpoints.manifest import COMPANIONS
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files.staging import local_copy
 from faith_jax.core.files.stores import is_remote
-from faith_jax.core.notation import CANDIDATES, PUBLISHED, Notation, choose_notation
+from faith_jax.core.templates import CANDIDATES, PUBLISHED, Notation, choose_notation
 from faith_jax.tokenizers import byte_level
 from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.special_tokens import read_json_if_any, read_tokenizer_config

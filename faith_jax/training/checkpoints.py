@@ -72,7 +72,15 @@ class TrainCheckpoints:
     ):
         check_folder(folder, keep_last, keep_best)
         self.folder = path_of(folder).absolute()
-        _check_metrics(self.folder)
+        for path in sorted(self.folder.glob("*/metrics/metrics")):
+            if not path.parts[-3].isdecimal():  # of a save that was killed
+                continue
+            metrics = read_json_or_none(path)
+            if metrics is None or not all(isinstance(v, int | float) for v in metrics.values()):
+                raise CheckpointError(
+                    f"{path}: expected the metrics of a step; remove the folder {path.parent}, "
+                    "then the step counts as one without metrics."
+                )
         self._best_metric = best_metric
         policies = [checkpoint_managers.LatestN(keep_last)]
         if keep_best:
@@ -346,18 +354,6 @@ def _has_overlap(box: manifest.Box, index: tuple[Any, ...]) -> bool:
         and (shard_part.stop is None or part.start < shard_part.stop)
         for part, shard_part in zip(box, index, strict=True)
     )
-
-
-def _check_metrics(folder: pathlib.Path) -> None:
-    for path in sorted(folder.glob("*/metrics/metrics")):
-        if not path.parts[-3].isdecimal():  # of a save that was killed
-            continue
-        metrics = read_json_or_none(path)
-        if metrics is None or not all(isinstance(value, int | float) for value in metrics.values()):
-            raise CheckpointError(
-                f"{path}: expected the metrics of a step; remove the folder {path.parent}, then "
-                "the step counts as one without metrics."
-            )
 
 
 def _damage_error(folder: pathlib.Path, error: Exception) -> CheckpointError:

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Collection
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +64,13 @@ class InBatchNegatives(Objective):
         keys = (None, None) if dropout_key is None else jax.random.split(dropout_key)
         methods = {"encoder_input_tokens": "question_vectors", "passage_tokens": "text_vectors"}
         queries, passages = (
-            self._embed_texts(module, params, batch[name], key, method)
+            module.apply(
+                {"params": params},
+                batch[name],
+                key is not None,
+                method=method,
+                rngs=dropout_rngs(key),
+            )
             for (name, method), key in zip(methods.items(), keys, strict=True)
         )
         tokens, weights = batch["passage_tokens"], batch["label_weights"].astype(jnp.float32)
@@ -83,9 +88,3 @@ class InBatchNegatives(Objective):
             "weight": jnp.sum(weights),
         }
         return metrics["loss"], metrics, {}
-
-    def _embed_texts(
-        self, module: Transformer, params: PyTree, tokens: Array, key: Array | None, method: str
-    ) -> Any:
-        options: Any = {"method": method, "rngs": dropout_rngs(key)}
-        return module.apply({"params": params}, tokens, key is not None, **options)

@@ -180,11 +180,19 @@ class InfoNCE(Objective):
         valid = jnp.pad(valid_negatives, ((0, 0), (1, 0)), constant_values=True)
         if not self.in_batch_negatives:
             return scores, valid
-        # Texts of all rows; a row's own are left out, since they are in `scores` already.
+        # Texts of all rows: those of row 0, then those of row 1, ...
         all_scores = jnp.einsum("be,xe->bx", context, states.reshape(-1, states.shape[-1]))
+        targets, row_negatives = _same_lengths(batch, pad)
+        texts = jnp.concatenate([targets[:, None], row_negatives], axis=1)
+        rows, count, length = texts.shape
+        texts = texts.reshape(rows * count, length)
+        # Padding, the target, and a row's own texts, which are in `scores` already, do not count.
+        same = jnp.all(texts[None] == targets[:, None], axis=-1)
+        is_own_row = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
+        valid_others = jnp.any(texts != pad, axis=-1)[None] & ~same & ~is_own_row
         return (
             jnp.concatenate([scores, all_scores], axis=1),
-            jnp.concatenate([valid, _valid_others(batch, pad)], axis=1),
+            jnp.concatenate([valid, valid_others], axis=1),
         )
 
 
@@ -195,18 +203,6 @@ def _valid_negatives(batch: Batch, pad: int) -> Bool[Array, "batch texts"]:
     same = jnp.all(negatives == targets[:, None], axis=-1)
     is_positive = jnp.any(targets != pad, axis=-1)
     return jnp.any(negatives != pad, axis=-1) & ~same & is_positive[:, None]
-
-
-def _valid_others(batch: Batch, pad: int) -> Bool[Array, "batch all_texts"]:
-    """Returns which of other rows' targets and negatives are neither padding nor the target."""
-    targets, negatives = _same_lengths(batch, pad)
-    texts = jnp.concatenate([targets[:, None], negatives], axis=1)
-    rows, count, length = texts.shape
-    # In the order of `all_scores`: the texts of row 0, then those of row 1, ...
-    texts = texts.reshape(rows * count, length)
-    same = jnp.all(texts[None] == targets[:, None], axis=-1)
-    is_own_row = jnp.repeat(jnp.eye(rows, dtype=bool), count, axis=1)
-    return jnp.any(texts != pad, axis=-1)[None] & ~same & ~is_own_row
 
 
 def _same_lengths(

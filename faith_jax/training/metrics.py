@@ -100,7 +100,14 @@ class MetricsWriter:
         self._file = self._mirror = None
         if self._folder is not None:
             path = self._folder / METRICS
-            _drop_later_steps(path, start_step)
+            if path.exists():
+                # A line without a step is none of ours, and counts as later than any.
+                kept = [
+                    line
+                    for line, row in _read_metric_lines(path)
+                    if row.get("step", math.inf) <= start_step
+                ]
+                write_text(path, "".join(line + "\n" for line in kept))
             if is_remote(self._folder):
                 self._mirror = Mirror(self._folder)
                 self._folder = self._mirror.folder
@@ -119,7 +126,13 @@ class MetricsWriter:
         lines = {name: json_value(value) for name, value in metrics.items()}
         self._file.write(json.dumps({"step": step, "part": part, **lines}) + "\n")
         self._file.flush()
-        tensorboard = self._open_tensorboard(self._folder, part)
+        if part not in self._writers:
+            # Imported here: it brings TensorFlow, which a GPU container may lack.
+            from clu import metric_writers
+
+            tensorboard_folder = self._folder / "tensorboard" / part
+            self._writers[part] = metric_writers.SummaryWriter(str(tensorboard_folder))
+        tensorboard = self._writers[part]
         # TensorBoard's curves are of single numbers.
         scalars = {k: float(v) for k, v in metrics.items() if isinstance(v, numbers.Real)}
         tensorboard.write_scalars(step, scalars)
@@ -136,14 +149,6 @@ class MetricsWriter:
                 tensorboard.write_histograms(step, {name: np.asarray(value.values)}, bins)
         if self._mirror is not None:
             self._mirror.copy()
-
-    def _open_tensorboard(self, folder: pathlib.Path, part: str) -> Any:
-        if part not in self._writers:
-            # Imported here: it brings TensorFlow, which a GPU container may lack.
-            from clu import metric_writers
-
-            self._writers[part] = metric_writers.SummaryWriter(str(folder / "tensorboard" / part))
-        return self._writers[part]
 
     def close(self) -> None:
         """Flushes and closes all files."""
@@ -186,17 +191,6 @@ def no_longer_falls(losses: Sequence[float], patience: int | None) -> bool:
         return False
     known = [math.inf if math.isnan(loss) else loss for loss in losses]
     return min(known[-patience:]) >= min(known[:-patience])
-
-
-def _drop_later_steps(path: pathlib.Path, start_step: int) -> None:
-    if path.exists():
-        # A line without a step is none of ours, and counts as later than any.
-        kept = [
-            line
-            for line, row in _read_metric_lines(path)
-            if row.get("step", math.inf) <= start_step
-        ]
-        write_text(path, "".join(line + "\n" for line in kept))
 
 
 def _read_metric_lines(path: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:

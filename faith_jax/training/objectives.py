@@ -65,24 +65,20 @@ def cross_entropy(
     so that a perfect model has loss 0. The z-loss keeps logits from drifting.
     """
     # log_z is the log of the softmax's denominator: 0 for normalised logits.
-    losses = z_loss * jnp.square(statistics.log_z)
-    losses = _smooth_losses(statistics, vocab_size, label_smoothing) + losses
-    return reduce_losses(losses, **reduction)
-
-
-def _smooth_losses(statistics: TargetStatistics, vocab_size: int, smoothing: float) -> Array:
-    if smoothing == 0.0:
-        return -statistics.log_prob
-    off_target = smoothing / (vocab_size - 1)
-    confidence = 1.0 - smoothing
+    z_losses = z_loss * jnp.square(statistics.log_z)
+    if label_smoothing == 0.0:
+        return reduce_losses(-statistics.log_prob + z_losses, **reduction)
+    off_target = label_smoothing / (vocab_size - 1)
+    confidence = 1.0 - label_smoothing
     # sum_v q(v) logit(v), with the target's own share taken out of the mean of all.
     expected_logit = (
         confidence - off_target
     ) * statistics.logit + off_target * vocab_size * statistics.mean_logit
     # -sum_v q(v) log q(v), of one target and vocab_size - 1 other tokens with the same share.
-    entropy = -(confidence * math.log(confidence) + smoothing * math.log(off_target))
+    entropy = -(confidence * math.log(confidence) + label_smoothing * math.log(off_target))
     # log p(v) = logit(v) - log_z, and q sums to 1.
-    return statistics.log_z - expected_logit - entropy
+    losses = statistics.log_z - expected_logit - entropy
+    return reduce_losses(losses + z_losses, **reduction)
 
 
 class Objective(Settings):

@@ -66,6 +66,7 @@ def test_what_is_kept_of_programs_is_bounded_and_can_be_turned_off(tmp_path):
     assert kept_bytes(tmp_path / "no_folder", JAX_COMPILATION_CACHE_DIR="") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_during_garbage_collection_is_heard(capsys, number, status):
     """JAX has a callback of the garbage collector; Python drops what a signal raises in one."""

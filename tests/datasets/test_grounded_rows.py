@@ -150,6 +150,11 @@ def test_a_scored_row_keeps_its_perspectives():
     (found,) = examples(row)
     assert found.example.grounding == Grounding(("Tea calms.", "It stains."), ("pro", "con"))
     assert "perspectives" not in found.fields
+    documents = [{"content": "Tea calms."}, {"content": "It stains."}]
+    (with_documents,) = examples(row | {"grounding": documents})
+    assert with_documents.example.grounding == found.example.grounding
+    with pytest.raises(InputError, match="field 'grounding': expected a text"):
+        examples(row | {"grounding": ["Tea calms.", 3]})
     (found,) = examples(row | {"perspectives": []})
     assert found.example.grounding == Grounding(("Tea calms.", "It stains."))
     (found,) = examples(row | {"perspectives": "a column of mine"})

@@ -149,6 +149,7 @@ def test_speculation_selects_the_same_tokens(case, search):
     np.testing.assert_allclose(found.score, expected.score, **tolerance)
 
 
+@pytest.mark.slow
 def test_what_copies_takes_fewer_steps():
     module, params = copying_model(CASES["t5"])
     inputs = np.tile(np.arange(3, 23, dtype=np.int32), (ROWS, 1))

@@ -47,6 +47,7 @@ def test_texts_become_the_inputs_of_the_tasks(model):
     assert found == written(model, sides)[0]
 
 
+@pytest.mark.slow
 def test_options_are_those_of_decoding(model, caplog):
     beams = model.respond(inputs="What is it?", num_beams=3, num_return=2, **SHORT)
     assert beams == written(model, "What is it?", num_beams=3, num_return=2)
@@ -142,6 +143,7 @@ def test_what_is_wrong_is_named(model, given, error, message):
         model.respond(**given)
 
 
+@pytest.mark.slow
 def test_texts_need_neither_tensorflow_nor_gin():
     code = """
 import sys

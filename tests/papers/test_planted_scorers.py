@@ -39,6 +39,7 @@ def with_labels_exchanged(rows):
     return [(*row[:-1], number // 2 % 2) for number, row in enumerate(rows)]
 
 
+@pytest.mark.papers
 def test_true(tmp_path, monkeypatch):
     """Overlap tells 9 in 10 that copy from others; with exchanged labels it tells nothing."""
     found = {}
@@ -95,6 +96,7 @@ def begin_files(raw, shuffle):
             write_table(raw / f"begin_{part}_{source}.tsv", rows, "\t")
 
 
+@pytest.mark.papers
 def test_begin(tmp_path, monkeypatch):
     """What copies is found at the development part's threshold; shuffled labels leave chance."""
     found = {}

@@ -235,6 +235,7 @@ def test_mistakes(capsys, tmp_path):
     assert "cannot be fetched" in errors[-1]
 
 
+@pytest.mark.slow
 @needs_shared
 def test_corpora_that_are_not_at_hand_are_left_out(capsys, caplog, tmp_path, monkeypatch):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "data"))

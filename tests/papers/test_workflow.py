@@ -70,6 +70,7 @@ def test_what_is_done_is_kept_and_what_a_setting_decides_is_made_anew(run, tmp_p
     assert sorted(ran(tmp_path)) == ["part 0", "part 1", "part 1", "part 2"]
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_ends_the_run_and_the_next_one_resumes(run, tmp_path, capfd):
     # The second step fails, whichever Snakemake begins with.
     command = "(test $(wc -l < ran.txt) != 2 || (echo broken 1>&2; false))"

@@ -53,6 +53,7 @@ def test_parameters_in_two_dimensions_take_an_eighth(eight):
     assert sizes[1]["optimizer_state"] < sizes[0]["optimizer_state"]
 
 
+@pytest.mark.faults
 def test_after_a_mistake_the_process_answers_on(eight):
     with pytest.raises(ConfigError, match=r"NUM_PARTITIONS = 3 .* give one of 1, 2, 4, 8\."):
         eight({"num_partitions": 3})

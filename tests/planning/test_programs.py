@@ -54,6 +54,7 @@ def test_a_training_step_has_the_bytes_that_the_run_has_reported(session, tiny_r
     assert list(found["work"]) == ["step"]
 
 
+@pytest.mark.slow
 def test_evaluations_run_beside_the_training_state(session):
     found = session("DECODE_LENGTH=5", files=("tiny.gin", "decoding/greedy.gin")).plan(Question())
     loss, decoded = (found["evaluations"][name] for name in ("evaluation", "decoded_evaluation"))
@@ -247,6 +248,7 @@ def test_salience_maps_are_planned_as_they_are_computed(model, monkeypatch):
     assert turns == 1  # all nine together
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", ["score", "salience"])
 def test_scores_and_maps_are_planned_with_the_model_and_lengths_of_infer(tiny, job):
     bindings = ("DECODE_LENGTH=30", "MAX_INPUT_LENGTH=40", "BATCH_SIZE=4", "CHECKPOINT_PATH=mini")

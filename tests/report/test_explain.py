@@ -58,6 +58,7 @@ def test_values_are_the_scorers(model):
     assert plain.unsupported_words == ()
 
 
+@pytest.mark.slow
 def test_a_loaded_model_is_explained_as_its_path(model):
     opened = load_model(model)
     assert str(explain(opened, RESPONSE, **SIDES)) == str(explain(model, RESPONSE, **SIDES))

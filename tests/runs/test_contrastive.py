@@ -30,6 +30,7 @@ def start(tmp_path_factory):
     return f"--gin.INITIAL_CHECKPOINT_PATH={model}"
 
 
+@pytest.mark.slow
 def test_a_run(command, start, tmp_path, caplog):
     folder = tmp_path / "run"
     status, _, err = command("train", *SETTINGS, start, f"--gin.MODEL_DIR={folder}")

@@ -49,6 +49,7 @@ def vectors(model, text):
     return [TextVectors.open(str(model), queries=queries)([text])[0] for queries in (False, True)]
 
 
+@pytest.mark.slow
 def test_one_encoder_learns_to_find_the_right_passage(command, bert, tmp_path):
     run, initial = tmp_path / "run", f"--gin.INITIAL_CHECKPOINT_PATH={bert}"
     assert_learnt(trained(command, run, initial, "--gin.QUESTION_ENCODER=False"))

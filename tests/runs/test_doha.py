@@ -70,6 +70,7 @@ def test_pmi_decode_is_refused(bart):
         BatchDecoder(model, None, DecodingConfig(pmi=PMIConfig()), batch_size=2)
 
 
+@pytest.mark.slow
 def test_rows_are_decoded_with_their_knowledge(command, bart, tmp_path):
     checkpoint = doha_from_bart(open_checkpoint(bart))
     write_native(checkpoint, tmp_path / "doha")

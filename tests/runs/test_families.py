@@ -105,6 +105,7 @@ def rows_of(output):
     return [json.loads(line) for line in lines]
 
 
+@pytest.mark.slow
 def test_infer_with_pmi_decode(command, folder, vocabulary, tmp_path):
     output = tmp_path / "out"
     status, _, err = command(

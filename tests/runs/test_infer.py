@@ -111,6 +111,7 @@ def test_a_killed_run_goes_on_where_it_was(command, tiny_run, tmp_path, unbroken
     assert not out.with_name("broken.partial").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lines", "redone"), [(11, 3), (16, 1), (18, 0)])
 def test_a_file_is_cut_back_to_whole_batches(
     command, tiny_run, tmp_path, unbroken, monkeypatch, lines, redone
@@ -139,6 +140,7 @@ def test_a_file_is_cut_back_to_whole_batches(
     assert sorted(path.name for path in out.iterdir()) == ["predictions.jsonl", "summary.json"]
 
 
+@pytest.mark.faults
 def test_an_output_has_one_writer_and_rows_of_another_run_are_kept(
     command, tiny_run, tmp_path, unbroken, monkeypatch
 ):
@@ -179,6 +181,7 @@ def test_an_output_has_one_writer_and_rows_of_another_run_are_kept(
     assert "another value of PARAMS_DTYPE (float32, not bfloat16)" in err
 
 
+@pytest.mark.slow
 def test_a_run_stays_with_the_step_with_which_it_began(command, tiny_run, tmp_path, monkeypatch):
     """A training writes its second step between two parts of a run."""
     model, out = shutil.copytree(tiny_run, tmp_path / "model"), tmp_path / "out"
@@ -370,6 +373,7 @@ def test_respond_gives_what_infer_writes(command, gpt2, tmp_path, dtype):
     assert [row["prediction"] for row in found] == [model.respond(**r, **limits) for r in asked]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "written"),
     [

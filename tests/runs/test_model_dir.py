@@ -121,6 +121,7 @@ def test_a_model_dir_has_one_writer(command, resumed):
     assert contents(resumed) == before
 
 
+@pytest.mark.slow
 def test_what_decides_nothing_may_change(command, resumed, caplog):
     given = (*RUN, f"--gin.MODEL_DIR={resumed}")
     free = ("LOG_PERIOD=3", "EVAL_PERIOD=2", "KEEP_LAST=1", "NUM_MICROBATCHES=2")
@@ -201,6 +202,7 @@ def same(found, expected):
         np.testing.assert_array_equal(found[name], vectors)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_the_labels_that_it_teaches(command, former, tmp_path):
     labels = tmp_path / "labels.gin"
     labels.write_text(

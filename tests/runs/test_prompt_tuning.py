@@ -184,6 +184,7 @@ def test_what_prompts_cannot_do(command, base, tmp_path, bindings, part):
     assert part in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "class_labels", "from_npy"])
 def test_each_start_and_a_decoder_prompt(command, base, tmp_path, name):
     np.save(tmp_path / "prompt.npy", np.full((5, 16), 0.25, np.float32))

@@ -186,6 +186,7 @@ def broken(text, example=None, is_target=False):
     return text.split()[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -323,7 +324,8 @@ def first_ids(targets, predictions):
     return {"first": float(np.mean([ids[0] for ids in targets]))}
 
 
-@pytest.mark.parametrize("eos_id", [pytest.param(1, marks=pytest.mark.slow), None])
+@pytest.mark.slow
+@pytest.mark.parametrize("eos_id", [1, None])
 def test_rows_of_ids_are_read_as_they_are(command, tmp_path, request, eos_id):
     task = register(
         f"ready_ids_{eos_id}", ready_ids, seqio.PassThroughVocabulary(4196, eos_id),
@@ -361,7 +363,8 @@ def test_infer_says_that_it_writes_texts(command, tmp_path, tiny_run):
     assert "its rows are token ids, but infer reads and writes texts" in err
 
 
-@pytest.mark.parametrize("copies", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("copies", [True, False])
 def test_bytes_are_a_vocabulary(command, tmp_path, copies, caplog):
     """Also of a task that keeps no texts beside the ids."""
     caplog.set_level("INFO", logger="faith_jax")

@@ -81,6 +81,7 @@ def test_a_scoring_that_was_stopped_resumes_from_the_store(command, gs, rows, mo
     assert not any(".partial" in name or ".lock" in name for name in objects(gs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["parquet", "tfds"])
 def test_other_formats_of_scores_are_read_back(command, gs, rows, form):
     target = f"{gs}/s.parquet" if form == "parquet" else f"{gs}/scores"

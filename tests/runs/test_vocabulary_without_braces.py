@@ -293,6 +293,7 @@ def test_unknown_tokens_are_reported(t5, command, tmp_path, caplog):
     assert "[query: Is  ⁇ tea ⁇  good?]".replace("  ", " ") in re.sub(" +", " ", out)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_former_version_reads_as_it_was_trained(t5, command, tmp_path, caplog):
     """It had trained with unknown braces, and named no delimiters in its folder."""
     model = tmp_path / "model"
@@ -311,8 +312,9 @@ def test_a_run_of_a_former_version_reads_as_it_was_trained(t5, command, tmp_path
     assert templates.npov_response(written) == "Tea is good."
 
 
+@pytest.mark.slow
 @needs_shared
-@pytest.mark.parametrize("form", [pytest.param("hugging_face", marks=pytest.mark.slow), "t5x"])
+@pytest.mark.parametrize("form", ["hugging_face", "t5x"])
 def test_t5s_published_vocabulary(form, command, tmp_path):
     """32,128 embeddings for 32,100 ids, as published T5s have."""
     vocabulary, folder, more = REAL / "t5_vocabulary", tmp_path / "t5", ()

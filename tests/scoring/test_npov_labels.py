@@ -8,7 +8,7 @@ from faith_jax.checkpoints.native import ERROR_LABELS, write_native
 from faith_jax.checkpoints.open import open_checkpoint
 from faith_jax.core import templates
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.notation import PUBLISHED
+from faith_jax.core.templates import PUBLISHED
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference import load_model
 from faith_jax.scoring.npov_labels import LabelTokens, classifier_input

@@ -28,6 +28,7 @@ def pmi_faith(model, inputs, others, result):
     return float(np.mean(np.subtract(*sides))), sides[0]
 
 
+@pytest.mark.slow
 def test_responses_have_more_pmi_with_their_documents(model):
     rng = np.random.default_rng(0)
     history = rng.integers(5, model.config.vocab_size, (ROWS, 5))

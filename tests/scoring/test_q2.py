@@ -238,6 +238,7 @@ def test_the_question_stays_wherever_the_template_has_it():
         assert set(cut) == {Kind.KNOWLEDGE}
 
 
+@pytest.mark.slow
 def test_the_scorer_runs_on_models(tmp_path):
     names = ("contradiction", "neutral", "entailment")
     nli = tiny_models.write_model(tmp_path / "nli", "deberta_nli", label_names=names)

@@ -73,6 +73,7 @@ def test_cells_are_areas_with_their_intervals():
     )
 
 
+@pytest.mark.slow
 def test_comparisons_with_the_baseline_are_corrected_and_marked():
     table = auc_table(CORPORA, "base", resamples=50, test="delong")
     for name, whole in CORPORA.items():
@@ -130,6 +131,7 @@ def test_a_corpus_with_one_class_is_said_so_and_not_averaged():
     assert three.average["good"].auc == pytest.approx(np.mean(areas))
 
 
+@pytest.mark.slow
 def test_averages_are_compared_by_exchanges_within_each_corpus():
     for test in ("approximate_randomization", "delong"):
         table = auc_table(CORPORA, "base", 200, seed=5, test=test)
@@ -290,6 +292,7 @@ def test_each_baseline_has_its_tests(methods, table):
     assert compared["t5"].corrected == pytest.approx(corrected[1])
 
 
+@pytest.mark.slow
 def test_the_best_scorer_is_tested_against_each_other_one():
     q = CORPORA["one"]
     for baseline in ("", "good"):

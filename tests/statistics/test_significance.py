@@ -193,6 +193,7 @@ def test_repeated_rows_are_no_new_evidence():
     assert significance.delong_test(*again).p_value < clustered / 1000
 
 
+@pytest.mark.slow
 def test_clustered_tests_reject_five_per_cent_of_true_null_hypotheses():
     names = ("delong", "randomization", "delong by row", "randomization by row")
     rejected = dict.fromkeys(names, 0)

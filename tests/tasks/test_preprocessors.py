@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faith_jax.core import templates
-from faith_jax.core.notation import Notation
+from faith_jax.core.templates import Notation
 from faith_jax.tasks import preprocessors
 from faith_jax.tokenizers.vocabularies import load_vocabulary, tasks_use
 from tests.tokenizers import without_braces

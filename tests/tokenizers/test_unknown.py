@@ -5,7 +5,7 @@ import pytest
 from faith_jax.core import templates
 from faith_jax.core.cutting import fit
 from faith_jax.core.errors import ConfigError
-from faith_jax.core.notation import PUBLISHED, Notation
+from faith_jax.core.templates import PUBLISHED, Notation
 from faith_jax.tokenizers import unknown
 from faith_jax.tokenizers.carried import write_vocabulary
 from faith_jax.tokenizers.vocabularies import load_vocabulary

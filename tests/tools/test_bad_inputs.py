@@ -48,6 +48,7 @@ def cases(folder):
     yield Case("train gin file", given, folder / "wrong.gin", ())
 
 
+@pytest.mark.slow
 def test_some_spoiled_inputs(tmp_path, monkeypatch):
     monkeypatch.setenv("FAITH_JAX_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "good").mkdir()

@@ -48,6 +48,7 @@ def test_what_is_named_exists(path):
     assert f"docker build -f tools/docker/{path.name} " in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_what_is_copied_is_enough_to_install(tmp_path):
     for name, words in instructions(DOCKERFILES[0]):
         for source in words[:-1] if name == "COPY" else ():

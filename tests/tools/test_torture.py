@@ -48,6 +48,7 @@ def setting(tmp_path):
     return torture.Setting(tmp_path, tmp_path / "none", jobs, {"score": "of another output"})
 
 
+@pytest.mark.faults
 def test_another_output_is_a_problem(setting, tmp_path):
     (tmp_path / "run").mkdir()
     assert torture.finished(setting, "score", tmp_path / "run") == "another output"

@@ -290,6 +290,7 @@ os._exit(9)  # as kill -9: nothing is finished
 """
 
 
+@pytest.mark.faults
 def test_a_save_that_is_killed_leaves_a_whole_checkpoint(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path)],

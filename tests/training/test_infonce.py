@@ -135,6 +135,7 @@ def test_equals_each_text_read_alone(model, batch, context, temperature):
     assert float(metrics["loss"]) == float(total)
 
 
+@pytest.mark.slow
 def test_a_decoder_prompt_stands_before_each_text(batch):
     model = initialized(dataclasses.replace(CONFIG, decoder_prompt_length=2))
     losses = [-log_softmax(row_scores(model, batch, r, "mean"))[0] for r in (0, 1, 3)]

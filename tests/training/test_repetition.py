@@ -94,6 +94,7 @@ def test_adds_a_mean_over_input_tokens_to_the_mean_over_targets(n):
     np.testing.assert_allclose(loss, plain + 0.5 * 12 * expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_pieces_of_a_batch_add_up():
     module, params = tiny.model_and_params(CONFIG)
     partitioner = make_partitioner(CONFIG)

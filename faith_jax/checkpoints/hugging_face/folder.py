@@ -69,7 +69,18 @@ def read_huggingface(folder: str | pathlib.Path) -> Checkpoint:
     fields = read_json(folder / CONFIG, CheckpointError)
     family = family_of_fields(ConfigFields(fields, folder / CONFIG))
     config = family.read_config(fields, folder / CONFIG)
-    stored = _with_prefix(family, weights_of(folder))
+    # The oldest files of BERT name norms as TensorFlow does.
+    stored = {
+        re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: _LAYER_NORMS[m[0]], name): tensor
+        for name, tensor in weights_of(folder).items()
+    }
+    if not any(name.startswith(family.prefix) for name in stored):
+        # The file lacks the base model's prefix.
+        heads = ("lm_head.", "score.", *family.heads)
+        stored = {
+            name if name.startswith(heads) else family.prefix + name: tensor
+            for name, tensor in stored.items()
+        }
     config = _adapt_to_tensors(family, config, fields, stored, folder)
     shapes = expected_shapes(config)
     maps = family.tensor_maps(config, shapes)
@@ -109,24 +120,6 @@ def weights_of(folder: pathlib.Path) -> Stored:
         f"{folder}: no weights here; expected {tensors.WHOLE}, {flax_weights.WHOLE} or an index of "
         f"several such files, but {describe_contents(folder)}."
     )
-
-
-def _with_prefix(family: Family, stored: Stored) -> Stored:
-    """Returns the tensors by their full names.
-
-    A file may lack the base model's prefix, and the oldest ones of BERT name norms as TensorFlow.
-    """
-    named = {
-        re.sub(r"LayerNorm\.(gamma|beta)$", lambda m: _LAYER_NORMS[m[0]], name): tensor
-        for name, tensor in stored.items()
-    }
-    if any(name.startswith(family.prefix) for name in named):
-        return named
-    heads = ("lm_head.", "score.", *family.heads)
-    return {
-        name if name.startswith(heads) else family.prefix + name: tensor
-        for name, tensor in named.items()
-    }
 
 
 def _adapt_to_tensors(

@@ -24,14 +24,16 @@ def content_digest(values: Iterable[Any]) -> str:
 
 def stamp(paths: Iterable[str | pathlib.Path]) -> list[list[Any]]:
     """Returns the stamps of files, which differ once these change: size and time, or version."""
-    return [[str(path), *_read_file_state(path_of(path))] for path in paths]
-
-
-def _read_file_state(path: pathlib.Path) -> list[Any]:
-    if is_remote(path):
-        return [version(path)]
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns]
+    stamps = []
+    for location in paths:
+        path = path_of(location)
+        if is_remote(path):
+            state: list[Any] = [version(path)]
+        else:
+            status = path.stat()
+            state = [status.st_size, status.st_mtime_ns]
+        stamps.append([str(location), *state])
+    return stamps
 
 
 def check_settings(path: pathlib.Path, settings: Mapping[str, Any], kept: str) -> None:

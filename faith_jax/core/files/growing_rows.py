@@ -38,20 +38,16 @@ class GrowingFile:
         self.local = pathlib.Path(self._folder.name) / path.name
         self._parts: list[int] = []  # the first bytes of the objects of rows
         self._sent, self._when = 0, time.monotonic()
-        self._finished = False
         with answering(path):
-            self._download_parts()
-
-    def _download_parts(self) -> None:
-        if version(self.path) is not None:
-            self.path.fs.get_file(self.path.path, str(self.local))
-            self._finished = True
-            return
-        with self.local.open("wb") as file:
-            for first in part_starts(self.path):
-                self._parts.append(first)
-                file.write(content(self._locate_part(first)))
-            self._sent = file.tell()
+            self._finished = version(path) is not None
+            if self._finished:
+                path.fs.get_file(path.path, str(self.local))
+                return
+            with self.local.open("wb") as file:
+                for first in part_starts(path):
+                    self._parts.append(first)
+                    file.write(content(self._locate_part(first)))
+                self._sent = file.tell()
 
     def _locate_part(self, first: int) -> Any:
         return self.path.with_name(f"{self.path.name}.{first:0{_DIGITS}}")
@@ -67,18 +63,15 @@ class GrowingFile:
         is_due = time.monotonic() - self._when > SECONDS or size - self._sent > BYTES
         with answering(self.path):
             if size < self._sent:
-                self._drop_parts_from(size)
+                # From the last part on, so that no kill leaves a gap between them.
+                while self._parts and self._parts[-1] >= size:
+                    self.path.fs.rm_file(self._locate_part(self._parts.pop()).path)
+                if self._parts:
+                    self._send_last_part(size)
+                self._sent = size
             elif now or is_due:
                 self._parts.append(self._sent)
                 self._send_last_part(size)
-
-    def _drop_parts_from(self, size: int) -> None:
-        """Removes parts from the last one on, so that no kill leaves a gap between them."""
-        while self._parts and self._parts[-1] >= size:
-            self.path.fs.rm_file(self._locate_part(self._parts.pop()).path)
-        if self._parts:
-            self._send_last_part(size)
-        self._sent = size
 
     def _send_last_part(self, size: int) -> None:
         """Makes the object of the last part, which ends with the byte before `size`."""
@@ -176,7 +169,11 @@ def count_whole_rows(path: pathlib.Path) -> int:
     count, end = 0, 0
     with open(local, "rb") as file:
         for line in file:
-            if not _is_whole(line):
+            try:
+                is_whole = line.endswith(b"\n") and isinstance(msgspec.json.decode(line), dict)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                is_whole = False
+            if not is_whole:
                 break
             count, end = count + 1, end + len(line)
     _truncate_file(path, end)
@@ -188,13 +185,6 @@ def _truncate_file(path: pathlib.Path, end: int) -> None:
     os.truncate(_locate_local_file(path), end)
     if is_remote(path):
         growing(path).keep()
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        return line.endswith(b"\n") and isinstance(msgspec.json.decode(line), dict)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
 
 
 def append_rows(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -60,7 +60,12 @@ def output_lock(
       TakenError: another process holds it.
       ConfigError: the lock cannot be written.
     """
-    path = lock or _lock_beside(output)
+    path = lock
+    if path is None:
+        place = output.resolve()
+        if not is_remote(output) and output.name not in ("", ".."):
+            place = output.parent.resolve() / output.name  # of a link, not where it leads
+        path = place.with_name(f".{place.name}{LOCK}")
     with contextlib.ExitStack() as held:
         with report_write_errors(f"{option}: {output}"):
             file = None
@@ -91,14 +96,6 @@ def output_lock(
         if not is_remote(output):
             remove_leftovers(output)
         yield file
-
-
-def _lock_beside(output: pathlib.Path) -> pathlib.Path:
-    """Returns the place of an output's lock: of a link beside it, not where it leads."""
-    place = output.resolve()
-    if not is_remote(output) and output.name not in ("", ".."):
-        place = output.parent.resolve() / output.name
-    return place.with_name(f".{place.name}{LOCK}")
 
 
 @contextlib.contextmanager

@@ -70,7 +70,12 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
         elif place in taken:
             problem = f" is the output of {taken[place]} too"
         for name, input_path in read:
-            if place == input_path or input_path in place.parents or _same_file(place, input_path):
+            is_local = not is_remote(place) and not is_remote(input_path)
+            is_same = place == input_path or input_path in place.parents
+            # A local file may have several names.
+            if is_same or (
+                is_local and place.exists() and input_path.exists() and place.samefile(input_path)
+            ):
                 problem = problem or f" would overwrite the input {name}"
         if problem:
             raise ConfigError(f"{option}: {output}{problem}.")
@@ -80,9 +85,3 @@ def check_outputs(inputs: Iterable[str], outputs: Mapping[str, str]) -> None:
 def has_parent(path: pathlib.Path) -> bool:
     """Whether a file or folder can be made at a path: a store has no folders to be there first."""
     return is_remote(path) or path.absolute().parent.is_dir()
-
-
-def _same_file(first: pathlib.Path, second: pathlib.Path) -> bool:
-    if is_remote(first) or is_remote(second):
-        return False  # it has one name
-    return first.exists() and second.exists() and first.samefile(second)

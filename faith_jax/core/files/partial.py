@@ -100,7 +100,24 @@ def begin_or_resume(
     """
     folder = partial_folder(target)
     with report_write_errors(f"{option}: {target}"):
-        _prepare_run_folder(folder, target, run, restart, option)
+        paths = () if is_remote(folder) else itertools.chain((folder,), folder.rglob("*"))
+        if link := next((path for path in paths if path.is_symlink()), None):
+            raise link_error(link, option)
+        if folder.exists() and not _is_ours(folder):
+            raise ConfigError(
+                f"{option}: {folder} is there, and no run has made it; move it away, or name "
+                "another output."
+            )
+        _put_back(folder, target)
+        changed_setting = "" if restart else difference(read_json_or_none(folder / _NOTE), run)
+        if changed_setting and has_contents(folder):
+            raise _other_run(folder, changed_setting, option)
+        if restart or changed_setting:
+            growing_rows.forget(folder)
+            _remove_run_folder(folder, target)
+            if not is_remote(folder):
+                folder.mkdir()
+            write_json(folder / _NOTE, {**_OURS, **run})
     if is_complete(target) and not replaces:
         raise ConfigError(f"{target} exists already; remove it or name another output.")
     return folder
@@ -232,43 +249,6 @@ def has_contents(folder: pathlib.Path) -> bool:
         return any(name not in notes and not name.endswith(LOCK) for name in object_names)
     files = (path for path in folder.rglob("*") if path.is_file())
     return any(path.name not in notes and path.stat().st_size for path in files)
-
-
-def _prepare_run_folder(
-    folder: pathlib.Path,
-    target: pathlib.Path,
-    run: Mapping[str, Any],
-    restart: bool,
-    option: str,
-) -> None:
-    """Makes the folder ready; discards nothing that another made unless `restart` says so."""
-    if link := _first_link(folder):
-        raise link_error(link, option)
-    if folder.exists() and not _is_ours(folder):
-        raise ConfigError(
-            f"{option}: {folder} is there, and no run has made it; move it away, or name another "
-            "output."
-        )
-    _put_back(folder, target)
-    if not restart:
-        changed_setting = difference(read_json_or_none(folder / _NOTE), run)
-        if changed_setting and has_contents(folder):
-            raise _other_run(folder, changed_setting, option)
-        if not changed_setting:
-            return
-    growing_rows.forget(folder)
-    _remove_run_folder(folder, target)
-    if not is_remote(folder):
-        folder.mkdir()
-    write_json(folder / _NOTE, {**_OURS, **run})
-
-
-def _first_link(folder: pathlib.Path) -> pathlib.Path | None:
-    """Returns the folder, or what is in it, that is a link."""
-    if is_remote(folder):
-        return None
-    paths = itertools.chain((folder,), folder.rglob("*"))
-    return next((path for path in paths if path.is_symlink()), None)
 
 
 def _put_back(folder: pathlib.Path, target: pathlib.Path) -> None:

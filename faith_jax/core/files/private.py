@@ -36,7 +36,17 @@ def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
             yield pathlib.Path(temporary) / target.name
         return
     remove_leftovers(target)
-    folder, lock = _locked_folder(target)
+    while True:
+        folder = pathlib.Path(tempfile.mkdtemp(_PARTIAL, f".{target.name}.", target.parent))
+        try:
+            lock = lock_file(folder / _MARK)
+        except FileNotFoundError:
+            continue  # another writer took the folder for one that a kill has left
+        except OSError:  # a file system without locks
+            lock = None
+            break
+        if lock is not None:
+            break
     try:
         yield folder / target.name
     finally:
@@ -45,20 +55,6 @@ def private_place(target: pathlib.Path) -> Iterator[pathlib.Path]:
         finally:
             if lock is not None:
                 os.close(lock)
-
-
-def _locked_folder(target: pathlib.Path) -> tuple[pathlib.Path, int | None]:
-    """Returns a new folder beside a path, with the descriptor that locks it; None = no locks."""
-    while True:
-        folder = pathlib.Path(tempfile.mkdtemp(_PARTIAL, f".{target.name}.", target.parent))
-        try:
-            lock = lock_file(folder / _MARK)
-        except FileNotFoundError:
-            continue  # another writer took the folder for one that a kill has left
-        except OSError:
-            return folder, None
-        if lock is not None:
-            return folder, lock
 
 
 def private_pattern(name: str) -> str:

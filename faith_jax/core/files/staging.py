@@ -252,27 +252,28 @@ def local_copy(
         return pathlib.Path(path)
     try:
         with answering(path):
-            return _make_local_copy(path, None if names is None else set(names))
+            is_folder = path.is_dir()
+            if is_folder:
+                objects = check_whole(path)
+                if names is not None:
+                    wanted = set(names)
+                    objects = {name: objects[name] for name in objects if name in wanted}
+            else:
+                info = path.fs.info(path.path)
+                version_id = str(info.get("generation") or info.get("ETag"))
+                objects = {path.name: (version_id, int(info["size"]))}
+            identity = json.dumps([str(path), sorted(objects.items())])
+            digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
+            place = cache_folder() / "copies" / digest
+            place.parent.mkdir(parents=True, exist_ok=True)
+            make_once(place, lambda folder: _download_objects(path, objects, folder, is_folder))
+            return place / path.name
     except OSError as error:
         if isinstance(error, FileNotFoundError):
             raise InputError(f"{path}: no such file or folder.") from None
         if error.errno is not None:
             raise
         raise InputError(f"{path}: cannot be read ({reason(error)}).") from None
-
-
-def _make_local_copy(path: Any, names: set[str] | None) -> pathlib.Path:
-    is_folder = path.is_dir()
-    if is_folder:
-        objects = {n: v for n, v in check_whole(path).items() if names is None or n in names}
-    else:
-        info = path.fs.info(path.path)
-        objects = {path.name: (str(info.get("generation") or info.get("ETag")), int(info["size"]))}
-    identity = json.dumps([str(path), sorted(objects.items())])
-    place = cache_folder() / "copies" / hashlib.sha256(identity.encode()).hexdigest()[:32]
-    place.parent.mkdir(parents=True, exist_ok=True)
-    make_once(place, lambda new_folder: _download_objects(path, objects, new_folder, is_folder))
-    return place / path.name
 
 
 def _download_objects(

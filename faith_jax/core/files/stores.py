@@ -47,11 +47,17 @@ def path_of(location: str | os.PathLike[str]) -> pathlib.Path:
     match = _SCHEME.match(location)
     if not match:
         return pathlib.Path(location)
-    path = _store_path(match[1], location)
+    scheme = match[1]
+    if scheme not in CLIENTS:
+        schemes = ", ".join(f"{name}://" for name in CLIENTS)
+        raise ConfigError(f"{location}: unknown storage; expected {schemes} or a local path.")
+    if not location.removeprefix(f"{scheme}://").strip("/"):
+        raise ConfigError(f"{location}: expected {scheme}://BUCKET/NAME.")
+    path = _path_class(scheme)(location)
     bucket, _, name = path.path.partition("/")
-    if (match[1], bucket) not in _checked:
+    if (scheme, bucket) not in _checked:
         _check_bucket(path, bucket, name)
-        _checked.add((match[1], bucket))
+        _checked.add((scheme, bucket))
     return cast(pathlib.Path, path)
 
 
@@ -63,15 +69,6 @@ def is_remote(path: Any) -> bool:
 def is_folder(location: str) -> bool:
     """Whether a path of any storage names a folder that is there."""
     return path_of(location).is_dir() if location else False
-
-
-def _store_path(scheme: str, location: str) -> Any:
-    if scheme not in CLIENTS:
-        schemes = ", ".join(f"{name}://" for name in CLIENTS)
-        raise ConfigError(f"{location}: unknown storage; expected {schemes} or a local path.")
-    if not location.removeprefix(f"{scheme}://").strip("/"):
-        raise ConfigError(f"{location}: expected {scheme}://BUCKET/NAME.")
-    return _path_class(scheme)(location)
 
 
 @functools.cache
@@ -113,16 +110,13 @@ def _check_bucket(path: Any, bucket: str, name: str) -> None:
         raise ConfigError(f"{path}: there is no bucket {bucket!r}; check its name.") from None
     except Exception as error:
         url = f"{path.protocol}://{bucket}"
-        if _is_denied(error):
+        is_refused = str(getattr(error, "code", "")) in ("401", "403") or "Forbidden" in str(error)
+        names = ("NoCredentialsError", "DefaultCredentialsError", "RefreshError")
+        is_unknown = isinstance(error, PermissionError) or type(error).__name__ in names
+        if is_refused or is_unknown:
             hint = _LOG_IN[path.protocol]
             raise ConfigError(f"{path}: no permission to list {url}; {hint}.") from None
         raise ConfigError(f"{path}: {url} does not answer ({reason(error)}).") from None
-
-
-def _is_denied(error: Exception) -> bool:
-    is_refused = str(getattr(error, "code", "")) in ("401", "403") or "Forbidden" in str(error)
-    names = ("NoCredentialsError", "DefaultCredentialsError", "RefreshError")
-    return is_refused or isinstance(error, PermissionError) or type(error).__name__ in names
 
 
 def reason(error: BaseException) -> str:

@@ -236,25 +236,21 @@ _IRREGULAR_VERBS = """
 _VOWELS = "aeiou"
 
 
-def _inflect_verb(verb: str) -> tuple[str, str, str]:
-    """Returns the regular third person, past and gerund of a verb."""
-    if re.search(rf"[^{_VOWELS}]y$", verb):
-        return f"{verb[:-1]}ies", f"{verb[:-1]}ied", f"{verb}ing"
-    third = f"{verb}es" if verb.endswith(("s", "x", "ch", "sh", "o")) else f"{verb}s"
-    if verb.endswith("e"):
-        return third, f"{verb}d", f"{verb if verb.endswith('ee') else verb[:-1]}ing"
-    # The last letter is doubled: stop, drop, cut, run.
-    if re.fullmatch(rf"[^{_VOWELS}]*[{_VOWELS}][^{_VOWELS}wxy]", verb):
-        verb += verb[-1]
-    return third, f"{verb}ed", f"{verb}ing"
-
-
 def _verb_forms() -> dict[str, tuple[str, str]]:
     """Returns Penn tag and lemma of each form; of forms that coincide, the first counts."""
     forms: dict[str, tuple[str, str]] = {}
     for entry in (_VERBS + _IRREGULAR_VERBS).split():
         verb, *irregular = entry.split(":")
-        third, regular, gerund = _inflect_verb(verb)
+        third = f"{verb}es" if verb.endswith(("s", "x", "ch", "sh", "o")) else f"{verb}s"
+        if re.search(rf"[^{_VOWELS}]y$", verb):
+            third, regular, gerund = f"{verb[:-1]}ies", f"{verb[:-1]}ied", f"{verb}ing"
+        elif verb.endswith("e"):
+            regular, gerund = f"{verb}d", f"{verb if verb.endswith('ee') else verb[:-1]}ing"
+        else:
+            # The last letter of stop, drop, cut, run is doubled.
+            is_short = re.fullmatch(rf"[^{_VOWELS}]*[{_VOWELS}][^{_VOWELS}wxy]", verb)
+            stem = f"{verb}{verb[-1]}" if is_short else verb
+            regular, gerund = f"{stem}ed", f"{stem}ing"
         past, participle = irregular or (regular, regular)
         tags = {"VB": verb, "VBZ": third, "VBD": past, "VBN": participle, "VBG": gerund}
         for tag, form in tags.items():
@@ -297,16 +293,10 @@ def _find_entities(text: str) -> Iterator[Entity]:
     for match in _ENTITY.finditer(text):
         kind, start, end = str(match.lastgroup), match.start(), match.end()
         if kind == "MISC":
-            start = _name_start(text, start, end)
+            # A name begins behind the first word of a sentence and forms of "I".
+            is_first = bool(_SENTENCE_START.search(text[:start]))
+            words = list(re.finditer(r"\S+", text[start:end]))[is_first:]
+            names = (w for w in words if w.group() not in _NO_NAMES and w.group()[0].isupper())
+            start = next((start + word.start() for word in names), end)
         if start < end:
             yield Entity(text[start:end], start, end, kind)
-
-
-def _name_start(text: str, start: int, end: int) -> int:
-    """Returns where a name begins behind the first word of a sentence and forms of "I"."""
-    first = bool(_SENTENCE_START.search(text[:start]))
-    for word in re.finditer(r"\S+", text[start:end]):
-        if not first and word.group() not in _NO_NAMES and word.group()[0].isupper():
-            return start + word.start()
-        first = False
-    return end

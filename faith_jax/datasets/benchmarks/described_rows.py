@@ -206,8 +206,11 @@ def _file_examples(
             "source_id": values.get(fields.source_id) or source_of(grounding),
             "grounding": grounding,
             "history": values.get(fields.history, ""),
-            **{name: _as_text(raw.get(name)) for name in fields.kept},
         }
+        for name in fields.kept:
+            value = raw.get(name)
+            is_text = isinstance(value, str | None)
+            shared[name] = (value or "").strip() if is_text else json.dumps(value, default=str)
         for name, label in fields.responses.items():
             several = f"-{name}" if len(fields.responses) > 1 else ""
             yield {
@@ -218,12 +221,6 @@ def _file_examples(
             }
 
     return read_as(schema.struct, rows(), make, bad_rows)
-
-
-def _as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value.strip() if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _text_finder(texts: OtherTexts, files: Iterable[pathlib.Path]) -> Callable[[str, str], str]:

@@ -50,11 +50,6 @@ class Summary(msgspec.Struct):
     annotations: list[Annotation] = []
 
 
-def _find_worst_label(annotation: Annotation) -> str:
-    labels = (label.partition(".")[0] for label in annotation.label)
-    return max(labels, key=SEVERITIES.index, default=SEVERITIES[0])
-
-
 def _read_batch(path: pathlib.Path, bad_rows: BadRows) -> Examples:
     def make(row: Summary, place: str) -> Examples:
         for number, annotation in enumerate(row.annotations):
@@ -63,7 +58,8 @@ def _read_batch(path: pathlib.Path, bad_rows: BadRows) -> Examples:
                 expected = f"0 <= start <= end <= {len(row.summary)}, the length of the summary"
                 field = f"annotations[{number}].summary_start and summary_end"
                 raise field_error(place, field, expected, [start, end])
-        labels = [_find_worst_label(annotation) for annotation in row.annotations]
+        kinds = ((label.partition(".")[0] for label in a.label) for a in row.annotations)
+        labels = [max(names, key=SEVERITIES.index, default=SEVERITIES[0]) for names in kinds]
         worst = max(labels, key=SEVERITIES.index, default=SEVERITIES[0])
         unfaithful = [
             [annotation.summary_start, annotation.summary_end]

@@ -5,7 +5,6 @@ article, a question with passages, or an object of facts, which becomes JSON.
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -80,20 +79,17 @@ class Response(msgspec.Struct):
     quality: str = ""
 
 
-def _parse_source(fields: Mapping[str, Any], place: str) -> tuple[str, Source]:
-    """Returns a source with its id."""
-    source: Any = convert_row(fields, place, _ANY_SOURCE)
-    grounding, question = source.source_info, ""
-    if isinstance(source, Answer):
-        grounding, question = source.source_info.passages, source.source_info.question
-    elif isinstance(source, Facts):
-        # As they are: a null says that something is not known.
-        grounding = json.dumps(fields["source_info"], ensure_ascii=False)
-    return str(source.source_id), Source(source.__struct_config__.tag, grounding, question)
-
-
 def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
-    sources = dict(_parse_source(row.fields, row.place) for row in read_jsonl(paths[_SOURCES]))
+    sources: dict[str, Source] = {}
+    for line in read_jsonl(paths[_SOURCES]):
+        raw: Any = convert_row(line.fields, line.place, _ANY_SOURCE)
+        grounding, question = raw.source_info, ""
+        if isinstance(raw, Answer):
+            grounding, question = raw.source_info.passages, raw.source_info.question
+        elif isinstance(raw, Facts):
+            # As they are: a null says that something is not known.
+            grounding = json.dumps(line.fields["source_info"], ensure_ascii=False)
+        sources[str(raw.source_id)] = Source(raw.__struct_config__.tag, grounding, question)
 
     def make(row: Response, place: str) -> Examples:
         if row.split != split:
@@ -106,14 +102,14 @@ def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
                 expected = f"0 <= start <= end <= {len(row.response)}, the response's length"
                 field = f"labels[{number}].start and end"
                 raise field_error(place, field, expected, [span.start, span.end])
-        task, grounding, question = sources[source_id]
+        source = sources[source_id]
         spans = sorted(row.labels, key=lambda span: (span.start, span.end))
         yield {
             "id": str(row.id),
-            "corpus": task,
+            "corpus": source.task,
             "source_id": source_id,
-            "grounding": grounding,
-            "history": question,
+            "grounding": source.grounding,
+            "history": source.question,
             "generated_text": row.response,
             "label": int(not spans),
             "hallucinated_spans": json.dumps([[span.start, span.end] for span in spans]),

@@ -123,39 +123,29 @@ class RawBuilder(
             self.paths = _raw_paths(self, manual)
         self.info.metadata["raw_fingerprint"] = _fingerprint_raw_files(self.paths)
         self.info.metadata["raw_folder"] = self.raw_folder
-        generators = {
-            split: self._in_parallel(split, files, self.beam.part_count)
-            if self.beam
-            else self._generate_examples(split, files)
-            for split, files in self.paths.items()
-            if self._has_examples(split, files)
-        }
+        dataset = self.builder_config.dataset
+        generators: dict[str, Any] = {}
+        for split, files in self.paths.items():
+            if next(dataset.examples(files, split, self.bad_rows), None) is None:
+                names = ", ".join(map(str, files.values()))
+                logging.warning("%s has no split %s: %s has no example.", self.name, split, names)
+            elif self.beam:
+                for _ in dataset.examples(files, split, self.bad_rows):
+                    pass  # bad rows are found here, once; the parts skip them
+                self._note_bad_rows()
+                generators[split] = numbered_examples(dataset, split, files, self.beam.part_count)
+            else:
+                generators[split] = self._generate_examples(split, files)
         if not generators:
-            files = ", ".join(str(p) for files in self.paths.values() for p in files.values())
+            places = ", ".join(str(p) for files in self.paths.values() for p in files.values())
             skipped = f" Of its bad rows: {m[0]}" if (m := self.bad_rows.messages) else ""
-            name = self.builder_config.dataset.name
-            raise InputError(f"{name}: no split has an example in {files}.{skipped}")
+            raise InputError(f"{dataset.name}: no split has an example in {places}.{skipped}")
         return generators
-
-    def _has_examples(self, split: str, files: Paths) -> bool:
-        rows = self.builder_config.dataset.examples(files, split, self.bad_rows)
-        if next(rows, None) is not None:
-            return True
-        names = ", ".join(map(str, files.values()))
-        logging.warning("%s has no split %s: %s has no example.", self.name, split, names)
-        return False
 
     def _generate_examples(self, split: str, files: Paths) -> Iterator[tuple[str, dict[str, Any]]]:
         for example in self.builder_config.dataset.examples(files, split, self.bad_rows):
             yield example["id"], example
         self._note_bad_rows()
-
-    def _in_parallel(self, split: str, files: Paths, parts: int) -> Any:
-        dataset = self.builder_config.dataset
-        for _ in dataset.examples(files, split, self.bad_rows):
-            pass  # bad rows are found here, once; the parts skip them
-        self._note_bad_rows()
-        return numbered_examples(dataset, split, files, parts)
 
     def _note_bad_rows(self) -> None:
         """Notes them in the metadata, which are written once all splits are made."""
@@ -261,14 +251,7 @@ def prepare_builder(
     bad_rows = bad_rows or BadRows()
     data_dir = os.path.expanduser(data_dir) if data_dir is not None else None
     if data_dir is not None and is_remote(store := path_of(data_dir)):
-        local = cache_folder() / "data" / hashlib.sha256(str(store).encode()).hexdigest()[:32]
-        place = pathlib.Path(builder_class(config=config, data_dir=str(local)).data_dir)
-        target = store / place.relative_to(local).as_posix()
-        _link_staged_copy(target, place)
-        prepare_builder(builder_class, config, local, raw_folder, bad_rows, fetch, beam)
-        with report_write_errors(f"--data-dir: {target}"):
-            _upload_to_store(place, target)
-        return builder_class(config=config, data_dir=str(local))
+        return _prepare_on_store(builder_class, config, store, raw_folder, bad_rows, fetch, beam)
     builder = builder_class(config=config, data_dir=data_dir)
     noted = _read_metadata(builder)
     made_from, named = noted.get("raw_fingerprint"), noted.get("raw_folder", "")
@@ -292,30 +275,38 @@ def prepare_builder(
     return _count_skipped(builder_class(config=config, data_dir=data_dir), bad_rows)
 
 
-def _link_staged_copy(target: pathlib.Path, place: pathlib.Path) -> None:
-    """Links a local data set to a staged copy of that on a store, if there is another one."""
-    if not is_complete(target) or _raw_fingerprint(target) == _raw_fingerprint(place):
-        return
-    copy = local_copy(target)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with private_place(place) as link:
-        link.symlink_to(copy)
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place)  # of other raw files
-        os.replace(link, place)
-
-
-def _upload_to_store(place: pathlib.Path, target: pathlib.Path) -> None:
-    """Uploads a local data set, unless the store has that of the same raw files."""
+def _prepare_on_store(
+    builder_class: type[RawBuilder],
+    config: str,
+    store: pathlib.Path,
+    raw_folder: str | os.PathLike | None,
+    bad_rows: BadRows,
+    fetch: bool,
+    beam: BeamPipeline | None,
+) -> tfds.core.DatasetBuilder:
+    """Returns the builder over a local copy of a store's data, which is uploaded if it is new."""
+    local = cache_folder() / "data" / hashlib.sha256(str(store).encode()).hexdigest()[:32]
+    place = pathlib.Path(builder_class(config=config, data_dir=str(local)).data_dir)
+    target = store / place.relative_to(local).as_posix()
+    if is_complete(target) and _raw_fingerprint(target) != _raw_fingerprint(place):
+        copy = local_copy(target)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with private_place(place) as link:
+            link.symlink_to(copy)
+            if place.is_dir() and not place.is_symlink():
+                shutil.rmtree(place)  # of other raw files
+            os.replace(link, place)
+    prepare_builder(builder_class, config, local, raw_folder, bad_rows, fetch, beam)
 
     def is_there() -> bool:
         return is_complete(target) and _raw_fingerprint(target) == _raw_fingerprint(place)
 
-    if is_there():
-        return
-    with output_lock(target, option="--data-dir", wait=True):
+    with report_write_errors(f"--data-dir: {target}"):
         if not is_there():
-            move_into_place(place, target)
+            with output_lock(target, option="--data-dir", wait=True):
+                if not is_there():
+                    move_into_place(place, target)
+    return builder_class(config=config, data_dir=str(local))
 
 
 def _raw_fingerprint(folder: pathlib.Path) -> Any:

@@ -16,8 +16,8 @@ class OrderedWriter(tfds.core.ExampleWriter):
 
     def write(self, path: Any, examples: Iterable[tuple[Any, bytes]]) -> Any:
         """Writes a file of (key, record)."""
-        return super().write(path, ((key, _sort_features(record)) for key, record in examples))
-
-
-def _sort_features(record: bytes) -> bytes:
-    return tf.train.Example.FromString(record).SerializeToString(deterministic=True)
+        ordered = (
+            (key, tf.train.Example.FromString(record).SerializeToString(deterministic=True))
+            for key, record in examples
+        )
+        return super().write(path, ordered)

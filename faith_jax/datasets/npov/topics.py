@@ -149,7 +149,20 @@ def load_responses(
     seen: dict[tuple[str, str], str] = {}
 
     def check(response: WrittenResponse, place: str) -> Iterator[WrittenResponse]:
-        _check_response(response, place, by_id)
+        topic = by_id.get(response.topic)
+        if topic is None:
+            hint = did_you_mean(response.topic, by_id)
+            problem = f"{response.topic!r} is not in {TOPICS_FILE}.{hint}"
+            raise InputError(f"{place}: field 'topic': {problem}")
+        for side in ("pro", "con"):
+            chosen, count = getattr(response, side), len(getattr(topic, side))
+            if len(set(chosen)) < len(chosen) or max(chosen) >= count:
+                raise field_error(place, side, f"distinct indices from 0 to {count - 1}", chosen)
+        if len(response.pro) != len(response.con):
+            raise InputError(
+                f"{place}: fields 'pro' and 'con': expected the same number of arguments on both "
+                f"sides, got {len(response.pro)} pro and {len(response.con)} con."
+            )
         _check_new(seen, "id", response.id, response.id, place)
         yield response
 
@@ -174,23 +187,6 @@ def _with_objects(row: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(row.get(side), list)
     }
     return {**row, **sides}
-
-
-def _check_response(response: WrittenResponse, place: str, topics: Mapping[str, Topic]) -> None:
-    topic = topics.get(response.topic)
-    if topic is None:
-        hint = did_you_mean(response.topic, topics)
-        problem = f"{response.topic!r} is not in {TOPICS_FILE}.{hint}"
-        raise InputError(f"{place}: field 'topic': {problem}")
-    for side in ("pro", "con"):
-        chosen, count = getattr(response, side), len(getattr(topic, side))
-        if len(set(chosen)) < len(chosen) or max(chosen) >= count:
-            raise field_error(place, side, f"distinct indices from 0 to {count - 1}", chosen)
-    if len(response.pro) != len(response.con):
-        raise InputError(
-            f"{place}: fields 'pro' and 'con': expected the same number of arguments on both "
-            f"sides, got {len(response.pro)} pro and {len(response.con)} con."
-        )
 
 
 def generation_examples(
@@ -237,18 +233,8 @@ def retrieve(topics: Iterable[Topic], query: str) -> Topic:
             raise InputError(f"The query {query!r} matches several topics ({ids}): ask by id.")
         if matching:
             return matching[0]
-    raise InputError(f"No topic matches the query {query!r}.{_nearest_questions(topics, query)}")
-
-
-def normalize_title(text: str) -> str:
-    """Returns a question or title in lower case, without punctuation."""
-    text = unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(re.sub(r"[\W_]+", " ", text).split())
-
-
-def _nearest_questions(topics: list[Topic], query: str) -> str:
-    """Returns the questions nearest to a query by shared words, then by spelling."""
-    words = set(normalize_title(query).split()) - _COMMON_WORDS
+    # The nearest questions by shared words, then by spelling.
+    words = set(wanted.split()) - _COMMON_WORDS
 
     def count_shared(topic: Topic) -> int:
         return len(words & set(normalize_title(f"{topic.question} {topic.title}").split()))
@@ -256,4 +242,11 @@ def _nearest_questions(topics: list[Topic], query: str) -> str:
     best = sorted((t for t in topics if count_shared(t)), key=count_shared, reverse=True)[:3]
     questions = [t.question for t in best] or nearest_names(query, [t.question for t in topics])
     questions = questions or [t.question for t in topics[:3]]
-    return " Nearest questions: " + " ".join(questions) if questions else ""
+    hint = f" Nearest questions: {' '.join(questions)}" if questions else ""
+    raise InputError(f"No topic matches the query {query!r}.{hint}")
+
+
+def normalize_title(text: str) -> str:
+    """Returns a question or title in lower case, without punctuation."""
+    text = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.sub(r"[\W_]+", " ", text).split())

@@ -67,19 +67,14 @@ def _parse_film(film: RawFilm, place: str) -> Iterator[tuple[int, Film]]:
     name = film.facts.get("movieName")
     if not isinstance(name, str) or not name:
         raise field_error(place, "0.movieName", "a text that is not empty", name)
-    scenes = (film.scene_1, film.scene_2, film.scene_3)
-    yield film.wikiDocumentIdx, (name, (_facts_text(film.facts), *scenes))
-
-
-def _facts_text(facts: Mapping[str, str | list[str]]) -> str:
-    """Returns the first section as `name: value`, lists joined by commas, without empty texts."""
-    parts = []
-    for key, value in facts.items():
+    facts = []  # the first section
+    for key, value in film.facts.items():
         values = [text for text in (value if isinstance(value, list) else [value]) if text]
-        name = "movie name" if key == "movieName" else key.replace("_", " ")
+        label = "movie name" if key == "movieName" else key.replace("_", " ")
         if values:
-            parts.append(f"{name}: {', '.join(values)}")
-    return " ".join(parts)
+            facts.append(f"{label}: {', '.join(values)}")
+    sections = (" ".join(facts), film.scene_1, film.scene_2, film.scene_3)
+    yield film.wikiDocumentIdx, (name, sections)
 
 
 def read_turns(path: pathlib.Path, films: Mapping[int, Film], bad_rows: BadRows) -> Examples:

@@ -29,22 +29,21 @@ class Dialogue(msgspec.Struct):
 
 def _build_example(row: Dialogue, place: str) -> Examples:
     label = DecodeLabel.CONTRADICTION if row.is_contradiction else DecodeLabel.NOT_CONTRADICTION
+    contradicted: list[str] = []
+    if row.is_contradiction:
+        text_by_id = {turn.turn_id: turn.text for turn in row.turns}
+        named = row.aggregated_contradiction_indices
+        if not named or not set(named) <= text_by_id.keys():
+            expected = f"turn_ids of turns ({', '.join(map(str, text_by_id))})"
+            raise field_error(place, "aggregated_contradiction_indices", expected, named)
+        contradicted = [text_by_id[turn] for turn in named if turn != row.turns[-1].turn_id]
     yield {
         "id": row.record_id,
         "history": [turn.text for turn in row.turns[:-1]],
         "response": row.turns[-1].text,
-        "contradicted": _contradicted_turns(row, place) if row.is_contradiction else [],
+        "contradicted": contradicted,
         "label": label.value,
     }
-
-
-def _contradicted_turns(row: Dialogue, place: str) -> list[str]:
-    text_by_id = {turn.turn_id: turn.text for turn in row.turns}
-    named = row.aggregated_contradiction_indices
-    if not named or not set(named) <= text_by_id.keys():
-        expected = f"turn_ids of turns ({', '.join(map(str, text_by_id))})"
-        raise field_error(place, "aggregated_contradiction_indices", expected, named)
-    return [text_by_id[turn_id] for turn_id in named if turn_id != row.turns[-1].turn_id]
 
 
 DECODE = load_card("decode", each_row(read_jsonl, Dialogue, _build_example))

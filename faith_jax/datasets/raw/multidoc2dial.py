@@ -16,7 +16,7 @@ Two forms of the same files:
 import functools
 import itertools
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -142,7 +142,6 @@ def _agent_turns(
     for number, turn in enumerate(dialogue.turns):
         if turn.role == _AGENT and (passages or question_id is not None):
             name = dialogue.dial_id
-            references = _resolve_references(turn, documents, f"{place}.turns[{number}]")
             yield {
                 "id": f"{name}#{turn.turn_id}" if passages else f"{name}_{question_id}",
                 "dialogue": name,
@@ -153,7 +152,7 @@ def _agent_turns(
                 else [text for _, text in utterances],
                 "dialogue_act": turn.da,
                 "response": turn.utterance,
-                **_collect_knowledge(references, documents, passages),
+                **_collect_knowledge(turn, f"{place}.turns[{number}]", documents, passages),
             }
         question_id = turn.turn_id if turn.role == _USER else None
         utterances.append((turn.role, turn.utterance))
@@ -172,49 +171,36 @@ def _by_speaker(utterances: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _collect_knowledge(
-    references: Sequence[tuple[str, str]], documents: Mapping[str, Document], passages: bool
+    turn: Turn, place: str, documents: Mapping[str, Document], passages: bool
 ) -> dict[str, Any]:
     """Returns the features of the documents and spans that a turn refers to."""
-    referred: dict[str, list[str]] = {}
-    for name, key in references:
-        referred.setdefault(name, []).append(key)
-    if passages:
-        texts = [documents[name].passages[key].strip() for name, key in references]
-        texts = list(dict.fromkeys(texts))
-    else:
-        texts = [_from_first_to_last(documents[name], keys) for name, keys in referred.items()]
-    spans = [documents[name].spans[key] for name, keys in referred.items() for key in keys]
-    sections = dict.fromkeys(span.text_sec.strip() for span in spans)
-    return {
-        "knowledge": " ".join(texts),
-        "sections": [section for section in sections if section],
-        "documents": list(referred),
-        "titles": [documents[name].title for name in referred],
-    }
-
-
-def _from_first_to_last(document: Document, keys: Sequence[str]) -> str:
-    """Returns the text from the first to the last span, what lies between them included."""
-    start = min(document.spans[key].start_sp for key in keys)
-    end = max(document.spans[key].end_sp for key in keys)
-    return document.text[start:end].strip()
-
-
-def _resolve_references(
-    turn: Turn, documents: Mapping[str, Document], place: str
-) -> list[tuple[str, str]]:
-    """Returns the ids of the document and of the span of each of a turn's references."""
-    span_ids = []
+    referred: dict[str, list[Span]] = {}
+    texts = []
     for number, reference in enumerate(turn.references):
         name, key = reference.doc_id, reference.sp_id or reference.id_sp
         if name not in documents:
             field, remedy = f"references[{number}].doc_id", f"{_DOCUMENTS} has no such document"
             raise field_error(place, field, "the id of a document", name, remedy)
-        if key not in documents[name].spans:
+        document = documents[name]
+        if key not in document.spans:
             expected = f"the id of a span of {name}"
             raise field_error(place, f"references[{number}].id_sp", expected, key)
-        span_ids.append((name, key))
-    return span_ids
+        referred.setdefault(name, []).append(document.spans[key])
+        if passages:
+            texts.append(document.passages[key].strip())
+    if passages:
+        texts = list(dict.fromkeys(texts))
+    else:  # from the first to the last span of a document, what lies between them included
+        for name, spans in referred.items():
+            start, end = min(s.start_sp for s in spans), max(s.end_sp for s in spans)
+            texts.append(documents[name].text[start:end].strip())
+    sections = [span.text_sec.strip() for spans in referred.values() for span in spans]
+    return {
+        "knowledge": " ".join(texts),
+        "sections": list(dict.fromkeys(filter(None, sections))),
+        "documents": list(referred),
+        "titles": [documents[name].title for name in referred],
+    }
 
 
 def _read_examples(paths: Paths, split: str, bad_rows: BadRows, passages: bool) -> Examples:

@@ -52,21 +52,18 @@ def _read_labelled(paths: Paths, split: str, bad_rows: BadRows) -> Examples:
                 place, expected = f"{path}: row {row.place[1] + 1}", "1 (faithful) or 0"
                 remedy = "leave rows without a label out, and name the labels' column 'label'"
                 bad_rows.add(field_error(place, "label", expected, None, remedy))
-            elif _split_of(knowledge) == split:
+                continue
+            digest = hashlib.sha256(knowledge.encode("utf-8", "surrogatepass")).digest()
+            share = int.from_bytes(digest[:4], "big") / 2**32
+            is_tested = share >= _TRAIN + _VALIDATION
+            row_split = "train" if share < _TRAIN else "test" if is_tested else "validation"
+            if row_split == split:
                 yield {
                     "id": example.id,
                     "knowledge": knowledge,
                     "response": example.response,
                     "label": example.label,
                 }
-
-
-def _split_of(knowledge: str) -> str:
-    digest = hashlib.sha256(knowledge.encode("utf-8", "surrogatepass")).digest()
-    share = int.from_bytes(digest[:4], "big") / 2**32
-    if share < _TRAIN:
-        return "train"
-    return "validation" if share < _TRAIN + _VALIDATION else "test"
 
 
 LABELLED_RESPONSES = load_card("labelled_responses", _read_labelled)

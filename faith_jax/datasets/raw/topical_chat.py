@@ -167,23 +167,21 @@ def _read_section(
         text = getattr(reading.article, source, "")
         return [text] if text else [], bool(text)
     facts = getattr(getattr(reading, agent), source)
-    lead = _find_lead(facts, leads, f"{place}.{agent}.{source}") if facts else ""
+    if facts is None:
+        return [], False
+    kind = "shortened_wiki_lead_section"
+    if facts.shortened_wiki_lead_section == "":
+        kind = "summarized_wiki_lead_section"
+    lead = getattr(facts, kind)
+    if not isinstance(lead, str):
+        if lead not in leads.get(kind, {}):
+            expected = "the id of a section in wiki.json"
+            raise field_error(f"{place}.{agent}.{source}", kind, expected, lead)
+        lead = leads[kind][lead]
     if not lead:
         return [], False
     fun_facts = [fact for fact in facts.fun_facts if not _REDDIT_ID.fullmatch(fact)]
     return [lead, *fun_facts], len(fun_facts) == len(facts.fun_facts)
-
-
-def _find_lead(facts: Facts, leads: Leads, place: str) -> str:
-    kind = "shortened_wiki_lead_section"
-    if facts.shortened_wiki_lead_section == "":
-        kind = "summarized_wiki_lead_section"
-    value = getattr(facts, kind)
-    if isinstance(value, str):
-        return value
-    if value not in leads.get(kind, {}):
-        raise field_error(place, kind, "the id of a section in wiki.json", value)
-    return leads[kind][value]
 
 
 def _read_examples(paths: Paths, split: str, bad_rows: BadRows) -> Examples:

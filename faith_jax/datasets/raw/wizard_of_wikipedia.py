@@ -5,7 +5,7 @@ An example is a turn of the Wizard, with the sentence that it used and all that 
 
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -72,7 +72,15 @@ def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
         speaker = _WIZARD if _WIZARD in utterance.speaker else _APPRENTICE
         if speaker == _WIZARD:
             passages = [*dict.fromkeys([*topic_passages, *shown[_APPRENTICE], *shown[_WIZARD]])]
-            chosen = _checked_sentence(utterance, passages)
+            # The sentence that the Wizard ticked, empty if it used none. `checked_passage` names
+            # its article, sometimes beside `no_passages_used`; if that title was not shown with
+            # this sentence, the first article that was shown with it counts.
+            sentence, title = next(iter(_used_entries(utterance.checked_sentence)), ""), ""
+            if sentence:
+                titles = [passage.title for passage in passages if passage.sentence == sentence]
+                named = _used_entries(utterance.checked_passage)
+                both = [name for name in named if name in titles]
+                title = next(iter([*both, *titles, *named]), "")
             yield {
                 "id": f"{split}-{number}-{turn}",
                 "dialogue": number,
@@ -81,8 +89,8 @@ def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
                 "persona": dialogue.persona,
                 "wizard_eval": dialogue.wizard_eval,
                 "history": list(history),
-                "knowledge": chosen.sentence,
-                "knowledge_title": chosen.title,
+                "knowledge": sentence,
+                "knowledge_title": title,
                 "response": utterance.text,
                 "passage_titles": [passage.title for passage in passages],
                 "passage_sentences": [passage.sentence for passage in passages],
@@ -96,21 +104,6 @@ def _wizard_turns(dialogue: Dialogue, place: str, split: str) -> Examples:
             for sentence in sentences
             if sentence
         ]
-
-
-def _checked_sentence(turn: Utterance, passages: Sequence[Passage]) -> Passage:
-    """Returns the sentence that the Wizard ticked, empty if it used none.
-
-    `checked_passage` names its article, sometimes beside `no_passages_used`; if that title was not
-    shown with this sentence, the first article that was shown with it counts.
-    """
-    sentence = next(iter(_used_entries(turn.checked_sentence)), "")
-    if not sentence:
-        return Passage("", "")
-    titles = [p.title for p in passages if p.sentence == sentence]
-    named = _used_entries(turn.checked_passage)
-    both = [title for title in named if title in titles]
-    return Passage(next(iter([*both, *titles, *named]), ""), sentence)
 
 
 def _used_entries(entries: Mapping[str, str]) -> list[str]:

@@ -101,7 +101,18 @@ def input_row(
     """
     nulls = {name: None for name, v in row.items() if v is None and name not in FIELDS}
     row = {name: value for name, value in row.items() if value is not None}
-    _check_names(row, where)
+    # A name that is nearly that of a field is refused; others are the user's own.
+    for name in row:
+        alike = [field for field in FIELDS if name not in FIELDS and _is_nearly(name, field)]
+        near = nearest_names(name, alike, 1)
+        meant = _MEANT.get(name.lower())
+        if meant and not {"inputs", meant, f"{meant}_arguments"} & row.keys():
+            near = [meant]
+        if near:
+            raise InputError(
+                f"{where}: field {name!r} is not known. Did you mean {near[0]!r}? Rename it: a "
+                "column of your own may have any name that is less like one of these."
+            )
 
     def build_row(
         inputs: str, target: str | None, second: str | None, fields: Mapping[str, Any], *rest: Any
@@ -152,21 +163,6 @@ def _argument_row(
     fields |= {"pro_arguments": pro, "con_arguments": con}
     inputs = templates.npov_generate_inputs(query_row.query, pro, con)
     return build_row(inputs, query_row.response, None, fields, templates.npov_response)
-
-
-def _check_names(row: Mapping[str, Any], where: str) -> None:
-    """Raises InputError for a name that is nearly that of a field; others are the user's own."""
-    for name in row:
-        alike = [field for field in FIELDS if name not in FIELDS and _is_nearly(name, field)]
-        near = nearest_names(name, alike, 1)
-        meant = _MEANT.get(name.lower())
-        if meant and not {"inputs", meant, f"{meant}_arguments"} & row.keys():
-            near = [meant]
-        if near:
-            raise InputError(
-                f"{where}: field {name!r} is not known. Did you mean {near[0]!r}? Rename it: a "
-                "column of your own may have any name that is less like one of these."
-            )
 
 
 def _is_nearly(name: str, field: str) -> bool:
@@ -363,37 +359,29 @@ class RowTokens:
             model has no embedding for a token.
         """
         if self.branches == "doha":
-            return self._encode_doha_row(row)
-        fitted = self._fit_text(row, row.inputs)
-        second = self._second_branch(row, fitted) if self.branches else []
-        return InputTokens(self._check_ids(row, fitted.ids), second, fitted.cut)
-
-    def _encode_doha_row(self, row: InputRow) -> InputTokens:
-        """Returns the dialogue, and the dialogue with its knowledge (Prabhumoye 2021's code)."""
-        if row.second_inputs is not None:
-            text, dialogue = (
-                f"{row.second_inputs} {row.inputs}",
-                self._fit_text(row, row.inputs).ids,
+            # The dialogue, and the dialogue with its knowledge (Prabhumoye 2021's code).
+            if row.second_inputs is not None:
+                dialogue = self._fit_text(row, row.inputs).ids
+                fitted = self._fit_text(row, f"{row.second_inputs} {row.inputs}")
+            else:
+                self._check_knowledge(row, "DoHA needs the knowledge", "knowledge")
+                fitted = self._fit_text(row, row.inputs)
+                dialogue = fitted.without_knowledge
+            return InputTokens(
+                self._check_ids(row, dialogue), self._check_ids(row, fitted.ids), fitted.cut
             )
-            fitted = self._fit_text(row, text)
-        else:
-            self._check_knowledge(row, "DoHA needs the knowledge", "knowledge")
-            fitted = self._fit_text(row, row.inputs)
-            dialogue = fitted.without_knowledge
-        return InputTokens(
-            self._check_ids(row, dialogue), self._check_ids(row, fitted.ids), fitted.cut
-        )
-
-    def _second_branch(self, row: InputRow, fitted: Fitted) -> list[int]:
-        """Returns the tokens of PMI-Decode's branch without the document."""
-        if row.second_inputs is not None:
-            return self._check_ids(row, self._fit_text(row, row.second_inputs).ids)
-        self._check_knowledge(
-            row, "PMI-Decode needs the input without its document", "inputs_without_document"
-        )
-        second_ids, where = fitted.without_knowledge, f"Row {row.id}: {self.limit}"
-        check_second_branch(len(second_ids), fitted.cut, self.cut_policy, where)
-        return self._check_ids(row, second_ids)
+        fitted, second = self._fit_text(row, row.inputs), list[int]()
+        # The second branch is PMI-Decode's, without the document.
+        if self.branches and row.second_inputs is not None:
+            second = self._check_ids(row, self._fit_text(row, row.second_inputs).ids)
+        elif self.branches:
+            self._check_knowledge(
+                row, "PMI-Decode needs the input without its document", "inputs_without_document"
+            )
+            second_ids, where = fitted.without_knowledge, f"Row {row.id}: {self.limit}"
+            check_second_branch(len(second_ids), fitted.cut, self.cut_policy, where)
+            second = self._check_ids(row, second_ids)
+        return InputTokens(self._check_ids(row, fitted.ids), second, fitted.cut)
 
     def _check_knowledge(self, row: InputRow, needed: str, field: str) -> None:
         if row.inputs.strip() and not parse(row.inputs, notation_of(self.tokenizer)):

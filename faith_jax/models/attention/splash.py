@@ -54,7 +54,14 @@ def splash_attend(
     query_tokens, key_tokens = (jax.tree.map(lambda x: repeat_rows(x, rows), part) for part in
                    (mask.queries, mask.keys))  # fmt: skip
     mesh = jax.sharding.get_abstract_mesh()
-    of_rows, of_heads = _choose_mesh_axes(mesh, rows, heads)
+    # The mesh's axes that split rows and heads; None where they do not divide.
+    of_rows, of_heads = None, None
+    if not mesh.empty:
+        spec = nn_partitioning.logical_to_mesh_axes(("batch", "heads")) or ()
+        of_rows, of_heads = (
+            None if count % _count_shards(mesh, name) else name
+            for name, count in zip((*spec, None, None), (rows, heads), strict=False)
+        )
     # Heads of keys that the mesh cannot split are repeated, one for each query head.
     if key.shape[1] % _count_shards(mesh, of_heads):
         key, value = (jnp.repeat(x, heads // x.shape[1], axis=1) for x in (key, value))
@@ -79,18 +86,6 @@ def splash_attend(
     sees_none = ~query_tokens.valid | ~key_tokens.valid.any(axis=1, keepdims=True)
     alike = jnp.repeat(value.mean(axis=2, keepdims=True), heads // value.shape[1], axis=1)
     return jnp.where(sees_none[:, None, :, None], alike, outputs)
-
-
-def _choose_mesh_axes(mesh: jax.sharding.AbstractMesh, rows: int, heads: int) -> tuple:
-    """Returns the mesh's axes that split rows and heads, None where they do not divide."""
-    if mesh.empty:
-        return None, None
-    spec = nn_partitioning.logical_to_mesh_axes(("batch", "heads")) or ()
-    names = (*spec, None, None)[:2]
-    return tuple(
-        None if count % _count_shards(mesh, name) else name
-        for name, count in zip(names, (rows, heads), strict=True)
-    )
 
 
 def _count_shards(mesh: jax.sharding.AbstractMesh, name: str | tuple[str, ...] | None) -> int:

@@ -34,7 +34,22 @@ def load_antonyms(name: str = "wordnet") -> Antonyms:
     ('hot',)
     """
     if is_wordnet(name):
-        return _of_wordnet(name)
+        try:
+            wordnet = open_wordnet(name)
+        except ConfigError as error:
+            raise ConfigError(f"{error} Or choose the antonyms 'list', which are fewer.") from None
+
+        def antonyms(word: str) -> tuple[str, ...]:
+            names = [
+                antonym.name().replace("_", " ")
+                for synset in wordnet.synsets(word, pos=wordnet.ADJ)
+                for lemma in synset.lemmas()
+                if lemma.name() == word
+                for antonym in lemma.antonyms()
+            ]
+            return tuple(dict.fromkeys(names))
+
+        return antonyms
     if name != "list":
         raise ConfigError(
             f"There are no antonyms {name!r}: expected wordnet, wordnet:FOLDER or list."
@@ -44,22 +59,3 @@ def load_antonyms(name: str = "wordnet") -> Antonyms:
         listed[first] = (*listed.get(first, ()), second)
         listed[second] = (*listed.get(second, ()), first)
     return lambda word: listed.get(word, ())
-
-
-def _of_wordnet(name: str) -> Antonyms:
-    try:
-        wordnet = open_wordnet(name)
-    except ConfigError as error:
-        raise ConfigError(f"{error} Or choose the antonyms 'list', which are fewer.") from None
-
-    def antonyms(word: str) -> tuple[str, ...]:
-        names = [
-            antonym.name().replace("_", " ")
-            for synset in wordnet.synsets(word, pos=wordnet.ADJ)
-            for lemma in synset.lemmas()
-            if lemma.name() == word
-            for antonym in lemma.antonyms()
-        ]
-        return tuple(dict.fromkeys(names))
-
-    return antonyms

@@ -67,7 +67,14 @@ def substitute_entity(
     stated = [entity for entity in claim.entities if _stands_in(entity.text, evidence)]
     for position in draw_order(len(stated), seed, example_id, "entity"):
         entity = stated[position]
-        substitutes = _other_entities(entity, claim, sources)
+        # Of the same type, and not named by the claim, each once.
+        texts = {
+            candidate.text.casefold(): candidate.text
+            for source in sources
+            for candidate in source.entities
+            if candidate.type == entity.type and not _stands_in(candidate.text, [claim.text])
+        }
+        substitutes = [text for key, text in texts.items() if key not in entity.text.casefold()]
         if substitutes:
             drawn = draw(len(substitutes), seed, example_id, "substitute", entity.text)
             new = substitutes[drawn]
@@ -133,17 +140,6 @@ def _find_mentioned_entities(claim: TaggedText, senses: Senses) -> list[Entity]:
         and senses(token.text, token.part)
     ]
     return sorted([*claim.entities, *words], key=lambda entity: entity.start)
-
-
-def _other_entities(entity: Entity, claim: TaggedText, sources: Sequence[TaggedText]) -> list[str]:
-    """Returns entities of the same type that the claim does not name, each once."""
-    texts = {
-        candidate.text.casefold(): candidate.text
-        for source in sources
-        for candidate in source.entities
-        if candidate.type == entity.type and not _stands_in(candidate.text, [claim.text])
-    }
-    return [text for key, text in texts.items() if key not in entity.text.casefold()]
 
 
 def substitute_adjective(

@@ -122,10 +122,19 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
         for path in (*options.verifiers, options.masker)
         if path
     }
-    turns = [
-        _build_turn(number, fields, options)
-        for number, fields in enumerate(_turns_with_sentence(source))
-    ]
+    names = ("id", "dialogue", "history", "response", "knowledge", "knowledge_title")
+    turns: list[Turn] = []
+    for read in read_turns(source, BadRows()):
+        sentence, title = read["knowledge"], read["knowledge_title"]
+        if not sentence:
+            continue
+        # Of the many sentences that the Wizard was shown, few are needed.
+        pairs = zip(read["passage_titles"], read["passage_sentences"], strict=True)
+        near = [text for of, text in pairs if of == title and text != sentence][:_NEAR]
+        shown = [text for text in read["passage_sentences"] if text != sentence]
+        chosen = shown[draw(len(shown), options.seed, read["id"], "mutated")] if shown else ""
+        fields = {name: read[name] for name in names} | {"near": near, "shown": chosen}
+        turns.append(Turn((0, len(turns)), fields))
     if not turns:
         raise InputError(f"{source}: no turn of the Wizard uses a sentence.")
     make = Maker(turns, options)
@@ -145,24 +154,6 @@ def mutate_claims(options: MutateClaimsOptions) -> list[str]:
             if results is None:
                 return [f"{target}: other processes make what is missing"]
             return _write_claim_files(job, {turn.fields["id"]: turn for turn in turns}, options)
-
-
-def _turns_with_sentence(source: pathlib.Path) -> Iterator[Fields]:
-    """Yields the turns that use a sentence."""
-    return (turn for turn in read_turns(source, BadRows()) if turn["knowledge"])
-
-
-def _build_turn(number: int, read: Fields, options: MutateClaimsOptions) -> Turn:
-    """Keeps of a turn's fields those needed: of the sentences that the Wizard was shown, few."""
-    fields = {
-        name: read[name]
-        for name in ("id", "dialogue", "history", "response", "knowledge", "knowledge_title")
-    }
-    pairs = zip(read["passage_titles"], read["passage_sentences"], strict=True)
-    same_article = [s for t, s in pairs if t == read["knowledge_title"] and s != read["knowledge"]]
-    shown = [text for text in read["passage_sentences"] if text != read["knowledge"]]
-    chosen = shown[draw(len(shown), options.seed, read["id"], "mutated")] if shown else ""
-    return Turn((0, number), fields | {"near": same_article[:_NEAR], "shown": chosen})
 
 
 def _call_for_option(option: str, make: Callable[..., Opened], *values: Any) -> Opened:
@@ -250,10 +241,12 @@ class Maker:
         for how, request, text in responses:
             turn = request.turn.fields
             claims_by_id[turn["id"]].append(_build_claim(turn, f"{how}_{request.kind}", text))
-        different = {
-            name: _drop_duplicate_claims(made_of_turn)
-            for name, made_of_turn in claims_by_id.items()
-        }
+        different: dict[str, list[Claim]] = {}
+        for name, made_of_turn in claims_by_id.items():
+            unique: dict[tuple[str, str], Claim] = {}
+            for claim in made_of_turn:
+                unique.setdefault((claim["response"], claim["evidence_list"][0][2]), claim)
+            different[name] = list(unique.values())
         kept = self._select_claims(different)
         for name, made_of_turn in different.items():
             yield {"id": name, "made": [c["kind"] for c in made_of_turn], "claims": kept[name]}
@@ -347,7 +340,11 @@ class Maker:
             name: [claim for claim in claims if claim["kind"] not in _UNCHANGED]
             for name, claims in claims_by_turn.items()
         }
-        examples = [_build_example(claim) for claims in new.values() for claim in claims]
+        examples: list[GroundedExample] = []
+        for claim in itertools.chain.from_iterable(new.values()):
+            ((title, _, sentence, _),) = claim["evidence_list"]
+            grounding, context = Grounding((sentence,), (title,)), tuple(claim["context"])
+            examples.append(GroundedExample(claim["id"], grounding, context, claim["response"]))
         perplexities: np.ndarray | None = None
         if self._options.language_model:
             scores = self._fluency_scorer.score(examples)
@@ -400,20 +397,6 @@ def chosen_of(
     return places[:most]
 
 
-def _build_example(claim: Claim) -> GroundedExample:
-    ((title, _, sentence, _),) = claim["evidence_list"]
-    grounding = Grounding((sentence,), (title,))
-    return GroundedExample(claim["id"], grounding, tuple(claim["context"]), claim["response"])
-
-
-def _drop_duplicate_claims(claims: Sequence[Claim]) -> list[Claim]:
-    """Returns the claims of a turn, each once."""
-    unique: dict[tuple[str, str], Claim] = {}
-    for claim in claims:
-        unique.setdefault((claim["response"], claim["evidence_list"][0][2]), claim)
-    return list(unique.values())
-
-
 def _build_claim(
     turn: Fields, kind: str, text: str, evidence: tuple[str, str] | None = None
 ) -> Claim:
@@ -451,8 +434,20 @@ def _write_claim_files(
 
     kinds = [kind for row in rows() for kind in row["made"]]
     kept = [claim["kind"] for row in rows() for claim in row["claims"]]
-    chosen = _balance_labels(kept, options)
-    held = _held_out([turn.fields["dialogue"] for turn in turns.values()], options)
+    by_label = collections.defaultdict[str, list[int]](list)
+    for place, kind in enumerate(kept):
+        by_label[_find_label(kind).value].append(place)
+    chosen = set(range(len(kept)))
+    if not options.unbalanced and len(by_label) == len(DialFactLabel):
+        # As many claims of each label as the rarest has.
+        least, chosen = min(map(len, by_label.values())), set()
+        for label, places in by_label.items():
+            order = draw_order(len(places), options.seed, label, "balance")
+            chosen |= {places[i] for i in order[:least]}
+    dialogues = list(dict.fromkeys(turn.fields["dialogue"] for turn in turns.values()))
+    count = max(1, round(options.validation_share * len(dialogues)))
+    order = draw_order(len(dialogues), options.seed, "validation")
+    held = {dialogues[i] for i in order[:count]}
 
     def claims(is_held: bool) -> Iterator[Claim]:
         every = ((row["id"], claim) for row in rows() for claim in row["claims"])
@@ -474,27 +469,6 @@ def _write_claim_files(
         ),
         f"{target / 'tfds'}: read it with FAITH_JAX_DATA_DIR={target / 'tfds'}",
     ]
-
-
-def _balance_labels(kinds: Sequence[str], options: MutateClaimsOptions) -> set[int]:
-    """Returns the places of as many claims of each label as the rarest has; or all are wanted."""
-    by_label = collections.defaultdict[str, list[int]](list)
-    for place, kind in enumerate(kinds):
-        by_label[_find_label(kind).value].append(place)
-    if options.unbalanced or len(by_label) < len(DialFactLabel):
-        return set(range(len(kinds)))
-    least = min(map(len, by_label.values()))
-    kept = set[int]()
-    for label, places in by_label.items():
-        kept |= {places[i] for i in draw_order(len(places), options.seed, label, "balance")[:least]}
-    return kept
-
-
-def _held_out(dialogues: Sequence[int], options: MutateClaimsOptions) -> set[int]:
-    """Returns the dialogues that are for validation, at least one."""
-    different = list(dict.fromkeys(dialogues))
-    count = max(1, round(options.validation_share * len(different)))
-    return {different[i] for i in draw_order(len(different), options.seed, "validation")[:count]}
 
 
 def _describe_claim_counts(where: str, kinds: Sequence[str]) -> str:

@@ -20,13 +20,12 @@ def select_varied_claims(claims: Sequence[str], words: int = 3) -> list[int]:
     kept: list[tuple[int, Counter[str]]] = []
     for place, claim in enumerate(claims):
         counts = Counter(lower_words(claim))
-        if all(_count_differing_words(counts, kept_counts) >= words for _, kept_counts in kept):
+        if all(
+            max((counts - earlier).total(), (earlier - counts).total()) >= words
+            for _, earlier in kept
+        ):
             kept.append((place, counts))
     return [place for place, _ in kept]
-
-
-def _count_differing_words(first: Counter[str], second: Counter[str]) -> int:
-    return max((first - second).total(), (second - first).total())
 
 
 def fluent(perplexities: Sequence[float], factor: float = 1.1) -> list[int]:

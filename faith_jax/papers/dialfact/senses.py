@@ -75,32 +75,36 @@ def load_senses(name: str = LIST) -> Senses:
     if name == NONE:
         return lambda text, kind: ()
     if name == LIST:
-        return _build_listed_senses()
+        by_text: dict[str, list[str]] = {}
+        for line in _GROUPS.strip().splitlines():
+            texts = [text.strip() for text in line.split(",")]
+            for text in texts:
+                by_text.setdefault(text.casefold(), texts)
+
+        def senses(text: str, kind: str) -> tuple[str, ...]:
+            group = by_text.get(text.casefold(), ())
+            return tuple(member for member in group if member.casefold() != text.casefold())
+
+        return senses
     if is_wordnet(name):
         return _co_hyponyms(name)
     if name.startswith(VECTORS):
         path = pathlib.Path(name.removeprefix(VECTORS)).expanduser()
         return Neighbours(*(_read_sense2vec(path) if path.is_dir() else _read_word2vec(path)))
     if name.startswith(SPACY):
-        return Neighbours(*_pipeline_vectors(name.removeprefix(SPACY)))
+        vocabulary = load_pipeline(name.removeprefix(SPACY)).vocab
+        rows = {key: row for key, row in vocabulary.vectors.key2row.items() if row >= 0}
+        if not rows:
+            raise ConfigError(
+                f"The spaCy pipeline {name.removeprefix(SPACY)!r} has no vectors; take one with "
+                "them, such as en_core_web_md."
+            )
+        keys = [vocabulary.strings[key] for key in rows]
+        return Neighbours(keys, vocabulary.vectors.data[list(rows.values())])
     raise ConfigError(
         f"There are no senses {name!r}: expected {LIST}, wordnet, wordnet:FOLDER, {VECTORS}PATH, "
         f"{SPACY}PIPELINE or {NONE}."
     )
-
-
-def _build_listed_senses() -> Senses:
-    groups = [[text.strip() for text in line.split(",")] for line in _GROUPS.strip().splitlines()]
-    by_text: dict[str, list[str]] = {}
-    for group in groups:
-        for text in group:
-            by_text.setdefault(text.casefold(), group)
-
-    def senses(text: str, kind: str) -> tuple[str, ...]:
-        group = by_text.get(text.casefold(), ())
-        return tuple(member for member in group if member.casefold() != text.casefold())
-
-    return senses
 
 
 def _co_hyponyms(name: str) -> Senses:
@@ -222,15 +226,3 @@ def _read_sense2vec(folder: pathlib.Path) -> tuple[list[str], np.ndarray]:
         frequencies = dict(json.loads((folder / "freqs.json").read_text("utf-8")))
     order = sorted(keys, key=lambda key: -(frequencies.get(key) or 0))
     return [strings[key] for key in order], vectors.data[[keys[key] for key in order]]
-
-
-def _pipeline_vectors(name: str) -> tuple[list[str], np.ndarray]:
-    vocabulary = load_pipeline(name).vocab
-    rows = {key: row for key, row in vocabulary.vectors.key2row.items() if row >= 0}
-    if not rows:
-        raise ConfigError(
-            f"The spaCy pipeline {name!r} has no vectors; take one with them, such as "
-            "en_core_web_md."
-        )
-    keys = [vocabulary.strings[key] for key in rows]
-    return keys, vocabulary.vectors.data[list(rows.values())]

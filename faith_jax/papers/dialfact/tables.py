@@ -11,7 +11,7 @@ import math
 import pathlib
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +40,6 @@ from faith_jax.papers.workflow import (
     model_state,
     scorer_flags,
 )
-from faith_jax.report.table_pages import join_tidy_tables, write_tables
 from faith_jax.retrieval.documents import BM25
 from faith_jax.retrieval.knowledge_base import KnowledgeBase
 from faith_jax.runs import options as run_options
@@ -341,19 +340,24 @@ class Table(workflow.Table):
             ).rows
         ]
         if confusion := self.confusions.get((TEST, ORACLE)):
-            tables.append(_build_confusion_table(confusion, published, self._shows_system("6")))
+            number, is_shown = "figure 2", self._shows_system("6")
+            tidy = [
+                (number, system, label, call, claims, share, None, None, None)
+                for system, label, call, claims, _, share in (confusion.tidy or confusion).rows
+                if is_shown(system)
+            ]
+            tables.append(
+                confusion._replace(
+                    title=f"{confusion.title}; oracle evidence, test",
+                    rows=tuple(row for row in confusion.rows if is_shown(row[0])),
+                    # What the paper says of its own.
+                    notes=(published["notes"][number],) if published else (),
+                    tidy=Rows("", _TIDY, tuple(tidy)),
+                )
+            )
         title = "Fact-checking in dialogue (Gupta 2022)"
-        if self.options.sample:
-            title = f"SAMPLES, not the paper's data: {title}"
-        report = {
-            "title": title,
-            "notes": list(self._collect_table_notes()),
-            "sample": self.options.sample,
-            "verifiers": self.verifiers,
-            "rows": join_tidy_tables(tables).records(),
-        }
-        captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
-        write_tables(folder / self.file_name, report, tables, captioned)
+        notes, further = list(self._collect_table_notes()), {"verifiers": self.verifiers}
+        self.write_tables(folder, title, notes, tables, further)
 
     def _build_bigram_table(self) -> Rows:
         """Returns table 2, of the refuted claims of test."""
@@ -476,8 +480,22 @@ class Table(workflow.Table):
             for row in read_scored_rows(path):
                 shares = [row["scores"][share] for share in _PROBABILITIES]
                 predictions[name][row["id"]] = tuple(DialFactLabel)[int(np.argmax(shares))].value
-        for name, called in self._predict_with_baselines(folder, split, evidence, claims).items():
-            predictions[name] = {c["id"]: label for c, label in zip(claims, called, strict=True)}
+        predictions[NOTHING] = dict.fromkeys((c["id"] for c in claims), _NOTHING)
+        if (VALIDATION, evidence) in self.evidence:
+            # The more of its words the evidence has, the more a claim is REFUTES and then SUPPORTS,
+            # by the thresholds with the best macro F1 on validation.
+            overlaps = self._read_word_overlaps(folder, VALIDATION, evidence)
+            scores, places = [], []
+            for claim in (row.fields for row in self._read_claims(VALIDATION, evidence)):
+                label = verification_label(claim["response_label"], claim["type_label"])
+                scores.append(overlaps.get(claim["id"], 0.0))
+                places.append(_RISING.index(DialFactLabel(label)))
+            thresholds = best_ordered_thresholds(scores, places)
+            overlaps = self._read_word_overlaps(folder, split, evidence)
+            predictions[LEXICAL] = {
+                c["id"]: _RISING[int(np.sum(overlaps.get(c["id"], 0.0) >= thresholds))].value
+                for c in claims
+            }
         files = {}
         for name, labels in predictions.items():
             path = folder / f"{BASELINES}/{split}/{evidence}/{name}.jsonl"
@@ -499,31 +517,6 @@ class Table(workflow.Table):
         """Yields the claims of a split; those with evidence that was found are the annotators'."""
         data = self.data.get((split, evidence)) or self.data[split, ORACLE]
         return dataset_rows("", data, split)
-
-    def _predict_with_baselines(
-        self, folder: pathlib.Path, split: str, evidence: str, claims: Sequence[Mapping[str, Any]]
-    ) -> dict[str, list[str]]:
-        """Predicts claims by the baselines that need no model.
-
-        The more of its words the evidence has, the more a claim is REFUTES and then SUPPORTS, by
-        the thresholds with the best macro F1 on validation.
-        """
-        predictions = {NOTHING: [_NOTHING] * len(claims)}
-        if (VALIDATION, evidence) in self.evidence:
-            validation_overlaps = self._read_word_overlaps(folder, VALIDATION, evidence)
-            rows = self._read_claims(VALIDATION, evidence)
-            scores, labels = [], []
-            for row in (row.fields for row in rows):
-                label = verification_label(row["response_label"], row["type_label"])
-                scores.append(validation_overlaps.get(row["id"], 0.0))
-                labels.append(_RISING.index(DialFactLabel(label)))
-            thresholds = best_ordered_thresholds(scores, labels)
-            overlaps = self._read_word_overlaps(folder, split, evidence)
-            predictions[LEXICAL] = [
-                _RISING[int(np.sum(overlaps.get(claim["id"], 0.0) >= thresholds))].value
-                for claim in claims
-            ]
-        return predictions
 
     def _scores_path(
         self, folder: pathlib.Path, split: str, evidence: str, name: str
@@ -547,13 +540,7 @@ class Table(workflow.Table):
 
     def _collect_table_notes(self) -> Iterator[str]:
         """Yields notes on the figures, and on all that is left out."""
-        for name, verifier_options in self.verifiers.items():
-            settings = (
-                f"{option} = {value}"
-                for option, value in verifier_options.items()
-                if option != "model"
-            )
-            yield "; ".join((f"{name}: {verifier_options['model']}", *settings)) + "."
+        yield from workflow.model_notes(self.verifiers)
         yield (
             "Verification: accuracy / macro F1 in per cent, with 95% bootstrap intervals. "
             "Claims that cannot be verified are NOT ENOUGH INFO; so are those without evidence."
@@ -633,15 +620,19 @@ def _build_verifier_table(
     headings = [heading for heading in form.columns if heading in filled]
     for system in dict.fromkeys((*ours, *theirs)) if ours else ():
         if columns_of_system := ours.get(system):
-            rows.append(
-                (
-                    system,
-                    *(
-                        _format_accuracy_and_f1(columns_of_system, heading, form)
-                        for heading in headings
-                    ),
+            line = [system]
+            for heading in headings:
+                measured = [
+                    _read_figure(columns_of_system[heading], name)
+                    for name in names.values()
+                    if heading in columns_of_system
+                ]
+                parts = (
+                    DASH if v is None else figure_text(v, None if low is None else (low, high), 1)
+                    for v, low, high in measured
                 )
-            )
+                line.append(" / ".join(parts))
+            rows.append(tuple(line))
         for heading, row in (columns_of_system or {}).items():
             size = row["factual" if form.figure == "factual" else "number"]
             for figure, name in names.items():
@@ -658,39 +649,6 @@ def _build_verifier_table(
     columns = ("verifier", *headings)
     plain = Rows("", _TIDY, tuple((number, *cell, *values) for cell, values in tidy.items()))
     return Rows(title, columns, tuple(rows), tuple(notes), plain)
-
-
-def _build_confusion_table(
-    table: Rows, published: Mapping[str, Any], is_shown: Callable[[str], bool]
-) -> Rows:
-    """Returns figure 2 of the verifiers that are shown, with what the paper says of its own."""
-    number = "figure 2"
-    tidy = [
-        (number, system, label, call, claims, share, None, None, None)
-        for system, label, call, claims, _, share in (table.tidy or table).rows
-        if is_shown(system)
-    ]
-    return table._replace(
-        title=f"{table.title}; oracle evidence, test",
-        rows=tuple(row for row in table.rows if is_shown(row[0])),
-        notes=(published["notes"][number],) if published else (),
-        tidy=Rows("", _TIDY, tuple(tidy)),
-    )
-
-
-def _format_accuracy_and_f1(
-    columns: Mapping[str, Mapping[str, Any]], column: str, form: Form
-) -> str:
-    """Returns accuracy / macro F1 with their intervals; "" where the column has none."""
-    if column not in columns:
-        return ""
-    figures = (
-        _read_figure(columns[column], f"{form.figure} {measure}") for measure in ("Acc", "F1")
-    )
-    return " / ".join(
-        DASH if value is None else figure_text(value, None if low is None else (low, high), 1)
-        for value, low, high in figures
-    )
 
 
 def _read_figure(row: Mapping[str, Any], name: str) -> tuple[Any, Any, Any]:

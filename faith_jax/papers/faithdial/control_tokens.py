@@ -146,7 +146,8 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
             f"{path}: has {len(first)} turns; expected 3 or more, whose lexical precision falls "
             "into low, medium and high."
         )
-    contents, lines = {}, []
+    contents: dict[pathlib.Path, list[Any]] = {}
+    lines = []
     for source, turns_of_file in turns.items():
         precisions = [lexical_precision(t.response, t.knowledge) for t in turns_of_file]
         # As in the authors' code, validation has terciles of its own.
@@ -158,7 +159,18 @@ def add_control_tokens(folder: str, labels: Mapping[str, str]) -> list[str]:
             three = control_tokens(turn.response, precision, bounds, labels[turn.id])
             tokens[turn.id] = [token.value for token in three]
         path = source.with_name(name_with_tokens(source.name))
-        contents[path] = _mark_turns(source, data.utterances, tokens)
+        contents[path] = []
+        for position, row in enumerate(read_array(source)):
+            # The ids of both data sets: a dialogue's own number, or else its place in the file.
+            number = row.fields.get("dialog_idx")
+            start = f"{source.stem}-{position if number is None else number}"
+            utterances = [
+                utterance | {"control_tokens": tokens[f"{start}-{place}"]}
+                if f"{start}-{place}" in tokens
+                else utterance
+                for place, utterance in enumerate(row.fields[data.utterances])
+            ]
+            contents[path].append({**row.fields, data.utterances: utterances})
         counts = collections.Counter(token for turn in tokens.values() for token in turn)
         shares = ", ".join(f"{t} {n / len(tokens):.1%}" for t, n in sorted(counts.items()))
         lines.append(f"{path}: {len(tokens)} turns: {shares}")
@@ -178,18 +190,3 @@ def _turns_of(folder: pathlib.Path) -> dict[pathlib.Path, list[Turn]]:
         ]
         for name in data.files
     }
-
-
-def _mark_turns(path: pathlib.Path, utterances: str, tokens: Mapping[str, list[str]]) -> list[Any]:
-    """Returns a file's dialogues with the tokens of their turns."""
-    dialogues = []
-    for position, row in enumerate(read_array(path)):
-        # The ids of both data sets: a dialogue's own number, or else its place in the file.
-        number = row.fields.get("dialog_idx")
-        start = f"{path.stem}-{position if number is None else number}"
-        marked = []
-        for turn, utterance in enumerate(row.fields[utterances]):
-            turn_tokens = tokens.get(f"{start}-{turn}")
-            marked.append(utterance | {"control_tokens": turn_tokens} if turn_tokens else utterance)
-        dialogues.append({**row.fields, utterances: marked})
-    return dialogues

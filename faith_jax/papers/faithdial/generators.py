@@ -163,10 +163,7 @@ def check(options: Faithdial) -> None:
             f"--seeds: expected different whole numbers of at least 0, got {options.seeds}."
         )
     check_scorers(options)
-    _check_models(options)
 
-
-def _check_models(options: Faithdial) -> None:
     from faith_jax.checkpoints.open import open_checkpoint
     from faith_jax.runs.setup import check_language_model
 
@@ -228,12 +225,13 @@ class Table(JudgedTable):
                 continue
             if system.trained_name in options.trained:
                 checkpoints = [options.trained[system.trained_name]] * len(options.seeds)
-            elif lacking := self._find_missing_tasks(system):
+                self.checkpoints[system] = checkpoints
+                continue
+            tasks = [task_of(method, data, options.sample) for method, data in system.stages()]
+            if lacking := [task for task in tasks if not rows(task, "train")]:
                 self.left_out.append(f"{system.name} (no data of {lacking[0]})")
                 continue
-            else:
-                checkpoints = [self._add_trainings(system, seed) for seed in options.seeds]
-            self.checkpoints[system] = checkpoints
+            self.checkpoints[system] = [self._add_trainings(system, s) for s in options.seeds]
         for corpus in dict.fromkeys(options.tested_on):
             task = task_of(CROSS_ENTROPY, corpus, options.sample)
             if rows(task, TESTED_ON[corpus][1]):
@@ -241,21 +239,21 @@ class Table(JudgedTable):
             else:
                 self.left_out.append(f"{corpus} (no data)")
         for corpus in self.corpora:
-            for kind in ("plain", CTRL):
-                if responders := self._checkpoints_by_system(corpus, kind == CTRL):
-                    self.responses[f"{corpus}/{kind}"] = self._build_inference_run(
-                        corpus, kind, responders
-                    )
+            for kind in ("plain", CTRL):  # without control tokens, or with them
+                responders = {
+                    system.name: checkpoints
+                    for system, checkpoints in self.checkpoints.items()
+                    if system.is_tested_on(corpus) and (system.method == CTRL) == (kind == CTRL)
+                }
+                if responders:
+                    run = self._build_inference_run(corpus, kind, responders)
+                    self.responses[f"{corpus}/{kind}"] = run
         self.add_scores()
 
     @property
     def systems(self) -> list[System]:
         """The systems that respond."""
         return list(self.checkpoints)
-
-    def _find_missing_tasks(self, system: System) -> list[str]:
-        tasks = [task_of(method, data, self.options.sample) for method, data in system.stages()]
-        return [task for task in tasks if not self.rows(task, "train")]
 
     def _add_trainings(self, system: System, seed: int) -> str:
         """Adds the trainings of a system; returns its checkpoint."""
@@ -322,14 +320,6 @@ class Table(JudgedTable):
                     warmup = min(warmup, of_all * steps)
                 bindings["TRUNCATION_WARMUP_STEPS"] = max(1, round(warmup))
         return bindings
-
-    def _checkpoints_by_system(self, corpus: str, is_ctrl: bool) -> dict[str, list[str]]:
-        """Returns by system the checkpoints that respond, with control tokens or without."""
-        return {
-            system.name: checkpoints
-            for system, checkpoints in self.checkpoints.items()
-            if system.is_tested_on(corpus) and (system.method == CTRL) == is_ctrl
-        }
 
     def _build_inference_run(
         self, corpus: str, kind: str, responders: Mapping[str, list[str]]

@@ -28,7 +28,7 @@ from faith_jax.core.files import (
 from faith_jax.core.progress import Progress
 from faith_jax.core.rows import BadRows, read_jsonl
 from faith_jax.core.templates import dialogue_inputs, one_space
-from faith_jax.datasets.augmentation.tagging import TaggedText, load_tagger
+from faith_jax.datasets.augmentation.tagging import load_tagger
 from faith_jax.datasets.json_items import read_array
 from faith_jax.datasets.raw.faithdial import read_turns
 from faith_jax.datasets.samples import SAMPLE, sample_folder
@@ -124,9 +124,25 @@ def _write_data_set(
         job.write_jsonl(folder / "responses.jsonl")
         for _, row in read_jsonl(folder / "responses.jsonl"):
             generated.setdefault(row["id"].rpartition(_MARK)[0], []).append(row["response"])
-        lines = [
-            _write_with_negatives(source / name, folder, turns[name], generated) for name in FILES
-        ]
+        lines = []
+        for name in FILES:
+            dialogues, counts, remaining_turns = [], [], iter(turns[name])
+            for dialogue in read_array(source / name):
+                utterances = []
+                for utterance in dialogue.fields["utterances"]:
+                    turn = next(remaining_turns)
+                    own = utterance.get("negative_samples", ())
+                    samples = map(one_space, [*own, *generated.get(turn["id"], ())])
+                    kept = dict.fromkeys(text for text in samples if text)
+                    kept.pop(one_space(turn["response"]), None)
+                    counts.append(len(kept))
+                    utterances.append({**utterance, "negative_samples": list(kept)})
+                dialogues.append({**dialogue.fields, "utterances": utterances})
+            write_json(folder / name, dialogues)
+            lines.append(
+                f"{name}: {sum(counts)} negatives of {len(counts)} turns; {counts.count(0)} turns "
+                "have none"
+            )
         shutil.copy(source / "test.json", folder / "test.json")
         for line in prepare("faithdial", str(folder / "tfds"), str(folder), tell_ignored=False):
             logger.info("%s", line.replace(str(folder), str(target)))  # where it will be
@@ -147,55 +163,17 @@ def _perturbed_rows(
     tagged = dict(zip(texts, tagged_texts, strict=True))
     substitutes = {kind: collect(tagged.values()) for kind, (collect, _) in _CHANGES.items()}
     for turn in turns:
-        variants = _draw_variants(tagged[turn["knowledge"]], substitutes, turn["id"], options)
+        knowledge = tagged[turn["knowledge"]]
+        variants: dict[str, str] = {}
+        # A draw may repeat another, or find nothing: as many again are tried.
+        for attempt in range(2 * options.perturbations):
+            kind, number = ("entity", "verb")[attempt % 2], attempt // 2
+            change = _CHANGES[kind][1]
+            changed = change(knowledge, substitutes[kind], turn["id"], options.seed, number)
+            if changed is not None and changed.text not in {knowledge.text, *variants.values()}:
+                variants[f"{kind}-{number}"] = changed.text
+            if len(variants) == options.perturbations:
+                break
         for name, text in variants.items():
             inputs = dialogue_inputs(text, turn["history"])
             yield {"id": f"{turn['id']}{_MARK}{name}", "knowledge": text, "inputs": inputs}
-
-
-def _draw_variants(
-    knowledge: TaggedText,
-    substitutes: Mapping[str, perturbation.Substitutes],
-    identifier: str,
-    options: NegativesOptions,
-) -> dict[str, str]:
-    """Returns texts that differ, by "entity-0", "verb-0" …; fewer where draws repeat."""
-    texts: dict[str, str] = {}
-    # A draw may repeat another, or find nothing: as many again are tried.
-    for attempt in range(2 * options.perturbations):
-        kind, number = ("entity", "verb")[attempt % 2], attempt // 2
-        change = _CHANGES[kind][1]
-        changed = change(knowledge, substitutes[kind], identifier, options.seed, number)
-        if changed is not None and changed.text not in {knowledge.text, *texts.values()}:
-            texts[f"{kind}-{number}"] = changed.text
-        if len(texts) == options.perturbations:
-            break
-    return texts
-
-
-def _write_with_negatives(
-    source: pathlib.Path,
-    target: pathlib.Path,
-    turns: list[dict[str, Any]],
-    generated: Mapping[str, list[str]],
-) -> str:
-    """Writes a file with `negative_samples` in each turn; returns a line about it."""
-    rest, counts = iter(turns), []
-
-    def with_samples(utterance: Mapping[str, Any]) -> dict[str, Any]:
-        turn = next(rest)
-        samples = [*utterance.get("negative_samples", ()), *generated.get(turn["id"], ())]
-        kept = dict.fromkeys(text for text in map(one_space, samples) if text)
-        kept.pop(one_space(turn["response"]), None)
-        counts.append(len(kept))
-        return {**utterance, "negative_samples": list(kept)}
-
-    dialogues = [
-        {**row.fields, "utterances": [with_samples(u) for u in row.fields["utterances"]]}
-        for row in read_array(source)
-    ]
-    write_json(target / source.name, dialogues)
-    without = counts.count(0)
-    return (
-        f"{source.name}: {sum(counts)} negatives of {len(counts)} turns; {without} turns have none"
-    )

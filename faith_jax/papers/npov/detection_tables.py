@@ -95,7 +95,18 @@ class Table(workflow.Table):
         for temperature in TEMPERATURES:
             name = f"t{temperature:.1f}"
             files = ("runs/infer_file.gin", "decoding/temperature.gin")
-            bindings = self._build_decoding_bindings(name, temperature)
+            bindings: dict[str, Any] = {
+                "CHECKPOINT_PATH": options.model,
+                "TEMPERATURE": temperature,
+                "DECODE_LENGTH": options.max_length,
+                "MAX_INPUT_LENGTH": options.max_input_length,
+                "BATCH_SIZE": options.batch_size,
+                "RANDOM_SEED": options.seed,
+                "FORMATS": ("jsonl",),
+                "INPUT_FILE": f"inputs/{name}.jsonl",
+            }
+            if options.vocabulary:
+                bindings["VOCABULARY"] = options.vocabulary
             self.responses[name] = GinRun(files, bindings, [f"inputs/{name}.jsonl"])
         reader = {"model": options.salience_model or options.model}
         if options.vocabulary and not options.salience_model:
@@ -143,20 +154,6 @@ class Table(workflow.Table):
             for name, value in values.items()
             if value not in ("", None)
         )
-
-    def _build_decoding_bindings(self, name: str, temperature: float) -> dict[str, Any]:
-        options = self.options
-        bindings: dict[str, Any] = {
-            "CHECKPOINT_PATH": options.model,
-            "TEMPERATURE": temperature,
-            "DECODE_LENGTH": options.max_length,
-            "MAX_INPUT_LENGTH": options.max_input_length,
-            "BATCH_SIZE": options.batch_size,
-            "RANDOM_SEED": options.seed,
-            "FORMATS": ("jsonl",),
-            "INPUT_FILE": f"inputs/{name}.jsonl",
-        }
-        return bindings | ({"VOCABULARY": options.vocabulary} if options.vocabulary else {})
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes the tables of a folder's scores as .md, .tex, .csv, .json and .html."""

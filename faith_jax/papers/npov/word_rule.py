@@ -10,11 +10,10 @@ which words are hallucinated; rules of words favour detectors of words, such as 
 ''
 """
 
-import collections
 import dataclasses
 from collections.abc import Sequence
 
-from faith_jax.core.words import Piece, locate_sentences, split_sentences
+from faith_jax.core.words import locate_sentences, split_sentences
 from faith_jax.statistics.texts.text_metrics import content_words, matching_words
 
 # Why a response is not free of errors, by the rule.
@@ -84,16 +83,12 @@ def retold_spans(response: str, argument: str, other_texts: Sequence[str]) -> li
     spans = []
     for part in split_sentences(argument):
         wanted = set(_stem_content_words(part)) - shared or set(_stem_content_words(part))
-        if span := _best_stretch(sentences, wanted):
-            spans.append(span)
+        # The stretch of each sentence that has any of them, with how many different ones.
+        stretches = [
+            (len({word.stem for word in hits}), (start + hits[0].start, start + hits[-1].end))
+            for sentence, start, _ in sentences
+            if (hits := [word for word in content_words(sentence) if word.stem in wanted])
+        ]
+        if stretches:
+            spans.append(max(stretches, key=lambda stretch: stretch[0])[1])
     return sorted(set(spans))
-
-
-def _best_stretch(sentences: Sequence[Piece], wanted: set[str]) -> tuple[int, int] | None:
-    best: tuple[int, tuple[int, int] | None] = (0, None)
-    for sentence, start, _ in sentences:
-        hits = [word for word in content_words(sentence) if word.stem in wanted]
-        count = len(collections.Counter(word.stem for word in hits))
-        if count > best[0]:
-            best = count, (start + hits[0].start, start + hits[-1].end)
-    return best[1]

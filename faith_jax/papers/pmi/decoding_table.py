@@ -4,6 +4,7 @@ The decodings are plain beam search, PMI-Decode, the same without its mask (p = 
 weights (alpha = 0.5).
 """
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -70,42 +71,36 @@ class Table(JudgedTable):
             else:
                 self.left_out.append(f"{corpus} (no data)")
         self.decodings = list(dict.fromkeys(options.decodings or DECODINGS))
-        self.responses = {
-            f"{corpus}/{decoding}": self._build_inference_run(corpus, decoding)
-            for corpus in self.corpora
-            for decoding in self.decodings
-        }
+        lengths = {"inputs": options.max_input_length, "targets": options.max_input_length}
+        for corpus, decoding in itertools.product(self.corpora, self.decodings):
+            bindings: dict[str, Any] = {
+                "CHECKPOINT_PATH": options.model,
+                "SYSTEM": decoding,
+                "MIXTURE_OR_TASK_NAME": self._choose_task(corpus),
+                "SPLIT": CORPORA[corpus],
+                "TASK_FEATURE_LENGTHS": lengths,
+                "NUM_BEAMS": options.beams,
+                "EARLY_STOPPING": options.beams > 1,
+                "NO_REPEAT_NGRAM": options.no_repeat_ngram,
+                "MIN_DECODE_LENGTH": min(2, options.max_length),
+                "DECODE_LENGTH": options.max_length,
+                "BATCH_SIZE": options.batch_size,
+                "LIMIT": options.limit,
+                "FORMATS": ("jsonl",),
+            }
+            if decoding != BASELINE:
+                bindings["PMI_ALPHA"] = 0.5 if decoding == "pmi_equal" else options.alpha
+                bindings["PMI_P"] = 1.0 if decoding == "pmi_no_mask" else options.p
+            if options.vocabulary:
+                bindings["VOCABULARY"] = options.vocabulary
+            search = "decoding" if decoding == BASELINE else "pmi"
+            files = ("runs/infer.gin", f"decoding/{search}.gin")
+            self.responses[f"{corpus}/{decoding}"] = GinRun(files, bindings)
         self.add_scores()
 
     def _choose_task(self, corpus: str) -> str:
         task = _TASKS.get(corpus, f"{corpus}_generate")
         return f"{task}{'_sample' if self.options.sample else ''}"
-
-    def _build_inference_run(self, corpus: str, decoding: str) -> GinRun:
-        options = self.options
-        lengths = {"inputs": options.max_input_length, "targets": options.max_input_length}
-        bindings: dict[str, Any] = {
-            "CHECKPOINT_PATH": options.model,
-            "SYSTEM": decoding,
-            "MIXTURE_OR_TASK_NAME": self._choose_task(corpus),
-            "SPLIT": CORPORA[corpus],
-            "TASK_FEATURE_LENGTHS": lengths,
-            "NUM_BEAMS": options.beams,
-            "EARLY_STOPPING": options.beams > 1,
-            "NO_REPEAT_NGRAM": options.no_repeat_ngram,
-            "MIN_DECODE_LENGTH": min(2, options.max_length),
-            "DECODE_LENGTH": options.max_length,
-            "BATCH_SIZE": options.batch_size,
-            "LIMIT": options.limit,
-            "FORMATS": ("jsonl",),
-        }
-        if decoding != BASELINE:
-            bindings["PMI_ALPHA"] = 0.5 if decoding == "pmi_equal" else options.alpha
-            bindings["PMI_P"] = 1.0 if decoding == "pmi_no_mask" else options.p
-        if options.vocabulary:
-            bindings["VOCABULARY"] = options.vocabulary
-        search = "decoding" if decoding == BASELINE else "pmi"
-        return GinRun(("runs/infer.gin", f"decoding/{search}.gin"), bindings)
 
     def comparisons(self) -> list[tuple[str, str]]:
         """Returns each decoding with plain beam search."""

@@ -7,7 +7,6 @@ itself, all by e-c with Monte-Carlo dropout.
 import math
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from faith_jax.core.errors import ConfigError, pluralize
 from faith_jax.datasets.augmentation.dialogue_phrases import phrase_draw
@@ -73,7 +72,29 @@ class Table(CorporaTable):
     def __init__(self, options: NliPhrases, rows: CountRows):
         super().__init__(options, rows)
         self.draws = [f"draw_{number}" for number in range(options.draws)]
-        self.trainings = {name: self._build_training(n) for n, name in enumerate(self.draws)}
+        base = self.models[BASE]
+        period = max(1, options.train_steps // _EVALUATIONS)
+        for number, name in enumerate(self.draws):
+            bindings = {
+                "INITIAL_CHECKPOINT_PATH": base["model"],
+                "MIXTURE_OR_TASK_NAME": task_of(options),
+                "PHRASES": self._draw_phrases(number),
+                "TRAIN_STEPS": options.train_steps,
+                "WARMUP_STEPS": round(_WARM_UP * options.train_steps),
+                "BATCH_SIZE": options.batch_size,
+                "LEARNING_RATE": options.learning_rate,
+                "TASK_FEATURE_LENGTHS": {"inputs": options.max_input_length, "targets": 8},
+                "EVAL_PERIOD": period,
+                "CHECKPOINT_PERIOD": period,
+                "KEEP_LAST": 1,
+                "RANDOM_SEED": options.seed,
+            }
+            if base.get("vocabulary"):
+                bindings["VOCABULARY"] = base["vocabulary"]
+            if labels := base.get("labels"):
+                classes = labels.split(",") if isinstance(labels, str) else labels
+                bindings["LABEL_NAMES"] = tuple(label.strip().lower() for label in classes)
+            self.trainings[name] = GinRun(["nli_anli_augmented_finetune.gin"], bindings)
         if not self.corpora:
             return
         methods = plain_methods(options)
@@ -84,31 +105,6 @@ class Table(CorporaTable):
 
     def _draw_phrases(self, number: int) -> tuple[str, ...]:
         return phrase_draw(number, self.options.phrases, self.options.seed)
-
-    def _build_training(self, number: int) -> GinRun:
-        """Returns the training of a draw; the step with the lowest validation loss counts."""
-        options, base = self.options, self.models[BASE]
-        period = max(1, options.train_steps // _EVALUATIONS)
-        bindings = {
-            "INITIAL_CHECKPOINT_PATH": base["model"],
-            "MIXTURE_OR_TASK_NAME": task_of(options),
-            "PHRASES": self._draw_phrases(number),
-            "TRAIN_STEPS": options.train_steps,
-            "WARMUP_STEPS": round(_WARM_UP * options.train_steps),
-            "BATCH_SIZE": options.batch_size,
-            "LEARNING_RATE": options.learning_rate,
-            "TASK_FEATURE_LENGTHS": {"inputs": options.max_input_length, "targets": 8},
-            "EVAL_PERIOD": period,
-            "CHECKPOINT_PERIOD": period,
-            "KEEP_LAST": 1,
-            "RANDOM_SEED": options.seed,
-        }
-        if base.get("vocabulary"):
-            bindings["VOCABULARY"] = base["vocabulary"]
-        if labels := base.get("labels"):
-            names = labels.split(",") if isinstance(labels, str) else labels
-            bindings["LABEL_NAMES"] = tuple(name.strip().lower() for name in names)
-        return GinRun(["nli_anli_augmented_finetune.gin"], bindings)
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes nli_phrases.md, .tex, .csv and .json; of samples as nli_phrases_sample."""
@@ -131,24 +127,20 @@ class Table(CorporaTable):
             averaged,
             self.published,
         )
+        # The options that the figures depend on.
+        settings = (
+            "models", "dropout_passes", "corpora", "sample", "seed", "draws", "phrases",
+            "train_task", "train_steps", "batch_size", "learning_rate", "max_input_length",
+        )  # fmt: skip
+        values = vars(options) | {"models": self.models, "corpora": options.corpora or AVERAGED}
         figures = {
-            "settings": self._collect_settings(),
+            "settings": {name: values[name] for name in settings},
             "phrases": [list(self._draw_phrases(number)) for number in range(options.draws)],
         }
         title = "Robustness to the choice of dialogue phrases (Steen 2023)"
         self.write_tables(
             folder, title, tuple(self._collect_table_notes(averaged)), [table], figures
         )
-
-    def _collect_settings(self) -> dict[str, Any]:
-        """Returns the options that the figures depend on."""
-        names = (
-            "models", "dropout_passes", "corpora", "sample", "seed", "draws", "phrases",
-            "train_task", "train_steps", "batch_size", "learning_rate", "max_input_length",
-        )  # fmt: skip
-        corpora = self.options.corpora or AVERAGED
-        values = vars(self.options) | {"models": self.models, "corpora": corpora}
-        return {name: values[name] for name in names}
 
     def _compute_aucs(self, folder: pathlib.Path, name: str) -> dict[str, float]:
         """Returns the AUC by corpus, NaN where a class is missing."""

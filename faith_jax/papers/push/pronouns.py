@@ -28,9 +28,16 @@ def pronoun_table(
     for name, corpus in corpora.items():
         if not corpus.responses:
             raise InputError(f"{name}: rows without generated_text, in which pronouns are counted.")
-        occurs = [first_person_count(text, pronouns) > 0 for text in corpus.responses]
-        series = {"label": corpus.labels, **corpus.scores}
-        columns[name] = {scorer: _kendall_tau(values, occurs) for scorer, values in series.items()}
+        occurs = np.array(
+            [first_person_count(text, pronouns) > 0 for text in corpus.responses], int
+        )
+        columns[name] = {}
+        for scorer, values in {"label": corpus.labels, **corpus.scores}.items():
+            defined = ~np.isnan(values)
+            pair = values[defined], occurs[defined]
+            varies = defined.sum() > 1 and all(np.ptp(side) != 0 for side in pair)
+            tau = float(stats.kendalltau(*pair).statistic) if varies else math.nan
+            columns[name][scorer] = tau
     names = dict.fromkeys(scorer for column in columns.values() for scorer in column)
     rows = tuple(
         (scorer, *(column.get(scorer, math.nan) for column in columns.values())) for scorer in names
@@ -40,15 +47,6 @@ def pronoun_table(
     undefined = any(math.isnan(value) for row in rows for value in row[1:])
     notes = ("\u2013: no correlation: all values are equal, or all or no responses have one.",)
     return Table(title, ("", *columns), rows, notes if undefined else ())
-
-
-def _kendall_tau(values: np.ndarray, occurs: Sequence[bool]) -> float:
-    defined = ~np.isnan(values)
-    values, present = values[defined], np.asarray(occurs, int)[defined]
-    if values.size < 2 or np.ptp(values) == 0 or np.ptp(present) == 0:
-        return math.nan
-
-    return float(stats.kendalltau(values, present).statistic)
 
 
 def _evaluate_pronouns(files: Sequence[str], options: EvaluateOptions) -> Evaluation:

@@ -215,8 +215,15 @@ def phrase_table(
     """
     rows: dict[str, list[_Cell]] = {}
     tidy: list[tuple[Any, ...]] = []
+    published_draws = published.get("draws", {})
+    # The paper's average is comparable only over the same corpora.
+    is_same_average = set(averaged) == set(published_draws) - {AVERAGE}
     for corpus, values in draws.items():
-        theirs = _published_draws(published, corpus, averaged)
+        theirs = {
+            name: round(value / 100, 6)
+            for name, value in published_draws.get(corpus, {}).items()
+            if corpus != AVERAGE or is_same_average
+        }
         mean = statistics.fmean(values)
         figures = {
             "average": mean,
@@ -248,16 +255,6 @@ def phrase_table(
         "and Monte-Carlo dropout"
     )
     return _build_table("5", title, (*columns, "no augmentation"), rows, tidy, published)
-
-
-def _published_draws(
-    published: Published, corpus: str, averaged: Sequence[str]
-) -> dict[str, float]:
-    """Returns a row of the paper's table 5, as shares; an average only over the same corpora."""
-    rows = published.get("draws", {})
-    if corpus not in rows or (corpus == AVERAGE and set(averaged) != set(rows) - {AVERAGE}):
-        return {}
-    return {name: round(value / 100, 6) for name, value in rows[corpus].items()}
 
 
 def _list_columns(table: AucTable) -> list[str]:

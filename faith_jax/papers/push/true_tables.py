@@ -23,11 +23,11 @@ from faith_jax.papers.workflow import (
     Scores,
     leave_accelerators,
     list_opened_checkpoints,
+    model_notes,
     scorer_flags,
     training_done_file,
 )
 from faith_jax.report import figures
-from faith_jax.report.table_pages import join_tidy_tables, write_tables
 from faith_jax.runs import options as run_options
 from faith_jax.scoring.pair_classifier import forget_classifiers
 from faith_jax.scoring.registry import load_scorer, scorer_card, scorer_options
@@ -241,22 +241,6 @@ class CorporaTable(workflow.Table):
         """The paper's figures; none beside samples."""
         return {} if self.options.sample else read_published_figures(__name__)
 
-    def write_tables(
-        self,
-        folder: pathlib.Path,
-        title: str,
-        notes: Sequence[str],
-        tables: Sequence[Any],
-        figures: Mapping[str, Any],
-    ) -> None:
-        """Writes the tables as .md, .tex, .csv and .json, which has more figures."""
-        if self.options.sample:
-            title = f"SAMPLES, not the paper's data: {title}"
-        report = {"title": title, "notes": list(notes), "sample": self.options.sample, **figures}
-        captioned = [table._replace(title=f"{title}: {table.title}") for table in tables]
-        report["rows"] = join_tidy_tables(tables).records()
-        write_tables(folder / self.file_name, report, tables, captioned)
-
 
 def check(options: Nli) -> None:
     """Checks names and opens the models; the accelerator stays free.
@@ -341,7 +325,11 @@ class Table(CorporaTable):
             tables.append(table_forms.histogram_table(whole, published))
             drawn = folder / f"{self.file_name}_histograms.png"
             figures.save_histograms({whole.name: whole}, drawn)
-        costs = self._read_costs(folder)
+        costs: dict[str, Any] = {}
+        for model in self.scores:
+            path = folder / "scores" / f"{model}.costs.json"
+            costs |= json.loads(path.read_text(encoding="utf-8"))
+        costs = {name: costs[name] for name in COSTED if name in costs}  # as table 4 orders them
         if costs:
             shown = {name: (_find_overall_auc(areas, name), cost) for name, cost in costs.items()}
             cost_notes = tuple(_cost_notes(costs))
@@ -368,14 +356,6 @@ class Table(CorporaTable):
         signed = self.models[method.model].get("use_contradiction", False)
         return Range(-1.0 if signed else card.low, card.high)
 
-    def _read_costs(self, folder: pathlib.Path) -> dict[str, Any]:
-        """Reads the costs of methods, in the order of table 4."""
-        costs: dict[str, Any] = {}
-        for model in self.scores:
-            path = folder / "scores" / f"{model}.costs.json"
-            costs |= json.loads(path.read_text(encoding="utf-8"))
-        return {name: costs[name] for name in COSTED if name in costs}
-
     def _mark_notes(self) -> Iterator[str]:
         names = (*self.methods, *self.ensembles)
         marks = [f"{mark} over {name}" for name, mark in MARKS.items() if name in names]
@@ -395,13 +375,7 @@ class Table(CorporaTable):
     def _collect_table_notes(self, areas: AucTable, corpora: Mapping[str, Corpus]) -> Iterator[str]:
         """Yields notes on the figures, and on all that is left out."""
         options = self.options
-        for name, model_options in self.models.items():
-            settings = (
-                f"{option} = {value}"
-                for option, value in model_options.items()
-                if option != "model"
-            )
-            yield "; ".join((f"{name}: {model_options.get('model')}", *settings)) + "."
+        yield from model_notes(self.models)
         left_out = [name for name, method in METHODS.items() if method.model not in self.models]
         if left_out and not options.methods:
             needed = dict.fromkeys(MODELS[METHODS[name].model] for name in left_out)

@@ -5,11 +5,10 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from faith_jax.core.errors import ConfigError, did_you_mean, pluralize
 from faith_jax.core.files import atomic_file, report_write_errors, reserve_outputs
@@ -67,19 +66,36 @@ def accept(options: AcceptOptions) -> str:
     for corpus in corpora.values():
         check_range(corpus, low, high)
     deciders = _choose_deciders(calibration, options, list(corpora))
+    # By corpus: how often each decision, and each with a label, such as "accept 0".
     counts = {name: Counter[str]() for name in corpora}
     with report_write_errors(options.output), atomic_file(options.output) as beside:
         with open(beside, "w", encoding="utf-8") as file:
-            for row in _read_rows(options.files, scorer):
-                decided = row | _decide_row(row, scorer, deciders[row["corpus"]])
-                counts[row["corpus"]].update(_list_counter_keys(decided))
-                file.write(json.dumps(decided, ensure_ascii=False) + "\n")
+            for path in options.files:
+                for row in read_scored_rows(path_of(path), [scorer]):
+                    decided = row | _decide_row(row, scorer, deciders[row["corpus"]])
+                    decision = decided["decision"]
+                    counts[row["corpus"]].update((decision, f"{decision} {row['label']}"))
+                    file.write(json.dumps(decided, ensure_ascii=False) + "\n")
         likenesses = _compare_with_calibration(options, corpora, deciders, field)
-    return render_table(_build_decision_table(calibration, options, deciders, counts, likenesses))
-
-
-def _read_rows(files: Sequence[str], scorer: str) -> Iterator[ScoredRow]:
-    return (row for path in files for row in read_scored_rows(path_of(path), [scorer]))
+    cells, notes = [], []
+    for name, count in counts.items():
+        rows = sum(count[decision] for decision in DECISIONS)
+        shares = (f"{count[decision]:,} ({count[decision] / rows:.0%})" for decision in DECISIONS)
+        compared = POOLED if options.pooled else name
+        likeness = likenesses.get(compared) if isinstance(deciders[name], Decider) else None
+        cells.append((name, rows, *shares, likeness.text if likeness else "not compared"))
+        wrong, right = count["accept 0"], count["accept 1"]
+        if wrong + right:
+            notes.append(
+                f"{name}: of {pluralize(wrong + right, 'accepted row')} with a label, {wrong:,} "
+                f"({wrong / (wrong + right):.1%}) are unfaithful."
+            )
+    for likeness in likenesses.values():
+        if likeness.alarm:
+            logger.warning("%s", likeness.alarm)
+    title = f"Decisions by {calibration.scorer}"
+    notes = [*calibration.promises(), *notes, _NOTICED]
+    return render_table(Table(title, _COLUMNS, tuple(cells), tuple(notes)))
 
 
 def _choose_deciders(
@@ -113,7 +129,13 @@ def _choose_deciders(
             )
         deciders = dict.fromkeys(names, by_corpus[options.corpus])
     else:
-        deciders = {name: by_corpus.get(name) or _why_unknown(calibration, name) for name in names}
+        deciders = {name: f"the calibration has no corpus {name!r}" for name in names}
+        for name in names:
+            if name in by_corpus:
+                deciders[name] = by_corpus[name]
+            elif name in calibration.left_out:
+                reason = calibration.left_out[name]
+                deciders[name] = f"corpus {name!r} has no thresholds: {reason}"
     if not any(isinstance(decider, Decider) for decider in deciders.values()):
         raise ConfigError(
             f"{where} decides about rows of {_list_corpora(by_corpus)}, not of "
@@ -128,12 +150,6 @@ def _list_corpora(by_corpus: Mapping[str, Decider]) -> str:
     return ", ".join(by_corpus) or "all corpora together (--pooled)"
 
 
-def _why_unknown(calibration: Calibration, name: str) -> str:
-    if name in calibration.left_out:
-        return f"corpus {name!r} has no thresholds: {calibration.left_out[name]}"
-    return f"the calibration has no corpus {name!r}"
-
-
 def _decide_row(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str, Any]:
     """Returns the fields that a row gets."""
     score = row["scores"][scorer]
@@ -146,13 +162,6 @@ def _decide_row(row: ScoredRow, scorer: str, decider: Decider | str) -> dict[str
     decision, reason = decider.decide(score)
     probability = float(decider.probabilities.probabilities(np.array([score]))[0])
     return {"decision": decision, "probability": round(probability, 6), "reason": reason}
-
-
-def _list_counter_keys(row: ScoredRow) -> Iterator[str]:
-    """Yields the names under which a row is counted: its decision, and that with its label."""
-    yield row["decision"]
-    if row["label"] is not None:
-        yield f"{row['decision']} {row['label']}"
 
 
 class _Likeness(NamedTuple):
@@ -189,76 +198,31 @@ def _compare_with_calibration(
         if isinstance(decider, str) or not new.ids:
             continue
         drawn = one_row_of_each(units_of([new], field).numbers, options.seed)
-        likenesses[name] = _assess_likeness(
-            name, decider, new, drawn, mix_of(members, drawn), options
-        )
-    return likenesses
-
-
-def _assess_likeness(
-    name: str,
-    decider: Decider,
-    new: Corpus,
-    drawn: NDArray[np.intp],
-    mix: Mapping[str, int],
-    options: AcceptOptions,
-) -> _Likeness:
-    (scores,) = new.scores.values()
-    reference = np.array(decider.sample)
-    p_value = compare_scores(reference, scores[drawn]).p_value
-    if p_value <= options.alarm:
-        return _Likeness(
-            f"FOUND ({p_value_text(p_value)})",
-            f"{name}: the scores do not look like those of the calibration "
-            f"({p_value_text(p_value)}): do not rely on the guarantee; label some of these rows "
-            "and calibrate again.",
-        )
-    if options.pooled and (mixed := _mix_p_value(decider.mix, mix)) <= options.alarm:
-        return _Likeness(
-            f"FOUND: another mix ({p_value_text(mixed)})",
-            f"{name}: the rows are another mix of corpora than the calibration's "
-            f"({p_value_text(mixed)}), for which the pooled guarantee does not hold; decide by the "
-            "threshold of each corpus, without --pooled.",
-        )
-    share = detectable_share(reference, drawn.size, options.alarm, seed=options.seed)
-    power = (
-        "of so few rows, none would be" if math.isnan(share) else f"{share:.0%} low scores would be"
-    )
-    return _Likeness(f"none found ({p_value_text(p_value)}; {power})")
-
-
-def _mix_p_value(old: Mapping[str, int], new: Mapping[str, int]) -> float:
-    names = sorted({*old, *new})
-    counts = [np.array([mix.get(name, 0) for name in names]) for mix in (old, new)]
-    return compare_shares(*counts)
-
-
-def _build_decision_table(
-    calibration: Calibration,
-    options: AcceptOptions,
-    deciders: Mapping[str, Decider | str],
-    counts: Mapping[str, Counter[str]],
-    likenesses: Mapping[str, _Likeness],
-) -> Table:
-    cells, notes = [], []
-    for name, count in counts.items():
-        rows = sum(count[decision] for decision in DECISIONS)
-        shares = (f"{count[decision]:,} ({count[decision] / rows:.0%})" for decision in DECISIONS)
-        compared = POOLED if options.pooled else name
-        likeness = likenesses.get(compared) if isinstance(deciders[name], Decider) else None
-        cells.append((name, rows, *shares, likeness.text if likeness else "not compared"))
-        wrong, right = count["accept 0"], count["accept 1"]
-        if wrong + right:
-            notes.append(
-                f"{name}: of {pluralize(wrong + right, 'accepted row')} with a label, {wrong:,} "
-                f"({wrong / (wrong + right):.1%}) are unfaithful."
+        (scores,) = new.scores.values()
+        reference = np.array(decider.sample)
+        p_value = compare_scores(reference, scores[drawn]).p_value
+        mix = mix_of(members, drawn)
+        mix_names = sorted({*decider.mix, *mix})
+        mix_counts = [np.array([rows.get(n, 0) for n in mix_names]) for rows in (decider.mix, mix)]
+        if p_value <= options.alarm:
+            chance = p_value_text(p_value)
+            likenesses[name] = _Likeness(
+                f"FOUND ({chance})",
+                f"{name}: the scores do not look like those of the calibration ({chance}): do not "
+                "rely on the guarantee; label some of these rows and calibrate again.",
             )
-    for likeness in likenesses.values():
-        if likeness.alarm:
-            logger.warning("%s", likeness.alarm)
-    return Table(
-        f"Decisions by {calibration.scorer}",
-        _COLUMNS,
-        tuple(cells),
-        (*calibration.promises(), *notes, _NOTICED),
-    )
+        elif options.pooled and (mix_p_value := compare_shares(*mix_counts)) <= options.alarm:
+            chance = p_value_text(mix_p_value)
+            likenesses[name] = _Likeness(
+                f"FOUND: another mix ({chance})",
+                f"{name}: the rows are another mix of corpora than the calibration's ({chance}), "
+                "for which the pooled guarantee does not hold; decide by the threshold of each "
+                "corpus, without --pooled.",
+            )
+        else:
+            share = detectable_share(reference, drawn.size, options.alarm, seed=options.seed)
+            power = f"{share:.0%} low scores would be"
+            if math.isnan(share):
+                power = "of so few rows, none would be"
+            likenesses[name] = _Likeness(f"none found ({p_value_text(p_value)}; {power})")
+    return likenesses

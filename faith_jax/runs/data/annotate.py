@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from faith_jax.annotation.agreement import agreement_table
-from faith_jax.annotation.labels import Label, Slice, Ties, combine_marks, label_row, slice_rows
+from faith_jax.annotation.labels import Slice, Ties, combine_marks, label_row, slice_rows
 from faith_jax.annotation.marks import Annotations, marks_row, read_annotations
 from faith_jax.annotation.ratings import agreement_of_judges, assign_codes, forms, ratings_table
-from faith_jax.annotation.responses import AnnotationResponse, read_responses
+from faith_jax.annotation.responses import read_responses
 from faith_jax.annotation.sheets import ERRORS, FULL_ERRORS, MARKS, sheet_format, sheet_text
 from faith_jax.core.errors import ConfigError, InputError, pluralize
 from faith_jax.core.files import (
@@ -48,7 +48,16 @@ def write_sheets(options: WriteSheets) -> list[str]:
             )
     questions = forms().get(options.questions)
     chosen = read_responses(pathlib.Path(options.input), options.knowledge, several=bool(questions))
-    chosen = _sample_responses(chosen, options.sample, options.seed)
+    if options.sample is not None:
+        ids = dict.fromkeys(response.example.id for response in chosen)
+        if not 1 <= options.sample <= len(ids):
+            raise ConfigError(
+                f"--sample: expected a number from 1 to {len(ids):,}, the responses that there "
+                f"are, got {options.sample}."
+            )
+        by_draw = sorted(ids, key=lambda name: draw(2**64, options.seed, "annotate", name))
+        drawn = set(by_draw[: options.sample])
+        chosen = [response for response in chosen if response.example.id in drawn]
     unnamed: list[str] = []
     if questions:
         fields = {name for response in chosen for name in response.fields}
@@ -91,22 +100,6 @@ def _sheet_files(output: str, annotators: Sequence[str]) -> dict[str, Sequence[s
         if set(name) & set("/\\\0"):
             raise ConfigError(f"--annotators: {name!r} cannot be part of a file's name.")
     return {output.replace(ANNOTATOR, name): [name] for name in annotators}
-
-
-def _sample_responses(
-    responses: list[AnnotationResponse], sample: int | None, seed: int
-) -> list[AnnotationResponse]:
-    """Returns the responses to rows that are drawn by their ids."""
-    if sample is None:
-        return responses
-    ids = dict.fromkeys(response.example.id for response in responses)
-    if not 1 <= sample <= len(ids):
-        raise ConfigError(
-            f"--sample: expected a number from 1 to {len(ids):,}, the responses that there are, "
-            f"got {sample}."
-        )
-    drawn = set(sorted(ids, key=lambda name: draw(2**64, seed, "annotate", name))[:sample])
-    return [response for response in responses if response.example.id in drawn]
 
 
 def _read_annotations(sheets: Sheets) -> tuple[Annotations, dict[str, Mapping[str, Any]]]:
@@ -164,35 +157,23 @@ def read_sheets(options: ReadSheets) -> list[str]:
     marked = pluralize(len(annotations.marks), "row")
     people = pluralize(len(annotations.annotators()), "annotator")
     counts = collections.Counter(label.slice for label in kept)
-    free = f"{counts[Slice.ERROR_FREE]:,} error-free"
-    return [
-        f"{output}: {marked} of {people}{waiting}",
-        _labels_line(labels, kept),
-        *_tie_lines(kept, len(combined_labels) - len(kept), ties),
-        *(f"{p}: {free} against {counts[part]:,} {_ORGANIC[part]}" for part, p in parts.items()),
-    ]
-
-
-def _labels_line(path: str, labels: Sequence[Label]) -> str:
-    counts = collections.Counter(label.slice for label in labels)
     free, full, ambiguous = (f"{counts[part]:,}" for part in Slice)
-    errors = {name: sum(label.answers[name] for label in labels) for name in FULL_ERRORS}
+    errors = {name: sum(label.answers[name] for label in kept) for name in FULL_ERRORS}
     listed = ", ".join(f"{name} {count:,}" for name, count in errors.items())
-    return (
-        f"{path}: {pluralize(len(labels), 'response')}: {free} error-free, {full} with a full "
-        f"error ({listed}), {ambiguous} with ambiguous errors only"
-    )
-
-
-def _tie_lines(labels: Sequence[Label], dropped: int, ties: Ties) -> list[str]:
-    if dropped:
-        return [f"{pluralize(dropped, 'response')} left out for ties"]
-    tied = sum(bool(label.ties) for label in labels)
-    if not tied:
-        return []
-    treatment = "as errors" if ties is Ties.ERROR else "as no errors"
-    responses = pluralize(tied, "response")
-    return [f"{responses} with as many yes as no to an error, taken {treatment} (--ties)"]
+    lines = [
+        f"{output}: {marked} of {people}{waiting}",
+        f"{labels}: {pluralize(len(kept), 'response')}: {free} error-free, {full} with a full "
+        f"error ({listed}), {ambiguous} with ambiguous errors only",
+    ]
+    if dropped := len(combined_labels) - len(kept):
+        lines.append(f"{pluralize(dropped, 'response')} left out for ties")
+    elif tied := sum(bool(label.ties) for label in kept):
+        treatment = "as errors" if ties is Ties.ERROR else "as no errors"
+        responses = pluralize(tied, "response")
+        lines.append(f"{responses} with as many yes as no to an error, taken {treatment} (--ties)")
+    for part, path in parts.items():
+        lines.append(f"{path}: {free} error-free against {counts[part]:,} {_ORGANIC[part]}")
+    return lines
 
 
 @reserve_outputs(lambda options: ([*options.sheets, options.input], {"--json": options.json}))

@@ -69,10 +69,26 @@ def describe(
     builder, config = builder_of(name)
     if wow and builder.name != "faithdial":
         raise ConfigError(f"--wow: goes with faithdial, whose edits are counted, not with {name}.")
-    before = _said_before(pathlib.Path(wow)) if wow else None
+    before = None  # what the Seekers of Wizard of Wikipedia said
+    if wow:
+        folder = pathlib.Path(wow)
+        files = sorted(folder.glob("*.json"))
+        if not files:
+            raise ConfigError(f"--wow: {folder}: expected Wizard of Wikipedia's .json files in it.")
+        before = tables.said_before(turn for file in files for turn in read_turns(file, BadRows()))
     data_dir = data_dir or task_data.data_dir()
     if name in ("true_benchmark", "true_benchmark/sample"):
-        corpora = _true_corpora(builder, name.partition("/")[2], data_dir, raw_folder)
+        corpora, errors = {}, []
+        for corpus in CORPORA:
+            part = f"{corpus}_sample" if name.endswith("/sample") else corpus
+            try:
+                dataset = prepare_builder(builder, part, data_dir, raw_folder, fetch=False)
+            except InputError as error:
+                errors.append(error)
+            else:
+                corpora[corpus] = _load_examples(dataset, "test")
+        if not corpora:
+            raise errors[0]
         yield render_table(tables.true_table(corpora)).rstrip("\n")
         return
     dataset = prepare_builder(builder, config, data_dir, raw_folder)
@@ -82,31 +98,6 @@ def describe(
         yield ""
     if plot:
         yield _plot_extractiveness(builder.name, splits, pathlib.Path(plot))
-
-
-def _true_corpora(
-    builder: Any, config: str, data_dir: str | None, raw_folder: str | None
-) -> dict[str, list[dict[str, Any]]]:
-    corpora, errors = {}, []
-    for corpus in CORPORA:
-        part = f"{corpus}_sample" if config else corpus
-        try:
-            dataset = prepare_builder(builder, part, data_dir, raw_folder, fetch=False)
-        except InputError as error:
-            errors.append(error)
-            continue
-        corpora[corpus] = _load_examples(dataset, "test")
-    if not corpora:
-        raise errors[0]
-    return corpora
-
-
-def _said_before(folder: pathlib.Path) -> tables.Before:
-    """Reads the Seekers' utterances in Wizard of Wikipedia's files."""
-    files = sorted(folder.glob("*.json"))
-    if not files:
-        raise ConfigError(f"--wow: {folder}: expected Wizard of Wikipedia's .json files in it.")
-    return tables.said_before(turn for path in files for turn in read_turns(path, BadRows()))
 
 
 def _build_dataset_tables(

@@ -184,8 +184,32 @@ class Finder:
     def __init__(self, base: KnowledgeBase, options: FindingOptions):
         self.base, self._options = base, options
         self._entities = Entities(base, load_tagger(options.tagger))
-        self._retrievers = _make_retrievers(options, base, self._entities)
-        self._ranker = _make_ranker(options, base)
+        make: dict[str, Callable[[], Retriever]] = {
+            ENTITIES: lambda: self._entities,
+            BM25: lambda: Bm25(base),
+            DENSE: lambda: _open_dense_retriever(options, base),
+        }
+        for name in check_value("retrievers", options.retrievers, tuple[str, ...]):
+            if name not in make:
+                raise ConfigError(
+                    f"--retrievers: there is no {name!r}.{did_you_mean(name, make)} There are: "
+                    f"{', '.join(make)}."
+                )
+        if not options.retrievers:
+            raise ConfigError(f"--retrievers: name at least one of {', '.join(make)}.")
+        self._retrievers = {name: make[name]() for name in options.retrievers}
+        self._ranker: ranking.Ranker
+        if options.evidence_model:
+            from faith_jax.core.templates import nli_inputs  # only says that it reads one text
+            from faith_jax.inference.texts.text_pairs import LabelForm
+            from faith_jax.scoring.pair_classifier import pair_classifier
+
+            form = LabelForm(tuple(label.value for label in EvidenceLabel), nli_inputs)
+            model, vocabulary = options.evidence_model, options.evidence_vocabulary
+            classifier = pair_classifier(model, form, relevant_class, vocabulary=vocabulary)
+            self._ranker = ClassifierRanker(classifier)
+        else:
+            self._ranker = ranking.LexicalRanker(base)
 
     def __call__(self, claims: Sequence[tuple[str, Sequence[str]]]) -> Iterator[Found]:
         """Yields articles and sentences for claims, which come with the utterances before them."""
@@ -205,26 +229,6 @@ class Finder:
             yield Found({**rankings, FUSED: together}, best, self._entities.subjects(query))
 
 
-def _make_retrievers(
-    options: FindingOptions, base: KnowledgeBase, entities: Entities
-) -> dict[str, Retriever]:
-    """Returns the retrievers that are asked for, by name."""
-    make: dict[str, Callable[[], Retriever]] = {
-        ENTITIES: lambda: entities,
-        BM25: lambda: Bm25(base),
-        DENSE: lambda: _open_dense_retriever(options, base),
-    }
-    for name in check_value("retrievers", options.retrievers, tuple[str, ...]):
-        if name not in make:
-            raise ConfigError(
-                f"--retrievers: there is no {name!r}.{did_you_mean(name, make)} There are: "
-                f"{', '.join(make)}."
-            )
-    if not options.retrievers:
-        raise ConfigError(f"--retrievers: name at least one of {', '.join(make)}.")
-    return {name: make[name]() for name in options.retrievers}
-
-
 def _open_dense_retriever(options: FindingOptions, base: KnowledgeBase) -> Retriever:
     from faith_jax.retrieval.approximate import Approximate
     from faith_jax.retrieval.dense import VECTORS, Dense, TextVectors, Vectors
@@ -238,20 +242,6 @@ def _open_dense_retriever(options: FindingOptions, base: KnowledgeBase) -> Retri
         index = Approximate.open(file, "" if parameters == "faiss" else parameters)
     encode = TextVectors.open(options.question_model or vectors.model, queries=True)
     return Dense(vectors, encode, index)
-
-
-def _make_ranker(options: FindingOptions, base: KnowledgeBase) -> ranking.Ranker:
-    if not options.evidence_model:
-        return ranking.LexicalRanker(base)
-    from faith_jax.core.templates import nli_inputs  # only says that the model reads one text
-    from faith_jax.inference.texts.text_pairs import LabelForm
-    from faith_jax.scoring.pair_classifier import pair_classifier
-
-    form = LabelForm(tuple(label.value for label in EvidenceLabel), nli_inputs)
-    vocabulary = options.evidence_vocabulary
-    return ClassifierRanker(
-        pair_classifier(options.evidence_model, form, relevant_class, vocabulary=vocabulary)
-    )
 
 
 class ClassifierRanker:

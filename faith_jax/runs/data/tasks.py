@@ -60,11 +60,14 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
             for place, (text_tokens, text) in enumerate(texts):
                 yield from _text_lines(f"{feature}[{place}]", text_tokens, text, lengths["targets"])
     if read:
-        summary = "; ".join(
-            _summarize_lengths(feature, tokens[feature], limit)
-            for feature, limit in lengths.items()
-        )
-        yield f"the first {pluralize(read, 'row')} of {split}: {summary}"
+        summaries = []
+        for feature, limit in lengths.items():
+            longest = pluralize(max(tokens[feature]), "token")
+            over = sum(count > limit for count in tokens[feature])
+            remedy = ": raise TASK_FEATURE_LENGTHS to train on them" if feature == "targets" else ""
+            excess = f" (over {limit} in {over}{remedy})" if over else ""
+            summaries.append(f"{feature} have up to {longest}{excess}")
+        yield f"the first {pluralize(read, 'row')} of {split}: {'; '.join(summaries)}"
     if labels := lookup.error_labels(task):
         yield labels_line(labels)
 
@@ -72,14 +75,6 @@ def task_rows(name: str, split: str | None, count: int, lengths: dict[str, int])
 def _count_tokens(tokens: Any) -> int:
     """Returns how many tokens are no padding."""
     return int((tokens != 0).sum())
-
-
-def _summarize_lengths(name: str, tokens: list[int], limit: int) -> str:
-    over = sum(count > limit for count in tokens)
-    text = f"{name} have up to {pluralize(max(tokens), 'token')}"
-    if over and name == "targets":
-        return f"{text} (over {limit} in {over}: raise TASK_FEATURE_LENGTHS to train on them)"
-    return f"{text} (over {limit} in {over})" if over else text
 
 
 def _text_lines(name: str, tokens: Any, text: bytes, length: int) -> Iterator[str]:
@@ -157,10 +152,9 @@ def _ignored_files(
     folder = next((path for path in folders if path.is_dir()), None)
     if folder is None or not (names := ignored_files(dataset, folder, DATASETS)):
         return ""
-    listed, wanted = (_join_names(files) for files in (names, list(dataset.files)))
+    listed, wanted = (
+        ", ".join(files[:_NAMES])
+        + (f" and {len(files) - _NAMES} more" if len(files) > _NAMES else "")
+        for files in (names, list(dataset.files))
+    )
     return f"{folder}: {dataset.name} does not read {listed}; its files are {wanted}."
-
-
-def _join_names(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more

@@ -120,8 +120,7 @@ def parse(
     for name, value in (unused or {}).items():
         if repr(_read_macros().get(name)) == _REQUIRED:
             gin.parse_config(f"{name} = {value!r}")
-    _check_macros()
-    _check_read(user_macros)
+    _check_macros(user_macros)
     _check_types()
     gin.finalize()
 
@@ -282,23 +281,22 @@ def _check_bindings(bindings: Sequence[str]) -> None:
             )
 
 
-def _check_macros() -> None:
-    values = _read_macros()
+def _check_macros(user_macros: Mapping[str, str]) -> None:
+    """Raises ConfigError for a macro without a value, and one of a user's file that nothing reads.
+
+    `user_macros` are the macros of the user's files, and the files.
+    """
+    values, used = _read_macros(), _list_used_macros()
     unset = sorted(n for n, v in values.items() if repr(v) == _REQUIRED)
     if unset:
         flags = " ".join(f"--gin.{name}=…" for name in unset)
         raise ConfigError(f"{', '.join(unset)} must be set: add {flags}")
-    for name in sorted(_list_used_macros() - set(values)):
+    for name in sorted(used - set(values)):
         if not gin.config._CONSTANTS.matching_selectors(name):
             hint = did_you_mean(name, values)
             if name == "MODEL":
                 hint = " Add a model, such as --gin_file=models/t5_1_1_base.gin."
             raise ConfigError(f"The macro %{name} is used but has no value.{hint}")
-
-
-def _check_read(user_macros: Mapping[str, str]) -> None:
-    """Raises ConfigError for a macro of a user's file that nothing reads."""
-    used = _list_used_macros()
     for name in sorted(user_macros.keys() - used):
         hint = did_you_mean(name, used)
         raise ConfigError(f"gin: {user_macros[name]}: nothing reads the macro {name}.{hint}")
@@ -310,7 +308,12 @@ def _check_types() -> None:
     for (_, selector), values in gin.config._CONFIG.items():
         if selector == "gin.macro":
             continue
-        hints = _read_type_hints(gin.config._REGISTRY[selector].wrapped)
+        configurable: Any = gin.config._REGISTRY[selector].wrapped
+        function = configurable.__init__ if inspect.isclass(configurable) else configurable
+        try:
+            hints = typing.get_type_hints(function, include_extras=True)
+        except (NameError, TypeError, AttributeError):  # they cannot be told
+            hints = {}
         for argument, value in values.items():
             name, hint = f"{selector}.{argument}", hints.get(argument)
             macro = _MACRO_USE.fullmatch(repr(value))
@@ -344,15 +347,6 @@ def _is_ours(kind: Any) -> bool:
 def _strip_annotation(hint: Any) -> Any:
     """Returns a type without what else is said of it, such as a range."""
     return typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
-
-
-def _read_type_hints(configurable: Any) -> dict[str, Any]:
-    """Returns the types of a function's or a class's arguments, none where they cannot be told."""
-    function = configurable.__init__ if inspect.isclass(configurable) else configurable
-    try:
-        return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError):
-        return {}
 
 
 def _gin_message(error: BaseException, paths: Sequence[str]) -> str:

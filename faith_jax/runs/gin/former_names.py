@@ -100,7 +100,33 @@ def with_present_names(text: str) -> str:
     for former, present in RENAMED_MODULES.items():
         text = re.sub(rf"\b{re.escape(former)}\b(?!\.gin)", present, text)
     text = _NAME.sub(lambda name: RENAMED_CONFIGURABLES.get(name[1], name[1]), text)
-    return _with_records(_BLOCK.sub(_as_bindings, text))
+    text = _BLOCK.sub(_as_bindings, text)
+    records: dict[str, str] = {}  # by record, the package that their names begin with
+
+    def rename(match: re.Match[str]) -> str:
+        package, run, argument = match.groups()
+        present = RENAMED_ARGUMENTS[run].get(argument)
+        if present is None:
+            return match[0]
+        record = present.rpartition(".")[0]
+        if record in _RECORDS:
+            records[record] = package
+        return f"{package}{present}"
+
+    text = _ARGUMENT.sub(rename, text)
+    # A config with imports also gives the records to the runs.
+    first_import = _IMPORT.search(text)
+    if not records or first_import is None:
+        return text
+    package = records.get("setup.StartingPoint")
+    if package is not None:
+        line = "import faith_jax.runs.setup" if package else "from faith_jax.runs import setup"
+        text = f"{text[: first_import.end()]}{line}\n{text[first_import.end() :]}"
+    references = (
+        f"\n{package}{_RECORDS[record]} = @{package}{record}()"
+        for record, package in records.items()
+    )
+    return text.rstrip("\n") + "".join(references) + "\n"
 
 
 def _present_import(match: re.Match[str]) -> str:
@@ -120,35 +146,3 @@ def _as_bindings(block: re.Match[str]) -> str:
     if not RENAMED_ARGUMENTS[run].keys() & set(argument.findall(body)):
         return block[0]
     return argument.sub(f"{package}{run}.", body)
-
-
-def _with_records(text: str) -> str:
-    """Returns a config that gives arguments of runs to the records that have them now.
-
-    A config with imports also gives the records to the runs.
-    """
-    records: dict[str, str] = {}  # by record, the package that their names begin with
-
-    def rename(match: re.Match[str]) -> str:
-        package, run, argument = match.groups()
-        present = RENAMED_ARGUMENTS[run].get(argument)
-        if present is None:
-            return match[0]
-        record = present.rpartition(".")[0]
-        if record in _RECORDS:
-            records[record] = package
-        return f"{package}{present}"
-
-    text = _ARGUMENT.sub(rename, text)
-    first_import = _IMPORT.search(text)
-    if not records or first_import is None:
-        return text
-    package = records.get("setup.StartingPoint")
-    if package is not None:
-        line = "import faith_jax.runs.setup" if package else "from faith_jax.runs import setup"
-        text = f"{text[: first_import.end()]}{line}\n{text[first_import.end() :]}"
-    references = (
-        f"\n{package}{_RECORDS[record]} = @{package}{record}()"
-        for record, package in records.items()
-    )
-    return text.rstrip("\n") + "".join(references) + "\n"

@@ -299,9 +299,19 @@ def _macro_or(default: Any, name: str) -> Counterpart:
     return lambda value, where: [f"{name} = {default if value is None else value!r}"]
 
 
-def _macro_unless_none(name: str) -> Counterpart:
-    """Sets our macro; None leaves the default, which is T5X's too."""
-    return lambda value, where: [] if value is None else [f"{name} = {value!r}"]
+_INITIALIZERS = {
+    "prompt_tuning.prompts.from_sample_of_embeddings": "prompts/sampled_vocabulary.gin",
+    "prompt_tuning.prompts.from_embedded_list": "prompts/class_labels.gin",
+    "prompt_tuning.prompts.from_array": "prompts/from_npy.gin",
+    "flax.linen.initializers.uniform": "prompts/uniform.gin",
+}
+
+
+def _translate_initializer(value: Any, where: str) -> list[str]:
+    name = str(getattr(value, "name", "")).rpartition("/")[2]
+    if name not in _INITIALIZERS:
+        raise ConfigError(f"gin: {where} = {value!r}: expected one of {', '.join(_INITIALIZERS)}.")
+    return [f"include {_INITIALIZERS[name]!r}"]
 
 
 @_reads_value
@@ -312,19 +322,6 @@ def _translate_submesh(value: Any, where: str) -> list[str]:
     if not isinstance(value, tuple | list) or not all(isinstance(n, int) for n in value):
         raise ConfigError(f"gin: {where} = {value!r}: expected four counts, such as (2, 2, 1, 1).")
     return [f"NUM_PARTITIONS = {math.prod(value)}"]
-
-
-def _restored_path(macro: str) -> Counterpart:
-    """Sets the macro of a checkpoint to a path, or to the only one of a list."""
-
-    def path(value: Any, where: str) -> list[str]:
-        if isinstance(value, list | tuple):
-            if len(value) > 1:
-                raise ConfigError(f"gin: {where}: expected one checkpoint, got {len(value)}.")
-            value = value[0] if value else None
-        return [] if getattr(value, "name", "") == macro else [f"{macro} = {value!r}"]
-
-    return path
 
 
 @_reads_value
@@ -476,9 +473,7 @@ _KNOWN: dict[str, Counterpart] = {
     "seqio.JSONLogger.write_n_results": _without_effect(_STRUCTURE),
     "prompt_tuning.prompts.Prompt.length": _set_macro("PROMPT_LENGTH"),
     "prompt_tuning.prompts.Prompt.dtype": _without_effect(_STRUCTURE),
-    "prompt_tuning.prompts.Prompt.prompt_init": lambda value, where: (
-        _translate_initializer(value, where)
-    ),
+    "prompt_tuning.prompts.Prompt.prompt_init": _translate_initializer,
     "prompt_tuning.prompts.from_sample_of_embeddings.population_size": _set_macro(
         "PROMPT_MOST_FREQUENT"
     ),
@@ -499,21 +494,6 @@ for _name in ("base_learning_rate", "factors", "warmup_steps", "decay_factor", "
     _KNOWN[f"t5x.utils.create_learning_rate_scheduler.{_name}"] = _set_macro(
         f"optimizers.factored_rate.{_name}"
     )
-_INITIALIZERS = {
-    "prompt_tuning.prompts.from_sample_of_embeddings": "prompts/sampled_vocabulary.gin",
-    "prompt_tuning.prompts.from_embedded_list": "prompts/class_labels.gin",
-    "prompt_tuning.prompts.from_array": "prompts/from_npy.gin",
-    "flax.linen.initializers.uniform": "prompts/uniform.gin",
-}
-
-
-def _translate_initializer(value: Any, where: str) -> list[str]:
-    name = str(getattr(value, "name", "")).rpartition("/")[2]
-    if name not in _INITIALIZERS:
-        raise ConfigError(f"gin: {where} = {value!r}: expected one of {', '.join(_INITIALIZERS)}.")
-    return [f"include {_INITIALIZERS[name]!r}"]
-
-
 # Arguments of data sets that ours have too; the others that are known are not needed.
 _OF_DATASETS = (
     "mixture_or_task_name", "task_feature_lengths", "split", "batch_size", "shuffle", "seed",
@@ -541,7 +521,9 @@ _MACROS: dict[str, Counterpart] = {
     "RATE_WARMUP_STEPS": _set_macro("optimizers.factored_rate.warmup_steps"),
     "WARMUP_STEPS": lambda value, where: ["LEARNING_RATE_SCHEDULE = @optimizers.factored_rate()"],
     "VOCABULARY_FILE": _set_macro("VOCABULARY"),  # of our models for real T5X
-    "TASK_FEATURE_LENGTHS": _macro_unless_none("TASK_FEATURE_LENGTHS"),
+    "TASK_FEATURE_LENGTHS": lambda value, where: (  # None leaves the default, which is T5X's too
+        [] if value is None else [f"TASK_FEATURE_LENGTHS = {value!r}"]
+    ),
     "TRAIN_STEPS_RELATIVE": _without_effect(_STRUCTURE),
     "EVAL_STEPS": _without_effect("validation reads the whole split here"),
     "EVALUATOR_USE_MEMORY_CACHE": _without_effect(_STRUCTURE),
@@ -608,9 +590,11 @@ def counterpart(
         return [] if getattr(value, "name", "") == ours else [f"{ours} = {value!r}"]
     if selector == "t5x.utils.RestoreCheckpointConfig" and name == "path":
         macro = "INITIAL_CHECKPOINT_PATH" if script == "train" else "CHECKPOINT_PATH"
-        if script != "train" and getattr(value, "name", "") == "INITIAL_CHECKPOINT_PATH":
-            return [f"{macro} = {value!r}"]
-        return _restored_path(macro)(value, where)
+        if isinstance(value, list | tuple):  # of several checkpoints, or one
+            if len(value) > 1:
+                raise ConfigError(f"gin: {where}: expected one checkpoint, got {len(value)}.")
+            value = value[0] if value else None
+        return [] if getattr(value, "name", "") == macro else [f"{macro} = {value!r}"]
     rule = _KNOWN.get(f"{selector}.{name}")
     if rule is None:
         near = did_you_mean(f"{selector}.{name}", _KNOWN)

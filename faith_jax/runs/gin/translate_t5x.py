@@ -7,6 +7,7 @@ result is one text as our own files are: our run file and model, and then the us
 their order. A binding without a counterpart is an error in one line.
 """
 
+import dataclasses
 import logging
 import os
 import re
@@ -29,7 +30,8 @@ _STEP = re.compile(r"checkpoint_(\d+)/*$")
 _MACRO_USE = re.compile(r"%([A-Za-z_]\w*)")
 
 
-class Reference(NamedTuple):
+@dataclasses.dataclass(frozen=True, repr=False)
+class Reference:
     """`@name` or `@name()`; its `repr` is gin's form."""
 
     name: str
@@ -39,7 +41,8 @@ class Reference(NamedTuple):
         return f"@{self.name}{'()' if self.evaluate else ''}"
 
 
-class Macro(NamedTuple):
+@dataclasses.dataclass(frozen=True, repr=False)
+class Macro:
     """`%NAME`; its `repr` is gin's form."""
 
     name: str
@@ -192,41 +195,28 @@ class _Collected:
         for statement in _parse_statements(text, path):
             where = f"{path}, line {statement.location.line_num}" if "\n" in text else path
             if isinstance(statement, config_parser.ImportStatement):
-                self._record_import(statement, aliases, where)
+                root = statement.module.split(".")[0]
+                is_whole = statement.is_from or statement.alias
+                aliases[statement.bound_name()] = statement.module if is_whole else root
+                if root == "faith_jax":
+                    self.imports[statement.bound_name()] = statement.format()
+                elif root == "t5":
+                    log_once(
+                        f"{where}: the tasks of the package {statement.module} are not here; "
+                        "MIXTURE_OR_TASK_MODULE names a module of yours"
+                    )
+                elif root not in _BESIDE:
+                    self.modules.append(statement.module)
             elif isinstance(statement, config_parser.IncludeStatement):
                 self.add_file(statement.filename, where)
             elif isinstance(statement, config_parser.BindingStatement):
-                self._record_binding(statement, aliases, where)
-
-    def _record_import(self, statement: Any, aliases: dict[str, str], where: str) -> None:
-        aliases[statement.bound_name()] = (
-            statement.module
-            if statement.is_from or statement.alias
-            else statement.module.split(".")[0]
-        )
-        root = statement.module.split(".")[0]
-        if root == "faith_jax":
-            self.imports[statement.bound_name()] = statement.format()
-        elif root == "t5":
-            log_once(
-                f"{where}: the tasks of the package {statement.module} are not here; "
-                "MIXTURE_OR_TASK_MODULE names a module of yours"
-            )
-        elif root not in _BESIDE:
-            self.modules.append(statement.module)
-
-    def _record_binding(self, statement: Any, aliases: Mapping[str, str], where: str) -> None:
-        if not statement.selector or not statement.arg_name:  # a macro: NAME = value
-            name = statement.selector or statement.arg_name
-            self.statements.append(
-                Statement(where, "", "", name, _with_full_names(statement.value, aliases))
-            )
-            return
-        selector = _full_name(statement.selector, aliases)
-        value = _with_full_names(statement.value, aliases)
-        self.statements.append(
-            Statement(where, statement.scope, selector, statement.arg_name, value)
-        )
+                scope, selector, name = statement.scope, "", statement.arg_name
+                if statement.selector and name:
+                    selector = _full_name(statement.selector, aliases)
+                else:  # a macro: NAME = value
+                    scope, name = "", statement.selector or name
+                value = _with_full_names(statement.value, aliases)
+                self.statements.append(Statement(where, scope, selector, name, value))
 
 
 def _parse_statements(text: str, path: str, quietly: bool = False) -> Iterator[Any]:
@@ -257,7 +247,7 @@ def _with_full_names(value: Any, aliases: Mapping[str, str]) -> Any:
         scope, _, name = value.name.rpartition("/")
         full = _full_name(name, aliases)
         name = name if full.startswith("faith_jax.") else full
-        return value._replace(name=f"{scope}/{name}" if scope else name)
+        return dataclasses.replace(value, name=f"{scope}/{name}" if scope else name)
     if isinstance(value, Macro):
         return value
     if isinstance(value, list | tuple):
@@ -271,7 +261,11 @@ def _write_translation(collected: _Collected) -> Translation:
     """Returns the text: our run file first, then each statement's counterpart."""
     script = _find_script(collected)
     roles = {s.scope: s.scope for s in collected.statements}
-    roles |= _find_dataset_roles(collected.statements)
+    # Of a training, which data set each scope is of: train, train_eval or infer_eval.
+    for statement in collected.statements:
+        role = t5x_counterparts.DATASETS.get(f"{statement.selector}.{statement.name}")
+        if role and isinstance(statement.value, Reference) and "/" in statement.value.name:
+            roles[statement.value.name.rpartition("/")[0]] = role
     if not collected.runs:  # the files say all that T5X's run files would
         roles["its own run"] = ""
     macros = {s.name: s.value for s in collected.statements if s.name and not s.selector}
@@ -332,16 +326,6 @@ def _find_script(collected: _Collected) -> str:
             "infer.gin."
         )
     return scripts.pop()
-
-
-def _find_dataset_roles(statements: Sequence[Statement]) -> dict[str, str]:
-    """Returns which data set of a training each scope is of: train, train_eval or infer_eval."""
-    roles = {}
-    for statement in statements:
-        role = t5x_counterparts.DATASETS.get(f"{statement.selector}.{statement.name}")
-        if role and isinstance(statement.value, Reference) and "/" in statement.value.name:
-            roles[statement.value.name.rpartition("/")[0]] = role
-    return roles
 
 
 def _decode_length(statements: Sequence[Statement]) -> Iterator[str]:

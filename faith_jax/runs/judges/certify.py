@@ -191,14 +191,8 @@ class Comparison:
         if limit is None:
             return []
         return [
-            n
-            for n, score in self.references.items()
-            if (score > limit) != self._is_above_threshold(n)
+            n for n, score in self.references.items() if (score > limit) != (self.scores[n] > limit)
         ]
-
-    def _is_above_threshold(self, number: int) -> bool:
-        assert self.threshold is not None
-        return self.scores[number] > self.threshold
 
     def wrong(self) -> list[int]:
         """Returns the pairs that differ by more than the tolerance, the worst first."""

@@ -4,7 +4,6 @@ Its programs are StableHLO (`jax.export`) for CPUs, GPUs and TPUs, each for rows
 model's code chooses by lengths, so that none can be left open. The parameters lie beside them.
 """
 
-import hashlib
 import json
 import pathlib
 import shutil
@@ -16,6 +15,7 @@ import msgspec
 import numpy as np
 
 from faith_jax.checkpoints.checkpoint import flatten, unflatten
+from faith_jax.checkpoints.manifest import file_digest
 from faith_jax.checkpoints.tensors import write_tensor_file
 from faith_jax.core.errors import ConfigError, did_you_mean
 from faith_jax.core.files import atomic_folder
@@ -28,7 +28,6 @@ from faith_jax.scoring.judges.card import ENDING, ReadClass, ReadTokens, ReadWor
 from faith_jax.scoring.judges.chunks import text_between
 from faith_jax.scoring.judges.scorer import Judge
 from faith_jax.scoring.registry import is_judge, load_scorer
-from faith_jax.tokenizers.base import Tokenizer
 from faith_jax.tokenizers.huggingface import HuggingFaceVocabulary
 from faith_jax.tokenizers.sentencepiece import SentencePieceVocabulary
 
@@ -60,25 +59,6 @@ def export_scorer(options: ExportScorerOptions) -> pathlib.Path:
         what = "reads tokens" if judge.histogram is None else "has a histogram"
         raise ConfigError(f"{name}: a judge whose card {what} cannot be exported.")
     tokenizer = judge.encode.tokenizer
-    _check_tokenizer(tokenizer)
-    with atomic_folder(path_of(options.output), f"a scorer of {name}") as folder:
-        folder.mkdir()
-        manifest = _build_manifest(name, judge)
-        _write_tokenizer(tokenizer, folder / manifest["tokenizer"])
-        params = {k: np.asarray(v) for k, v in flatten(judge.engine.model.params).items()}
-        write_tensor_file(folder / "params.safetensors", params, {"format": "flax"})
-        for length, size in manifest["programs"]:
-            program = _export_program(judge, params, size, length)
-            (folder / f"program_{length}.bin").write_bytes(program)
-        shutil.copy(pathlib.Path(__file__).with_name("standalone_score.py"), folder / "score.py")
-        files = sorted(path for path in folder.iterdir() if path.name != "score.py")
-        manifest["sha256"] = {file.name: _hash_file(file) for file in files}
-        text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
-        (folder / "manifest.json").write_text(text, encoding="utf-8")
-    return path_of(options.output)
-
-
-def _check_tokenizer(tokenizer: Tokenizer) -> None:
     is_plain = isinstance(tokenizer, HuggingFaceVocabulary | SentencePieceVocabulary)
     if not is_plain or tokenizer.added_tokens:
         reason = "adds tokens beside its pieces" if is_plain else "is no file"
@@ -86,13 +66,25 @@ def _check_tokenizer(tokenizer: Tokenizer) -> None:
             f"vocabulary {tokenizer.model_file}: this tokenizer {reason}, and cannot be exported; "
             "give vocabulary=FOLDER of one that is a tokenizer.json or a SentencePiece model alone."
         )
-
-
-def _write_tokenizer(tokenizer: Tokenizer, path: pathlib.Path) -> None:
-    if isinstance(tokenizer, HuggingFaceVocabulary):
-        tokenizer.reader.save(str(path))
-    elif isinstance(tokenizer, SentencePieceVocabulary):
-        path.write_bytes(tokenizer.reader.serialized_model_proto())
+    with atomic_folder(path_of(options.output), f"a scorer of {name}") as folder:
+        folder.mkdir()
+        manifest = _build_manifest(name, judge)
+        path = folder / manifest["tokenizer"]
+        if isinstance(tokenizer, HuggingFaceVocabulary):
+            tokenizer.reader.save(str(path))
+        elif isinstance(tokenizer, SentencePieceVocabulary):
+            path.write_bytes(tokenizer.reader.serialized_model_proto())
+        params = {k: np.asarray(v) for k, v in flatten(judge.engine.model.params).items()}
+        write_tensor_file(folder / "params.safetensors", params, {"format": "flax"})
+        for length, size in manifest["programs"]:
+            program = _export_program(judge, params, size, length)
+            (folder / f"program_{length}.bin").write_bytes(program)
+        shutil.copy(pathlib.Path(__file__).with_name("standalone_score.py"), folder / "score.py")
+        files = sorted(path for path in folder.iterdir() if path.name != "score.py")
+        manifest["sha256"] = {file.name: file_digest(file) for file in files}
+        text = json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+        (folder / "manifest.json").write_text(text, encoding="utf-8")
+    return path_of(options.output)
 
 
 def _build_manifest(name: str, judge: Judge) -> dict[str, Any]:
@@ -169,8 +161,3 @@ def _export_program(judge: Judge, params: dict[str, np.ndarray], size: int, leng
     second = jax.ShapeDtypeStruct((size,), jnp.int32)
     exported = jax.export.export(jax.jit(support), platforms=PLATFORMS)(shapes, rows, second)
     return bytes(exported.serialize())
-
-
-def _hash_file(path: pathlib.Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -90,41 +90,45 @@ class Scorer:
 
         return load_file(self.folder / "params.safetensors")
 
-    def _load_program(self, length):
-        """Returns the compiled program for rows of this length."""
-        import jax
-        from jax import export
-
-        if length not in self._programs:
-            serialized = (self.folder / f"program_{length}.bin").read_bytes()
-            self._programs[length] = jax.jit(export.deserialize(bytearray(serialized)).call)
-        return self._programs[length]
-
     def score(self, rows):
         """Returns the results of rows: score, supported, evidence, cut_tokens, undefined.
 
         A score is None where there is none, and `undefined` then says why; supported is None where
         there is no threshold either.
         """
-        rows = list(rows)
+        rows, rule = list(rows), self.manifest["response"]
         self._warn_of_no_query(rows)
-        read = [self._encode_row(row, number) for number, row in enumerate(rows, 1)]
-        inputs = [item for parts in read for _, part in parts for item in part]
+        read = []  # the inputs of each sentence of each row: ((ids, second), chunk, cut)
+        for number, row in enumerate(rows, 1):
+            chunks, sentences = self._split_grounding(_texts_of(row)), [row[RESPONSE]]
+            if not chunks or not _strip_invisible(row[RESPONSE]):
+                sentences = []
+            elif rule["sentences"] != "whole":
+                sentences = self._split_sentences(row[RESPONSE])
+                sentences = [s for s in sentences if len(s) >= rule["shortest"]]
+            query = query_of(row) if sentences else ""
+            read.append([list(self._build_inputs(chunks, s, query, number)) for s in sentences])
+        inputs = [item for parts in read for part in parts for item in part]
         support, start, results = self._compute_support([ids for ids, *_ in inputs]), 0, []
         threshold = self.manifest["threshold"]
         for row, parts in zip(rows, read, strict=True):
             scores, evidence, cut = [], [], 0
-            for _, part in parts:
+            for part in parts:
                 values = support[start : start + len(part)]
                 start += len(part)
                 best = values.max(axis=0)
                 scores.append(float(best[0] - best[1:].sum()))
                 evidence.append(part[int(values[:, 0].argmax())][1])
                 cut += sum(removed for *_, removed in part)
-            value = None
+            value, undefined = None, ""
             if scores:
-                minimum = self.manifest["response"]["sentences"] == "min"
-                value = min(scores) if minimum else float(np.mean(scores))
+                value = min(scores) if rule["sentences"] == "min" else float(np.mean(scores))
+            elif not _strip_invisible(row[RESPONSE]):
+                undefined = "the response is empty"
+            elif not any(map(_strip_invisible, _texts_of(row))):
+                undefined = "the grounding is empty"
+            else:
+                undefined = f"no sentence of one side has {rule['shortest']} characters"
             above = None if value is None or threshold is None else value > threshold
             results.append(
                 {
@@ -132,7 +136,7 @@ class Scorer:
                     "supported": above,
                     "evidence": evidence,
                     "cut_tokens": cut,
-                    "undefined": "" if scores else self._why_undefined(row),
+                    "undefined": undefined,
                 }
             )
         return results
@@ -148,15 +152,6 @@ class Scorer:
                 stacklevel=3,
             )
 
-    def _why_undefined(self, row):
-        """Returns why a row has no score."""
-        if not _strip_invisible(row[RESPONSE]):
-            return "the response is empty"
-        texts = [row[GROUNDING]] if isinstance(row[GROUNDING], str) else row[GROUNDING]
-        if not any(_strip_invisible(text) for text in texts):
-            return "the grounding is empty"
-        return f"no sentence of one side has {self.manifest['response']['shortest']} characters"
-
     def _compute_support(self, rows):
         """Returns float64 [rows, 1 or 2]."""
         values = np.zeros((len(rows), self.manifest["outputs"]))
@@ -164,6 +159,11 @@ class Scorer:
         for length, size in self.manifest["programs"]:
             of_length = [n for n in order if len(rows[n][0]) <= length]
             order = order[len(of_length) :]
+            if of_length and length not in self._programs:
+                from jax import export, jit
+
+                serialized = (self.folder / f"program_{length}.bin").read_bytes()
+                self._programs[length] = jit(export.deserialize(bytearray(serialized)).call)
             for first in range(0, len(of_length), size):
                 batch = of_length[first : first + size]
                 filled = batch + [batch[-1]] * (size - len(batch))
@@ -171,22 +171,9 @@ class Scorer:
                 for place, n in enumerate(filled):
                     ids[place, : len(rows[n][0])] = rows[n][0]
                 second = np.array([rows[n][1] for n in filled], np.int32)
-                output = self._load_program(length)(self._params, ids, second)
+                output = self._programs[length](self._params, ids, second)
                 values[batch] = np.asarray(output, np.float64)[: len(batch)]
         return values
-
-    def _encode_row(self, row, number):
-        """Returns each sentence of a response with its inputs: ((ids, second), chunk, cut)."""
-        texts = [row[GROUNDING]] if isinstance(row[GROUNDING], str) else row[GROUNDING]
-        response, rule = row[RESPONSE], self.manifest["response"]
-        chunks = self._split_grounding(texts)
-        if not chunks or not _strip_invisible(response):
-            return []
-        sentences = [response]
-        if rule["sentences"] != "whole":
-            sentences = [s for s in self._split_sentences(response) if len(s) >= rule["shortest"]]
-        query = query_of(row)
-        return [(s, list(self._build_inputs(chunks, s, query, number))) for s in sentences]
 
     def _split_sentences(self, text):
         """Returns the sentences of a text as faith_jax splits it."""
@@ -365,6 +352,10 @@ def windows(count, length, overlap):
     number = math.ceil(count / (length * (1 - overlap)))
     number = max(number, math.ceil((count - length) / step) + 1)
     return [(n, min(n + length, count)) for n in range(0, min(number * step, count), step)]
+
+
+def _texts_of(row):
+    return [row[GROUNDING]] if isinstance(row[GROUNDING], str) else row[GROUNDING]
 
 
 def _strip_invisible(text):

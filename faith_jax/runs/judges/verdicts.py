@@ -118,7 +118,9 @@ def judge(
             tuple(passage.word for passage in score.evidence),
             score.cut_tokens,
             score.undefined,
-            None if decider is None else _calibrated_probability(decider, score.value),
+            None
+            if decider is None or math.isnan(score.value)
+            else float(decider.probabilities.probabilities(np.array([score.value]))[0]),
             score.words,
         )
         for score in scorer.score(examples, responses, histories)
@@ -168,9 +170,3 @@ def _read_decider(file: str, corpus: str | None, judge: str) -> Decider:
     if len(deciders) > 1:
         raise ConfigError(f"corpus: {file} has {', '.join(deciders)}; choose one.")
     return next(iter(deciders.values()))
-
-
-def _calibrated_probability(decider: Decider, score: float) -> float | None:
-    if math.isnan(score):
-        return None
-    return float(decider.probabilities.probabilities(np.array([score]))[0])

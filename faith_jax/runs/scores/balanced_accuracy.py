@@ -33,7 +33,7 @@ from faith_jax.statistics.estimates import (
     mean_estimate,
     method_note,
 )
-from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields, row_notes
+from faith_jax.statistics.scored_corpora import Corpus, Kept, check_usable, only_fields, row_notes
 from faith_jax.statistics.significance import holm
 from faith_jax.statistics.units import Units, units_of
 
@@ -81,9 +81,11 @@ def parts_of(corpora: Parts, field: str) -> dict[str, Corpus]:
     return parts
 
 
-def read_parts(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
+def read_parts(
+    files: Sequence[str], options: EvaluateOptions, kept: Kept | None = None
+) -> dict[str, Corpus]:
     """Reads scored files; returns their parts with the rows whose scores are all defined."""
-    kept = only_fields(*cluster_fields(options), options.slice_field)
+    kept = kept or only_fields(*cluster_fields(options), options.slice_field)
     corpora = counting_undefined(chosen_corpora(files, options, kept), options)
     parts = parts_of(corpora, options.slice_field)
     check_usable(parts)
@@ -148,15 +150,16 @@ def balanced_accuracy_tables(
         undefined |= {n for n, e in estimates.items() if math.isnan(e.value)}
         if len(test) > 1 and averaged:
             estimates[AVERAGE] = mean_estimate(averaged)
-        shown.append(
-            (row.kind, row.scorer, *(_format_estimate(estimates.get(n), options) for n in names))
-        )
+        cells = dict.fromkeys(names, DASH)
         for name, estimate in estimates.items():
             low, high = estimate.interval(options.confidence, _SHARE)
+            if not math.isnan(estimate.value):
+                cells[name] = figure_text(100 * estimate.value, (100 * low, 100 * high), 1)
             size = len(test[name].ids) if name in test else sum(len(c.ids) for c in test.values())
             cut = row.cuts.get(name)
             record = (name, estimate.value, low, high, cut, size, estimate.units)
             tidy.append((row.kind, row.scorer, *record))
+        shown.append((row.kind, row.scorer, *(cells[name] for name in names)))
     if undefined:
         notes.append(
             f"{DASH}: not both classes in {', '.join(n for n in test if n in undefined)}, which "
@@ -217,13 +220,6 @@ def _build_table_rows(test: Parts, development: Parts) -> tuple[list[_Row], list
     return rows, [*notes, *kinds]
 
 
-def _format_estimate(estimate: Estimate | None, options: EvaluateOptions) -> str:
-    if estimate is None or math.isnan(estimate.value):
-        return DASH
-    low, high = estimate.interval(options.confidence, _SHARE)
-    return figure_text(100 * estimate.value, (100 * low, 100 * high), 1)
-
-
 def _compare_with_baseline(
     test: Parts, rows: Sequence[_Row], units: Mapping[str, Units], options: EvaluateOptions
 ) -> Table:
@@ -240,7 +236,20 @@ def _compare_with_baseline(
         if options.baseline not in cuts:
             continue
         others = [scorer for scorer in cuts if scorer != options.baseline]
-        means = [_mean_difference(test, units, cuts, s, options.baseline) for s in others]
+        means = []
+        for scorer in others:
+            estimates = []  # of the parts that have both classes and both thresholds
+            for name, corpus in test.items():
+                cut, baseline_cut = cuts[scorer][name], cuts[options.baseline][name]
+                calls = corpus.scores[scorer] >= cut
+                baseline_calls = corpus.scores[options.baseline] >= baseline_cut
+                estimate = balanced_accuracy_difference(
+                    corpus.labels, calls, baseline_calls, units[name].numbers
+                )
+                if not math.isnan(estimate.value + cut + baseline_cut):
+                    estimates.append(estimate)
+            undefined = Estimate(math.nan, math.nan, math.nan, 0)
+            means.append(mean_estimate(estimates) if estimates else undefined)
         p_values = [mean.p_value() for mean in means]
         corrected = holm(p_values).tolist()
         for scorer, mean, *both in zip(others, means, p_values, corrected, strict=True):
@@ -251,24 +260,6 @@ def _compare_with_baseline(
     title = f"Average balanced accuracy less that of {options.baseline}, paired by unit"
     notes = ("Corrected: by Holm's method, over the scorers of a kind of threshold.",)
     return Table(title, ("threshold", "scorer", "difference", "p"), tuple(cells), notes)
-
-
-def _mean_difference(
-    test: Parts,
-    units: Mapping[str, Units],
-    cuts: Mapping[str, Mapping[str, float]],
-    scorer: str,
-    baseline: str,
-) -> Estimate:
-    """Returns the mean over the parts of both classes; NaN where there is none."""
-    estimates = []
-    for name, corpus in test.items():
-        calls = corpus.scores[scorer] >= cuts[scorer][name]
-        others = corpus.scores[baseline] >= cuts[baseline][name]
-        estimate = balanced_accuracy_difference(corpus.labels, calls, others, units[name].numbers)
-        if not math.isnan(estimate.value + cuts[scorer][name] + cuts[baseline][name]):
-            estimates.append(estimate)
-    return mean_estimate(estimates) if estimates else Estimate(math.nan, math.nan, math.nan, 0)
 
 
 def _evaluate_balanced_accuracy(files: Sequence[str], options: EvaluateOptions) -> Evaluation:

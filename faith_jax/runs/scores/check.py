@@ -15,7 +15,7 @@ import math
 import pathlib
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, get_type_hints
 
 import msgspec
@@ -172,7 +172,19 @@ class FactChecker:
         form = check_value("form", form, get_type_hints(CheckOptions)["form"])
         verifiable = check_value("verifiable", verifiable, Share)
         finding = check_value("finding", finding or FindingOptions(), FindingOptions)
-        _check_names(options)
+        if options:
+            from faith_jax.scoring.pair_classifier import ClassifierOptions
+
+            names = list(ClassifierOptions.__annotations__)
+            of_finding = [field.name for field in dataclasses.fields(FindingOptions)]
+            for name in options:
+                if name in of_finding:
+                    raise ConfigError(f"{name}: give it as finding=FindingOptions({name}=…).")
+                if name not in names:
+                    further = "knowledge_base", "model", "form", "labels", "verifiable", "finding"
+                    raise ConfigError(
+                        f"there is no option {name!r}.{did_you_mean(name, (*further, *names))}"
+                    )
         check_is_there(model)
         self.base = None if knowledge_base is None else open_base(knowledge_base)
         self._finder = Finder(self.base, finding) if self.base else None
@@ -218,8 +230,7 @@ class FactChecker:
                 f"groundings: expected {len(responses)}, one for each response, "
                 f"got {len(groundings)}."
             )
-        wrong = [response for response in responses if not isinstance(response, str)]
-        if wrong:
+        if wrong := [response for response in responses if not isinstance(response, str)]:
             raise ConfigError(f"response: expected a text, got {wrong[0]!r:.80}.")
         if len(dialogues) != len(responses):
             raise ConfigError(
@@ -235,7 +246,11 @@ class FactChecker:
             for place, claim in enumerate(own_claims)
         ]
         if self._finder:
-            ranked, about_subjects = self._retrieve_evidence(claims, self._finder)
+            base, finds = self._finder.base, list(self._finder(claims))
+            ranked = [select_evidence(find.evidence) for find in finds]
+            about_subjects = [
+                about(base, find.subjects, best) for find, best in zip(finds, ranked, strict=True)
+            ]
         else:
             finders = [PassageFinder(grounding.texts) for grounding in groundings or ()]
             ranked = about_subjects = [
@@ -247,8 +262,14 @@ class FactChecker:
         overlaps = self._overlap.score(
             [_make_example(*pair) for pair in zip(claims, ranked, strict=True)]
         )
+        # Sentences with few words of a claim decide nothing; a model that reads all weighs them.
         read = [
-            [sentence for sentence in evidence if self._may_decide(claim, sentence)]
+            [
+                sentence
+                for sentence in evidence
+                if self._verifier.reads_all
+                or lexical_overlap(visible(claim), [visible(sentence.sentence)]) >= self._verifiable
+            ]
             for (claim, _), evidence in zip(claims, about_subjects, strict=True)
         ]
         with counting_unknown(self.unknown):
@@ -263,23 +284,6 @@ class FactChecker:
         return [
             CheckedResponse(response_verdict(claim.verdict for claim in b), b) for b in by_response
         ]
-
-    def _retrieve_evidence(
-        self, claims: Sequence[tuple[str, Sequence[str]]], finder: Finder
-    ) -> tuple[list[list[Evidence]], list[list[Evidence]]]:
-        """Returns the evidence of the knowledge base, and what of it is about a claim's subject."""
-        finds = list(finder(claims))
-        ranked = [select_evidence(find.evidence) for find in finds]
-        about_subjects = [
-            about(finder.base, find.subjects, best)
-            for find, best in zip(finds, ranked, strict=True)
-        ]
-        return ranked, about_subjects
-
-    def _may_decide(self, claim: str, evidence: Evidence) -> bool:
-        """Whether a sentence has enough words of a claim; a model that reads all weighs them."""
-        overlap = lexical_overlap(visible(claim), [visible(evidence.sentence)])
-        return self._verifier.reads_all or overlap >= self._verifiable
 
     def _check_claim(
         self,
@@ -297,28 +301,6 @@ class FactChecker:
         decisive = read[judgement.decisive or 0] if is_one else None
         cut = by_name(row.cut)
         return Checked(claim[0], verdict, probabilities, evidence, decisive, overlap, cut)
-
-
-def _check_names(options: Collection[str]) -> None:
-    """Checks the names of a verifier's options.
-
-    Raises:
-      ConfigError: on one that it does not have.
-    """
-    if not options:
-        return
-    from faith_jax.scoring.pair_classifier import ClassifierOptions
-
-    names = list(ClassifierOptions.__annotations__)
-    of_finding = [field.name for field in dataclasses.fields(FindingOptions)]
-    for name in options:
-        if name in of_finding:
-            raise ConfigError(f"{name}: give it as finding=FindingOptions({name}=…).")
-        if name not in names:
-            further = "knowledge_base", "model", "form", "labels", "verifiable", "finding"
-            raise ConfigError(
-                f"there is no option {name!r}.{did_you_mean(name, (*further, *names))}"
-            )
 
 
 def claims_of(response: str) -> list[str]:
@@ -522,7 +504,10 @@ def _read_gold_verdicts(row: ExampleRow, options: CheckOptions, place: str = "")
       InputError: it says anything else, or not as many as there are claims.
     """
     column = options.label_column
-    name = _label_column(row, options)
+    name = column
+    if name is None:
+        has_label = options.grounding_column and DIALFACT_LABEL not in row.fields
+        name = LABEL if has_label else DIALFACT_LABEL
     value = row.fields.get(name, "")
     if isinstance(value, str) and (cell := read_list(value)):
         value = cell.texts
@@ -530,8 +515,15 @@ def _read_gold_verdicts(row: ExampleRow, options: CheckOptions, place: str = "")
         value = NOT_VERIFIABLE
     values = value if isinstance(value, list) else [value]
     texts = ["" if label is None else str(label).strip() for label in values]
+    of_answers = {1: DialFactLabel.SUPPORTS.value, 0: UNSUPPORTED}  # by the labels of `score`
     verdicts = [
-        text and (options.verdicts.get(text.lower()) or _verdict_of_label(text)) for text in texts
+        text
+        and (
+            options.verdicts.get(text.lower())
+            or parse_verdict(text)
+            or of_answers.get(KNOWN_LABELS.get(text.lower(), -1))
+        )
+        for text in texts
     ]
     right = [verdict for verdict in verdicts if verdict is not None]
     if len(right) < len(verdicts):
@@ -546,19 +538,6 @@ def _read_gold_verdicts(row: ExampleRow, options: CheckOptions, place: str = "")
         expected = f"a text, or one for each of the {pluralize(count, 'sentence')} of the response"
         raise field_error(place, name, expected, value)
     return _Gold(response_verdict(right) if all(right) else "", right)
-
-
-def _label_column(row: ExampleRow, options: CheckOptions) -> str:
-    if options.label_column is not None:
-        return options.label_column
-    has_label = options.grounding_column and DIALFACT_LABEL not in row.fields
-    return LABEL if has_label else DIALFACT_LABEL
-
-
-def _verdict_of_label(text: str) -> str | None:
-    """Returns the verdict that a label means, SUPPORTS or UNSUPPORTED for those of `score`."""
-    of_answers = {1: DialFactLabel.SUPPORTS.value, 0: UNSUPPORTED}
-    return parse_verdict(text) or of_answers.get(KNOWN_LABELS.get(text.lower(), -1))
 
 
 def _describe_sources(options: CheckOptions, base: KnowledgeBase | None) -> list[str]:

@@ -4,7 +4,7 @@ import collections
 import heapq
 import math
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from faith_jax.core.errors import ConfigError, did_you_mean, pluralize
@@ -12,10 +12,7 @@ from faith_jax.core.files.stores import path_of
 from faith_jax.core.table import Table
 from faith_jax.core.words import lower_words
 from faith_jax.export.read_scored import read_scored_rows
-from faith_jax.runs.options import (
-    Comparison,
-    EvaluateOptions,
-)
+from faith_jax.runs.options import Comparison, EvaluateOptions
 from faith_jax.runs.scores.protocols import (
     Evaluation,
     EvaluationProtocol,
@@ -25,30 +22,12 @@ from faith_jax.runs.scores.protocols import (
     undefined_score,
 )
 from faith_jax.scoring.registry import scorer_card, scorer_names
-from faith_jax.statistics.scored_corpora import (
-    Corpus,
-    Kept,
-    chosen_scorers,
-    read_corpora,
-)
+from faith_jax.statistics.scored_corpora import Corpus, Kept, chosen_scorers, read_corpora
 from faith_jax.statistics.systems import Column, Layout, systems_table
 
 _SHOWN = 100  # characters of a response in a table
 _NAMED = 8  # ids of rows with the same words, at most
-
-
 _NO_CORPUS = "rows"  # the corpus of systems that say none
-
-
-def _parse_baselines(texts: Iterable[str]) -> dict[str, str]:
-    """Returns for each system the one that it is compared with."""
-    baselines = {}
-    for text in texts:
-        system, colon, baseline = text.rpartition(":")
-        if not (system and colon and baseline) or system == baseline:
-            raise ConfigError(f"--compare: expected SYSTEM:BASELINE, got {text!r}.")
-        baselines[system] = baseline
-    return baselines
 
 
 class ComparedSystems(NamedTuple):
@@ -94,7 +73,12 @@ def compare_systems(
             grouped = {
                 (f"{of} of {name}", name): members for (of, name), members in grouped.items()
             }
-    baselines = _parse_baselines(options.compare)
+    baselines = {}
+    for text in options.compare:
+        system, _, rival = text.rpartition(":")
+        if not (system and rival) or system == rival:
+            raise ConfigError(f"--compare: expected SYSTEM:BASELINE, got {text!r}.")
+        baselines[system] = rival
     systems = list(dict.fromkeys(system for _, system in grouped))
     baseline = options.baseline or ("" if baselines or layout else systems[0])
     if baseline:
@@ -117,7 +101,13 @@ def compare_systems(
     )
     table = table._replace(notes=(*table.notes, *notes))
     if layout is None and not system_rows.has_corpora():
-        table = _without_corpora(table)
+        # No row says its corpus, which the first column and the notes would name.
+        notes, lead = [], f"{_NO_CORPUS}: "
+        for note in table.notes:
+            bare = note.removeprefix(lead)
+            notes.append(note if bare == note else bare[:1].upper() + bare[1:])
+        rows = tuple(row[1:] for row in table.rows)
+        table = table._replace(columns=table.columns[1:], rows=rows, notes=tuple(notes))
         if not are_systems:
             table = table._replace(title="Means", columns=("corpus", *table.columns[1:]))
     ids = {name: corpus.ids for name, corpus in corpora.items()}
@@ -128,16 +118,6 @@ _NO_THRESHOLD = (
     "Scores rank answers; 0.5 is a place to look, no limit below which answers are wrong. Read "
     "from the lowest upwards, then say yours: --below=SCORER:VALUE."
 )
-
-
-def _without_corpora(table: Table) -> Table:
-    """Returns the table of systems without the column of their corpora, which they do not say."""
-    lead, notes = f"{_NO_CORPUS}: ", []
-    for note in table.notes:
-        bare = note.removeprefix(lead)
-        notes.append(note if bare == note else bare[:1].upper() + bare[1:])
-    rows = tuple(row[1:] for row in table.rows)
-    return table._replace(columns=table.columns[1:], rows=rows, notes=tuple(notes))
 
 
 def _build_scorer_columns(
@@ -211,22 +191,17 @@ def _mark_low_words(row: Mapping[str, Any], scorer: str) -> str:
         for start, end, score, text in row["words"].get(scorer, ())
         if text is None and score < row["scores"][scorer] / 2
     ]
-    parts, place = [], 0
-    for start, end in _join_spans(response, low):
-        parts += [response[place:start], "[", response[start:end], "]"]
-        place = end
-    return "".join([*parts, response[place:]])
-
-
-def _join_spans(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Returns spans in order; those with nothing but a space between them are one."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if joined and text[joined[-1][1] : start].isspace():
+    joined: list[tuple[int, int]] = []  # those with nothing but a space between them are one
+    for start, end in sorted(low):
+        if joined and response[joined[-1][1] : start].isspace():
             joined[-1] = (joined[-1][0], end)
         else:
             joined.append((start, end))
-    return joined
+    parts, place = [], 0
+    for start, end in joined:
+        parts += [response[place:start], "[", response[start:end], "]"]
+        place = end
+    return "".join([*parts, response[place:]])
 
 
 class _SystemRows:
@@ -253,25 +228,20 @@ class _SystemRows:
             parts = key[1:] if system is None else key
             name = ", ".join(filter(None, (*parts, fields.get("replicate"))))
             self.places[name] = key
-            self._note_lowest(row, key[1])
+            self._scorer = self._scorer or (*self._options.scorers, *row["scores"])[0]
+            score = row["scores"].get(self._scorer)
+            if score is not None and self._options.worst:
+                query = row["history"][-1] if row["history"] else ""
+                alike = hash((key[1], *lower_words(row["generated_text"] or "")))
+                self._alike[alike] += 1
+                if len(self._ids_alike[alike]) <= _NAMED:  # one of them is shown by itself
+                    self._ids_alike[alike].append(row["id"])
+                self._count += 1
+                item = (score, self._count, (key[1], row["id"], score, _shorten_text(query), row))
+                self._lowest[alike] = min(item, self._lowest.get(alike, item))
+                if len(self._lowest) > 2 * self._options.worst:
+                    self._lowest = dict(self._list_worst_rows())
             yield {**row, "corpus": name}
-
-    def _note_lowest(self, row: Mapping[str, Any], system: str) -> None:
-        self._scorer = self._scorer or (*self._options.scorers, *row["scores"])[0]
-        score = row["scores"].get(self._scorer)
-        if score is None or not self._options.worst:
-            return
-        response = row["generated_text"] or ""
-        query = row["history"][-1] if row["history"] else ""
-        alike = hash((system, *lower_words(response)))
-        self._alike[alike] += 1
-        if len(self._ids_alike[alike]) <= _NAMED:  # one of them is shown by itself
-            self._ids_alike[alike].append(row["id"])
-        self._count += 1
-        item = (score, self._count, (system, row["id"], score, _shorten_text(query), row))
-        self._lowest[alike] = min(item, self._lowest.get(alike, item))
-        if len(self._lowest) > 2 * self._options.worst:
-            self._lowest = dict(self._list_worst_rows())
 
     def _list_worst_rows(self) -> list[tuple[int, tuple[float, int, tuple[Any, ...]]]]:
         return heapq.nsmallest(
@@ -316,7 +286,16 @@ def on_shared_rows(
     for corpus in dict.fromkeys(corpus for corpus, _ in grouped):
         systems = {system: members for (of, system), members in grouped.items() if of == corpus}
         every = [member for members in systems.values() for member in members]
-        shared = _shared_ids(every)
+        groundings = [
+            dict(zip(member.ids, member.hashes["grounding"].tolist(), strict=True))
+            for member in every
+        ]
+        shared = [
+            identifier
+            for identifier in every[0].ids
+            if all(identifier in hashes for hashes in groundings)
+            and len({hashes[identifier] for hashes in groundings} - {0}) < 2  # 0 = has none
+        ]
         scorers = [name for name in every[0].scores if all(name in o.scores for o in every)]
         sizes = [len(member.ids) for member in every]
         if not shared or not scorers:
@@ -344,20 +323,6 @@ def on_shared_rows(
             }
         regrouped |= {(corpus, system): members for system, members in systems.items()}
     return regrouped
-
-
-def _shared_ids(corpora: Sequence[Corpus]) -> list[str]:
-    """Returns the ids that all corpora have, with the same grounding where they have one."""
-    groundings = [
-        dict(zip(corpus.ids, corpus.hashes["grounding"].tolist(), strict=True))
-        for corpus in corpora
-    ]
-    return [
-        identifier
-        for identifier in corpora[0].ids
-        if all(identifier in hashes for hashes in groundings)
-        and len({hashes[identifier] for hashes in groundings} - {0}) < 2
-    ]
 
 
 def _evaluate_systems(files: Sequence[str], options: EvaluateOptions) -> Evaluation:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any, cast
 
 from faith_jax.core.errors import ConfigError, InputError, did_you_mean
@@ -38,24 +37,20 @@ def explain(options: ExplainOptions) -> list[SaliencePicture]:
     salience = open_salience(options.model, **cast(SalienceOptions, settings))
     writes = not options.input and options.response is None
     drawn = pictures(salience, examples, options.threshold, writes)
-    _write_pictures(drawn, options.html, options.png, options.json)
-    return drawn
-
-
-def _write_pictures(shown: Sequence[SaliencePicture], html: str, png: str, json_file: str) -> None:
-    if html:
-        title = "Salience" if len(shown) > 1 else f"Salience: {shown[0].query}".rstrip(": ")
-        write_text(html, salience_page(title, shown))
-    if png:
+    if options.html:
+        title = "Salience" if len(drawn) > 1 else f"Salience: {drawn[0].query}".rstrip(": ")
+        write_text(options.html, salience_page(title, drawn))
+    if options.png:
         from faith_jax.report.figures import save_heat_map
 
-        for number, picture in enumerate(shown, 1):
-            path = path_of(png)
+        for number, picture in enumerate(drawn, 1):
+            path = path_of(options.png)
             if number > 1:
                 path = path.with_name(f"{path.stem}-{number}{path.suffix}")
             save_heat_map(picture, path)
-    if json_file:
-        write_jsonl(json_file, map(_json_row, shown))
+    if options.json:
+        write_jsonl(options.json, map(_json_row, drawn))
+    return drawn
 
 
 def _json_row(picture: SaliencePicture) -> dict[str, Any]:
@@ -118,7 +113,24 @@ def _read_examples(options: ExplainOptions) -> list[GroundedExample]:
     if problem:
         raise ConfigError(problem)
     if options.input:
-        return _of_file(options)
+        path, wanted = path_of(options.input), set(options.id)
+        columns = Columns(
+            grounding_column=options.grounding_column,
+            response_column=options.response_column,
+            history_column=options.history_column,
+        )
+        examples, seen = [], []
+        for row in file_examples(path, "", columns, path.stem, BadRows()):
+            seen.append(row.example.id)
+            if not wanted or row.example.id in wanted:
+                examples.append(row.example)
+            if not wanted and len(examples) == MOST_EXAMPLES:
+                break
+        for missing in sorted(wanted - {example.id for example in examples}):
+            raise InputError(f"{path}: no row has the id {missing!r}.{did_you_mean(missing, seen)}")
+        if not examples:
+            raise InputError(f"{path}: has no rows.")
+        return examples
     if options.knowledge:
         topics = npov.load_topics(options.knowledge)
         topic = npov.retrieve(topics, history[-1])
@@ -131,25 +143,3 @@ def _read_examples(options: ExplainOptions) -> list[GroundedExample]:
             Grounding.two_sided(options.pro, options.con) if sided else Grounding(options.grounding)
         )
     return [GroundedExample("response", grounding, history, options.response or "")]
-
-
-def _of_file(options: ExplainOptions) -> list[GroundedExample]:
-    path = path_of(options.input)
-    wanted = set(options.id)
-    columns = Columns(
-        grounding_column=options.grounding_column,
-        response_column=options.response_column,
-        history_column=options.history_column,
-    )
-    examples, seen = [], []
-    for row in file_examples(path, "", columns, path.stem, BadRows()):
-        seen.append(row.example.id)
-        if not wanted or row.example.id in wanted:
-            examples.append(row.example)
-        if not wanted and len(examples) == MOST_EXAMPLES:
-            break
-    for missing in sorted(wanted - {example.id for example in examples}):
-        raise InputError(f"{path}: no row has the id {missing!r}.{did_you_mean(missing, seen)}")
-    if not examples:
-        raise InputError(f"{path}: has no rows.")
-    return examples

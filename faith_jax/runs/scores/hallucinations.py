@@ -16,23 +16,12 @@ import numpy as np
 from faith_jax.core.errors import InputError, field_error
 from faith_jax.core.table import DASH, Table, figure_text
 from faith_jax.runs.options import EvaluateOptions
-from faith_jax.runs.scores.balanced_accuracy import parts_of, units_notes
-from faith_jax.runs.scores.protocols import (
-    Evaluation,
-    EvaluationProtocol,
-    chosen_corpora,
-    cluster_fields,
-    counting_undefined,
-)
+from faith_jax.runs.scores.balanced_accuracy import read_parts, units_notes
+from faith_jax.runs.scores.protocols import Evaluation, EvaluationProtocol, cluster_fields
 from faith_jax.statistics.classification import best_threshold
 from faith_jax.statistics.detection import Span, error_figures, merge_spans, shared_characters
-from faith_jax.statistics.estimates import Estimate, method_note
-from faith_jax.statistics.scored_corpora import (
-    Corpus,
-    Kept,
-    check_usable,
-    row_notes,
-)
+from faith_jax.statistics.estimates import method_note
+from faith_jax.statistics.scored_corpora import Corpus, Kept, row_notes
 from faith_jax.statistics.units import units_of
 
 SPANS = "hallucinated_spans"
@@ -107,9 +96,21 @@ def hallucination_table(parts: Mapping[str, Corpus], cuts: Cuts, options: Evalua
     for name, its_units in units.items():
         numbers[name] = its_units.numbers + first
         first += its_units.total
+    lacking = _lacks_spans(parts)
+    marked = {} if lacking else {name: marked_spans(part) for name, part in parts.items()}
     shown, tidy = [], []
-    for (kind, scorer), counts in _all_counts(parts, cuts).items():
-        cells: list[str] = []
+    for (kind, scorer), cut in cuts.items():
+        counts, cells = dict[str, _Counts](), list[str]()
+        if kind == RESPONSES:
+            for name, part in parts.items():
+                called, true = part.scores[scorer] < cut, part.labels == 0
+                columns = (called & true, called, true)
+                counts[name] = _Counts(*(column.astype(np.float64) for column in columns))
+        elif marked and any(scorer in part.words for part in parts.values()):
+            for name, part in parts.items():
+                counts[name] = _character_counts(part, scorer, cut, marked[name])
+        else:
+            continue
         for name in names:
             chosen = [name] if name in parts else list(parts)
             hits, called, true = (
@@ -120,8 +121,9 @@ def hallucination_table(parts: Mapping[str, Corpus], cuts: Cuts, options: Evalua
             estimates = error_figures(hits, called, true, of_units)
             for figure, estimate in zip(_FIGURES, estimates, strict=True):
                 low, high = estimate.interval(options.confidence, _SHARE)
-                cells.append(_format_estimate(estimate, (low, high)))
-                record = (f"{name} {figure}", estimate.value, low, high, cuts[kind, scorer])
+                percent = figure_text(100 * estimate.value, (100 * low, 100 * high), 1)
+                cells.append(DASH if math.isnan(estimate.value) else percent)
+                record = (f"{name} {figure}", estimate.value, low, high, cut)
                 tidy.append((kind, scorer, *record, len(of_units), estimate.units))
         shown.append((kind, scorer, *cells))
     notes = [
@@ -131,47 +133,18 @@ def hallucination_table(parts: Mapping[str, Corpus], cuts: Cuts, options: Evalua
     ]
     with_words = {scorer for kind, scorer, *_ in shown if kind == CHARACTERS}
     if without := [s for kind, s in cuts if kind == RESPONSES and s not in with_words]:
-        notes.append(f"No row of {CHARACTERS} for {', '.join(without)}: {_why_not(parts)}.")
+        reason = "the rows have no scores of its words"
+        if lacking:
+            reason = f"the rows of {', '.join(lacking)} have no field '{SPANS}'"
+        notes.append(f"No row of {CHARACTERS} for {', '.join(without)}: {reason}.")
     notes += [method_note(options.confidence), *units_notes(units, parts)]
-    columns = ("of", "scorer", *(f"{name} {figure}" for name in names for figure in _FIGURES))
+    header = ("of", "scorer", *(f"{name} {figure}" for name in names for figure in _FIGURES))
     title = "Precision, recall and F1 of hallucinations in per cent"
-    return Table(title, columns, tuple(shown), tuple(notes), Table("", _TIDY, tuple(tidy)))
-
-
-def _all_counts(
-    parts: Mapping[str, Corpus], cuts: Cuts
-) -> dict[tuple[str, str], dict[str, _Counts]]:
-    """Returns by kind and scorer the counts of each part."""
-    counts: dict[tuple[str, str], dict[str, _Counts]] = {}
-    marked = (
-        {} if _lacks_spans(parts) else {name: marked_spans(part) for name, part in parts.items()}
-    )
-    for (kind, scorer), cut in cuts.items():
-        if kind == RESPONSES:
-            counts[kind, scorer] = {
-                name: _response_counts(part, scorer, cut) for name, part in parts.items()
-            }
-        elif marked and any(scorer in part.words for part in parts.values()):
-            counts[kind, scorer] = {
-                name: _character_counts(part, scorer, cut, marked[name])
-                for name, part in parts.items()
-            }
-    return counts
+    return Table(title, header, tuple(shown), tuple(notes), Table("", _TIDY, tuple(tidy)))
 
 
 def _lacks_spans(parts: Mapping[str, Corpus]) -> list[str]:
     return [n for n, c in parts.items() if not any(SPANS in fields for fields in c.fields)]
-
-
-def _why_not(parts: Mapping[str, Corpus]) -> str:
-    if lacking := _lacks_spans(parts):
-        return f"the rows of {', '.join(lacking)} have no field '{SPANS}'"
-    return "the rows have no scores of its words"
-
-
-def _response_counts(corpus: Corpus, scorer: str, cut: float) -> _Counts:
-    called, true = corpus.scores[scorer] < cut, corpus.labels == 0
-    return _Counts(*(column.astype(np.float64) for column in (called & true, called, true)))
 
 
 def _character_counts(
@@ -188,13 +161,6 @@ def _character_counts(
     return _Counts(*(np.array(column, np.float64) for column in (hits, *lengths)))
 
 
-def _format_estimate(estimate: Estimate, interval: tuple[float, float]) -> str:
-    if math.isnan(estimate.value):
-        return DASH
-    low, high = interval
-    return figure_text(100 * estimate.value, (100 * low, 100 * high), 1)
-
-
 def _cuts_text(cuts: Cuts, kind: str) -> str:
     by_scorer = {scorer: cut for (of, scorer), cut in cuts.items() if of == kind}
     if set(by_scorer.values()) <= {_HALF}:
@@ -209,31 +175,8 @@ def _cuts_text(cuts: Cuts, kind: str) -> str:
     return f"{', '.join(texts)}, tuned on the development part by F1"
 
 
-def _tuned_cuts(development: Mapping[str, Corpus], scorers: Sequence[str]) -> Cuts:
-    """Returns the cuts with the best F1; that of words is 0.5 where no word is marked.
-
-    Raises:
-      InputError: the development part has no scores of a scorer, or rows of one class alone.
-    """
-    cuts = {}
-    for scorer in scorers:
-        for name, corpus in development.items():
-            if scorer not in corpus.scores:
-                raise InputError(f"--development: {name} has no scores of {scorer!r}.")
-        values = np.concatenate([c.scores[scorer] for c in development.values()])
-        labels = np.concatenate([c.labels for c in development.values()])
-        defined = ~np.isnan(values + labels)
-        # Hallucinated is class 1 of the negated scores, and called from the threshold on.
-        cut = -best_threshold(-values[defined], 1 - labels[defined])
-        if math.isnan(cut):
-            raise InputError(f"--development: all rows with scores of {scorer!r} have one label.")
-        cuts[RESPONSES, scorer] = _just_above(cut)
-        cuts[CHARACTERS, scorer] = _word_cut(development, scorer)
-    return cuts
-
-
 def _word_cut(development: Mapping[str, Corpus], scorer: str) -> float:
-    """Returns the score of words below which their characters have the best F1."""
+    """Returns the score of words below which their characters have the best F1; else 0.5."""
     if _lacks_spans(development):
         return _HALF
     words, total = [], 0
@@ -262,19 +205,30 @@ def _just_above(score: float) -> float:
 
 def _read_parts(files: Sequence[str], options: EvaluateOptions) -> dict[str, Corpus]:
     names = (*cluster_fields(options), options.slice_field, SPANS)
-    kept = Kept(groundings=False, fields=tuple(filter(None, names)))
-    corpora = counting_undefined(chosen_corpora(files, options, kept), options)
-    parts = parts_of(corpora, options.slice_field)
-    check_usable(parts)
-    return parts
+    return read_parts(files, options, Kept(groundings=False, fields=tuple(filter(None, names))))
 
 
 def _evaluate_hallucinations(files: Sequence[str], options: EvaluateOptions) -> Evaluation:
     parts = _read_parts(files, options)
     scorers = list(next(iter(parts.values())).scores)
-    cuts: Cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
+    cuts = {(kind, s): _HALF for kind in (RESPONSES, CHARACTERS) for s in scorers}
     if options.development:
-        cuts = _tuned_cuts(_read_parts([options.development], options), scorers)
+        development, cuts = _read_parts([options.development], options), {}
+        for scorer in scorers:
+            for name, corpus in development.items():
+                if scorer not in corpus.scores:
+                    raise InputError(f"--development: {name} has no scores of {scorer!r}.")
+            values = np.concatenate([c.scores[scorer] for c in development.values()])
+            labels = np.concatenate([c.labels for c in development.values()])
+            defined = ~np.isnan(values + labels)
+            # Hallucinated is class 1 of the negated scores, and called from the threshold on.
+            cut = -best_threshold(-values[defined], 1 - labels[defined])
+            if math.isnan(cut):
+                raise InputError(
+                    f"--development: all rows with scores of {scorer!r} have one label."
+                )
+            cuts[RESPONSES, scorer] = _just_above(cut)
+            cuts[CHARACTERS, scorer] = _word_cut(development, scorer)
     usable = {name: corpus.part(corpus.usable()) for name, corpus in parts.items()}
     table = hallucination_table(usable, cuts, options)
     table = table._replace(notes=(*table.notes, *row_notes(parts)))

@@ -112,7 +112,12 @@ def report(options: ReportOptions) -> pathlib.Path:
     }
     is_labelled = any(corpus.usable().any() for corpus in filled.values())
     try:
-        tables = list(_build_area_tables(corpora, options)) if is_labelled else []
+        tables = list[Table]()
+        alike: dict[frozenset[str], dict[str, Corpus]] = {}  # by scorers: they stand in one table
+        for name, corpus in corpora.items() if is_labelled else ():
+            alike.setdefault(frozenset(corpus.scores), {})[name] = corpus
+        for group in alike.values():
+            tables += area_tables(group, options)[1]
         tables += [
             table
             for protocol_report in protocol_reports
@@ -129,16 +134,12 @@ def report(options: ReportOptions) -> pathlib.Path:
     shown = ({**row, "generated_text": row["generated_text"] or ""} for row in examples)
     title = options.title or ", ".join(pathlib.Path(path).name for path in options.files)
     left_out = sum(len(corpus.ids) for corpus in all_corpora.values()) - len(examples)
-    page_parts = (
-        title,
-        used,
-        tables,
-        shown,
-        left_out,
-        note,
-        sections,
-        _describe_scorers(scorers_of(used)),
-    )
+    known_scorers, meanings = set(scorer_names()), {}
+    for name in scorers_of(used):
+        if name in known_scorers:
+            card = scorer_card(name)
+            meanings[name] = f"{card.description} {card.low:g} to {card.high:g}; {card.direction}."
+    page_parts = (title, used, tables, shown, left_out, note, sections, meanings)
     write_page(target, lambda files: report_page(*page_parts, files))
     return target
 
@@ -151,28 +152,6 @@ def _file_rows(
         if path in systems:
             row["corpus"] = systems[path]
         yield row
-
-
-def _describe_scorers(scorers: Iterable[str]) -> dict[str, str]:
-    """Returns descriptions of the known scorers, with their ranges and directions."""
-    known_scorers, meanings = set(scorer_names()), {}
-    for name in scorers:
-        if name in known_scorers:
-            card = scorer_card(name)
-            meanings[name] = f"{card.description} {card.low:g} to {card.high:g}; {card.direction}."
-    return meanings
-
-
-def _build_area_tables(corpora: Mapping[str, Corpus], options: ReportOptions) -> Iterator[Table]:
-    """Yields tables of how well scorers tell the classes of labels apart.
-
-    Corpora that have the same scorers stand in one table.
-    """
-    groups: dict[frozenset[str], dict[str, Corpus]] = {}
-    for name, corpus in corpora.items():
-        groups.setdefault(frozenset(corpus.scores), {})[name] = corpus
-    for alike in groups.values():
-        yield from area_tables(alike, options)[1]
 
 
 def _build_means_table(options: ReportOptions, is_labelled: bool) -> Table:
@@ -218,7 +197,18 @@ def _build_salience_maps(
     for path in options.files:
         again = _file_rows(path, systems, options)
         collections.deque(_gather_examples(again, rows, frozenset(chosen).__contains__), maxlen=0)
-    examples = [_make_example(rows[key]) for key in chosen]
+    examples = []
+    for key in chosen:
+        row = rows[key]
+        passages, sides = tuple(row["grounding"]), tuple(row["perspectives"])
+        if sides and len(sides) != len(passages):
+            raise InputError(
+                f"{row['corpus']}, row {row['id']!r}: expected one of perspectives for each text "
+                f"of grounding, got {len(sides)} for {len(passages)}."
+            )
+        name, history = f"{row['corpus']}: {row['id']}", tuple(row["history"])
+        grounding = Grounding(passages, sides)
+        examples.append(GroundedExample(name, grounding, history, row["generated_text"]))
     # JAX, which other reports do without.
     from faith_jax.scoring.salience.scorers import open_salience
 
@@ -229,17 +219,6 @@ def _build_salience_maps(
         if salience_map is not None  # it is None for empty responses only
     ]
     return f"{rule} Gradients ({options.salience_method}) of {options.salience_model}.", sections
-
-
-def _make_example(row: dict[str, Any]) -> GroundedExample:
-    texts, sides = tuple(row["grounding"]), tuple(row["perspectives"])
-    if sides and len(sides) != len(texts):
-        raise InputError(
-            f"{row['corpus']}, row {row['id']!r}: expected one of perspectives for each text of "
-            f"grounding, got {len(sides)} for {len(texts)}."
-        )
-    name, history = f"{row['corpus']}: {row['id']}", tuple(row["history"])
-    return GroundedExample(name, Grounding(texts, sides), history, row["generated_text"])
 
 
 def _gather_examples(

@@ -188,7 +188,9 @@ def score(
     """
     target = path_of(output)
     form = form_of(target, output_format)
-    finished = {} if restart else _read_finished(target)
+    finished = {} if restart else read_json_or_none(_finished_path(target)) or {}
+    if not (finished and is_complete(target) and finished["output"] == _output_stamp(target)):
+        finished = {}  # the note is of a file that is not there any more
     former = {} if restart else finished.get("run") or partial_note(target)
     try:
         chosen, digests = _pin_checkpoints(scorers, former)
@@ -213,7 +215,10 @@ def score(
     several = "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
     if several and costs:
         raise ConfigError("--costs: cannot be measured by several processes; leave it out.")
-    with _own_devices(several):
+    own_devices: Any = contextlib.nullcontext
+    if several:
+        from faith_jax.models.partitioning import own_devices
+    with own_devices():
         loaded = {} if joins_only else _load_scorers(chosen, target)
     check_worst(worst)
     check_outputs([output], {"--costs": costs, "--worst": worst})
@@ -222,18 +227,32 @@ def score(
     def begin(restart: bool) -> Job:
         return Job(target, run, plan, score_input.stamp(), restart, joins_only=joins_only)
 
-    with _begin_job(begin, restart, several) as job, _own_devices(several):
+    if several:
+        from faith_jax.runs import processes
+
+        job = processes.begun(begin, restart)
+    else:
+        job = begin(restart)
+    with job, own_devices():
         if not bad_rows.count:  # where another process has read them
             bad_rows.take(*job.known["bad_rows"])
         count = len(job)
         summary = ScoreSummary(target, count, job.known["left_out"])
         names = list(dict.fromkeys(scorer.partition("=")[0] for scorer in scorers))
-        data_set = _data_set(names, score_input) if form == TFDS else None
+        data_set: DataSet | None = None
+        if form == TFDS:
+            from faith_jax.export import tfds
+
+            data_set = tfds.scores((score_input.split or "rows").partition("[")[0], names)
         warnings: list[str] = []
         if joins_only:
             job.check_done()
         read = functools.partial(score_input.rows, BadRows(skip=bad_rows.skip))
-        at_once = batch_size or _default_rows(bool(digests) and not joins_only)
+        at_once = batch_size or _ROWS_ON_CPU
+        if digests and not (batch_size or joins_only):
+            import jax
+
+            at_once = _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
         whole_batch = at_once if digests else 1
         # The next rows are read while the models compute; devices of several processes that compute
         # together must do the same in the same order.
@@ -241,18 +260,9 @@ def score(
         if digests and not several:
             from faith_jax.inference.pipeline import ahead as score_batches
 
-        def rows_of(shard: Shard) -> Iterator[ExampleRow]:
-            return shard.read(read, score_input.source)
-
-        def compute(
-            shard: Shard,
-            rows: Iterator[ExampleRow],
-            writes: bool,
-            done: int,
-            progress: Progress,
-        ) -> None:
-            lines = shard.rows if writes else None
-            batches = functools.partial(score_batches, _scorer_of(loaded))
+        def compute(shard: Shard, writes: bool, done: int, progress: Progress) -> None:
+            rows, lines = shard.read(read, score_input.source), shard.rows if writes else None
+            batches = functools.partial(score_batches, functools.partial(_score_batch, loaded))
             counts = _score_rows(rows, batches, lines, at_once, done, progress)
             if not writes:
                 return
@@ -268,13 +278,16 @@ def score(
                 for shard in helper_job.take_shards():
                     if os.getppid() != parent:
                         return
-                    compute(shard, rows_of(shard), True, shard.done_rows(), helper_job.progress)
+                    compute(shard, True, shard.done_rows(), helper_job.progress)
 
         parent = os.getpid()
         is_shared = score_input.input and not (digests or several or joins_only or costs)
+        timing_device: Any = contextlib.nullcontext
+        if costs:
+            from faith_jax.inference.pipeline import timing_device
         with (
             _fork_workers(job, loaded.values(), take_part if is_shared else None) as helpers,
-            _timing_device(bool(costs)) as device_time,
+            timing_device() as device_time,
         ):
             sample: list[ExampleRow] = []
             for shard, writes, done in _take_shards(
@@ -292,7 +305,7 @@ def score(
                     warnings = report["warnings"]
                     beside = preflights.beside(target) if report["scorers"] else None
                     preflights.tell(report, beside)
-                compute(shard, rows_of(shard), writes, done, job.progress)
+                compute(shard, writes, done, job.progress)
         with job.joining() as results:
             if results is not None:
                 for result in results:
@@ -331,32 +344,9 @@ def _finished_path(target: pathlib.Path) -> pathlib.Path:
     return partial.with_name(f".{partial.stem}.finished.json")
 
 
-def _read_finished(target: pathlib.Path) -> dict[str, Any]:
-    """Returns the note of the run that made an output; empty without one, or of another file."""
-    note = read_json_or_none(_finished_path(target)) or {}
-    is_there = bool(note) and is_complete(target)
-    return note if is_there and note["output"] == _output_stamp(target) else {}
-
-
 def _output_stamp(target: pathlib.Path) -> list[list[Any]]:
     files = sorted(path for path in target.rglob("*") if path.is_file())
     return stamp([target] if target.is_file() else files)
-
-
-def _own_devices(several: bool) -> contextlib.AbstractContextManager[None]:
-    if not several:
-        return contextlib.nullcontext()
-    from faith_jax.models.partitioning import own_devices
-
-    return own_devices()
-
-
-def _begin_job(begin: Callable[[bool], Job], restart: bool, several: bool) -> Job:
-    if not several:
-        return begin(restart)
-    from faith_jax.runs import processes
-
-    return processes.begun(begin, restart)
 
 
 @contextlib.contextmanager
@@ -445,12 +435,6 @@ def _plan_shards(score_input: ScoreInput, bad_rows: BadRows, shards: int) -> dic
     return {"shards": planned, "left_out": left_out, "bad_rows": bad, "notes": notes.report()}
 
 
-def _data_set(scorers: Sequence[str], score_input: ScoreInput) -> "DataSet":
-    from faith_jax.export import tfds
-
-    return tfds.scores((score_input.split or "rows").partition("[")[0], scorers)
-
-
 def _pin_checkpoints(
     scorers: Mapping[str, Mapping[str, Any]], note: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
@@ -511,22 +495,6 @@ def _load_scorers(
     return loaded
 
 
-def _default_rows(with_models: bool) -> int:
-    if not with_models:
-        return _ROWS_ON_CPU
-    import jax
-
-    return _ROWS_ON_CPU if jax.default_backend() == "cpu" else _ROWS
-
-
-def _timing_device(is_measured: bool) -> contextlib.AbstractContextManager[Any]:
-    if not is_measured:
-        return contextlib.nullcontext()
-    from faith_jax.inference.pipeline import timing_device
-
-    return timing_device()
-
-
 @contextlib.contextmanager
 def _closing_batches(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
     """Ends the threads of batches that are made ahead."""
@@ -537,20 +505,13 @@ def _closing_batches(batches: Iterator[Any]) -> Iterator[Iterator[Any]]:
             close()
 
 
-def _scorer_of(
-    scorers: Mapping[str, BaseScorer],
-) -> Callable[[Sequence[ExampleRow]], list[ScoredRow]]:
-    """Returns a function that scores a batch of rows."""
-
-    def score_batch(batch: Sequence[ExampleRow]) -> list[ScoredRow]:
-        examples = [row.example for row in batch]
-        columns = {name: scorer.score(examples) for name, scorer in scorers.items()}
-        return [
-            scored_row(row, {name: scores[place] for name, scores in columns.items()})
-            for place, row in enumerate(batch)
-        ]
-
-    return score_batch
+def _score_batch(scorers: Mapping[str, BaseScorer], batch: Sequence[ExampleRow]) -> list[ScoredRow]:
+    examples = [row.example for row in batch]
+    columns = {name: scorer.score(examples) for name, scorer in scorers.items()}
+    return [
+        scored_row(row, {name: scores[place] for name, scores in columns.items()})
+        for place, row in enumerate(batch)
+    ]
 
 
 def _score_rows(

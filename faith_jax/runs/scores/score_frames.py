@@ -63,13 +63,27 @@ def score(
     """
     loaded = _load_scorers(scorers, options)
     if responses is None:
-        return _score_table(groundings, loaded, columns or {})
+        examples = [row.example for row in table_examples(groundings, columns or {})]
+        values = {
+            name: _collect_score_values(name, scorer.score(examples))
+            for name, scorer in loaded.items()
+        }
+        return with_columns(groundings, values)
     if columns is not None:
         raise ValueError("columns: name those of a table; leave out responses.")
     if labels is not None and len(labels) != len(responses):
         raise ValueError(f"{len(responses)} responses, {len(labels)} labels.")
-    texts = {"groundings": groundings, "responses": responses, "histories": histories}
-    index = _shared_index(texts | {"labels": labels})
+    texts: dict[str, Any] = {"groundings": groundings, "responses": responses}
+    texts |= {"histories": histories, "labels": labels}
+    # Series have an index, which must be the same in all of them.
+    indexes = {name: series.index for name, series in texts.items() if hasattr(series, "iloc")}
+    first, index = next(iter(indexes.items()), ("", None))
+    for name, other in indexes.items():
+        if not other.equals(index):
+            raise ValueError(
+                f"{first} and {name} have different indexes, so that it is unclear which belong "
+                f"together; give {name}.reindex({first}.index), or lists."
+            )
     groundings, responses, histories, labels = map(
         _as_list, (groundings, responses, histories, labels)
     )
@@ -90,19 +104,6 @@ def _collect_score_values(scorer: str, scores: Sequence[Score]) -> list[float]:
     if defined := [value for value in values if not math.isnan(value)]:
         warn_of_equal_scores(scorer, ScoreRange(len(defined), min(defined), max(defined)))
     return values
-
-
-def _shared_index(columns: Mapping[str, Any]) -> Any:
-    """Returns the index of Series; None where none is one. Others than the first must have its."""
-    indexes = {name: values.index for name, values in columns.items() if hasattr(values, "iloc")}
-    for name, index in list(indexes.items())[1:]:
-        first = next(iter(indexes))
-        if not index.equals(indexes[first]):
-            raise ValueError(
-                f"{first} and {name} have different indexes, so that it is unclear which belong "
-                f"together; give {name}.reindex({first}.index), or lists."
-            )
-    return next(iter(indexes.values()), None)
 
 
 def _as_list(values: Any) -> Any:
@@ -180,16 +181,6 @@ def with_columns(table: Any, values: Mapping[str, list[Any]]) -> Any:
         for number, row in enumerate(frame_rows(table))
     ]
     return as_frame(rows, list(dict.fromkeys(name for row in rows for name in row)))
-
-
-def _score_table(table: Any, scorers: Mapping[str, BaseScorer], columns: Mapping[str, str]) -> Any:
-    """Returns a table with the scores of its rows."""
-    examples = [row.example for row in table_examples(table, columns)]
-    scores = {
-        name: _collect_score_values(name, scorer.score(examples))
-        for name, scorer in scorers.items()
-    }
-    return with_columns(table, scores)
 
 
 def check_options(options: Mapping[str, Any], known: Sequence[str]) -> None:

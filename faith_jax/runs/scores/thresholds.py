@@ -1,6 +1,5 @@
 """The protocol `thresholds` of `faith-jax evaluate`: below which score is an answer wrong?"""
 
-import functools
 import math
 from collections.abc import Sequence
 
@@ -14,7 +13,7 @@ from faith_jax.runs.scores.protocols import (
     cluster_fields,
 )
 from faith_jax.statistics.scored_corpora import Corpus, check_usable, only_fields, row_notes
-from faith_jax.statistics.thresholds import ACCEPT, CATCH, ThresholdFigures, held_out_figures
+from faith_jax.statistics.thresholds import ACCEPT, CATCH, held_out_figures
 from faith_jax.statistics.units import units_of
 
 _COLUMNS = ("corpus", "scorer", "wish", "threshold", "on held-out rows", "rows")
@@ -24,22 +23,32 @@ _TIDY = ("corpus", "scorer", "wish", "threshold", "share", "low", "high", "rows"
 def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
     """Returns the thresholds of each scorer of a corpus whose rows are all usable."""
     units = units_of([corpus], options.cluster_field)
-    figures_of = functools.partial(
-        held_out_figures, labels=corpus.labels, units=units.numbers, seed=options.seed
-    )
     rows, tidy = [], []
     for scorer, scores in corpus.scores.items():
         for name, wish, share in (
             (f"read {options.catch:.0%} of the errors", CATCH, options.catch),
             (f"accept with at most {options.risk:.0%} errors", ACCEPT, options.risk),
         ):
-            figures = figures_of(wish, scores, share=share)
-            interval = figures.share.interval(options.confidence, (0.0, 1.0))
-            shown = _format_threshold_cells(figures, wish is CATCH, options)
-            rows.append((corpus.name, scorer, name, *shown))
+            figures = held_out_figures(
+                wish, scores, corpus.labels, share, units.numbers, options.seed
+            )
+            low, high = figures.share.interval(options.confidence, (0.0, 1.0))
+            between = "" if math.isnan(low) else f" ({low:.1%} to {high:.1%})"
+            value = "undefined" if math.isnan(figures.share.value) else f"{figures.share.value:.1%}"
+            if wish is CATCH:
+                why_none, kind = "no row has an error", "of the errors are read"
+                sign, acts = "<=", "are read"
+            else:
+                why_none, kind = "the highest scores have more errors", "of the accepted are wrong"
+                sign, acts = ">=", "are accepted"
+            cells = ("none", why_none, "")
+            if not math.isnan(figures.threshold):
+                shown = f"{value}{between} {kind}"
+                cells = f"{sign} {figures.threshold:.4g}", shown, f"{figures.rows:.1%} {acts}"
+            rows.append((corpus.name, scorer, name, *cells))
             tidy.append(
                 (corpus.name, scorer, name, figures.threshold, figures.share.value)
-                + (*interval, figures.rows, figures.share.units)
+                + (low, high, figures.rows, figures.share.units)
             )
     return Table(
         "Thresholds by the labels, and what they do on rows that did not choose them",
@@ -47,24 +56,6 @@ def threshold_table(corpus: Corpus, options: EvaluateOptions) -> Table:
         tuple(rows),
         units.notes(corpus.name),
         tidy=Table("", _TIDY, tuple(tidy)),
-    )
-
-
-def _format_threshold_cells(
-    figures: ThresholdFigures, catches: bool, options: EvaluateOptions
-) -> tuple[str, str, str]:
-    if math.isnan(figures.threshold):
-        why = "no row has an error" if catches else "the highest scores have more errors"
-        return "none", why, ""
-    low, high = figures.share.interval(options.confidence, (0.0, 1.0))
-    between = "" if math.isnan(low) else f" ({low:.1%} to {high:.1%})"
-    value = "undefined" if math.isnan(figures.share.value) else f"{figures.share.value:.1%}"
-    kind = "of the errors are read" if catches else "of the accepted are wrong"
-    sign, acts = ("<=", "are read") if catches else (">=", "are accepted")
-    return (
-        f"{sign} {figures.threshold:.4g}",
-        f"{value}{between} {kind}",
-        f"{figures.rows:.1%} {acts}",
     )
 
 

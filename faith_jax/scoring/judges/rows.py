@@ -251,7 +251,15 @@ class JudgeEncoder:
         A stretch begins and ends with text.
         """
         read = self.card.input
-        special = {token: self._find_special_token(token) for token in read.special_tokens}
+        ids = {getattr(self.tokenizer, f"{name}_id") for name in NAMES} - {None}
+        id_of = {self.tokenizer.stored_piece(token): token for token in sorted(ids)}
+        for token in read.special_tokens:
+            if token not in id_of:
+                raise ConfigError(
+                    f"input.special_tokens: the model's tokenizer has no {token!r}, but "
+                    f"{', '.join(map(repr, id_of))}; this card is for another tokenizer."
+                )
+        special = {token: id_of[token] for token in read.special_tokens}
         marks = re.compile("|".join(f"({re.escape(token)})" for token in special) or "(?!)")
         texts = []
         for template in read.templates:
@@ -260,17 +268,6 @@ class JudgeEncoder:
                 [special[piece] if piece in special else _FIELDS.split(piece) for piece in pieces]
             )
         return texts
-
-    def _find_special_token(self, text: str) -> int:
-        """Returns the id of a special token by its text."""
-        ids = {getattr(self.tokenizer, f"{name}_id") for name in NAMES} - {None}
-        texts = {self.tokenizer.stored_piece(token): token for token in sorted(ids)}
-        if text not in texts:
-            raise ConfigError(
-                f"input.special_tokens: the model's tokenizer has no {text!r}, but "
-                f"{', '.join(map(repr, texts))}; this card is for another tokenizer."
-            )
-        return texts[text]
 
 
 def _move_part(part: Part, knowledge: Part, length: int) -> Part:

@@ -89,31 +89,28 @@ class Judge:
           float64 [1 or 2] of each row; where the card reads tokens, [tokens] of its response.
         """
         ids, second = [row.row.ids for row in rows], [row.row.second for row in rows]
-        if isinstance(self.card.reads, ReadTokens):
-            of_rows = self.engine.token_probabilities(ids)
+        reads, engine = self.card.reads, self.engine
+        if isinstance(reads, ReadTokens):
+            of_rows = engine.token_probabilities(ids)
             (place,) = self.places
             return [
                 of_row[row.response : row.response + len(row.offsets), place].astype(np.float64)
                 for row, of_row in zip(rows, of_rows, strict=True)
             ]
-        return list(self._of_texts(ids, second)[:, self.places])
-
-    def _of_texts(self, ids: list[list[int]], second: list[int]) -> np.ndarray:
-        """Returns the probability of each class, float64 [rows, classes]."""
-        reads, engine = self.card.reads, self.engine
+        # Of each class: [rows, classes].
         if isinstance(reads, ReadWords):
             words = reads.words or list(map(str, reads.ids or ()))
             # What is read first tells how rare the words are.
             read = (
                 engine.label_probabilities if reads.over == "vocabulary" else engine.probabilities
             )
-            probabilities = read(ids).astype(np.float64)
+            probabilities = read(ids)
             engine.warn_of_rare_labels(ids, words, _REMEDY)
-            return probabilities
-        if isinstance(reads, ReadClass) and reads.activation == "sigmoid":
-            logits = engine.logits(ids, second).astype(np.float64)
-            return np.asarray(scipy.special.expit(logits))
-        return engine.probabilities(ids, second).astype(np.float64)
+        elif isinstance(reads, ReadClass) and reads.activation == "sigmoid":
+            probabilities = scipy.special.expit(engine.logits(ids, second).astype(np.float64))
+        else:
+            probabilities = engine.probabilities(ids, second)
+        return list(probabilities.astype(np.float64)[:, self.places])
 
     def of_sentence(self, support: np.ndarray) -> float:
         """Returns what a sentence adds to the score, by its support [chunks, 1, 2 or tokens].
@@ -191,8 +188,12 @@ class JudgeScorer(ModelScorer[JudgeRow]):
 
     def read(self, example: GroundedExample) -> JudgeRow | None:
         """Returns the rows of the response's sentences with the chunks."""
-        encode = self.judge.encode
-        chunks, sentences = encode.chunks(example.grounding.texts), self._split_response(example)
+        encode, response = self.judge.encode, example.response
+        chunks = encode.chunks(example.grounding.texts)
+        sentences = [Piece(response, 0, len(response))]
+        if self._reads.sentences != "whole":
+            shortest = self._reads.shortest
+            sentences = [s for s in locate_sentences(response) if len(s.text) >= shortest]
         if not (chunks and sentences):
             return None
         query, name = " ".join(example.history[-1:]), f"example {example.id!r}"
@@ -214,13 +215,6 @@ class JudgeScorer(ModelScorer[JudgeRow]):
                 len(examples),
                 without[0],
             )
-
-    def _split_response(self, example: GroundedExample) -> list[Piece]:
-        response = example.response
-        if self._reads.sentences == "whole":
-            return [Piece(response, 0, len(response))]
-        shortest = self._reads.shortest
-        return [piece for piece in locate_sentences(response) if len(piece.text) >= shortest]
 
     def choose_shapes(self, rows: Sequence[JudgeRow], window: int, total: int) -> None:
         """Chooses the shapes of a job's batches by a sample of its rows."""
@@ -274,7 +268,14 @@ def token_words(
     the last one's at the end, so that the least of all words is the least of all tokens.
     """
     text = sentence.text
-    spans = [_with_next_word(text, start, end) for start, end in offsets]
+    spans = []
+    for start, end in offsets:
+        if text[start:end].strip():
+            spans.append((start, end))
+        else:
+            behind = text[end:].lstrip()
+            place = len(text) - len(behind) if behind else len(text.rstrip()) - 1
+            spans.append((place, place + 1))
     for word in sentence_words(sentence, math.nan):
         first, last = word.start - sentence.start, word.end - sentence.start
         of_word = [
@@ -284,15 +285,6 @@ def token_words(
         ]
         if of_word:
             yield dataclasses.replace(word, score=min(of_word))
-
-
-def _with_next_word(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns a span; of white space the first character of the next word, or else the last one."""
-    if text[start:end].strip():
-        return start, end
-    behind = text[end:].lstrip()
-    last = len(text) - len(behind) if behind else len(text.rstrip()) - 1
-    return last, last + 1
 
 
 def _find_chunk_passages(

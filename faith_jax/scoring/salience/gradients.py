@@ -13,7 +13,6 @@ from faith_jax.inference import CausalModel, EncoderDecoderModel
 from faith_jax.inference.batching import Batch, Batcher, Shape, pad_rows, padded_length
 from faith_jax.inference.encoder_decoder import shift_right
 from faith_jax.inference.row_likelihoods import LikelihoodRow
-from faith_jax.models.config import TransformerConfig
 from faith_jax.scoring.salience.maps import METHODS, SalienceMaps, rows_in_bound, salience_maps
 from faith_jax.statistics.texts.salience_scores import check_choice, normalize_columns
 
@@ -74,11 +73,19 @@ class SalienceEngine:
         """
         if columns is None:
             columns = [range(len(row.targets)) for row in rows]
-        all_maps = [
-            np.zeros((self._count_read_tokens(row), len(wanted)))
-            for row, wanted in zip(rows, columns, strict=True)
-        ]
-        parts = self._group_by_shape(rows, columns)
+        all_maps, needed = list[np.ndarray](), list[list[Shape]]()
+        for row, wanted in zip(rows, columns, strict=True):
+            read = len(row.fed) if self._is_causal else len(row.inputs) + len(row.targets)
+            all_maps.append(np.zeros((read, len(wanted))))
+            # A column needs the targets up to its own: what comes later has no gradient.
+            needed.append([self._compute_padded_shape(row, column) for column in wanted])
+        shapes = merge_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
+        grouped: dict[tuple[int, Shape], list[int]] = {}
+        for number, row_shapes in enumerate(needed):
+            for place, shape in enumerate(row_shapes):
+                grouped.setdefault((number, shapes[shape]), []).append(place)
+        parts = [_Part(number, shape, places) for (number, shape), places in grouped.items()]
+        parts.sort(key=lambda part: len(part.places))
         for batch in self._batcher.batches([part.shape for part in parts], self._most_rows):
             # Lines that are left over share the columns.
             copies = batch.size // len(batch.rows)
@@ -88,40 +95,21 @@ class SalienceEngine:
                 for first in range(copies)
             ]
             picked = [[columns[number][place] for place in places] for number, places in lines]
+            # Rows with their targets up to the last of the columns.
             heads = [
-                _trim_targets(rows[line[0]], row_columns)
-                for line, row_columns in zip(lines, picked, strict=True)
+                LikelihoodRow(
+                    rows[number].inputs, rows[number].targets[: max(row_columns, default=0) + 1]
+                )
+                for (number, _), row_columns in zip(lines, picked, strict=True)
             ]
             maps = self._compute_batch_maps(heads, picked, batch)
             for (number, places), token_map in zip(lines, maps, strict=True):
                 all_maps[number][: len(token_map), places] = normalize_columns(token_map)
         return all_maps
 
-    def _group_by_shape(
-        self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]]
-    ) -> list[_Part]:
-        """Returns the columns of rows by the shapes that they need, few before many.
-
-        A column needs the targets up to its own: what comes later has no gradient.
-        """
-        needed = [
-            [self._compute_padded_shape(row, column) for column in wanted]
-            for row, wanted in zip(rows, columns, strict=True)
-        ]
-        shapes = merge_shapes(collections.Counter(itertools.chain.from_iterable(needed)))
-        places: dict[tuple[int, Shape], list[int]] = {}
-        for number, row_shapes in enumerate(needed):
-            for place, shape in enumerate(row_shapes):
-                places.setdefault((number, shapes[shape]), []).append(place)
-        parts = [_Part(number, shape, row_places) for (number, shape), row_places in places.items()]
-        return sorted(parts, key=lambda part: len(part.places))
-
     @property
     def _is_causal(self) -> bool:
         return bool(self.model.config.is_decoder_only)
-
-    def _count_read_tokens(self, row: LikelihoodRow) -> int:
-        return len(row.fed) if self._is_causal else len(row.inputs) + len(row.targets)
 
     def _compute_padded_shape(self, row: LikelihoodRow, column: int) -> Shape:
         """Returns the padded lengths of encoder (0 = none) and decoder, and the most columns."""
@@ -138,8 +126,14 @@ class SalienceEngine:
     def _compute_batch_maps(
         self, rows: Sequence[LikelihoodRow], columns: Sequence[Sequence[int]], batch: Batch
     ) -> list[np.ndarray]:
-        size, (_, length, most) = batch.size, batch.shape
-        encoder, decoder = _model_inputs(self.model.config, rows, batch)
+        size, (input_length, length, most) = batch.size, batch.shape
+        config, pad_id = self.model.config, max(0, self.model.config.pad_id)
+        if self._is_causal:
+            encoder, decoder = None, pad_rows([row.fed for row in rows], length, pad_id, size)
+        else:
+            encoder = pad_rows([row.inputs for row in rows], input_length, config.pad_id, size)
+            decoder = pad_rows([row.targets for row in rows], length, pad_id, size)
+            decoder = np.asarray(shift_right(decoder, config.decoder_start_id))
         targets = np.zeros((size, length), np.int32)
         positions = np.zeros((size, most), np.int32)
         for i, row in enumerate(rows):
@@ -165,24 +159,6 @@ class SalienceEngine:
                 parts.insert(0, encoders[number][: len(row.inputs), : len(wanted)])
             maps.append(np.concatenate(parts))
         return maps
-
-
-def _model_inputs(
-    config: TransformerConfig, rows: Sequence[LikelihoodRow], batch: Batch
-) -> tuple[np.ndarray | None, np.ndarray]:
-    """Returns the tokens of encoder (None = there is none) and decoder, int32 [size, length]."""
-    size, (input_length, length, *_) = batch.size, batch.shape
-    pad_id = max(0, config.pad_id)
-    if config.is_decoder_only:
-        return None, pad_rows([row.fed for row in rows], length, pad_id, size)
-    encoder = pad_rows([row.inputs for row in rows], input_length, config.pad_id, size)
-    decoder = pad_rows([row.targets for row in rows], length, pad_id, size)
-    return encoder, np.asarray(shift_right(decoder, config.decoder_start_id))
-
-
-def _trim_targets(row: LikelihoodRow, columns: Sequence[int]) -> LikelihoodRow:
-    """Returns a row with its targets up to the last of the columns."""
-    return LikelihoodRow(row.inputs, row.targets[: max(columns, default=0) + 1])
 
 
 def merge_shapes(columns: Mapping[Shape, int], passes: int | None = None) -> dict[Shape, Shape]:

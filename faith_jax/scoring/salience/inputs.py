@@ -12,7 +12,7 @@ from faith_jax.core import templates
 from faith_jax.core.cutting import CutTokens, Kind, Part, parse
 from faith_jax.core.types import GroundedExample
 from faith_jax.inference.row_likelihoods import LikelihoodRow
-from faith_jax.inference.texts.text_reader import ReadResponse, TextReader
+from faith_jax.inference.texts.text_reader import TextReader
 from faith_jax.statistics.texts.salience_scores import PlacedWord
 from faith_jax.statistics.texts.text_metrics import ContentWord, content_words
 
@@ -62,37 +62,36 @@ class SalienceEncoder:
         """Returns the ids and words of an example; None where its response is empty."""
         if not example.response.strip():
             return None
-        shown, (before, response, behind) = _shown_inputs(example), _build_target_texts(example)
+        shown, grounding = _shown_inputs(example), example.grounding
+        before, response, behind = "", templates.one_space(example.response), ""
+        if grounding.perspectives:
+            before, _, behind = templates.npov_generate_targets(_MARK).partition(_MARK)
+            response = templates.clean_value(example.response)
         target, end = before + response + behind, len(before + response)
         part = Part(Kind.RESPONSE, 0, len(before), end, end + len(behind))
         name = f"example {example.id!r}"
         read = self.reader.read_response([(shown.inputs, shown.parts)], (target, [part]), name)
         named = zip(content_words(example.response), content_words(response), strict=True)
         words = _with_tokens(named, read.response_spans, len(before), read.response_places)
+        numbers = _order_grounding_texts(example)
+        names = grounding.perspectives or ("",) * len(numbers)
+        words_by_text: dict[int, tuple[Word, ...]] = {}
+        for number, text, start in zip(numbers, shown.texts, shown.starts, strict=True):
+            original = content_words(grounding.texts[number])
+            named = zip(original, content_words(text), strict=True)
+            words_by_text[number] = tuple(
+                Word(word._replace(number=number, perspective=names[number]), tokens)
+                for word, tokens in _with_tokens(named, read.input_spans, start, read.input_places)
+            )
+        argument_words = tuple(word for n in sorted(numbers) for word in words_by_text[n])
         row = LikelihoodRow(read.inputs, read.response)
-        return SalienceInput(row, _argument_words(example, shown, read), words, read.cut)
+        return SalienceInput(row, argument_words, words, read.cut)
 
     def input_ids(self, example: GroundedExample, targets: int = 0) -> list[int]:
         """Returns the model's input to generate a response of at most so many target tokens."""
         shown, behind = _shown_inputs(example), targets if self.reader.causal else 0
         reader = dataclasses.replace(self.reader, behind=behind)
         return reader.read(shown.inputs, f"example {example.id!r}", shown.parts).ids
-
-
-def _argument_words(example: GroundedExample, shown: Shown, read: ReadResponse) -> tuple[Word, ...]:
-    numbers = _order_grounding_texts(example)
-    names = example.grounding.perspectives or ("",) * len(numbers)
-    words: dict[int, tuple[Word, ...]] = {}
-    for number, text, start in zip(numbers, shown.texts, shown.starts, strict=True):
-        original = content_words(example.grounding.texts[number])
-        pairs = zip(original, content_words(text), strict=True)
-        words[number] = tuple(
-            Word(placed_word._replace(number=number, perspective=names[number]), tokens)
-            for placed_word, tokens in _with_tokens(
-                pairs, read.input_spans, start, read.input_places
-            )
-        )
-    return tuple(word for number in sorted(words) for word in words[number])
 
 
 def generated_response(example: GroundedExample, text: str) -> str:
@@ -153,15 +152,6 @@ def _fill_marks(template: str, texts: Sequence[str]) -> tuple[str, list[int]]:
         starts.append(len(inputs))
         inputs += text + part
     return inputs, starts
-
-
-def _build_target_texts(example: GroundedExample) -> tuple[str, str, str]:
-    """Returns the texts of a target: in front of the response, the response, and behind it."""
-    if not example.grounding.perspectives:
-        return "", templates.one_space(example.response), ""
-    whole = templates.npov_generate_targets(_MARK)
-    before, _, behind = whole.partition(_MARK)
-    return before, templates.clean_value(example.response), behind
 
 
 def _with_tokens(

@@ -122,20 +122,20 @@ class SalienceScorer(ModelScorer[SalienceInput]):
     ) -> list[Judgement]:
         """Returns the means and the words' shares."""
         warn_of_other_texts(self._compute.engine.model.path, (e.grounding for e in examples))
-        return [self._judge_salience(salience) for salience in self._compute.maps(rows)]
-
-    def _judge_salience(self, salience: WordSalience) -> Judgement:
-        if self.card.name == "salience_hallucination":
-            words, values = salience.response_words, salience.attributions(self._aggregation)
-            value = salience.attribution_score(self._aggregation, self._mean)
-        else:
-            words, values = salience.argument_words, salience.contributions(self._aggregation)
-            value = salience.contribution_score(self._aggregation, self._mean)
-        shares = (
-            WordScore(word.text, word.start, word.end, float(share), text=word.number)
-            for word, share in zip(words, values, strict=True)
-        )
-        return Judgement(value, tuple(shares))
+        judgements = []
+        for salience in self._compute.maps(rows):
+            if self.card.name == "salience_hallucination":
+                words, values = salience.response_words, salience.attributions(self._aggregation)
+                value = salience.attribution_score(self._aggregation, self._mean)
+            else:
+                words, values = salience.argument_words, salience.contributions(self._aggregation)
+                value = salience.contribution_score(self._aggregation, self._mean)
+            shares = (
+                WordScore(word.text, word.start, word.end, float(share), text=word.number)
+                for word, share in zip(words, values, strict=True)
+            )
+            judgements.append(Judgement(value, tuple(shares)))
+        return judgements
 
 
 def open_salience(model: str | BaseModel | None, **options: Unpack[SalienceOptions]) -> Salience:

@@ -127,26 +127,23 @@ class GroundednessScorer(SentencePairScorer[ReadResponse]):
             start += len(row.rows)
             # The largest of each sentence, whose passages are neighbouring rows.
             by_sentence = np.maximum.reduceat(part, np.cumsum([0, *row.counts[:-1]]))
-            judgements.append(_judge_example(example, row, by_sentence.astype(np.float64)))
+            by_sentence = by_sentence.astype(np.float64)
+            if not row.words:
+                judgements.append(Judgement(math.nan))
+                continue
+            content = sum(has for _, has in row.words) / len(row.words)
+            grounding = join_texts(example.grounding)
+            bigrams = rouge(example.response, grounding, kinds=("rouge2",))["rouge2"].precision
+            missing = words_in_none(example.response, _with_its_numbers(example))
+            has_numbers = not any(c.isdigit() for word in missing for c in word.text)
+            value = (
+                CONTENT * content
+                + ENTAILMENT * float(by_sentence.mean())
+                + BIGRAMS * (content if math.isnan(bigrams) else bigrams)
+                + NUMBERS * has_numbers
+            )
+            judgements.append(Judgement(value, tuple(_score_words(row, by_sentence))))
         return judgements
-
-
-def _judge_example(
-    example: GroundedExample, row: ReadResponse, by_sentence: np.ndarray
-) -> Judgement:
-    if not row.words:
-        return Judgement(math.nan)
-    content = sum(has for _, has in row.words) / len(row.words)
-    grounding = join_texts(example.grounding)
-    bigrams = rouge(example.response, grounding, kinds=("rouge2",))["rouge2"].precision
-    missing = words_in_none(example.response, _with_its_numbers(example))
-    value = (
-        CONTENT * content
-        + ENTAILMENT * float(by_sentence.mean())
-        + BIGRAMS * (content if math.isnan(bigrams) else bigrams)
-        + NUMBERS * (not any(character.isdigit() for word in missing for character in word.text))
-    )
-    return Judgement(value, tuple(_score_words(row, by_sentence)))
 
 
 def _score_words(row: ReadResponse, by_sentence: np.ndarray) -> Iterator[WordScore]:

@@ -31,6 +31,8 @@ from faith_jax.scoring.sentences.pairs import SentencePairScorer
 from faith_jax.statistics.texts.argument_coverage import FRAMING_WORDS, tell_arguments
 from faith_jax.statistics.texts.text_metrics import content_words
 
+# A sentence of these alone says no more than that there are views: "There are two views."
+_FRAMING = FRAMING_WORDS | {"two", "both", "several", "many", "various"}
 # "Critics argue that …", "They also note: …".
 _LINK = re.compile(r"[^:]{1,80}?(?: that|:) ")
 # Between two clauses of such a phrase; "and that of" takes up a noun.
@@ -138,10 +140,8 @@ class MatchedSentenceScorer(SentencePairScorer[SentencePairs]):
 
     def read(self, example: GroundedExample) -> SentencePairs | None:
         """Returns the pairs of sentences."""
-        response_sentences, argument_sentences = (
-            list(_telling_sentences(example)),
-            list(_argument_sentences(example)),
-        )
+        response_sentences = list(_telling_sentences(example))
+        argument_sentences = list(_argument_sentences(example))
         if not (argument_sentences if self._coverage else response_sentences):
             return None
         encode, name = self._classify.encode, f"example {example.id!r}"
@@ -190,29 +190,24 @@ def _telling_sentences(example: GroundedExample) -> Iterator[Sentence]:
     coverage = tell_arguments(example.response, (), query)
     wholes = [example.response[start:end] for start, end in coverage.spans]
     links = [whole[: _link_length(whole)] for whole in wholes]
-    sides = [_side_named(*both) for both in zip(links, wholes, strict=True)]
+    holders = [
+        _HOLDERS.search(link) if link else _BEGINNING.match(whole)
+        for link, whole in zip(links, wholes, strict=True)
+    ]
+    sides = [str(holder.lastgroup) if holder else "" for holder in holders]  # "" = not said
     # "Supporters say …" alone may be followed by others whose name is not known here.
     names_sides, side = _has_sides(example) and _CON in sides, ""
     for place, share in enumerate(coverage.sentences):
         side = sides[place] or side if names_sides else ""
-        if not math.isnan(share) and not _is_framing(wholes[place]):
-            text = wholes[place][len(links[place]) :]
-            start = coverage.spans[place][0] + len(links[place])
-            for first, end in _split_clauses(links[place], text):
-                clause = text[first:end]
-                yield Sentence(clause[:1].upper() + clause[1:], start + first, side=side)
-
-
-def _is_framing(sentence: str) -> bool:
-    """Whether a sentence says no more than that there are views, such as "There are two views."."""
-    words = {word.text.lower() for word in content_words(sentence)}
-    return words <= FRAMING_WORDS | {"two", "both", "several", "many", "various"}
-
-
-def _side_named(link: str, sentence: str) -> str:
-    """Returns the side that a sentence says it is of; "" = it says none."""
-    holders = _HOLDERS.search(link) if link else _BEGINNING.match(sentence)
-    return str(holders.lastgroup) if holders else ""
+        if math.isnan(share) or _FRAMING.issuperset(
+            word.text.lower() for word in content_words(wholes[place])
+        ):
+            continue
+        text = wholes[place][len(links[place]) :]
+        start = coverage.spans[place][0] + len(links[place])
+        for first, end in _split_clauses(links[place], text):
+            clause = text[first:end]
+            yield Sentence(clause[:1].upper() + clause[1:], start + first, side=side)
 
 
 def _has_sides(example: GroundedExample) -> bool:

@@ -91,15 +91,12 @@ class SummaCScorer(SentencePairScorer[SentencePairs]):
                 continue
             part = probabilities[start : start + len(row.rows)]
             start += len(row.rows)
-            scores = self._sentence_scores(part.reshape(len(row.hypotheses), -1, part.shape[1]))
+            # [response, grounding, classes]
+            by_pair = part.reshape(len(row.hypotheses), -1, part.shape[1])
+            scores = by_pair[:, :, self._entailment].max(axis=1).astype(np.float64)
+            if self._contradiction is not None:
+                scores -= by_pair[:, :, self._contradiction].max(axis=1)
             scored_sentences = zip(row.hypotheses, scores.tolist(), strict=True)
             words = (word for pair in scored_sentences for word in sentence_words(*pair))
             judgements.append(Judgement(float(scores.mean()), tuple(words)))
         return judgements
-
-    def _sentence_scores(self, probabilities: np.ndarray) -> np.ndarray:
-        """Returns the score of each response sentence from [response, grounding, classes]."""
-        scores = probabilities[:, :, self._entailment].max(axis=1).astype(np.float64)
-        if self._contradiction is not None:
-            scores -= probabilities[:, :, self._contradiction].max(axis=1)
-        return scores

@@ -79,35 +79,25 @@ class TextScorer(BaseScorer):
 
     def score_examples(self, examples: Sequence[GroundedExample]) -> list[Score]:
         """Returns one score for each example."""
-        return [self._score_example(example) for example in examples]
-
-    def _score_example(self, example: GroundedExample) -> Score:
-        shown = _visible_example(example)
-        if problem := self._find_problem(shown):
-            return Score(math.nan, undefined=problem)
-        score = self._judge(shown)
-        if math.isnan(score.value):
-            score = dataclasses.replace(score, undefined=score.undefined or _NOTHING_COMPARED)
-        if shown is not example:
-            score = dataclasses.replace(score, words=tuple(_place_words(score.words, example)))
-        return score
-
-    def _find_problem(self, example: GroundedExample) -> str:
-        problem = self._reads.problem(example.response, "response")
-        if problem or not self._reads_grounding:
-            return problem
-        return self._reads.problem(join_texts(example.grounding), "grounding")
-
-
-def _visible_example(example: GroundedExample) -> GroundedExample:
-    originals = (example.response, *example.grounding.texts)
-    if all(map(str.isascii, originals)):
-        return example
-    response, *texts = shown = tuple(map(visible, originals))
-    if shown == originals:
-        return example
-    grounding = dataclasses.replace(example.grounding, texts=tuple(texts))
-    return dataclasses.replace(example, response=response, grounding=grounding)
+        scores = []
+        for example in examples:
+            texts = shown_texts = (example.response, *example.grounding.texts)
+            if not all(map(str.isascii, texts)):
+                shown_texts = tuple(map(visible, texts))
+            shown = example
+            if shown_texts != texts:
+                grounding = dataclasses.replace(example.grounding, texts=shown_texts[1:])
+                shown = dataclasses.replace(example, response=shown_texts[0], grounding=grounding)
+            problem = self._reads.problem(shown.response, "response")
+            if not problem and self._reads_grounding:
+                problem = self._reads.problem(join_texts(shown.grounding), "grounding")
+            score = Score(math.nan, undefined=problem) if problem else self._judge(shown)
+            if math.isnan(score.value):
+                score = dataclasses.replace(score, undefined=score.undefined or _NOTHING_COMPARED)
+            if shown is not example:
+                score = dataclasses.replace(score, words=tuple(_place_words(score.words, example)))
+            scores.append(score)
+        return scores
 
 
 def _place_words(words: Iterable[WordScore], example: GroundedExample) -> Iterator[WordScore]:

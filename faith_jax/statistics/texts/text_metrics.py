@@ -168,13 +168,13 @@ def rouge(
     for name in kinds:
         # The longest common subsequence keeps the order of words, but not that they are neighbours.
         if name == "rougeL":
-            matches, sizes = (
-                common_subsequence(words, reference_words),
-                (len(words), len(reference_words)),
-            )
+            matches = common_subsequence(words, reference_words)
+            sizes = len(words), len(reference_words)
         else:
+            order = int(name[-1])
             units, other_units = (
-                _list_ngrams(side, int(name[-1])) for side in (words, reference_words)
+                side if order == 1 else list(zip(*(side[i:] for i in range(order)), strict=False))
+                for side in (words, reference_words)
             )
             matches, sizes = matching_words(units, other_units), (len(units), len(other_units))
         precision, recall = (_divide_or_nan(matches, size) for size in sizes)
@@ -198,10 +198,6 @@ def _rouge_words(text: str) -> list[str]:
     """Returns rouge-score's words, as its three regular expressions do."""
     plain = text.lower().encode("utf-8", "surrogatepass").translate(_ROUGE_WORDS)
     return plain.decode("ascii").split()
-
-
-def _list_ngrams(words: Sequence[str], size: int) -> Sequence[Hashable]:
-    return words if size == 1 else list(zip(*(words[i:] for i in range(size)), strict=False))
 
 
 def common_subsequence(words: Sequence[Hashable], reference: Sequence[Hashable]) -> int:
@@ -241,13 +237,10 @@ class ContentWord:
     end: int
 
 
-def _plain_words(text: str) -> Iterator[Word]:
-    return (Word(match.group().lower(), *match.span()) for match in _WORD.finditer(text))
-
-
 def _words_of(text: str, normalization: str) -> Iterator[Word]:
     """Yields the words of a text, in lower case, without English stop words."""
-    words = unicode_words(text) if normalization == UNICODE else _plain_words(text)
+    plain = (Word(match.group().lower(), *match.span()) for match in _WORD.finditer(text))
+    words = unicode_words(text) if normalization == UNICODE else plain
     return (word for word in words if word.text not in ENGLISH_STOP_WORDS)
 
 
@@ -447,8 +440,7 @@ def extractive_fragments(
     """Returns the copied spans of a response's words as (start, length), from left to right.
 
     At each word the longest match in the knowledge is taken, and the search resumes behind it. As
-    in
-    the authors' procedure, a match in the knowledge is not searched again from its inside, so of
+    in the authors' procedure, a match in the knowledge is not searched again from its inside, so of
     overlapping repetitions the first counts.
     """
     places: dict[Hashable, list[int]] = {}
@@ -456,29 +448,19 @@ def extractive_fragments(
         places.setdefault(word, []).append(place)
     fragments, start = [], 0
     while start < len(response):
-        length = _longest_match(response, start, knowledge, places.get(response[start], ()))
-        if length:
-            fragments.append((start, length))
+        longest, free = 0, 0
+        for place in places.get(response[start], ()):
+            # Places inside of the last match are passed over, as in the authors' procedure.
+            if place >= free:
+                length, most = 1, min(len(response) - start, len(knowledge) - place)
+                while length < most and response[start + length] == knowledge[place + length]:
+                    length += 1
+                longest, free = max(longest, length), place + length
+        if longest:
+            fragments.append((start, longest))
         # Behind the span: a word of the response is in one span at most.
-        start += max(length, 1)
+        start += max(longest, 1)
     return fragments
-
-
-def _longest_match(
-    response: Sequence[Hashable],
-    start: int,
-    knowledge: Sequence[Hashable],
-    places: Sequence[int],
-) -> int:
-    longest, free = 0, 0
-    for place in places:
-        # Places inside of the last match are passed over, as in the authors' procedure.
-        if place >= free:
-            length, most = 1, min(len(response) - start, len(knowledge) - place)
-            while length < most and response[start + length] == knowledge[place + length]:
-                length += 1
-            longest, free = max(longest, length), place + length
-    return longest
 
 
 # The word overlap that the authors of Q² compare it with, as their code computes it (Honovich 2021,

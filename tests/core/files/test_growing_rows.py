@@ -55,6 +55,7 @@ def ids(target, run=RUN):
     return found
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("seconds", [0.0, 100.0])  # each row is an object; or those of a run
 def test_a_stopped_run_resumes_on_another_machine(store, monkeypatch, tmp_path, seconds):
     monkeypatch.setattr(kept, "SECONDS", seconds)

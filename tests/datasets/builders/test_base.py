@@ -253,6 +253,7 @@ def test_trues_own_form_of_a_corpus(tmp_path):
     assert built.info.splits["test"].num_examples == 1600
 
 
+@pytest.mark.faults
 def test_data_on_a_store_is_prepared_once_and_read_from_a_staged_copy(
     gs, tmp_path, monkeypatch, offline
 ):

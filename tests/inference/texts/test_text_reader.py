@@ -10,7 +10,7 @@ import pytest
 from faith_jax.core import templates
 from faith_jax.core.cutting import Kind, Part, by_name
 from faith_jax.core.errors import ConfigError, InputError
-from faith_jax.core.notation import PUBLISHED
+from faith_jax.core.templates import PUBLISHED
 from faith_jax.core.types import GroundedExample, Grounding
 from faith_jax.inference.texts.text_pairs import CRITIC_FORM, NLI_FORM, PairEncoder
 from faith_jax.inference.texts.text_reader import TextReader

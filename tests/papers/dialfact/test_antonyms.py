@@ -32,6 +32,7 @@ def run(code, folder):
 WORDNET = "from faith_jax.papers.dialfact.antonyms import load_antonyms; a = load_antonyms()\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_where_wordnet_is_not_installed(tmp_path, broken):
     if broken:

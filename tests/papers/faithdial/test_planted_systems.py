@@ -64,6 +64,7 @@ def write_responses(output, knowledge):
     write_rows(output / "responses" / "faithdial" / "plain" / "predictions.jsonl", rows)
 
 
+@pytest.mark.papers
 def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
     models, tmp_path, monkeypatch, capfd
 ):

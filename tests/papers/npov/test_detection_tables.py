@@ -76,6 +76,7 @@ def done(tmp_path_factory, models, knowledge):
     return folder, run_study(folder, options_of(models, knowledge, **given))
 
 
+@pytest.mark.slow
 def test_the_workflows_commands(models, knowledge, tmp_path, capfd):
     """A random model says nothing that is given, so that its responses are judged by marks."""
     marks, output = tmp_path / "marks.jsonl", tmp_path / "out"

@@ -103,6 +103,7 @@ def test_the_models_responses_and_their_figures(models, tmp_path, capfd):
 GROUNDED = ("PMI-Faith", "F1-U", "TRUE F1", "BERTScore", "Q\u00b2 NLI")
 
 
+@pytest.mark.papers
 def test_who_copies_beats_who_invents_and_shuffled_knowledge_undoes_it(
     models, tmp_path, monkeypatch, capfd
 ):

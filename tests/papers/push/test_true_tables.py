@@ -194,6 +194,7 @@ def test_the_table_of_samples_says_so(whole):
         assert f"(Steen 2023, {title})" in markdown
 
 
+@pytest.mark.slow
 def test_models_and_corpora_may_be_added(models, tmp_path, capsys):
     base = given(models, "base")
     status, lines, _ = reproduce(capsys, tmp_path, *base, "--corpora=q2", "--methods=base")
@@ -308,6 +309,7 @@ def test_mistakes(models, tmp_path, capsys, arguments, message):
     assert left == []
 
 
+@pytest.mark.slow
 def test_options_of_the_model_reach_its_methods(models, tmp_path, capsys):
     labels = "neutral,contradiction,entailment"
     arguments = (f"--model={models['unnamed']}", f"--scorer-option=base.labels={labels}")

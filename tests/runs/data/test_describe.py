@@ -53,6 +53,7 @@ def test_dialfacts_sample_has_counts_bigrams_and_extractiveness(capsys):
     assert any(line.split() == ["all", "101", "104"] for line in lines)
 
 
+@pytest.mark.slow
 def test_every_corpus_of_true_that_is_at_hand(capsys):
     status, lines, _ = run(capsys, "true_benchmark/sample")
     assert (status, len(lines)) == (0, 3 + 11)
@@ -61,6 +62,7 @@ def test_every_corpus_of_true_that_is_at_hand(capsys):
     assert "human_annotations_sentence.json: no such file" in errors
 
 
+@pytest.mark.slow
 @needs_shared
 def test_real_files(capsys, tmp_path, monkeypatch):
     # Others expect that these data sets are not prepared.

@@ -99,6 +99,7 @@ def test_the_sample_is_indexed_once(new_user_cache, monkeypatch):
     assert len(knowledge.open_base("sample")) == 188
 
 
+@pytest.mark.slow
 def test_evidence_in_the_sample_needs_no_index(command, new_user_cache, tmp_path):
     outputs = []
     assert command("index", "sample", tmp_path / "base")[0] == 0
@@ -109,6 +110,7 @@ def test_evidence_in_the_sample_needs_no_index(command, new_user_cache, tmp_path
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
+@pytest.mark.slow
 def test_vectors_of_the_sample_are_those_of_the_sample_made_anew(command, new_user_cache, tmp_path):
     model, vectors = tiny_models.write_model(tmp_path / "model", "bert"), tmp_path / "vectors"
     status, _, err = command("embed", "sample", vectors, f"--model={model}")

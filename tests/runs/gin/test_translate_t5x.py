@@ -321,6 +321,15 @@ def test_rows_are_decoded_where_t5x_decodes_them(run, line, decodes, parsed):
     assert (parsed(text, "DROPOUT_RATE=0.2")("DECODING/macro.value") is not None) == decodes
 
 
+@pytest.mark.parametrize(
+    ("path", "expected"), [("%MINE", "%MINE"), ("'/t5'", "'/t5'"), ("['/t5']", "'/t5'")]
+)
+def test_the_path_to_restore_may_be_a_macro_or_a_list(path, expected, parsed):
+    mine = "MINE = '/t5'\n" if "%" in path else ""
+    line = f"from t5x import utils\n{mine}utils.RestoreCheckpointConfig.path = {path}\n"
+    assert repr(parsed(FINETUNE + line)("INITIAL_CHECKPOINT_PATH/macro.value")) == expected
+
+
 MISTAKES = [
     ("utils.DatasetConfig.colour = 'red'", ["line 13", "DatasetConfig.colour", "expected one of"]),
     ("utils.SaveCheckpointConfig.perid = 2", ["SaveCheckpointConfig.perid", "no counterpart",

@@ -51,6 +51,7 @@ def test_values_are_the_scorers(model, tmp_path, capsys):
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_arguments_of_a_topic_and_a_response_of_the_model(model, tmp_path, capsys):
     topic = npov.load_topics(samples.sample_folder("procon_npov"))[0]
     output = tmp_path / "out.json"

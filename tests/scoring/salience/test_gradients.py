@@ -32,6 +32,7 @@ def model(request, tmp_path_factory):
     return load_model(tiny_models.write_model(folder, request.param, max_positions=512))
 
 
+@pytest.mark.slow
 def test_a_row_in_parts_has_the_map_of_the_whole(model, monkeypatch):
     rng = np.random.default_rng(0)
     row = LikelihoodRow(rng.integers(5, 50, 20).tolist(), rng.integers(5, 50, 40).tolist())

@@ -120,6 +120,7 @@ def test_equals_finite_differences(case):
             )
 
 
+@pytest.mark.slow
 def test_rows_and_passes_do_not_matter(case):
     module, params, inputs, fed, targets = case
     second = jax.tree.map(lambda x: x[1:], inputs)

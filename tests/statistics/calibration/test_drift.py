@@ -31,6 +31,7 @@ def test_alarms_without_a_change_are_no_more_than_the_level(draw, new_rows):
     assert alarms <= stats.binom.isf(0.001, DRAWS, LEVEL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [normal, thirds])
 def test_what_would_be_noticed_is_noticed_so_often(draw):
     rng = np.random.default_rng(2)
@@ -56,6 +57,7 @@ def test_more_rows_notice_less():
     assert math.isnan(detectable_share(np.ones(300), 100, LEVEL))  # all scores are of any tenth
 
 
+@pytest.mark.slow
 def test_many_values_are_no_harder_than_few(monkeypatch):
     reference = np.random.default_rng(3).normal(size=5000)
     share = detectable_share(reference, 1000, LEVEL)

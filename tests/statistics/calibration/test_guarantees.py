@@ -98,6 +98,7 @@ def clustered(rng, clusters, size=10, step=0.0):
     return rows, np.repeat(is_wrong, size), np.repeat(np.arange(clusters), size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [0.0, 0.2], ids=["continuous", "ties"])
 def test_one_row_of_each_cluster_keeps_the_promise_and_all_rows_break_it(step):
     rng = np.random.default_rng(4)

@@ -356,6 +356,7 @@ def test_without_spacy_there_is_no_other_function(monkeypatch):
     assert tm.q2_baseline_token_f1("Tea", "Tea") == 1.0
 
 
+@pytest.mark.slow
 @needs_shared
 def test_real_rows_have_the_f1_and_bleu_of_spacys_tokens_and_of_sacrebleu():
     """q-squared's overlap and BLEU baselines, on BEGIN's development part and on Q2's responses."""
