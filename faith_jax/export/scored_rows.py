@@ -177,8 +177,9 @@ def field_texts(fields: Mapping[str, Any]) -> dict[str, str]:
     >>> field_texts({"source": "wow", "turn": 3, "spans": [[0, 3]]})
     {'source': 'wow', 'turn': '3', 'spans': '[[0, 3]]'}
     """
+    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
     return {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        name: value if isinstance(value, str) else encode(value)
         for name, value in fields.items()
         if value is not None
     }
