@@ -556,7 +556,7 @@ def _measure_missing_scores(
     return rows, tuple(warnings)
 
 
-_CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
+CELL_COLUMNS = ("auc", "low", "high", "p_value", "significantly_better")
 
 
 def auc_rows(table: AucTable) -> Table:
@@ -592,7 +592,7 @@ def auc_rows(table: AucTable) -> Table:
         ("scorer", *table.columns),
         tuple(rows),
         _collect_table_notes(table),
-        Table("", ("scorer", "corpus", "rows", "left_out", *_CELL_COLUMNS), tuple(tidy)),
+        Table("", ("scorer", "corpus", "rows", "left_out", *CELL_COLUMNS), tuple(tidy)),
     )
 
 

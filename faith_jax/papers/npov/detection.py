@@ -19,7 +19,7 @@ import numpy as np
 from faith_jax.core.errors import InputError
 from faith_jax.core.table import Table
 from faith_jax.statistics.auc import bootstrap_auc, roc_auc
-from faith_jax.statistics.auc_table import _CELL_COLUMNS, ALL_EQUAL, AucCell
+from faith_jax.statistics.auc_table import CELL_COLUMNS, ALL_EQUAL, AucCell
 from faith_jax.statistics.bootstrap import percentile_interval
 from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus
@@ -324,7 +324,7 @@ def npov_rows(
         for key, row in cells.items()
         for name, cell in row.items()
     )
-    by_slice = Table("", ("error", "scorer", "slice", *_CELL_COLUMNS[:3]), tidy)
+    by_slice = Table("", ("error", "scorer", "slice", *CELL_COLUMNS[:3]), tidy)
     return Table(title, ("error", "scorer", *slices), rows, tidy=by_slice)
 
 
