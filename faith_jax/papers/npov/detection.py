@@ -19,7 +19,7 @@ import numpy as np
 from faith_jax.core.errors import InputError
 from faith_jax.core.table import Table
 from faith_jax.statistics.auc import bootstrap_auc, roc_auc
-from faith_jax.statistics.auc_table import CELL_COLUMNS, ALL_EQUAL, AucCell
+from faith_jax.statistics.auc_table import ALL_EQUAL, CELL_COLUMNS, AucCell
 from faith_jax.statistics.bootstrap import percentile_interval
 from faith_jax.statistics.estimates import NO_INTERVAL
 from faith_jax.statistics.scored_corpora import Corpus
